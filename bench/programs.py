@@ -1,0 +1,93 @@
+"""Child processes: started, waited for, weighed, and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).resolve().parent.parent
+PATIENCE_SECONDS = 60
+
+
+class Program:
+    """A child process that serves HTTP on a port of this machine."""
+
+    def __init__(self, arguments: list[str], port: int, log: Path, environment: Mapping[str, str]) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self._log = log
+        self._began = time.perf_counter()
+        with log.open("ab") as output:
+            self._popen = subprocess.Popen(
+                [sys.executable, *arguments], cwd=ROOT, env=dict(environment), stdout=output, stderr=output
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._popen.pid
+
+    async def wait_until_ready(self, path: str) -> float:
+        """Wait for a 200 at this path; answers the seconds since the process was started."""
+        async with httpx.AsyncClient(base_url=self.url, timeout=5, trust_env=False) as client:
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while True:
+                with contextlib.suppress(httpx.HTTPError):
+                    if (await client.get(path)).status_code == 200:
+                        return time.perf_counter() - self._began
+                if self._popen.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"{self.url} does not serve:\n{self._log.read_text()[-3000:]}")
+                await asyncio.sleep(0.005)
+
+    def resident_megabytes(self) -> float:
+        """The memory that it holds now (RSS)."""
+        return resident_megabytes(self.pid)
+
+    async def stop(self) -> None:
+        """End it; kill it when it does not listen."""
+        if self._popen.poll() is None:
+            self._popen.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.to_thread(self._popen.wait, 30)
+        except subprocess.TimeoutExpired:
+            self._popen.kill()
+            await asyncio.to_thread(self._popen.wait)
+
+
+def resident_megabytes(pid: int) -> float:
+    """The resident set of a process, from /proc."""
+    found = re.search(r"^VmRSS:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return int(found[1]) / 1000 if found else 0.0
+
+
+def service(data_dir: Path, config: Path, log: Path, **settings: object) -> Program:
+    """A run.py; settings as server__port=9012."""
+    port = free_port()
+    given = {"data_dir": data_dir, "server__port": port, **settings}
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("IDENTITY__")}
+    environment = plain | {f"IDENTITY__{name.upper()}": str(value) for name, value in given.items()}
+    return Program([str(ROOT / "run.py"), "--config", str(config)], port, log, environment)
+
+
+def module(name: str, log: Path) -> Program:
+    """A program of bench/ that takes its port as its argument."""
+    port = free_port()
+    return Program(["-m", f"bench.{name}", str(port)], port, log, os.environ)
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

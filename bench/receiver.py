@@ -1,0 +1,81 @@
+"""A webhook receiver that costs next to nothing: it notes when each event arrived, and answers 200."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from typing import cast
+
+_OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+_LENGTH = b"content-length:"
+
+
+class Receiver:
+    """What has arrived: instants (seconds of time.perf_counter) and bodies, side by side."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.instants: list[float] = []
+        self.bodies: list[bytes] = []
+        self._changed = asyncio.Event()
+
+    def note(self, body: bytes) -> None:
+        """One request has arrived."""
+        self.instants.append(time.perf_counter())
+        self.bodies.append(body)
+        self._changed.set()
+
+    async def wait_for(self, count: int, patience_seconds: float) -> bool:
+        """Wait until so many requests have arrived; False when they did not in time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_seconds):
+                while len(self.instants) < count:
+                    self._changed.clear()
+                    await self._changed.wait()
+        return len(self.instants) >= count
+
+
+class _Connection(asyncio.Protocol):
+    """HTTP/1.1 as far as webhooks use it."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._held = b""
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by descent
+
+    def data_received(self, data: bytes) -> None:
+        """Take what is complete, and answer it."""
+        self._held += data
+        while (split := self._held.find(b"\r\n\r\n")) >= 0:
+            end = split + 4 + _content_length(self._held[:split])
+            if len(self._held) < end:
+                return
+            self._receiver.note(self._held[split + 4 : end])
+            self._held = self._held[end:]
+            if self._transport is not None:
+                self._transport.write(_OK)
+
+
+def _content_length(head: bytes) -> int:
+    for line in head.split(b"\r\n"):
+        if line[: len(_LENGTH)].lower() == _LENGTH:
+            return int(line[len(_LENGTH) :])
+    return 0
+
+
+@contextlib.asynccontextmanager
+async def receiving() -> AsyncIterator[Receiver]:
+    """A receiver on a free port."""
+    receiver = Receiver()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: _Connection(receiver), "127.0.0.1", 0)
+    receiver.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
+    try:
+        yield receiver
+    finally:
+        server.close()

@@ -1,0 +1,71 @@
+"""Password logins through the hosted form, and what they do to everybody else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import httpx
+
+from bench import objects, wrk
+from bench.figures import Figure
+from bench.floors import ARGON2ID, PBKDF2
+from bench.scenarios import Bench, Scenario, reads
+
+_USERS = 24
+_SCHEMES: Mapping[str, Mapping[str, Any]] = {
+    "argon2id": {"encryptionScheme": "argon2id", "factor": 2},
+    "pbkdf2": {"encryptionScheme": "salted-pbkdf2-hmac-sha256", "factor": 24_000},
+}
+_CONNECTIONS = 8
+_PAUSE_MS = 20
+"""Between two calls of a connection: with the above, at most 400 calls a second beside the logins."""
+
+
+def _login(scheme: str) -> Callable[[Bench], Awaitable[Figure]]:
+    async def measure(bench: Bench) -> Figure:
+        loads = await _loads(bench, scheme)
+        return await bench.rate(lambda index: loads[index])
+
+    return measure
+
+
+async def _beside(bench: Bench) -> Figure:
+    """The p99 of userinfo, called at an even pace, while passwords are compared."""
+    loads = await _loads(bench, "argon2id")
+    logins = wrk.together(bench.urls, lambda index: loads[index], bench.seconds)
+    others = wrk.together(bench.urls, lambda index: _paced(bench, index), bench.seconds)
+    outcome, other = await asyncio.gather(logins, others)
+    return Figure(other.p99_ms, "ms", fault=outcome.fault or other.fault)
+
+
+def _paced(bench: Bench, index: int) -> wrk.Load:
+    return reads.userinfo(bench, index, connections=_CONNECTIONS, pause_ms=_PAUSE_MS)
+
+
+async def _loads(bench: Bench, scheme: str) -> Sequence[wrk.Load]:
+    """Logins for each process, each with users of its own."""
+    shares = []
+    for index, url in enumerate(bench.urls):
+        names = await _users(url, scheme, index)
+        requests = await objects.login_requests(url, bench.objects.clients["RS256"], names)
+        shares.append(wrk.cycle("POST", "/oauth2/authorize", requests, location_has="code=", connections=_CONNECTIONS))
+    return shares
+
+
+async def _users(url: str, scheme: str, index: int) -> Sequence[str]:
+    names = [f"{scheme}-{index}-{number}@example.com" for number in range(_USERS)]
+    async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as http:
+        known = await http.get("/api/user", params={"email": names[-1]}, headers=objects.API)
+        if known.status_code != 200:
+            for name in names:
+                await objects.create_user(http, name, _SCHEMES[scheme])
+    return names
+
+
+SCENARIOS = (
+    Scenario("login-argon2id", "password login, argon2id", _login("argon2id"), ">= 45/s", ARGON2ID),
+    Scenario("login-pbkdf2", "password login, PBKDF2 24,000", _login("pbkdf2"), ">= 100/s", PBKDF2),
+    Scenario("beside", "p99 of userinfo while passwords are compared", _beside, "< 100 ms"),
+)

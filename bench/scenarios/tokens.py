@@ -1,0 +1,69 @@
+"""The token endpoint: refresh tokens that stay, refresh tokens that rotate, and codes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from bench import objects, wrk
+from bench.figures import Figure
+from bench.floors import BARE_POST, RSA, UPDATE
+from bench.scenarios import Bench, Scenario
+
+
+def _refresh(name: str) -> Callable[[Bench], Awaitable[Figure]]:
+    async def measure(bench: Bench) -> Figure:
+        client = bench.objects.clients[name]
+        headers = {**objects.FORM, "Authorization": client.authorization}
+        shares = [
+            await objects.refresh_tokens(url, client, bench.people(index)) for index, url in enumerate(bench.urls)
+        ]
+
+        def load(index: int) -> wrk.Load:
+            forms = [f"grant_type=refresh_token&refresh_token={token}" for token in shares[index]]
+            return wrk.cycle("POST", "/oauth2/token", [wrk.Request(headers, form) for form in forms])
+
+        return await bench.rate(load)
+
+    return measure
+
+
+async def _rotation(bench: Bench) -> Figure:
+    client = bench.objects.clients["one-time"]
+    shares = [await objects.refresh_tokens(url, client, bench.people(index)) for index, url in enumerate(bench.urls)]
+
+    def load(index: int) -> wrk.Load:
+        return wrk.Load(
+            "rotation.lua",
+            lambda file: ("/oauth2/token", client.authorization, file),
+            shares[index],
+            # Fewer connections than tokens: none has to wait for another one's answer.
+            connections=min(16, len(shares[index]) // 2),
+            counts_good=True,
+        )
+
+    return await bench.rate(load)
+
+
+def _codes(name: str, scope: str) -> Callable[[Bench], Awaitable[Figure]]:
+    async def measure(bench: Bench) -> Figure:
+        client = bench.objects.clients[name]
+
+        def arguments(file: str) -> Sequence[str]:
+            return (client.request(scope), objects.CODE_FORM, client.authorization, file)
+
+        def load(index: int) -> wrk.Load:
+            cookies = [person.cookie for person in bench.people(index)]
+            return wrk.Load("codes.lua", arguments, cookies, counts_good=True)
+
+        return await bench.rate(load)
+
+    return measure
+
+
+SCENARIOS = (
+    Scenario("refresh-rs256", "token by refresh grant, reusable, RS256", _refresh("RS256"), against=RSA),
+    Scenario("refresh-es256", "token by refresh grant, reusable, ES256", _refresh("ES256"), against=BARE_POST),
+    Scenario("rotation", "token by refresh grant, rotating, RS256", _rotation, ">= 700/s", UPDATE),
+    Scenario("code-rs256", "code exchange with openid, RS256 twice", _codes("RS256", "openid"), ">= 700/s", RSA),
+    Scenario("code-es256", "code exchange with openid, ES256 twice", _codes("ES256", "openid"), ">= 700/s", BARE_POST),
+)

@@ -1,0 +1,113 @@
+"""Runs wrk with a script of ours, and reads what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+_SCRIPTS = Path(__file__).resolve().parent / "lua"
+_TIMEOUT_SECONDS = 10
+_PATIENCE_SECONDS = 60
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """One prepared request: its headers and its body."""
+
+    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    body: str = ""
+
+    @property
+    def line(self) -> str:
+        """As lua/cycle.lua reads it."""
+        return "\t".join([*(f"{name}: {value}" for name, value in self.headers.items()), self.body])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Load:
+    """What one wrk does: a script, its arguments, and lines that the script reads from a file."""
+
+    script: str
+    arguments: Callable[[str], Sequence[str]]
+    lines: Sequence[str]
+    connections: int = 16
+    counts_good: bool = False
+    """Whether the script counts what matters, where that is not every answer."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """A rate per second, two percentiles of the latency in milliseconds, and what went wrong ("" for nothing)."""
+
+    rate: float
+    p50_ms: float
+    p99_ms: float
+    fault: str
+
+
+def cycle(
+    method: str,
+    path: str,
+    requests: Sequence[Request],
+    *,
+    location_has: str = "-",
+    connections: int = 16,
+    pause_ms: int = 0,
+) -> Load:
+    """Prepared requests in turn; each connection may pause between two of them."""
+
+    def arguments(file: str) -> Sequence[str]:
+        return (method, path, file, location_has, str(pause_ms))
+
+    return Load("cycle.lua", arguments, [request.line for request in requests], connections)
+
+
+async def run(url: str, load: Load, seconds: float) -> Outcome:
+    """Put the load on one process. wrk knows whole seconds only."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write("".join(f"{line}\n" for line in load.lines))
+        file.flush()
+        process = await asyncio.create_subprocess_exec(
+            "wrk", "--threads=1", f"--connections={load.connections}", f"--duration={max(1, round(seconds))}s",
+            f"--timeout={_TIMEOUT_SECONDS}s", f"--script={load.script}", url, "--", *load.arguments(file.name),
+            cwd=_SCRIPTS, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(seconds + _PATIENCE_SECONDS):
+                output, _ = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+    return _outcome(output.decode(), load)
+
+
+async def together(urls: Sequence[str], load_of: Callable[[int], Load], seconds: float) -> Outcome:
+    """One wrk for each process, all at the same time: the sum of the rates, the worst of the latencies."""
+    outcomes = await asyncio.gather(*(run(url, load_of(index), seconds) for index, url in enumerate(urls)))
+    return Outcome(
+        sum(outcome.rate for outcome in outcomes),
+        max(outcome.p50_ms for outcome in outcomes),
+        max(outcome.p99_ms for outcome in outcomes),
+        "; ".join(outcome.fault for outcome in outcomes if outcome.fault),
+    )
+
+
+def _outcome(output: str, load: Load) -> Outcome:
+    text = next((line for line in output.splitlines() if line.startswith("RESULT ")), None)
+    if text is None:
+        return Outcome(0, 0, 0, f"wrk failed: {output.strip()[-300:]}")
+    result = json.loads(text.removeprefix("RESULT "))
+    done = result["good"] if load.counts_good else result["requests"]
+    return Outcome(done / result["seconds"], result["p50_ms"], result["p99_ms"], _fault(result))
+
+
+def _fault(result: Mapping[str, int]) -> str:
+    counts = {name: result[name] for name in ("bad", "status", "connect", "read", "write", "timeout") if result[name]}
+    if not counts:
+        return "" if result["requests"] else "no answer at all"
+    told = ", ".join(f"{count} {name}" for name, count in counts.items())
+    return f"of {result['requests']} answers were wrong: {told} {result['complaint']}".rstrip()

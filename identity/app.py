@@ -1,0 +1,430 @@
+"""The composition root: from a configuration to a running service. Only run.py and the tests import it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
+
+import prometheus_client
+import structlog
+import tornado.httpserver
+import tornado.netutil
+import tornado.web
+
+from identity import __version__, resources
+from identity.call import Call, Document, Nobody, Origin
+from identity.config import Config
+from identity.domain.delivery_schedule import Schedule
+from identity.domain.kickstart import Source
+from identity.domain.resource import Resource
+from identity.events.bus import Bus
+from identity.events.delivery import Deliverer
+from identity.ids import Secret, TenantId, new_id
+from identity.instants import Clock, SystemClock
+from identity.operations import applications, bootstrap, keys, tenants
+from identity.outbound.http import HttpClient
+from identity.passwords import PasswordPool
+from identity.schemas import Schemas
+from identity.services import Services
+from identity.store import data_dir
+from identity.store.api_keys import ApiKeys
+from identity.store.authorization_codes import AuthorizationCodes
+from identity.store.cache import Freshness
+from identity.store.changes import ChangeListener
+from identity.store.documents import Documents
+from identity.store.guard import within
+from identity.store.instance import InstanceStore
+from identity.store.mongo import Database
+from identity.store.outbox import Outbox
+from identity.store.rate_limits import RateLimits
+from identity.store.redis import Redis
+from identity.store.refresh_tokens import RefreshTokens
+from identity.store.revocations import Revocations
+from identity.store.sso_sessions import SsoSessions
+from identity.store.users import Users
+from identity.store.vault import Vault, add_master_key, ensure_master_keys, read_master_keys
+from identity.store.wakeups import Wakeups
+from identity.tokens import jws
+from identity.tokens.issuer import TokenIssuer
+from identity.tokens.signing_keys import KeyRing
+from identity.web import application as web
+from identity.web import http_server
+from identity.web.in_flight import InFlight
+from identity.workers import kickstart
+from identity.workers.deliver import DeliveryWorker
+from identity.workers.sweep import Sweeper
+
+_log = structlog.get_logger(__name__)
+
+_STORED_RESOURCES: tuple[Resource, ...] = (tenants.RESOURCE, applications.RESOURCE, keys.RESOURCE, *resources.RESOURCES)
+
+SECRETS_FILE = "kickstart-secrets.txt"
+
+_EVENT_RETENTION_SECONDS = 30 * 86_400
+"""How long an event is kept after the last attempt that the schedule allows."""
+
+_SYNCHRONOUS_CONNECTIONS = 100
+"""Room for requests that somebody waits for, such as transactional events, beside those of the background."""
+
+
+_QUIET_SECONDS = 0.3
+
+
+class Worker(Protocol):
+    """A loop beside the requests."""
+
+    async def start(self) -> None:
+        """Begin."""
+
+    async def stop(self) -> None:
+        """End, and hand back what is held."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parts:
+    """What a service runs and closes beside its Services; `closers` in the order of opening."""
+
+    registry: prometheus_client.CollectorRegistry
+    in_flight: InFlight
+    workers: tuple[Worker, ...]
+    closers: tuple[Callable[[], Awaitable[object]], ...]
+
+
+class Service:
+    """A built service: started, drained and stopped by whoever built it."""
+
+    def __init__(self, services: Services, role: str, parts: Parts, source: Source | None) -> None:
+        self.services = services
+        self._role = role
+        self._parts = parts
+        self._source = source
+        self._server: tornado.httpserver.HTTPServer | None = None
+        self._compiling: asyncio.Task[None] | None = None
+        self.port: int | None = None
+        self.base_url = ""
+        self.announcement: Mapping[str, str] = {}
+
+    async def start(self) -> None:
+        """Listen and work. The port opens last, when everything behind it is there.
+
+        Raises OSError when the address cannot be had, StartupError when the kickstart fails.
+        """
+        settings = self.services.config.server
+        sockets = [] if self._role == "worker" else tornado.netutil.bind_sockets(settings.port, settings.address)
+        self.port = sockets[0].getsockname()[1] if sockets else None
+        self.base_url = settings.base_url or f"http://localhost:{self.port or settings.port}"
+        application = web.application(self.services, self._parts.registry, self._parts.in_flight)
+        try:
+            await self._prepare(application)
+        except BaseException:
+            for socket in sockets:
+                socket.close()
+            raise
+        for worker in self._parts.workers:
+            await worker.start()
+        if sockets:
+            self._server = http_server.serving(application, settings)
+            self._server.add_sockets(sockets)
+            # After the port is open, in a thread: it takes longer than the rest of a start with the stores outside.
+            self._compiling = asyncio.create_task(asyncio.to_thread(self.services.schemas.compile_all))
+
+    async def drain(self, deadline_seconds: float) -> None:
+        """Take no new connection, and let the requests in flight finish, for at most this long."""
+        if self._server is None:
+            return
+        self._server.stop()
+        try:
+            await asyncio.wait_for(self._parts.in_flight.drained(_QUIET_SECONDS), deadline_seconds)
+        except TimeoutError:
+            _log.warning("requests were still running at the deadline", seconds=deadline_seconds)
+        await self._server.close_all_connections()
+
+    async def stop(self) -> None:
+        """Hand back what workers hold, and close every connection."""
+        if self._server is not None:
+            self._server.stop()
+        if self._compiling is not None:
+            await self._compiling
+        for worker in reversed(self._parts.workers):
+            await worker.stop()
+        for close in reversed(self._parts.closers):
+            await close()
+
+    async def _prepare(self, application: tornado.web.Application) -> None:
+        """Make what every instance has, and run the kickstart on a server of our own that nobody else knows."""
+        origin = Origin("127.0.0.1", "", new_id(), self.base_url)
+        await bootstrap.ensure(self.services, Call(None, Nobody(), self.services.clock.now(), origin))
+        if self._source is None:
+            return
+        local = http_server.serving(application, self.services.config.server)
+        sockets = tornado.netutil.bind_sockets(0, "127.0.0.1")
+        local.add_sockets(sockets)
+        try:
+            local_url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+            outcome = await kickstart.run(self.services, self._source, self.base_url, local_url)
+        finally:
+            local.stop()
+            await local.close_all_connections()
+        if outcome.announce:
+            self.announcement = outcome.announce
+            _keep_announcement(self.services.config, outcome.announce)
+
+
+async def build(config: Config, *, role: str = "all", clock: Clock | None = None) -> Service:
+    """Connect to the stores and wire everything; nothing listens or works yet.
+
+    `config` holds the real addresses of the stores. Raises StartupError when a store does not do.
+    """
+    clock = clock or SystemClock()
+    vault = Vault.of_file(config.master_key_file)
+    database = Database(config.mongodb.uri, config.mongodb.database)
+    redis = Redis(config.redis.url, config.mongodb.database)
+    try:
+        return await _built(config, role, clock, vault, database, redis)
+    except BaseException:
+        await redis.close()
+        database.close()
+        raise
+
+
+async def _built(config: Config, role: str, clock: Clock, vault: Vault, database: Database, redis: Redis) -> Service:
+    await _checked(database.check(), redis.check())
+    instance_store = InstanceStore(database)
+    instance = await instance_store.ensure(vault)
+    vault.with_fingerprint_key(instance.fingerprint_key)
+    source = None if await instance_store.is_kickstarted() else _kickstart_source(config)
+    stores = _Stores.over(database, vault, _schedule(config))
+    await stores.ensure_indexes()
+    tenant_id = await _default_tenant_id(instance_store, source)
+    return _wired(config, role, clock, stores, redis, instance.instance_id, tenant_id, source)
+
+
+async def _checked(*checks: Coroutine[Any, Any, None]) -> None:
+    """Run the checks at once and raise the first failure, when none of the others goes on and complains on its own."""
+    running = [asyncio.create_task(check) for check in checks]
+    try:
+        await asyncio.gather(*running)
+    finally:
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+def rotate_master_key(config: Config) -> None:
+    """Put a new key at the head of the master key file. Raises StartupError."""
+    ensure_master_keys(config.master_key_file)
+    add_master_key(config.master_key_file)
+
+
+async def reencrypt(config: Config) -> int:
+    """Seal everything again that was sealed under an older master key; answers how many documents that were."""
+    vault = Vault(read_master_keys(config.master_key_file))
+    database = Database(config.mongodb.uri, config.mongodb.database)
+    try:
+        await database.check()
+        stores = _Stores.over(database, vault, _schedule(config))
+        with within(0):
+            changed = await InstanceStore(database).reseal(vault)
+            changed += await stores.refresh_tokens.reseal() + await stores.outbox.reseal()
+            for documents in stores.cached.values():
+                changed += await documents.reseal()
+        return changed
+    finally:
+        database.close()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Stores:
+    """The collections of MongoDB, over one database and one vault."""
+
+    database: Database
+    freshness: Freshness
+    documents: Mapping[str, Documents]
+    api_keys: ApiKeys
+    users: Users
+    refresh_tokens: RefreshTokens
+    outbox: Outbox
+
+    @classmethod
+    def over(cls, database: Database, vault: Vault, schedule: Schedule) -> _Stores:
+        freshness = Freshness()
+        documents = {
+            row.collection: Documents(
+                database,
+                row.collection,
+                vault,
+                freshness,
+                tenant_scoped=row.tenant_scoped,
+                sealed=row.sealed,
+                unique=row.unique,
+            )
+            for row in _STORED_RESOURCES
+        }
+        api_keys, users = ApiKeys(database, vault, freshness), Users(database, vault, freshness)
+        outbox = Outbox(database, vault, retention_seconds=_EVENT_RETENTION_SECONDS + schedule.total_seconds)
+        return cls(database, freshness, documents, api_keys, users, RefreshTokens(database, vault), outbox)
+
+    @property
+    def cached(self) -> Mapping[str, Documents]:
+        """Every collection that is read through a cache, by its name in MongoDB."""
+        return {**self.documents, self.api_keys.name: self.api_keys, self.users.name: self.users}
+
+    async def ensure_indexes(self) -> None:
+        """Create what is missing, all collections at once."""
+        with within(0):  # an index over many documents takes its time
+            await asyncio.gather(*(documents.ensure_indexes() for documents in self.cached.values()))
+            await self.refresh_tokens.ensure_indexes()
+            await self.outbox.ensure_indexes()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Delivery:
+    """What brings events to webhooks: the bus in front, the worker's parts behind."""
+
+    http: HttpClient
+    deliverer: Deliverer
+    wakeups: Wakeups
+    webhooks: Callable[[], Awaitable[Sequence[Document]]]
+    bus: Bus
+
+
+def _wired(
+    config: Config,
+    role: str,
+    clock: Clock,
+    stores: _Stores,
+    redis: Redis,
+    instance_id: str,
+    tenant_id: TenantId,
+    source: Source | None,
+) -> Service:
+    """Give everything what it needs."""
+    registry = prometheus_client.CollectorRegistry()
+    keys_ = stores.documents["keys"]
+    ring = KeyRing(lambda key_id: keys_.cached(None, key_id))
+    delivery = _delivery(config, clock, stores, redis, ring)
+    services = Services(
+        config=config,
+        clock=clock,
+        schemas=Schemas(),
+        instance_id=instance_id,
+        default_tenant_id=tenant_id,
+        instance=InstanceStore(stores.database),
+        database=stores.database,
+        redis=redis,
+        documents=stores.documents,
+        api_keys=stores.api_keys,
+        users=stores.users,
+        refresh_tokens=stores.refresh_tokens,
+        authorization_codes=AuthorizationCodes(redis),
+        sso_sessions=SsoSessions(redis),
+        rate_limits=RateLimits(redis),
+        revocations=Revocations(redis),
+        tokens=TokenIssuer(ring),
+        passwords=PasswordPool(),
+        bus=delivery.bus,
+        http=delivery.http,
+    )
+    workers = _workers(services, stores, delivery, registry, role)
+    parts = Parts(registry, InFlight(), workers, (_closing(services), redis.close, delivery.http.close))
+    return Service(services, role, parts, source)
+
+
+def _delivery(config: Config, clock: Clock, stores: _Stores, redis: Redis, ring: KeyRing) -> _Delivery:
+    tenants_, webhooks_ = stores.documents["tenants"], stores.documents["webhooks"]
+    http = HttpClient(
+        allowed_networks=config.webhooks.allowed_networks,
+        max_connections=config.webhooks.max_concurrency + _SYNCHRONOUS_CONNECTIONS,
+        user_agent=f"identity/{__version__}",
+    )
+    deliverer = Deliverer(http, clock, __version__, _signer(ring), _certificate_finder(stores.documents["keys"]))
+    wakeups = Wakeups(redis)
+
+    async def every_webhook() -> Sequence[Document]:
+        return await webhooks_.cached_list(None, "all", {})
+
+    bus = Bus(
+        stores.database,
+        stores.outbox,
+        deliverer,
+        _schedule(config),
+        webhooks=every_webhook,
+        tenant=lambda wanted: tenants_.cached(None, wanted),
+        wake=wakeups.notify,
+    )
+    return _Delivery(http, deliverer, wakeups, every_webhook, bus)
+
+
+def _workers(
+    services: Services, stores: _Stores, delivery: _Delivery, registry: prometheus_client.CollectorRegistry, role: str
+) -> tuple[Worker, ...]:
+    """The loops of this process: every one hears of changes, those that are not only for the web do the rest."""
+    listeners = (ChangeListener(stores.database, stores.cached, stores.freshness), delivery.wakeups)
+    if role == "web":
+        return listeners
+    settings = services.config.webhooks
+    worker = DeliveryWorker(
+        stores.outbox,
+        delivery.deliverer,
+        delivery.wakeups,
+        services.clock,
+        settings,
+        registry,
+        webhooks=delivery.webhooks,
+    )
+    return (*listeners, worker, Sweeper(services))
+
+
+def _closing(services: Services) -> Callable[[], Awaitable[None]]:
+    async def close() -> None:
+        services.passwords.close()
+        services.database.close()
+
+    return close
+
+
+def _schedule(config: Config) -> Schedule:
+    return Schedule(config.webhooks.schedule, config.webhooks.jitter)
+
+
+def _signer(ring: KeyRing) -> Callable[[str, Mapping[str, object]], Awaitable[str]]:
+    async def sign(key_id: str, claims: Mapping[str, object]) -> str:
+        key = await ring.get(key_id)
+        if key is None:
+            raise LookupError(f"there is no signing key {key_id}")
+        return await jws.sign(key, claims)
+
+    return sign
+
+
+def _certificate_finder(keys_: Documents) -> Callable[[str], Awaitable[tuple[str, Secret]]]:
+    async def find(key_id: str) -> tuple[str, Secret]:
+        key = await keys_.cached(None, key_id)
+        if key is None or "certificate" not in key or "privateKey" not in key:
+            raise LookupError(f"there is no certificate with a private key {key_id}")
+        return key["certificate"], Secret(key["privateKey"])
+
+    return find
+
+
+def _kickstart_source(config: Config) -> Source | None:
+    file = config.kickstart.file
+    return None if file is None else kickstart.read_source(file, os.environ)
+
+
+async def _default_tenant_id(instance: InstanceStore, source: Source | None) -> TenantId:
+    """The default tenant's id: the instance's; for a new instance the kickstart's, else a random one."""
+    known = await instance.default_tenant_id()
+    if known is not None:
+        return known
+    wanted = source.default_tenant_id if source is not None else None
+    return await instance.claim_default_tenant(TenantId(wanted or new_id()))
+
+
+def _keep_announcement(config: Config, announcement: Mapping[str, str]) -> None:
+    """Write what the operator is shown once into a file that only this user can read."""
+    text = "".join(f"{name}: {value}\n" for name, value in announcement.items())
+    data_dir.write_private(config.data_dir / SECRETS_FILE, text.encode())

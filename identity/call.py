@@ -1,0 +1,66 @@
+"""What one request is about: its tenant, caller, instant and origin."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from identity.ids import TenantId
+from identity.instants import Instant
+
+Document = dict[str, Any]
+"""A JSON object with its wire keys, the same in the API and in MongoDB."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a request came from; `base_url` is the service's own address as that caller sees it, without a slash."""
+
+    ip_address: str
+    user_agent: str
+    request_id: str
+    base_url: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ApiKeyCaller:
+    """A caller who showed a valid API key that may use this route."""
+
+    api_key: Document
+
+    @property
+    def tenant_id(self) -> TenantId | None:
+        """The tenant that the key is locked to, or None for a global key."""
+        return self.api_key.get("tenantId")
+
+    @property
+    def name(self) -> str:
+        """How the key is spoken of in logs: its description or its id, never its value."""
+        attributes = self.api_key.get("metaData", {}).get("attributes", {})
+        return str(attributes.get("description") or self.api_key["id"])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Nobody:
+    """A caller of a public route, or the service itself."""
+
+    tenant_id: TenantId | None = None
+    name: str = "anonymous"
+
+
+Caller = ApiKeyCaller | Nobody
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """One request. `tenant_id` is None only where no tenant is meant: see `require_tenant`."""
+
+    tenant_id: TenantId | None
+    caller: Caller
+    now: Instant
+    origin: Origin
+    event_info: Document = dataclasses.field(default_factory=dict)
+
+    def within(self, tenant_id: TenantId) -> Call:
+        """The same call, inside a tenant that became known on the way."""
+        return dataclasses.replace(self, tenant_id=tenant_id)

@@ -1,0 +1,1 @@
+"""Pure rules: everything decidable from its arguments alone."""

@@ -1,0 +1,138 @@
+"""Which claims about a user go into which token and into the userinfo response (spec: OAuth, JWT contents; userinfo).
+
+Standard claims that have no field of their own are read from the user's free `data`, under their own names: this is
+the one documented place (`_FROM_DATA`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from identity.call import Document
+from identity.domain import users
+
+STRICT: Final = "Strict"
+
+_PROFILE_FIELDS: Final = {
+    "given_name": "firstName",
+    "middle_name": "middleName",
+    "family_name": "lastName",
+    "birthdate": "birthDate",
+    "picture": "imageUrl",
+    "preferred_username": "username",
+    "zoneinfo": "timezone",
+}
+_COMPATIBLE_FIELDS: Final = {name: field for name, field in _PROFILE_FIELDS.items() if name != "zoneinfo"}
+
+_FROM_DATA: Final[Mapping[str, tuple[str, type]]] = {
+    "nickname": ("profile", str),
+    "profile": ("profile", str),
+    "website": ("profile", str),
+    "gender": ("profile", str),
+    "address": ("address", dict),
+}
+"""claim -> the scope it needs and the type it must have in `data`; an address may also be one text, its `formatted`."""
+
+_TOKEN_ONLY: Final = frozenset(
+    {"amr", "at_hash", "aud", "auth_time", "authenticationType", "c_hash", "cnf", "exp", "gty", "iat", "iss", "jti"}
+    | {"nbf", "nonce", "scope", "sid", "tid", "tty"}
+)
+
+CLAIMS_SUPPORTED: Final = tuple(
+    sorted(
+        {"applicationId", "at_hash", "aud", "auth_time", "authenticationType", "c_hash", "email", "email_verified"}
+        | {"exp", "iat", "iss", "jti", "locale", "name", "nbf", "nonce", "phone_number", "phone_number_verified"}
+        | {"roles", "sid", "sub", "updated_at", *_PROFILE_FIELDS, *_FROM_DATA}
+    )
+)
+"""What discovery publishes as claims_supported."""
+
+
+def full_name(user: Document) -> str | None:
+    """The user's fullName, or what the parts of the name make."""
+    if user.get("fullName"):
+        return str(user["fullName"])
+    return " ".join(user[part] for part in ("firstName", "middleName", "lastName") if user.get(part)) or None
+
+
+def access_token_claims(user: Document, application: Document) -> Document:
+    """What an access token says of the user beside the protocol's claims; roles only of the registered."""
+    claims: Document = {}
+    if not is_strict(application):
+        claims |= _present({"preferred_username": user.get("username"), **_email(user)})
+    registration = users.find_registration(user, application["id"])
+    if registration is not None:
+        claims |= {"applicationId": application["id"], "roles": sorted(registration["roles"])}
+    return claims
+
+
+def id_token_claims(user: Document, application: Document, scopes: Collection[str], *, alone: bool) -> Document:
+    """What an ID token says of the user beside the protocol's claims.
+
+    Under Strict the claims of the scopes are left to userinfo, where there is an access token to ask it with
+    (`alone` is False), as OpenID Connect Core 5.4 has it.
+    """
+    if is_strict(application):
+        return scope_claims(user, scopes) if alone else {}
+    return _present({"preferred_username": user.get("username"), **_email(user)})
+
+
+def scope_claims(user: Document, scopes: Collection[str]) -> Document:
+    """The standard claims of the granted scopes (OpenID Connect Core 5.1 and 5.4) that the user has values for."""
+    claims: Document = {}
+    if "profile" in scopes:
+        claims |= {name: user.get(field) for name, field in _PROFILE_FIELDS.items()}
+        claims["name"] = full_name(user)
+        claims["locale"] = next((language.replace("_", "-") for language in user.get("preferredLanguages", ())), None)
+        claims["updated_at"] = user["lastUpdateInstant"] // 1000
+    if "email" in scopes:
+        claims |= _email(user)
+    if "phone" in scopes:
+        claims |= _phone(user)
+    data = user.get("data", {})
+    for name, (scope, kind) in _FROM_DATA.items():
+        if scope in scopes and isinstance(data.get(name), kind):
+            claims[name] = data[name]
+    if isinstance(data.get("address"), str) and "address" in scopes:
+        claims["address"] = {"formatted": data["address"]}
+    return _present(claims)
+
+
+def userinfo_claims(
+    user: Document, application: Document, token: Mapping[str, Any], scopes: Collection[str]
+) -> Document:
+    """The userinfo response: by scope under Strict; under Compatibility the token's own claims and the user's."""
+    if is_strict(application):
+        return {"sub": user["id"], **scope_claims(user, scopes)}
+    claims = {name: value for name, value in token.items() if name not in _TOKEN_ONLY}
+    claims |= _present({name: user.get(field) for name, field in _COMPATIBLE_FIELDS.items()})
+    claims |= _present({"name": full_name(user), "phone_number": _phone(user).get("phone_number"), **_email(user)})
+    return {**claims, "sub": user["id"]}
+
+
+def is_strict(application: Document) -> bool:
+    """Whether the application handles scopes strictly."""
+    return bool(application["oauthConfiguration"]["scopeHandlingPolicy"] == STRICT)
+
+
+def _email(user: Document) -> Document:
+    if not user.get("email"):
+        return {}
+    return {"email": user["email"], "email_verified": bool(user.get("verified"))}
+
+
+def _phone(user: Document) -> Document:
+    number = user.get("phoneNumber") or user.get("mobilePhone")
+    if number is None:
+        return {}
+    if "phoneNumber" not in user:
+        return {"phone_number": number}
+    verified = any(
+        identity.get("type") == "phoneNumber" and identity.get("verified") for identity in user.get("identities", ())
+    )
+    return {"phone_number": number, "phone_number_verified": verified}
+
+
+def _present(claims: Mapping[str, Any]) -> Document:
+    return {name: value for name, value in claims.items() if value is not None}

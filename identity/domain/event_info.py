@@ -1,0 +1,39 @@
+"""`event.info`: where the request came from that raised an event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from identity.call import Call, Document
+
+_TEXTS = ("deviceDescription", "deviceName", "deviceType", "ipAddress", "os", "userAgent")
+_PLACE = ("city", "country", "region", "zipcode")
+_COORDINATES = ("latitude", "longitude")
+
+
+def of(call: Call) -> Document:
+    """What the caller said in `eventInfo`, filled in with the address and user agent of the request itself.
+
+    The caller is trusted to know better (a login that a backend makes for a browser); members of another name or
+    type are left out, so that receivers find only what they expect.
+    """
+    given = call.event_info
+    info: Document = {name: given[name] for name in _TEXTS if isinstance(given.get(name), str) and given[name]}
+    if isinstance(given.get("data"), dict):
+        info["data"] = given["data"]
+    if isinstance(given.get("location"), dict) and (location := _location(given["location"])):
+        info["location"] = location
+    for name, value in (("ipAddress", call.origin.ip_address), ("userAgent", call.origin.user_agent)):
+        if name not in info and value:
+            info[name] = value
+    return info
+
+
+def _location(given: Mapping[str, Any]) -> Document:
+    place: Document = {name: given[name] for name in _PLACE if isinstance(given.get(name), str) and given[name]}
+    for name in _COORDINATES:
+        if isinstance(given.get(name), int | float) and not isinstance(given[name], bool):
+            place[name] = given[name]
+    shown = ", ".join(place[name] for name in ("city", "region", "country") if name in place)
+    return {**place, "displayString": shown} if shown else place

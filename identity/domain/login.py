@@ -1,0 +1,179 @@
+"""What a login comes to: the outcomes as types, and the checks that follow right credentials, read in order.
+
+Whether a user is locked, expired or unverified is told only to somebody who knows the password: everybody else gets
+the one answer that an unknown user gives.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Final
+
+from identity.call import Document
+from identity.domain import password_rules, users
+from identity.instants import Instant, later
+
+NOTED_SECONDS: Final = 60
+"""How often at most the use of a session is written down: a browser may come back many times in a minute."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WrongCredentials:
+    """No such user, or not the password; nobody learns which."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TooManyAttempts:
+    """The account or the address failed too often lately; nothing was compared."""
+
+    wait_seconds: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Deactivated:
+    """The user was locked out by an administrator."""
+
+    user: Document
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Expired:
+    """The user's `expiry` has come."""
+
+    user: Document
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SecondFactorRequired:
+    """The user has two-factor methods, and one of them has to be used."""
+
+    user: Document
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PasswordChangeRequired:
+    """The password has to be changed; `reason` is Administrative, Breached, Expired or Validation."""
+
+    user: Document
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EmailNotVerified:
+    """The tenant lets in only users who verified their email."""
+
+    user: Document
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RegistrationNotVerified:
+    """The application lets in only users who verified their registration."""
+
+    user: Document
+    registration: Document
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoggedIn:
+    """The login is complete; `registration` is None for a user without one for the application."""
+
+    user: Document
+    registration: Document | None
+
+
+Halt = (
+    Deactivated | Expired | SecondFactorRequired | PasswordChangeRequired | EmailNotVerified | RegistrationNotVerified
+)
+LoginResult = WrongCredentials | TooManyAttempts | Halt | LoggedIn
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Authenticated:
+    """A user whose credentials are right, and what the checks look at; `password` is None where none was used."""
+
+    tenant: Document
+    application: Document | None
+    user: Document
+    now: Instant
+    password: str | None = dataclasses.field(default=None, repr=False)
+
+    @property
+    def registration(self) -> Document | None:
+        """The user's registration for the application."""
+        return None if self.application is None else users.find_registration(self.user, self.application["id"])
+
+
+def halt(login: Authenticated) -> Halt | None:
+    """What still stands between right credentials and a login, or None."""
+    return next((found for check in _CHECKS if (found := check(login)) is not None), None)
+
+
+def _deactivated(login: Authenticated) -> Halt | None:
+    return None if login.user["active"] else Deactivated(login.user)
+
+
+def _expired(login: Authenticated) -> Halt | None:
+    expiry = login.user.get("expiry")
+    return None if expiry is None or expiry > login.now else Expired(login.user)
+
+
+def _second_factor(login: Authenticated) -> Halt | None:
+    return SecondFactorRequired(login.user) if login.user["twoFactor"]["methods"] else None
+
+
+def _password_change(login: Authenticated) -> Halt | None:
+    reason = _reason_to_change(login)
+    return None if reason is None else PasswordChangeRequired(login.user, reason)
+
+
+def _reason_to_change(login: Authenticated) -> str | None:
+    user, tenant = login.user, login.tenant
+    if user["passwordChangeRequired"]:
+        return str(user.get("passwordChangeReason", "Administrative"))
+    if login.password is None:
+        return None
+    age, changed = tenant["maximumPasswordAge"], user.get("passwordLastUpdateInstant")
+    if age["enabled"] and changed is not None and later(Instant(changed), seconds=age["days"] * 86_400) <= login.now:
+        return "Expired"
+    rules = tenant["passwordValidationRules"]
+    if rules["validateOnLogin"] and password_rules.problems(
+        login.password,
+        rules,
+        "password",
+        scheme=tenant["passwordEncryptionConfiguration"]["encryptionScheme"],
+        login_ids=users.login_ids(user).values(),
+    ):
+        return "Validation"
+    return None
+
+
+def _email(login: Authenticated) -> Halt | None:
+    configuration = login.tenant["emailConfiguration"]
+    is_gated = configuration["verifyEmail"] and configuration["unverified"]["behavior"] == "Gated"
+    return EmailNotVerified(login.user) if is_gated and not login.user["verified"] else None
+
+
+def _registration(login: Authenticated) -> Halt | None:
+    application, registration = login.application, login.registration
+    if application is None or registration is None or registration["verified"]:
+        return None
+    is_gated = application["verifyRegistration"] and application["unverified"]["behavior"] == "Gated"
+    return RegistrationNotVerified(login.user, registration) if is_gated else None
+
+
+def is_noted(user: Document, application_id: str | None, now: Instant) -> bool:
+    """Whether a login less than `NOTED_SECONDS` ago stands on the user, and on the registration if there is one."""
+    registration = None if application_id is None else users.find_registration(user, application_id)
+    noted: list[int] = [place.get("lastLoginInstant", 0) for place in (user, registration) if place is not None]
+    return min(noted) > later(now, seconds=-NOTED_SECONDS)
+
+
+_CHECKS: tuple[Callable[[Authenticated], Halt | None], ...] = (
+    _deactivated,
+    _expired,
+    _second_factor,
+    _password_change,
+    _email,
+    _registration,
+)

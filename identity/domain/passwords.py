@@ -1,0 +1,162 @@
+"""Password schemes: hashing and verifying under every published scheme, and under argon2id, the default.
+
+Glossary: a *scheme* names the derivation, its *factor* is the cost, salt and hash are standard base64 unless the
+scheme has an alphabet of its own (bcrypt, argon2id). These functions burn CPU: call them through PasswordPool.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import hmac
+import os
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import argon2.exceptions
+import argon2.low_level
+import bcrypt
+
+from identity.ids import same_secret
+
+DEFAULT_SCHEME: Final = "argon2id"
+DEFAULT_FACTOR: Final = 2
+
+# The OWASP password storage recommendation for argon2id: 19 MiB, two passes, one lane; the factor is the passes.
+_ARGON2_MEMORY_KIB = 19_456
+_ARGON2_LANES = 1
+_SALT_BYTES = 32
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredPassword:
+    """What is kept of a password."""
+
+    scheme: str
+    factor: int
+    salt: str
+    hash: str = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Scheme:
+    derive: Callable[[bytes, str, int], str]
+    least: int
+    most: int
+    new_salt: Callable[[], str]
+
+
+def hash_password(password: str, scheme: str, factor: int) -> StoredPassword:
+    """Hash with a fresh salt. Raises KeyError for an unknown scheme, so check with `is_known` first."""
+    salt = _SCHEMES[scheme].new_salt()
+    return StoredPassword(scheme, factor, salt, _SCHEMES[scheme].derive(password.encode(), salt, factor))
+
+
+def verify(password: str, stored: StoredPassword) -> bool:
+    """Whether this is the password; compared in constant time. False for material that cannot be computed."""
+    scheme = _SCHEMES.get(stored.scheme)
+    if scheme is None:
+        return False
+    try:
+        derived = scheme.derive(password.encode(), stored.salt, stored.factor)
+    except ValueError:
+        return False
+    return same_secret(derived, stored.hash)
+
+
+def is_known(scheme: str) -> bool:
+    """Whether the scheme exists."""
+    return scheme in _SCHEMES
+
+
+def is_acceptable_factor(scheme: str, factor: int) -> bool:
+    """Whether the factor is one that the scheme can be run with in bounded time."""
+    return _SCHEMES[scheme].least <= factor <= _SCHEMES[scheme].most
+
+
+def maximum_length(scheme: str) -> int | None:
+    """The longest password that the scheme really reads, in bytes; None when all of it counts."""
+    return 50 if scheme == "bcrypt" else None
+
+
+def _pbkdf2(digest: str, size: int) -> Callable[[bytes, str, int], str]:
+    def derive(password: bytes, salt: str, factor: int) -> str:
+        return _base64(hashlib.pbkdf2_hmac(digest, password, _unbase64(salt), factor, size))
+
+    return derive
+
+
+def _repeated(digest: str) -> Callable[[bytes, str, int], str]:
+    def derive(password: bytes, salt: str, factor: int) -> str:
+        value = password + _unbase64(salt)
+        for _ in range(factor):
+            value = hashlib.new(digest, value, usedforsecurity=False).digest()
+        return _base64(value)
+
+    return derive
+
+
+def _phpass(digest: str, length: int | None) -> Callable[[bytes, str, int], str]:
+    def derive(password: bytes, salt: str, factor: int) -> str:
+        value = hashlib.new(digest, salt.encode() + password, usedforsecurity=False).digest()
+        for _ in range(factor):
+            value = hashlib.new(digest, value + password, usedforsecurity=False).digest()
+        return _base64(value)[:length]
+
+    return derive
+
+
+def _hmac_sha256(password: bytes, salt: str, _factor: int) -> str:
+    return _base64(hmac.new(_unbase64(salt), password, hashlib.sha256).digest())
+
+
+def _bcrypt(password: bytes, salt: str, factor: int) -> str:
+    # bcrypt reads 72 bytes; the library refuses more, where other implementations cut.
+    prefix = f"$2b${factor:02d}${salt}"
+    return bcrypt.hashpw(password[:72], prefix.encode()).decode()[len(prefix) :]
+
+
+def _argon2id(password: bytes, salt: str, factor: int) -> str:
+    try:
+        raw = argon2.low_level.hash_secret_raw(
+            password, _unbase64(salt), factor, _ARGON2_MEMORY_KIB, _ARGON2_LANES, 32, argon2.low_level.Type.ID
+        )
+    except argon2.exceptions.HashingError as error:
+        raise ValueError(str(error)) from error
+    return _base64(raw)
+
+
+def _base64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+def _unbase64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def _new_salt() -> str:
+    return _base64(os.urandom(_SALT_BYTES))
+
+
+def _new_bcrypt_salt() -> str:
+    return bcrypt.gensalt(4).decode().rpartition("$")[2]
+
+
+def _new_text_salt() -> str:
+    return _base64(os.urandom(6))
+
+
+_SCHEMES: Final[Mapping[str, _Scheme]] = {
+    "argon2id": _Scheme(_argon2id, 1, 10, _new_salt),
+    "salted-pbkdf2-hmac-sha256": _Scheme(_pbkdf2("sha256", 32), 1, 1_000_000, _new_salt),
+    "salted-pbkdf2-hmac-sha256-512": _Scheme(_pbkdf2("sha256", 64), 1, 1_000_000, _new_salt),
+    "salted-pbkdf2-hmac-sha512-512": _Scheme(_pbkdf2("sha512", 64), 1, 1_000_000, _new_salt),
+    "bcrypt": _Scheme(_bcrypt, 4, 16, _new_bcrypt_salt),
+    "salted-md5": _Scheme(_repeated("md5"), 1, 1_000_000, _new_salt),
+    "salted-sha256": _Scheme(_repeated("sha256"), 1, 1_000_000, _new_salt),
+    "salted-hmac-sha256": _Scheme(_hmac_sha256, 0, 1_000_000, _new_salt),
+    "phpass-md5": _Scheme(_phpass("md5", None), 1, 1_000_000, _new_text_salt),
+    "phpass-sha512": _Scheme(_phpass("sha512", 43), 1, 1_000_000, _new_text_salt),
+}
+SCHEMES: Final = frozenset(_SCHEMES)

@@ -1,0 +1,77 @@
+"""Registrations: what ties a user to an application, embedded in the user's document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from identity.call import Document
+from identity.domain import users
+from identity.errors import FieldError
+from identity.ids import new_id
+from identity.instants import Instant
+
+_KEPT = ("applicationId", "cleanSpeakId", "id", "insertInstant", "lastLoginInstant", "verified", "verifiedInstant")
+
+
+def new(wanted: Document, application: Document, now: Instant, *, is_verified: bool) -> Document:
+    """A new registration; without roles of its own it gets the application's default roles."""
+    roles = wanted["roles"] or [role["name"] for role in application["roles"] if role["isDefault"]]
+    registration = {
+        **wanted,
+        "applicationId": application["id"],
+        "id": new_id(),
+        "insertInstant": now,
+        "lastUpdateInstant": now,
+        "roles": sorted(roles),
+        "verified": is_verified,
+    }
+    return {**registration, "verifiedInstant": now} if is_verified else registration
+
+
+def replaced(stored: Document, wanted: Document, now: Instant) -> Document:
+    """The stored registration with everything that an update may change taken from `wanted`.
+
+    An authentication token left out stays: an update is no reason for whoever holds it to be locked out.
+    """
+    kept = {name: stored[name] for name in _KEPT if name in stored}
+    token = {"authenticationToken": stored["authenticationToken"]} if "authenticationToken" in stored else {}
+    registration = {**token, **wanted, **kept, "roles": sorted(wanted["roles"])}
+    registration["lastUpdateInstant"] = max(now, stored["lastUpdateInstant"] + 1)
+    return registration
+
+
+def request_form(stored: Document) -> Document:
+    """A stored registration as a PUT would send it, which is what a patch is applied to."""
+    dropped = {*_KEPT, "authenticationToken", "lastUpdateInstant"}
+    return {name: value for name, value in stored.items() if name not in dropped}
+
+
+def role_problems(roles: Iterable[str], application: Document) -> list[FieldError]:
+    """The roles that the application does not have."""
+    unknown = sorted(set(roles) - {role["name"] for role in application["roles"]})
+    if not unknown:
+        return []
+    message = f"The application has no role named [{', '.join(unknown)}]."
+    return [FieldError.of("invalid", "registration.roles", message)]
+
+
+def with_registration(user: Document, registration: Document) -> Document:
+    """The user with this registration in place of any other for the same application."""
+    others = without_registration(user, registration["applicationId"])
+    return {**others, "registrations": [*others["registrations"], registration]}
+
+
+def without_registration(user: Document, application_id: str) -> Document:
+    """The user without a registration for this application."""
+    others = [entry for entry in user["registrations"] if entry["applicationId"] != application_id]
+    return {**user, "registrations": others}
+
+
+def secured(registration: Document) -> Document:
+    """The registration as events carry it: without its authentication token."""
+    return {name: value for name, value in registration.items() if name != "authenticationToken"}
+
+
+def secured_user(user: Document) -> Document:
+    """The user as events about one registration carry it: the registration travels beside it."""
+    return {**users.secured(user), "registrations": []}

@@ -1,0 +1,68 @@
+"""A declared resource: one row of resources.py, from which its whole API is served."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+from identity.call import Call, Document
+
+Prepare = Callable[[Any, Call, Document, Document | None], Awaitable[Document]]
+"""(services, call, wanted, stored or None) -> what to store; raises Invalid with all problems of state.
+
+It also judges a document whose bad members are already known and have been taken out: a member that is required may
+be missing then, and what it answers is thrown away.
+"""
+
+Erase = Callable[[Any, Call, Document], Awaitable[None]]
+"""(services, call, stored): what DELETE does, where it is more than removing the document."""
+
+CREATE_TO_SEARCH = frozenset({"create", "retrieve", "retrieve_all", "update", "patch", "delete", "search"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unique:
+    """A unique index: its name, its keys, and the field whose value a duplicate is reported on."""
+
+    index: str
+    keys: tuple[str, ...]
+    field: str
+    sparse: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SearchRules:
+    """What a criteria search may ask: criterion -> how it matches, and the fields that may be sorted by."""
+
+    criteria: dict[str, Literal["text", "exact", "tenants"]] = dataclasses.field(default_factory=dict)
+    order_by: dict[str, str] = dataclasses.field(default_factory=dict)
+    default: str = "name ASC"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind of object.
+
+    `name` is the wrapper in JSON, `path` its API path, `schema` the file of its shape, `collection` its MongoDB
+    collection, `sealed` the dotted members that are encrypted at rest.
+    """
+
+    name: str
+    path: str
+    schema: str
+    collection: str
+    plural: str
+    label: str
+    tenant_scoped: bool = True
+    verbs: frozenset[str] = CREATE_TO_SEARCH
+    unique: tuple[Unique, ...] = ()
+    sealed: tuple[str, ...] = ()
+    search: SearchRules = SearchRules()
+    prepare: Prepare | None = None
+    erase: Erase | None = None
+
+    @property
+    def id_name(self) -> str:
+        """How the id in the path is called in errors: `webhookId`."""
+        return f"{self.name}Id"

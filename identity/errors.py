@@ -1,0 +1,260 @@
+"""What can go wrong: one class for each thing a caller can be told.
+
+Rooms below web raise these; only the handler families of web render them. `log_detail` is for the
+log and never leaves the service.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FieldError:
+    """One entry of the Errors JSON: `path` is where, `code` is `[kind]path`, `message` an English sentence."""
+
+    path: str
+    code: str
+    message: str
+
+    @classmethod
+    def of(cls, kind: str, path: str, message: str) -> FieldError:
+        """The usual form, with the code made of kind and path; `invalidJSON` alone stands without the path."""
+        return cls(path, f"[{kind}]" if kind == "invalidJSON" else f"[{kind}]{path}", message)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GeneralError:
+    """An error that belongs to no field; `code` is a bare `[Name]`."""
+
+    code: str
+    message: str
+
+
+class ServiceError(Exception):
+    """Base of everything that a caller may be told."""
+
+    status = 500
+
+    def __init__(self, message: str = "", *, log_detail: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.log_detail = log_detail
+
+
+class Invalid(ServiceError):
+    """The request is well-formed but not acceptable; carries every error found, not just the first."""
+
+    status = 400
+
+    def __init__(
+        self, fields: Iterable[FieldError] = (), general: Iterable[GeneralError] = (), *, log_detail: str = ""
+    ) -> None:
+        self.fields = tuple(fields)
+        self.general = tuple(general)
+        super().__init__(
+            ", ".join([*(e.code for e in self.fields), *(e.code for e in self.general)]), log_detail=log_detail
+        )
+
+    @classmethod
+    def field(cls, kind: str, path: str, message: str) -> Invalid:
+        """One field error."""
+        return cls([FieldError.of(kind, path, message)])
+
+    @classmethod
+    def whole(cls, code: str, message: str) -> Invalid:
+        """One general error."""
+        return cls(general=[GeneralError(code, message)])
+
+
+class Unauthorized(ServiceError):
+    """No credentials, wrong ones, or not enough authority: 401 with an empty body."""
+
+    status = 401
+
+
+class Forbidden(ServiceError):
+    """A feature that an administrator switched off, or a blocked origin: 403 with an empty body."""
+
+    status = 403
+
+
+class NotFound(ServiceError):
+    """The object does not exist, or not for this caller: 404 with an empty body."""
+
+    status = 404
+
+
+class MethodNotAllowed(ServiceError):
+    """The path exists but not with this method: 405 with an empty body."""
+
+    status = 405
+
+
+class TooLarge(ServiceError):
+    """The body is larger than this endpoint reads: 413 with an Errors body."""
+
+    status = 413
+
+
+class Unavailable(ServiceError):
+    """The service, or a store it stands on, cannot answer now: 503 with an Errors body."""
+
+    status = 503
+
+
+class WebhookTransactionFailed(ServiceError):
+    """A transactional webhook vetoed the change, which was not made: 504 with an Errors body."""
+
+    status = 504
+
+
+class Duplicate(Exception):
+    """A unique index refused a write; `index` names it. Operations turn it into an `Invalid`."""
+
+    def __init__(self, index: str) -> None:
+        super().__init__(index)
+        self.index = index
+
+
+class Conflict(Exception):
+    """The document changed between being read and being replaced; read it again and retry."""
+
+
+class OAuth2Error(ServiceError):
+    """An error of the OAuth endpoints (RFC 6749 sections 4.1.2.1 and 5.2).
+
+    `reason` is the error_reason of the API, or None where it has none; `extra` are further members
+    of the JSON, such as change_password_id.
+    """
+
+    status = 400
+    error = "invalid_request"
+
+    def __init__(
+        self, reason: str | None, description: str, *, extra: Mapping[str, object] | None = None, log_detail: str = ""
+    ) -> None:
+        super().__init__(description, log_detail=log_detail)
+        self.reason = reason
+        self.description = description
+        self.extra = dict(extra or {})
+
+
+class InvalidRequest(OAuth2Error):
+    """A parameter is missing, repeated or malformed."""
+
+
+class InvalidClient(OAuth2Error):
+    """The client could not be authenticated."""
+
+    status = 401
+    error = "invalid_client"
+
+
+class InvalidGrant(OAuth2Error):
+    """The code, refresh token or credentials are unknown, expired, spent or another client's."""
+
+    error = "invalid_grant"
+
+
+class ChangePasswordRequired(OAuth2Error):
+    """The password is right, and has to be changed before it gives tokens."""
+
+    error = "change_password_required"
+
+
+class TwoFactorRequired(OAuth2Error):
+    """The password is right, and not enough."""
+
+    error = "two_factor_required"
+
+
+class UnauthorizedClient(OAuth2Error):
+    """The client may not use this grant."""
+
+    error = "unauthorized_client"
+
+
+class UnsupportedGrantType(OAuth2Error):
+    """No such grant_type here."""
+
+    error = "unsupported_grant_type"
+
+
+class UnsupportedResponseType(OAuth2Error):
+    """No such response_type here."""
+
+    error = "unsupported_response_type"
+
+
+class UnsupportedTokenType(OAuth2Error):
+    """No such kind of token here, or not for this deed (RFC 7009 section 2.2.1)."""
+
+    error = "unsupported_token_type"
+
+
+class InvalidScope(OAuth2Error):
+    """A scope is unknown, malformed or wider than granted."""
+
+    error = "invalid_scope"
+
+
+class InvalidToken(OAuth2Error):
+    """The bearer token is missing, malformed, expired or not for this resource (RFC 6750 section 3.1)."""
+
+    status = 401
+    error = "invalid_token"
+
+
+class AccessDenied(OAuth2Error):
+    """The resource owner said no."""
+
+    error = "access_denied"
+
+
+class LoginRequired(OAuth2Error):
+    """prompt=none, but the user has to log in (OpenID Connect Core 3.1.2.6)."""
+
+    error = "login_required"
+
+
+class ConsentRequired(OAuth2Error):
+    """The user has to be asked first (OpenID Connect Core 3.1.2.6)."""
+
+    error = "consent_required"
+
+
+class InteractionRequired(OAuth2Error):
+    """prompt=none, but a page other than login or consent has to be shown (OpenID Connect Core 3.1.2.6)."""
+
+    error = "interaction_required"
+
+
+class RequestNotSupported(OAuth2Error):
+    """The `request` parameter is not supported (OpenID Connect Core 3.1.2.6)."""
+
+    error = "request_not_supported"
+
+
+class RequestUriNotSupported(OAuth2Error):
+    """The `request_uri` parameter is not supported (OpenID Connect Core 3.1.2.6)."""
+
+    error = "request_uri_not_supported"
+
+
+class RegistrationNotSupported(OAuth2Error):
+    """The `registration` parameter is not supported (OpenID Connect Core 3.1.2.6)."""
+
+    error = "registration_not_supported"
+
+
+class ServerError(OAuth2Error):
+    """Something failed inside; the description says nothing about it."""
+
+    status = 500
+    error = "server_error"
+
+
+class StartupError(Exception):
+    """The service cannot start or go on: the message tells an operator what is wrong and what to do."""

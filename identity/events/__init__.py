@@ -1,0 +1,1 @@
+"""Which events exist, who hears of them, and how they reach a receiver."""

@@ -1,0 +1,215 @@
+"""The bus: operations hand it a change and the events around it; it asks, writes and announces.
+
+Nothing leaves the process for a change that did not commit, except the question to transactional webhooks whether it
+may; nothing that committed is forgotten, because the events are written in the transaction of the change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import orjson
+import structlog
+
+from identity.call import Call, Document
+from identity.domain import event_info
+from identity.domain.delivery_schedule import Schedule
+from identity.domain.webhook_transactions import NONE, is_satisfied
+from identity.errors import WebhookTransactionFailed
+from identity.events.catalogue import EVENTS, EventType
+from identity.events.delivery import Deliverer, Result
+from identity.events.routing import Routes, transaction_type
+from identity.ids import EventId, TenantId, WebhookId, new_id
+from identity.store.mongo import Database, Session
+from identity.store.outbox import EventRow, NewDelivery, Outbox
+
+_log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+_CHANCE = random.SystemRandom()
+_VETO = "A webhook that must agree to this change refused it, failed or could not be reached. Nothing was changed."
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happens: its type and what it tells beside the members that all events have."""
+
+    type: str
+    payload: Mapping[str, Any]
+
+    @property
+    def kind(self) -> EventType:
+        """Its row of the catalogue; KeyError for a type that does not exist."""
+        return EVENTS[self.type]
+
+
+Write = Callable[[Session | None], Awaitable[T]]
+Announced = Sequence[Event] | Callable[[T], Sequence[Event]]
+
+
+@dataclasses.dataclass(slots=True)
+class _Outgoing:
+    """An event on its way, with those who shall hear of it and what was already tried before the commit."""
+
+    row: EventRow
+    targets: tuple[Document, ...]
+    deliveries: list[NewDelivery]
+
+
+class Bus:
+    """Brings changes and their events together."""
+
+    def __init__(
+        self,
+        database: Database,
+        outbox: Outbox,
+        deliverer: Deliverer,
+        schedule: Schedule,
+        *,
+        webhooks: Callable[[], Awaitable[Sequence[Document]]],
+        tenant: Callable[[TenantId], Awaitable[Document | None]],
+        wake: Callable[[], None],
+    ) -> None:
+        """`webhooks` and `tenant` answer from memory: both are asked for every change. `wake` rouses the workers."""
+        self._database = database
+        self._outbox = outbox
+        self._deliverer = deliverer
+        self._schedule = schedule
+        self._webhooks = webhooks
+        self._tenant = tenant
+        self._wake = wake
+        self._routes = Routes(())
+
+    async def perform(
+        self, call: Call, write: Write[T], offered: Sequence[Event] = (), announced: Announced[T] = ()
+    ) -> T:
+        """Make a change together with its events, and answer what `write` answers.
+
+        `offered` events come before the change: where the tenant makes a type transactional, its webhooks are asked
+        now and may veto, which raises WebhookTransactionFailed with nothing written. `announced` events come after
+        it; a function of the result may make them. `write` gets the session of the transaction that also holds the
+        events, or None when no gate lets an event through, in which case no transaction is needed; it runs again when
+        MongoDB calls a conflict transient.
+        """
+        routes, tenant = await self._gates(call)
+        asked = await self._offer(call, offered, routes, tenant)
+        after = [] if callable(announced) else self._outgoing(call, announced, routes, tenant)
+        if not asked and not after and not (callable(announced) and routes.are_open(call.tenant_id, tenant)):
+            return await write(None)
+
+        async def change(session: Session) -> T:
+            result = await write(session)
+            late = self._outgoing(call, announced(result), routes, tenant) if callable(announced) else after
+            await self._record(session, [*asked, *late])
+            return result
+
+        result = await self._database.in_transaction(change)
+        self._wake()
+        return result
+
+    async def offer(self, call: Call, events: Sequence[Event]) -> None:
+        """Events about something that is not written here, such as a login. Raises WebhookTransactionFailed."""
+        await self.perform(call, _nothing, offered=events)
+
+    async def announce(self, call: Call, events: Sequence[Event]) -> None:
+        """Events that nobody can veto any more, whatever their type."""
+        await self.perform(call, _nothing, announced=events)
+
+    async def _gates(self, call: Call) -> tuple[Routes, Document]:
+        webhooks = await self._webhooks()
+        if webhooks is not self._routes.webhooks:
+            self._routes = Routes(webhooks)
+        tenant = None if call.tenant_id is None else await self._tenant(call.tenant_id)
+        return self._routes, tenant or {}
+
+    def _outgoing(self, call: Call, events: Sequence[Event], routes: Routes, tenant: Document) -> list[_Outgoing]:
+        """The events that anybody shall hear of, each to be delivered from now on."""
+        outgoing = []
+        for event in events:
+            if targets := routes.to(event.kind, call.tenant_id, tenant):
+                deliveries = [NewDelivery(WebhookId(webhook["id"]), call.now) for webhook in targets]
+                outgoing.append(_Outgoing(_row(call, event), targets, deliveries))
+        return outgoing
+
+    async def _offer(self, call: Call, events: Sequence[Event], routes: Routes, tenant: Document) -> list[_Outgoing]:
+        """Ask in the order of the events, of each event all webhooks at once; the first veto ends it."""
+        outgoing = self._outgoing(call, events, routes, tenant)
+        for one in outgoing:
+            kind = transaction_type(EVENTS[one.row.type], tenant)
+            if kind != NONE:
+                await self._ask(one, kind)
+        return outgoing
+
+    async def _ask(self, outgoing: _Outgoing, kind: str) -> None:
+        row = outgoing.row
+        attempts = (self._deliverer.attempt(webhook, row.event_id, row.body) for webhook in outgoing.targets)
+        results = await asyncio.gather(*attempts)
+        if not is_satisfied(kind, sum(result.attempt.succeeded for result in results), len(results)):
+            failures = _failures(outgoing.targets, results)
+            _log.warning(
+                "webhooks vetoed a change", event_id=row.event_id, type=row.type, transaction=kind, failures=failures
+            )
+            raise WebhookTransactionFailed(_VETO, log_detail=f"{row.type}: {failures}")
+        outgoing.deliveries = [
+            self._after_first(webhook, result) for webhook, result in zip(outgoing.targets, results, strict=True)
+        ]
+
+    def _after_first(self, webhook: Document, result: Result) -> NewDelivery:
+        webhook_id = WebhookId(webhook["id"])
+        if result.attempt.succeeded:
+            return NewDelivery(webhook_id, None, result.attempt)
+        due = self._schedule.next_attempt(
+            result.attempt.end_instant, 1, _CHANCE.random(), at_least_seconds=result.wait_seconds
+        )
+        return NewDelivery(webhook_id, due, result.attempt)
+
+    async def _record(self, session: Session, outgoing: Sequence[_Outgoing]) -> None:
+        if outgoing:
+            first = await self._outbox.reserve_sequence(len(outgoing))
+            await self._outbox.record(session, [(one.row, one.deliveries) for one in outgoing], first)
+
+
+async def _nothing(_session: Session | None) -> None:
+    """The write of an event that tells of no change."""
+
+
+def _failures(targets: Sequence[Document], results: Sequence[Result]) -> dict[str, str]:
+    return {
+        webhook["id"]: result.attempt.exception or f"status {result.attempt.status}"
+        for webhook, result in zip(targets, results, strict=True)
+        if not result.attempt.succeeded
+    }
+
+
+def _row(call: Call, event: Event) -> EventRow:
+    """The event with the members that all events have, as the bytes that go out."""
+    kind = event.kind
+    event_id = EventId(new_id())
+    linked_object_id = kind.linked_object_id(event.payload)
+    members: Document = {
+        **event.payload,
+        "createInstant": call.now,
+        "id": event_id,
+        "info": event_info.of(call) if kind.has_info else None,
+        "linkedObjectId": linked_object_id,
+        "tenantId": None if kind.is_of_instance else call.tenant_id,
+        "type": kind.name,
+    }
+    if kind.repeats_ip_address:
+        members["ipAddress"] = members["info"].get("ipAddress")
+    body = orjson.dumps({"event": _without_nulls(members)}, option=orjson.OPT_SORT_KEYS)
+    tenant_id = None if kind.is_of_instance else call.tenant_id
+    return EventRow(event_id, kind.name, tenant_id, linked_object_id, body, call.now, kind.holds_secrets)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_nulls(member) for name, member in value.items() if member is not None}
+    if isinstance(value, list | tuple):
+        return [_without_nulls(item) for item in value if item is not None]
+    return value

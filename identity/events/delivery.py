@@ -1,0 +1,131 @@
+"""One delivery: the request to a webhook, sent and judged."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import structlog
+
+from identity.call import Document
+from identity.domain import webhook_headers
+from identity.domain.delivery_schedule import retry_after_seconds, wait_at_least
+from identity.errors import ServiceError
+from identity.ids import EventId, Secret
+from identity.instants import Clock, numeric_date
+from identity.outbound.http import HttpClient, OutboundError, Request, Response
+from identity.outbound.tls import is_trust_anchor
+from identity.store.outbox import Attempt
+
+_log = structlog.get_logger(__name__)
+
+_MAXIMUM_ANSWER_BYTES = 65_536
+
+Sign = Callable[[str, Mapping[str, Any]], Awaitable[str]]
+"""(key id, claims) -> compact JWS; raises ServiceError, LookupError or ValueError where the key cannot be used."""
+
+ClientCertificate = Callable[[str], Awaitable[tuple[str, Secret]]]
+"""key id -> (certificate PEM, private key PEM); raises as `Sign` does."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Result:
+    """What came of an attempt; after a failure the receiver is left alone for `wait_seconds` at the least."""
+
+    attempt: Attempt
+    wait_seconds: float = 0.0
+
+
+class Deliverer:
+    """Makes attempts; keeps nothing about them."""
+
+    def __init__(
+        self, http: HttpClient, clock: Clock, version: str, sign: Sign, client_certificate: ClientCertificate
+    ) -> None:
+        self._http = http
+        self._clock = clock
+        self._user_agent = f"identity/{version}"
+        self._sign = sign
+        self._client_certificate = client_certificate
+        self._warned: set[tuple[str, int]] = set()
+
+    async def attempt(self, webhook: Document, event_id: EventId, body: bytes) -> Result:
+        """Send the body to the webhook once, and judge the answer. Never raises for what a receiver may do.
+
+        An attempt that cannot be made as configured (no signing key, no client certificate) fails without a request:
+        an event is never sent unsigned or by the wrong identity.
+        """
+        start = self._clock.now()
+        url = webhook["url"]
+        try:
+            request = await self._request(webhook, event_id, body)
+        except (ServiceError, LookupError, ValueError) as error:
+            reason = f"configuration: a key of the webhook cannot be used ({type(error).__name__})"
+            return Result(Attempt(start, self._clock.now(), url, exception=reason))
+        try:
+            response = await self._http.request(request)
+        except OutboundError as error:
+            attempt = Attempt(start, self._clock.now(), url, exception=f"{error.kind}: {error.message}")
+            is_slow = error.kind == "timeout"
+            return Result(attempt, wait_at_least(None, timed_out=is_slow, retry_after_seconds=None))
+        return self._judged(Attempt(start, self._clock.now(), url, status=response.status), response)
+
+    def _judged(self, attempt: Attempt, response: Response) -> Result:
+        if attempt.succeeded:
+            return Result(attempt)
+        wanted = retry_after_seconds(response.headers.get("retry-after"), attempt.end_instant)
+        return Result(attempt, wait_at_least(response.status, timed_out=False, retry_after_seconds=wanted))
+
+    async def _request(self, webhook: Document, event_id: EventId, body: bytes) -> Request:
+        username = webhook.get("httpAuthenticationUsername")
+        password = Secret(webhook.get("httpAuthenticationPassword") or "")
+        certificate = await self._certificate(webhook)
+        own = certificate[0] if certificate is not None and is_trust_anchor(certificate[0]) else None
+        return Request(
+            method="POST",
+            url=webhook["url"],
+            headers=await self._headers(webhook, event_id, body),
+            body=body,
+            connect_timeout_ms=webhook["connectTimeout"],
+            read_timeout_ms=webhook["readTimeout"],
+            basic=(username, password) if username else None,
+            client_certificate=certificate,
+            trust_pem=webhook.get("sslCertificate"),
+            added_trust_pem=own,
+            max_response_bytes=_MAXIMUM_ANSWER_BYTES,
+        )
+
+    async def _certificate(self, webhook: Document) -> tuple[str, Secret] | None:
+        key_id = webhook.get("sslCertificateKeyId")
+        return None if key_id is None else await self._client_certificate(key_id)
+
+    async def _headers(self, webhook: Document, event_id: EventId, body: bytes) -> dict[str, str]:
+        configured = webhook.get("headers") or {}
+        self._warn_of_unsendable(webhook, configured)
+        headers = webhook_headers.sendable(configured)
+        names = {name.lower() for name in headers}
+        if "accept" not in names:
+            headers["Accept"] = "application/json"
+        if "user-agent" not in names:
+            headers["User-Agent"] = self._user_agent
+        headers["Content-Type"] = "application/json"
+        headers["webhook-id"] = event_id
+        headers["webhook-timestamp"] = str(numeric_date(self._clock.now()))
+        signature = webhook.get("signatureConfiguration") or {}
+        if signature.get("enabled"):
+            claims = {"request_body_sha256": base64.b64encode(hashlib.sha256(body).digest()).decode()}
+            headers[webhook_headers.SIGNATURE_HEADER] = await self._sign(signature["signingKeyId"], claims)
+        return headers
+
+    def _warn_of_unsendable(self, webhook: Document, configured: Mapping[str, str]) -> None:
+        """Once for each state of a webhook."""
+        names = webhook_headers.unsendable(configured)
+        state = (webhook["id"], webhook.get("lastUpdateInstant", 0))
+        if names and state not in self._warned:
+            if len(self._warned) >= 10_000:
+                self._warned.clear()
+            self._warned.add(state)
+            _log.warning("webhook headers left out: no HTTP tokens", webhook_id=webhook["id"], names=names)

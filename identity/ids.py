@@ -1,0 +1,83 @@
+"""Identifiers and secrets: making them, comparing them, hiding them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+import string
+import uuid
+from typing import NewType
+
+TenantId = NewType("TenantId", str)
+ApplicationId = NewType("ApplicationId", str)
+UserId = NewType("UserId", str)
+ApiKeyId = NewType("ApiKeyId", str)
+KeyId = NewType("KeyId", str)
+WebhookId = NewType("WebhookId", str)
+EventId = NewType("EventId", str)
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+class Secret(str):
+    """A string whose repr is masked, so that it cannot slip into a log line by way of a repr."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+
+def new_id() -> str:
+    """A random UUID (version 4), lower case with hyphens."""
+    return str(uuid.uuid4())
+
+
+def parse_id(text: object) -> str | None:
+    """The canonical lower-case form of a UUID, or None when `text` is not one."""
+    if isinstance(text, str) and _UUID.fullmatch(text):
+        return text.lower()
+    return None
+
+
+def new_secret(size: int = 32) -> Secret:
+    """A URL-safe secret of `size` random bytes (32 bytes: 256 bits, 43 characters)."""
+    return Secret(secrets.token_urlsafe(size))
+
+
+def new_text(length: int, alphabet: str = string.ascii_letters + string.digits) -> str:
+    """A random text of `length` characters of `alphabet`."""
+    return "".join(secrets.choice(alphabet) for _ in range(length))
+
+
+def fingerprint(secret: str) -> str:
+    """What may be stored of a high-entropy secret: base64url of its SHA-256 (43 characters)."""
+    return base64url(hashlib.sha256(secret.encode()).digest())
+
+
+def keyed_fingerprint(key: bytes, secret: str) -> str:
+    """As `fingerprint`, under a key: for secrets that a person may have chosen (HMAC-SHA-256)."""
+    return base64url(hmac.new(key, secret.encode(), hashlib.sha256).digest())
+
+
+def same_secret(one: str, other: str) -> bool:
+    """Compare in constant time; the only place where secrets are compared."""
+    return hmac.compare_digest(one.encode(), other.encode())
+
+
+def base64url(raw: bytes) -> str:
+    """Base64url without padding (RFC 7515 appendix C)."""
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def unbase64url(text: str) -> bytes:
+    """The bytes of canonical, unpadded base64url; ValueError for anything else (RFC 7515 section 2)."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]*", text) or len(text) % 4 == 1:
+        raise ValueError("not base64url")
+    raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if base64url(raw) != text:
+        raise ValueError("not canonical base64url")
+    return raw

@@ -1,0 +1,152 @@
+"""The log: for people or for machines, on standard error, with a request id and without secrets.
+
+Every room logs through structlog; what libraries log through logging comes out in the same form.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any, TextIO
+
+import orjson
+import structlog
+
+from identity.ids import Secret
+
+_Entry = MutableMapping[str, Any]
+
+_MASK = "***"
+_SECRET_NAMES = frozenset(
+    {
+        "access_token",
+        "api_key",
+        "apikey",
+        "assertion",
+        "authorization",
+        "client_assertion",
+        "client_secret",
+        "code",
+        "code_verifier",
+        "cookie",
+        "credentials",
+        "csrf_token",
+        "device_code",
+        "id_token",
+        "id_token_hint",
+        "one_time_password",
+        "password",
+        "private_key",
+        "refresh_token",
+        "secret",
+        "set-cookie",
+        "token",
+        "trust_token",
+        "two_factor_code",
+        "user_code",
+    }
+)
+_IN_TEXT = (
+    # In query strings and form bodies.
+    (re.compile(rf"(?i)\b({'|'.join(sorted(_SECRET_NAMES))})=[^&\s\"']+"), rf"\1={_MASK}"),
+    # In store addresses.
+    (re.compile(r"://[^/\s@]+@"), f"://{_MASK}@"),
+    # In headers.
+    (re.compile(r"(?i)\b(bearer|basic|dpop) [A-Za-z0-9+/=._~-]{8,}"), rf"\1 {_MASK}"),
+    # A JWT anywhere.
+    (re.compile(r"\beyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*){0,3}"), _MASK),
+)
+_QUIET = {
+    "asyncio": logging.WARNING,
+    "motor": logging.WARNING,
+    "pymongo": logging.WARNING,  # at debug it writes whole commands, with what is in them
+    "tornado.access": logging.CRITICAL,  # the service writes a line of its own for a request
+    "tornado.general": logging.ERROR,  # clients that speak bad HTTP are not this log's concern
+}
+
+
+def configure(level: str, style: str, stream: TextIO | None = None) -> None:
+    """Send entries of at least `level` to `stream` (standard error), as `console` or `json`; may be called again."""
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *_shared(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(_formatter(style, colors=handler.stream.isatty()))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name, least in _QUIET.items():
+        logging.getLogger(name).setLevel(max(least, root.level))
+    logging.captureWarnings(True)
+
+
+def mask(value: Any) -> Any:
+    """The same value with everything that looks like a secret hidden, however deep it lies."""
+    if isinstance(value, Secret):
+        return _MASK
+    if isinstance(value, str):
+        for pattern, replacement in _IN_TEXT:
+            value = pattern.sub(replacement, value)
+        return value
+    if isinstance(value, Mapping):
+        return {name: _MASK if str(name).lower() in _SECRET_NAMES else mask(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [mask(inner) for inner in value]
+    return value
+
+
+def _shared() -> list[structlog.typing.Processor]:
+    return [
+        structlog.contextvars.merge_contextvars,  # the request id
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+
+
+def _formatter(style: str, *, colors: bool) -> logging.Formatter:
+    renderer: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer(serializer=_json)
+        if style == "json"
+        else structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
+    )
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=_shared(),
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.format_exc_info,
+            _mask_entry,
+            _one_line,
+            renderer,
+        ],
+    )
+
+
+def _mask_entry(_logger: Any, _method: str, entry: _Entry) -> _Entry:
+    return dict(mask(entry))
+
+
+def _one_line(_logger: Any, _method: str, entry: _Entry) -> _Entry:
+    """Take control characters out of what came from outside, so that input cannot forge a line of the log."""
+    return {
+        name: _printable(value) if isinstance(value, str) and name != "exception" else value
+        for name, value in entry.items()
+    }
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _json(entry: Any, **_: Any) -> str:
+    return orjson.dumps(entry, default=str, option=orjson.OPT_NON_STR_KEYS).decode()

@@ -1,0 +1,247 @@
+"""Applications: create, copy, change, deactivate, reactivate, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from identity.call import Call, Document
+from identity.domain import applications as rules
+from identity.domain import patch as patches
+from identity.domain.resource import Resource, SearchRules, Unique
+from identity.errors import Invalid, NotFound
+from identity.ids import ApplicationId, TenantId
+from identity.operations import crud, ip_access_control_lists, key_references
+from identity.services import Services
+
+UNIQUE = (Unique("name", ("tenantId", "name"), "application.name"),)
+SEALED = ("oauthConfiguration.clientSecret",)
+
+_Wanted = Callable[[Document], Document]
+
+
+async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
+    """Complete the document and judge it. Raises Invalid."""
+    document = rules.completed(document, stored, call.now)
+    errors = rules.problems(document)
+    errors += await key_references.problems(services, document["jwtConfiguration"], "application.jwtConfiguration")
+    errors += await ip_access_control_lists.reference_problems(services, document, "application")
+    crud.gather(errors)
+    return document
+
+
+RESOURCE = Resource(
+    "application",
+    "/api/application",
+    "api/application.json",
+    "applications",
+    "applications",
+    "Application",
+    unique=UNIQUE,
+    sealed=SEALED,
+    search=SearchRules(
+        {"name": "text", "state": "exact", "tenantId": "exact"},
+        {"id": "_id", "insertInstant": "insertInstant", "name": "name", "tenant": "tenantId"},
+    ),
+    prepare=prepare,
+)
+
+
+async def create(services: Services, call: Call, body: Document, application_id: str | None) -> Document:
+    """A new application, plain or as a copy of `sourceApplicationId` under the name given. Raises Invalid."""
+    return await crud.create(services, call, RESOURCE, await _with_source(services, call, body), application_id)
+
+
+async def retrieve_all(services: Services, call: Call, *, inactive: bool) -> list[Document]:
+    """The active applications that the caller sees, or the inactive ones."""
+    return [found for found in await crud.retrieve_all(services, call, RESOURCE) if found["active"] is not inactive]
+
+
+async def update(services: Services, call: Call, body: Document, application_id: str) -> Document:
+    """Replace an application; roles, scopes, state and an omitted client secret stay."""
+    return await crud.update(services, call, RESOURCE, body, application_id, _writer(services, call))
+
+
+async def patch(services: Services, call: Call, kind: str, body: Any, application_id: str) -> Document:
+    """Change parts of an application."""
+    return await crud.patch(services, call, RESOURCE, kind, body, application_id, _writer(services, call))
+
+
+async def deactivate(services: Services, call: Call, application_id: str) -> None:
+    """Switch an application off: it is no client any more. Raises NotFound."""
+    await _set_state(services, call, application_id, active=False)
+
+
+async def reactivate(services: Services, call: Call, application_id: str) -> Document:
+    """Switch an application on again. Raises NotFound."""
+    return await _set_state(services, call, application_id, active=True)
+
+
+async def delete(services: Services, call: Call, application_id: str) -> None:
+    """Remove an application, its registrations and its refresh tokens. Raises NotFound."""
+    stored = await crud.retrieve(services, call, RESOURCE, application_id)
+    tenant_id = TenantId(stored["tenantId"])
+    await services.refresh_tokens.revoke_application(tenant_id, ApplicationId(application_id))
+    await services.users.remove_registrations(tenant_id, ApplicationId(application_id))
+    await services.applications.delete(tenant_id, application_id)
+
+
+async def oauth_configuration(services: Services, call: Call, application_id: str, *, with_secret: bool) -> Document:
+    """What a client library asks before a login; the client secret only for callers with an API key."""
+    application = await crud.retrieve(services, call, RESOURCE, application_id)
+    tenant = await services.tenants.get(None, application["tenantId"])
+    shown = crud.shown(services, RESOURCE, application)["oauthConfiguration"]
+    if not with_secret:
+        shown.pop("clientSecret", None)
+    answer = {
+        "httpSessionMaxInactiveInterval": tenant["httpSessionMaxInactiveInterval"],
+        "logoutURL": shown.get("logoutURL") or tenant.get("logoutURL"),
+        "oauthConfiguration": shown,
+    }
+    return {name: value for name, value in answer.items() if value is not None}
+
+
+async def add_part(
+    services: Services, call: Call, part: rules.Part, application_id: str, body: Document, part_id: str | None
+) -> Document:
+    """A new role or scope. Raises NotFound and Invalid."""
+    wanted = services.schemas[f"api/application-{part}.json"].read(body)[part]
+
+    def change(application: Document) -> Document:
+        entries = application[f"{part}s"]
+        if part_id is not None and any(entry["id"] == part_id for entry in entries):
+            raise Invalid.field("duplicate", f"{part}Id", f"A {part} with id = [{part_id}] already exists.")
+        entry = rules.new_part(application, part, {k: v for k, v in wanted.items() if k != "id"}, call.now, part_id)
+        entries.append(entry)
+        return entry
+
+    return await _change_parts(services, call, part, application_id, change)
+
+
+async def replace_part(
+    services: Services, call: Call, part: rules.Part, application_id: str, body: Document, part_id: str
+) -> Document:
+    """Replace a role or scope; the name of a scope never changes. Raises NotFound and Invalid."""
+    return await _edit_part(services, call, part, application_id, part_id, lambda _stored: body)
+
+
+async def patch_part(
+    services: Services, call: Call, part: rules.Part, application_id: str, kind: str, body: Any, part_id: str
+) -> Document:
+    """Change parts of a role or scope. Raises NotFound and Invalid."""
+    return await _edit_part(
+        services, call, part, application_id, part_id, lambda stored: patches.apply(kind, {part: stored}, body)
+    )
+
+
+async def retrieve_part(
+    services: Services, call: Call, part: rules.Part, application_id: str, part_id: str
+) -> Document:
+    """A role or scope. Raises NotFound."""
+    return _part(await crud.retrieve(services, call, RESOURCE, application_id), part, "id", part_id)
+
+
+async def remove_part(
+    services: Services, call: Call, part: rules.Part, application_id: str, member: str, value: str
+) -> None:
+    """Remove the role or scope whose `member` (id or name) has this value. Raises NotFound."""
+
+    def change(application: Document) -> Document:
+        entry = _part(application, part, member, value)
+        application[f"{part}s"].remove(entry)
+        return entry
+
+    await _change_parts(services, call, part, application_id, change)
+
+
+async def _edit_part(
+    services: Services, call: Call, part: rules.Part, application_id: str, part_id: str, wanted_of: _Wanted
+) -> Document:
+    def change(application: Document) -> Document:
+        stored = _part(application, part, "id", part_id)
+        wanted = services.schemas[f"api/application-{part}.json"].read(wanted_of(stored))[part]
+        kept: Document = {k: stored[k] for k in ("id", "insertInstant", "applicationId") if k in stored}
+        kept |= {"name": stored["name"]} if part == "scope" else {}
+        entry = {**wanted, **kept, "lastUpdateInstant": max(call.now, stored["lastUpdateInstant"] + 1)}
+        entries = application[f"{part}s"]
+        entries[entries.index(stored)] = entry
+        return entry
+
+    return await _change_parts(services, call, part, application_id, change)
+
+
+async def _change_parts(
+    services: Services, call: Call, part: rules.Part, application_id: str, change: Callable[[Document], Document]
+) -> Document:
+    """Change one role or scope of an application and store it, again when somebody else was faster."""
+    tenant_id = await crud.tenant_of(services, call, RESOURCE, application_id)
+
+    async def attempt() -> Document:
+        application = await services.applications.get(tenant_id, application_id)
+        version = application["lastUpdateInstant"]
+        entry = change(application)
+        crud.gather(rules.part_problems(application, part, entry))
+        application |= crud.restamped(application, call.now)
+        await services.applications.replace(tenant_id, application, version)
+        return entry
+
+    return await crud.retried(attempt)
+
+
+async def _set_state(services: Services, call: Call, application_id: str, *, active: bool) -> Document:
+    tenant_id = await crud.tenant_of(services, call, RESOURCE, application_id)
+
+    async def attempt() -> Document:
+        application = await services.applications.get(tenant_id, application_id)
+        version = application["lastUpdateInstant"]
+        application |= {"active": active, "state": "Active" if active else "Inactive"}
+        application |= crud.restamped(application, call.now)
+        await services.applications.replace(tenant_id, application, version)
+        return application
+
+    return await crud.retried(attempt)
+
+
+def _writer(services: Services, call: Call) -> crud.Write:
+    """Writes a changed application; says so by event where it now signs with other public keys."""
+
+    async def write(document: Document, stored: Document) -> None:
+        tenant_id = TenantId(document["tenantId"])
+        tenant = await services.tenants.get(None, tenant_id)
+        before, after = _effective_keys(tenant, stored), _effective_keys(tenant, document)
+        changed = await key_references.asymmetric_change(services, before, after)
+        await services.bus.perform(
+            call.within(tenant_id),
+            lambda session: services.applications.replace(tenant_id, document, stored["lastUpdateInstant"], session),
+            offered=[key_references.change_event([document["id"]])] if changed else [],
+        )
+
+    return write
+
+
+def _effective_keys(tenant: Document, application: Document) -> Document:
+    own: Document = application["jwtConfiguration"]
+    return {**tenant["jwtConfiguration"], **own} if own["enabled"] else tenant["jwtConfiguration"]
+
+
+async def _with_source(services: Services, call: Call, body: Document) -> Document:
+    source_id = body.get("sourceApplicationId")
+    if source_id is None:
+        return body
+    source = await services.applications.find(crud.require_tenant(call), str(source_id).lower())
+    if source is None:
+        raise Invalid.field("invalid", "sourceApplicationId", "The [sourceApplicationId] must name an application.")
+    given = body.get("application")
+    copy = crud.request_form(source)
+    # A copy is a client of its own: it shares neither the secret nor the ids of roles and scopes.
+    copy["oauthConfiguration"].pop("clientSecret", None)
+    for entry in (*copy["roles"], *copy["scopes"]):
+        entry.pop("id")
+    return {"application": {**copy, "name": given.get("name") if isinstance(given, dict) else None}}
+
+
+def _part(application: Document, part: rules.Part, member: str, value: str) -> Document:
+    for entry in application[f"{part}s"]:
+        if entry[member] == value:
+            return dict(entry)
+    raise NotFound

@@ -1,0 +1,45 @@
+"""From a bearer token to its user (RFC 6750): ours, alive, not revoked, of a client and a user that still exist."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from identity.call import Call, Document
+from identity.errors import InvalidToken
+from identity.ids import TenantId
+from identity.operations import clients, live_users
+from identity.services import Services
+from identity.tokens.issuer import VerifiedToken
+from identity.tokens.jws import Rejection
+
+_REASONS = {
+    Rejection.MALFORMED: "access_token_malformed",
+    Rejection.INVALID: "access_token_invalid",
+    Rejection.EXPIRED: "access_token_expired",
+    Rejection.NOT_YET_VALID: "access_token_unavailable_for_processing",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bearer:
+    """An access token that holds, and its user."""
+
+    token: VerifiedToken
+    user: Document
+
+
+async def verify(services: Services, call: Call, token: str | None) -> Bearer:
+    """The bearer of an access token. Raises InvalidToken."""
+    if not token:
+        raise InvalidToken("access_token_required", "An access token is required.")
+    find_client = clients.finder(services)
+    verified = await services.tokens.verify_access_token(token, find_client, call.now)
+    if isinstance(verified, Rejection):
+        if not isinstance(await services.tokens.verify_id_token_hint(token, find_client), Rejection):
+            raise InvalidToken("id_token_invalid", "An ID token is no access token.")
+        raise InvalidToken(_REASONS[verified], f"The access token is {verified.value}.")
+    tenant_id = TenantId(verified.tenant["id"])
+    user = await live_users.get(services, tenant_id, verified.claims["sub"], call.now, InvalidToken)
+    if await services.revocations.is_revoked(tenant_id, verified.revocable_ids):
+        raise InvalidToken("access_token_invalid", "The access token was revoked.")
+    return Bearer(verified, user)

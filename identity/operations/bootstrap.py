@@ -1,0 +1,94 @@
+"""What every instance has before anybody asks: a signing key, a default tenant, the administrators' application."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Mapping
+
+from identity.call import Call, Document
+from identity.domain import tenants as tenant_rules
+from identity.errors import Invalid
+from identity.operations import applications, crud, keys, tenants
+from identity.services import Services
+
+# Published names of objects that an instance may come with: their ids are settled, whether or not they are there yet.
+_LAMBDAS = (
+    "AppleReconcile",
+    "FacebookReconcile",
+    "GoogleReconcile",
+    "OpenIDReconcile",
+    "SAMLv2Reconcile",
+    "TwitterReconcile",
+)
+_RESERVED_IDS = (
+    "FUSIONAUTH_FORM[adminRegistration]_ID",
+    "FUSIONAUTH_FORM[adminUser]_ID",
+    "TENANT_MANAGER_ID",
+    *(f"FUSIONAUTH_LAMBDA[{name}]_ID" for name in _LAMBDAS),
+)
+
+ADMINISTRATOR_APPLICATION_ID = "3c219e58-ed0e-4b18-ad48-f4f92793ae32"
+DEFAULT_KEY_NAME = "Default signing key"
+
+
+def default_signing_key_id(instance_id: str) -> str:
+    """The id of the key that an instance starts with: the same in every process that makes it."""
+    return str(uuid.uuid5(uuid.UUID(instance_id), DEFAULT_KEY_NAME))
+
+
+async def ensure(services: Services, call: Call) -> None:
+    """Make what is missing. Safe to run in several processes at once, and at every start."""
+    if await services.applications.cached(services.default_tenant_id, ADMINISTRATOR_APPLICATION_ID) is not None:
+        return
+    key_id = default_signing_key_id(services.instance_id)
+    if await services.keys.find(None, key_id) is None:
+        await _unless_there(keys.generate(services, call, _KEY, key_id))
+    if await services.tenants.find(None, services.default_tenant_id) is None:
+        configuration = dict.fromkeys(tenant_rules.KEY_MEMBERS, key_id)
+        tenant = {"tenant": {"name": tenant_rules.DEFAULT_NAME, "jwtConfiguration": configuration}}
+        await _unless_there(crud.create(services, call, tenants.RESOURCE, tenant, services.default_tenant_id))
+    inside = call.within(services.default_tenant_id)
+    await _unless_there(applications.create(services, inside, _ADMINISTRATION, ADMINISTRATOR_APPLICATION_ID))
+
+
+async def is_untouched(services: Services) -> bool:
+    """Whether nobody has made anything yet: no API key, no user, no tenant or application but the first ones."""
+    return (
+        not await services.api_keys.any_exists()
+        and not await services.users.count_across_tenants({}, limit=1)
+        and await services.tenants.count(None) == 1
+        and await services.applications.count_across_tenants({}) == 1
+    )
+
+
+async def predefined_variables(services: Services, base_url: str) -> Mapping[str, str]:
+    """The variables that a kickstart may use without defining them."""
+    instance = uuid.UUID(services.instance_id)
+    return {
+        "FUSIONAUTH_APPLICATION_ID": ADMINISTRATOR_APPLICATION_ID,
+        "FUSIONAUTH_TENANT_ID": services.default_tenant_id,
+        "FUSIONAUTH_DEFAULT_SIGNING_KEY_ID": default_signing_key_id(services.instance_id),
+        "BASE_URL": base_url,
+        **{name: str(uuid.uuid5(instance, name)) for name in _RESERVED_IDS},
+    }
+
+
+async def _unless_there(creation: Awaitable[Document]) -> None:
+    """Await a creation; that another process was faster is no error."""
+    try:
+        await creation
+    except Invalid as error:
+        if not all(e.code.startswith("[duplicate]") for e in error.fields):
+            raise
+
+
+_KEY: Document = {"key": {"name": DEFAULT_KEY_NAME, "algorithm": "RS256", "length": 2048}}
+_ADMINISTRATION: Document = {
+    "application": {
+        "name": "Administration",
+        "roles": [
+            {"name": "admin", "description": "May do everything", "isSuperRole": True},
+            {"name": "user_manager", "description": "May manage users"},
+        ],
+    }
+}

@@ -1,0 +1,288 @@
+"""Create, retrieve, update, patch, delete and search for any row of resources.py.
+
+The order is always the same: the object must exist, the result must fit its schema, `prepare` judges state, the
+unique indexes judge uniqueness.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from identity.call import Call, Document
+from identity.domain import patch as patches
+from identity.domain import search as searches
+from identity.domain.resource import Resource
+from identity.errors import Conflict, Duplicate, FieldError, Invalid, NotFound, Unavailable
+from identity.ids import TenantId, new_id
+from identity.instants import Instant
+from identity.schemas import fill
+from identity.services import Services
+from identity.store.documents import Documents
+
+Write = Callable[[Document, Document], Awaitable[None]]
+"""(wanted, stored): writes the change, where that is more than replacing the document."""
+
+Complete = Callable[[Document], Document]
+"""The members that a caller sent, with those that the service adds."""
+
+_ATTEMPTS = 16
+_PAUSE_SECONDS = 0.004
+
+READ_ONLY = ("id", "insertInstant", "lastUpdateInstant")
+
+
+async def create(
+    services: Services, call: Call, resource: Resource, wanted: Document, object_id: str | None
+) -> Document:
+    """Add an object under the given id, or a random one. Raises Invalid."""
+    tenant_id = scope_of(call, resource)
+    own = {"id": object_id or new_id(), **stamps(call.now)}
+    if tenant_id is not None:
+        own["tenantId"] = tenant_id
+    document = await judged(services, call, resource, wanted, lambda fresh: {**fresh, **own}, None)
+    await writing(resource, document, documents_of(services, resource).insert(tenant_id, document))
+    return document
+
+
+async def retrieve(services: Services, call: Call, resource: Resource, object_id: str) -> Document:
+    """The object. Raises NotFound."""
+    tenant_id = await tenant_of(services, call, resource, object_id)
+    return await documents_of(services, resource).get(tenant_id, object_id)
+
+
+async def retrieve_all(services: Services, call: Call, resource: Resource) -> list[Document]:
+    """Every object that the caller can see, the newest first."""
+    documents = documents_of(services, resource)
+    if resource.tenant_scoped and call.tenant_id is None:
+        return await documents.find_all_across_tenants({})
+    return await documents.find_all(scope_of(call, resource))
+
+
+async def update(
+    services: Services, call: Call, resource: Resource, wanted: Document, object_id: str, write: Write | None = None
+) -> Document:
+    """Replace the object. Raises NotFound and Invalid."""
+    return await _change(services, call, resource, object_id, lambda _stored: wanted, write)
+
+
+async def patch(
+    services: Services,
+    call: Call,
+    resource: Resource,
+    content_type: str,
+    body: Any,
+    object_id: str,
+    write: Write | None = None,
+) -> Document:
+    """Change parts of the object by one of the three kinds of patch. Raises NotFound and Invalid."""
+
+    def patched(stored: Document) -> Document:
+        return patches.apply(content_type, {resource.name: patch_form(services, resource, stored)}, body)
+
+    return await _change(services, call, resource, object_id, patched, write)
+
+
+async def delete(services: Services, call: Call, resource: Resource, object_id: str) -> None:
+    """Remove the object. Raises NotFound."""
+    stored = await retrieve(services, call, resource, object_id)
+    if resource.erase is not None:
+        await resource.erase(services, call, stored)
+    else:
+        await documents_of(services, resource).delete(
+            stored.get("tenantId") if resource.tenant_scoped else None, object_id
+        )
+
+
+async def search(
+    services: Services, call: Call, resource: Resource, request: Mapping[str, Any], prefix: str
+) -> tuple[int, list[Document]]:
+    """How many objects match, and one page of them. Raises Invalid."""
+    query = searches.read(resource.search, request, prefix)
+    documents = documents_of(services, resource)
+    if resource.tenant_scoped and call.tenant_id is None:
+        return await documents.search_across_tenants(query)
+    return await documents.search(scope_of(call, resource), query)
+
+
+def shown(services: Services, resource: Resource, document: Document) -> Document:
+    """The object as its API shows it."""
+    answer: Document = services.schemas[resource.schema].show({resource.name: document})[resource.name]
+    return answer
+
+
+def request_form(stored: Document) -> Document:
+    """A stored object as a PUT would send it."""
+    return {name: value for name, value in stored.items() if name not in READ_ONLY and name != "private"}
+
+
+def patch_form(services: Services, resource: Resource, stored: Document) -> Document:
+    """What a patch is applied to: the object as its caller can read it.
+
+    A write-only member is not there to be copied into one that is shown; `prepare` puts it back where none was sent.
+    """
+    return request_form(shown(services, resource, stored))
+
+
+def documents_of(services: Services, resource: Resource) -> Documents:
+    """The collection of a resource."""
+    return services.documents[resource.collection]
+
+
+def scope_of(call: Call, resource: Resource) -> TenantId | None:
+    """The tenant to work in, or None for objects of the whole instance. Raises Invalid when a tenant must be named."""
+    return require_tenant(call) if resource.tenant_scoped else None
+
+
+def require_tenant(call: Call) -> TenantId:
+    """The tenant of the call; Invalid with `[TenantIdRequired]` when none was named and several exist."""
+    if call.tenant_id is None:
+        raise Invalid.whole(
+            "[TenantIdRequired]",
+            "A tenant id is required. Assign a tenant to the API key or send the X-FusionAuth-TenantId header.",
+        )
+    return call.tenant_id
+
+
+async def tenant_of(services: Services, call: Call, resource: Resource, object_id: str) -> TenantId | None:
+    """The tenant of an existing object: the call's, else the object's own. Raises NotFound."""
+    if not resource.tenant_scoped:
+        return None
+    if call.tenant_id is not None:
+        return call.tenant_id
+    found = await documents_of(services, resource).cached_across_tenants(object_id)
+    if found is None:
+        raise NotFound
+    return TenantId(found["tenantId"])
+
+
+def stamps(now: Instant) -> Document:
+    """The instants of a new object."""
+    return {"insertInstant": now, "lastUpdateInstant": now}
+
+
+def restamped(stored: Document, now: Instant) -> Document:
+    """The instants of a changed object; the second always moves, because it is also the object's version."""
+    return {
+        "id": stored["id"],
+        "insertInstant": stored["insertInstant"],
+        "lastUpdateInstant": max(now, stored["lastUpdateInstant"] + 1),
+    }
+
+
+async def judged(
+    services: Services, call: Call, resource: Resource, wanted: Document, complete: Complete, stored: Document | None
+) -> Document:
+    """The document to store, after the judgement of its schema and of its resource.
+
+    Raises Invalid with the errors of both, so that a caller hears of everything at once: what the schema refuses is
+    taken out, and the resource judges the rest.
+    """
+    shape = services.schemas[resource.schema]
+    tidy, errors = shape.examine(wanted)
+    given = tidy.get(resource.name)
+    if not errors:
+        return await _prepared(services, call, resource, complete(given), stored)
+    if not isinstance(given, dict):
+        raise Invalid(errors)
+    refused = {_member(error.path) for error in errors}
+    rest = {name: value for name, value in given.items() if name not in refused}
+    rest = fill(shape.schema, {resource.name: rest})[resource.name]
+    try:
+        await _prepared(services, call, resource, complete(rest), stored)
+    except Invalid as more:
+        further = [error for error in more.fields if _member(error.path) not in refused]
+        raise Invalid([*errors, *further], more.general) from more
+    raise Invalid(errors)
+
+
+async def _prepared(
+    services: Services, call: Call, resource: Resource, document: Document, stored: Document | None
+) -> Document:
+    return document if resource.prepare is None else await resource.prepare(services, call, document, stored)
+
+
+def _member(path: str) -> str:
+    """The member of the object that a path leads into: `tenantIds` of `webhook.tenantIds[0]`."""
+    return re.split(r"[.\[]", f"{path}.")[1]
+
+
+async def writing(resource: Resource, document: Document, write: Awaitable[None]) -> None:
+    """Await a write, and report a duplicate on the field that the index guards."""
+    try:
+        await write
+    except Duplicate as duplicate:
+        raise duplicate_error(resource, document, duplicate) from duplicate
+
+
+def duplicate_error(resource: Resource, document: Document, duplicate: Duplicate) -> Invalid:
+    """The field error of a duplicate: the id, or the field of the unique index."""
+    for unique in resource.unique:
+        if unique.index == duplicate.index:
+            name = unique.field.partition(".")[2]
+            # A secret is not said again, not even to whoever sent it: messages end in logs.
+            value = "..." if name in resource.sealed else _value(document, name)
+            return Invalid.field(
+                "duplicate", unique.field, f"A {resource.label} with {name} = [{value}] already exists."
+            )
+    return Invalid.field(
+        "duplicate", resource.id_name, f"A {resource.label} with id = [{document['id']}] already exists."
+    )
+
+
+async def retried(change: Callable[[], Awaitable[Document]]) -> Document:
+    """Run a read-modify-write again when somebody else changed the object in between.
+
+    Raises Unavailable when the others are always faster. The pauses are random, so that callers who met once part.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            return await change()
+        except Conflict:
+            await asyncio.sleep(_PAUSE_SECONDS * min(2**attempt, 32) * random.random())  # noqa: S311 (no secret)
+    raise Unavailable("Others are changing this object at the same time. Try again.")
+
+
+async def _change(
+    services: Services,
+    call: Call,
+    resource: Resource,
+    object_id: str,
+    wanted_of: Callable[[Document], Document],
+    write: Write | None,
+) -> Document:
+    tenant_id = await tenant_of(services, call, resource, object_id)
+    documents = documents_of(services, resource)
+
+    async def replace(document: Document, stored: Document) -> None:
+        await documents.replace(tenant_id, document, stored["lastUpdateInstant"])
+
+    async def attempt() -> Document:
+        stored = await documents.get(tenant_id, object_id)
+        own = restamped(stored, call.now)
+        own |= {name: stored[name] for name in ("private", "tenantId") if name in stored}
+
+        def complete(fresh: Document) -> Document:
+            return {**fresh, **own}
+
+        document = await judged(services, call, resource, wanted_of(stored), complete, stored)
+        await writing(resource, document, (write or replace)(document, stored))
+        return document
+
+    return await retried(attempt)
+
+
+def _value(document: Document, path: str) -> object:
+    value: Any = document
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def gather(errors: list[FieldError]) -> None:
+    """Raise Invalid when there are errors."""
+    if errors:
+        raise Invalid(errors)

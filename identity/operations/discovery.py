@@ -1,0 +1,89 @@
+"""What clients discover: the metadata of the provider (OpenID Connect Discovery 3, RFC 8414), its keys (RFC 7517)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import orjson
+
+from identity.call import Document
+from identity.domain import claims
+from identity.ids import fingerprint
+from identity.operations import clients, grants
+from identity.operations.clients import TenantHints
+from identity.services import Services
+from identity.tokens import jwks
+
+_CLIENT_AUTHENTICATION: Final = ["client_secret_basic", "client_secret_post", "none"]
+_ALGORITHMS: Final = ["ES256", "ES384", "ES512", "HS256", "HS384", "HS512", "RS256", "RS384", "RS512"]
+
+
+class PreparedKeys:
+    """The key set as bytes, made anew only when a key changed."""
+
+    def __init__(self) -> None:
+        self._keys: Sequence[Document] | None = None
+        self._prepared = Prepared({"keys": []})
+
+    async def get(self, services: Services) -> Prepared:
+        """The public keys of every tenant: those of which the service holds, or held, the private half.
+
+        A public key that was only imported belongs to somebody else: published here, its owner could sign as us.
+        """
+        keys = await services.keys.cached_list(None, "all", {})
+        if keys is not self._keys:
+            ours = [key for key in keys if key.get("hasPrivateKey")]
+            self._keys, self._prepared = keys, Prepared(jwks.of_keys(ours))
+        return self._prepared
+
+
+class Prepared:
+    """A JSON document as bytes, and the ETag that names its content."""
+
+    def __init__(self, document: Document) -> None:
+        self.body = orjson.dumps(document)
+        self.etag = f'"{fingerprint(self.body.decode())}"'
+
+
+async def configuration(services: Services, hints: TenantHints, base_url: str) -> Prepared:
+    """The metadata of a tenant, the default one when none is named. Raises InvalidRequest for an unknown one."""
+    tenant = await clients.named_tenant(services, hints) or await clients.default_tenant(services)
+    return Prepared(metadata(tenant, base_url))
+
+
+def metadata(tenant: Document, base_url: str) -> Document:
+    """The provider metadata; what is not built is published as unsupported."""
+    return {
+        "authorization_endpoint": f"{base_url}/oauth2/authorize",
+        "authorization_response_iss_parameter_supported": True,
+        "backchannel_logout_supported": False,
+        "claims_parameter_supported": False,
+        "claims_supported": list(claims.CLAIMS_SUPPORTED),
+        "code_challenge_methods_supported": ["S256"],
+        "device_authorization_endpoint": f"{base_url}/oauth2/device_authorize",
+        "end_session_endpoint": f"{base_url}/oauth2/logout",
+        "frontchannel_logout_session_supported": True,
+        "frontchannel_logout_supported": True,
+        "grant_types_supported": ["implicit", *sorted(grants.GRANTS)],
+        "id_token_signing_alg_values_supported": _ALGORITHMS,
+        "introspection_endpoint": f"{base_url}/oauth2/introspect",
+        "introspection_endpoint_auth_methods_supported": _CLIENT_AUTHENTICATION,
+        "issuer": tenant["issuer"],
+        "jwks_uri": f"{base_url}/.well-known/jwks.json",
+        "prompt_values_supported": ["none", "login", "consent"],
+        "request_parameter_supported": False,
+        "request_uri_parameter_supported": False,
+        "require_request_uri_registration": False,
+        "response_modes_supported": ["form_post", "fragment", "query"],
+        "response_types_supported": ["code", "id_token", "token id_token"],
+        "revocation_endpoint": f"{base_url}/oauth2/revoke",
+        "revocation_endpoint_auth_methods_supported": _CLIENT_AUTHENTICATION,
+        "scopes_supported": ["openid", "offline_access", "profile", "email", "address", "phone"],
+        "subject_types_supported": ["public"],
+        "token_endpoint": f"{base_url}/oauth2/token",
+        "token_endpoint_auth_methods_supported": _CLIENT_AUTHENTICATION,
+        "ui_locales_supported": ["en"],
+        "userinfo_endpoint": f"{base_url}/oauth2/userinfo",
+        "userinfo_signing_alg_values_supported": _ALGORITHMS,
+    }

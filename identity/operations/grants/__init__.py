@@ -1,0 +1,44 @@
+"""The grants: one module for each grant_type, each with `grant_type`, `parameters` and `exchange`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from identity.call import Call, Document
+from identity.errors import InvalidRequest, UnauthorizedClient, UnsupportedGrantType
+from identity.operations.client_authentication import Identified
+from identity.operations.grants import authorization_code, password, refresh_token
+from identity.services import Services
+
+
+class Grant(Protocol):
+    """The face of a grant's module."""
+
+    @property
+    def grant_type(self) -> str:
+        """The value of the parameter."""
+
+    @property
+    def parameters(self) -> Sequence[str]:
+        """The parameters that belong to this grant."""
+
+    async def exchange(self, services: Services, call: Call, identified: Identified, form: Document) -> Document:
+        """The token response."""
+
+
+_ALL: tuple[Grant, ...] = (authorization_code, password, refresh_token)
+GRANTS = {grant.grant_type: grant for grant in _ALL}
+
+
+async def exchange(services: Services, call: Call, identified: Identified, form: Document) -> Document:
+    """The token response of a request (RFC 6749 section 5). Raises OAuth2Error."""
+    grant_type = form.get("grant_type")
+    if grant_type is None:
+        raise InvalidRequest("missing_grant_type", "The request is missing a required parameter: grant_type.")
+    if grant_type not in GRANTS:
+        raise UnsupportedGrantType("invalid_grant_type", f"The grant_type is not supported: {grant_type[:100]}")
+    identified.require(grant_type, has_proof=True)
+    if grant_type not in identified.client.oauth["enabledGrants"]:
+        raise UnauthorizedClient("grant_type_disabled", f"The grant {grant_type} is disabled for this client.")
+    return await GRANTS[grant_type].exchange(services, call, identified, form)

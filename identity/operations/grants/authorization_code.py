@@ -1,0 +1,85 @@
+"""grant_type=authorization_code: a code for tokens (RFC 6749 section 4.1.3, RFC 7636 section 4.5)."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain import pkce
+from identity.errors import InvalidGrant, InvalidRequest
+from identity.instants import Instant
+from identity.operations import live_users
+from identity.operations.client_authentication import Identified
+from identity.operations.clients import Client
+from identity.operations.grants import common
+from identity.services import Services
+from identity.tokens.access_tokens import Login
+
+grant_type = "authorization_code"
+parameters = ("code", "redirect_uri", "code_verifier")
+
+
+async def exchange(services: Services, call: Call, identified: Identified, form: Document) -> Document:
+    """The token response for a code. The code is used up whatever comes of it.
+
+    Raises InvalidRequest, InvalidClient and InvalidGrant; a replay takes back what the first use gave.
+    """
+    code = common.required(form, "code", "missing_code")
+    redirect_uri = common.required(form, "redirect_uri", "missing_redirect_uri")
+    client = identified.client
+    grant = await _consumed(services, call, client, code)
+    if grant["clientId"] != client.client_id:
+        raise _not_found()
+    if grant["redirectUri"] != redirect_uri:
+        raise InvalidGrant("invalid_redirect_uri", "The redirect_uri is not that of the authorization request.")
+    has_proof = _has_proof(client, identified, grant.get("codeChallenge"), form.get("code_verifier"))
+    identified.require(grant_type, has_proof=has_proof)
+    user = await live_users.get(services, client.tenant_id, grant["userId"], call.now, InvalidGrant)
+    login = Login(
+        tenant=client.tenant,
+        application=client.application,
+        user=user,
+        scopes=tuple(grant["scopes"]),
+        grants=(grant_type,),
+        authentication_type=grant["authenticationType"],
+        auth_instant=Instant(grant["authInstant"]),
+        nonce=grant.get("nonce"),
+        sso_session_id=grant.get("ssoSessionId"),
+    )
+    access_token, answer = await common.tokens(
+        services, call, client, login, grant["device"], has_proof=has_proof, code=code
+    )
+    given: Document = {"tokenIds": [access_token.token_id], "userId": user["id"]}
+    if "refresh_token_id" in answer:
+        given["refreshTokenId"] = answer["refresh_token_id"]
+    if not await services.authorization_codes.redeemed(client.tenant_id, code, given):
+        await common.undo(services, call, client, client.tenant_id, given)
+    return answer
+
+
+async def _consumed(services: Services, call: Call, client: Client, code: str) -> Document:
+    consumption = await services.authorization_codes.consume(client.tenant_id, code)
+    if consumption.given is not None:
+        await common.undo(services, call, client, client.tenant_id, consumption.given)
+    if consumption.grant is None:
+        raise _not_found()
+    return consumption.grant
+
+
+def _has_proof(client: Client, identified: Identified, challenge: str | None, verifier: str | None) -> bool:
+    """Whether the exchange is bound by PKCE. A verifier without a challenge is a downgrade (RFC 9700 section 2.1.1)."""
+    if challenge is None:
+        policy = client.oauth["proofKeyForCodeExchangePolicy"]
+        excused = policy == "NotRequiredWhenUsingClientAuthentication" and identified.has_credentials
+        if verifier is not None:
+            raise InvalidGrant("invalid_pkce_code_verifier", "The code was issued without a code_challenge.")
+        if policy == "NotRequired" or excused:
+            return False
+    if verifier is None:
+        message = "The request is missing a required parameter: code_verifier."
+        raise InvalidRequest("missing_code_verifier", message)
+    if challenge is None or not pkce.proves(verifier, challenge):
+        raise InvalidGrant("invalid_pkce_code_verifier", "The code_verifier does not belong to the code_challenge.")
+    return True
+
+
+def _not_found() -> InvalidGrant:
+    return InvalidGrant("auth_code_not_found", "The code is invalid, expired, or was issued to another client.")

@@ -1,0 +1,130 @@
+"""grant_type=password: the user's own password for tokens (RFC 6749 section 4.3).
+
+RFC 9700 section 2.4 advises against it: an application has it only where its `enabledGrants` names it. Nothing can be
+shown to the user here, so that whatever a page would ask for ends the request: a second factor, a new password, a
+verification, a consent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from identity.call import Call, Document
+from identity.domain import consent, scopes
+from identity.domain import login as steps
+from identity.errors import (
+    ChangePasswordRequired,
+    InvalidGrant,
+    InvalidRequest,
+    InvalidScope,
+    OAuth2Error,
+    TwoFactorRequired,
+    WebhookTransactionFailed,
+)
+from identity.operations import login
+from identity.operations.client_authentication import Identified
+from identity.operations.clients import Client
+from identity.operations.grants import common
+from identity.operations.login import Credentials
+from identity.services import Services
+from identity.tokens.access_tokens import Login
+
+grant_type = "password"
+parameters = (
+    "username",
+    "loginId",
+    "password",
+    "scope",
+    "user_code",
+    "metaData.device.description",
+    "metaData.device.name",
+    "metaData.device.type",
+)
+
+_DEVICE = "metaData.device."
+_SHOWN_OF_METHOD = ("id", "method", "email", "mobilePhone", "lastUsed")
+
+_REFUSALS: Mapping[type[steps.LoginResult], tuple[str, str]] = {
+    steps.WrongCredentials: ("invalid_user_credentials", "The user credentials are invalid."),
+    steps.Deactivated: ("user_locked", "The user is locked."),
+    steps.Expired: ("user_expired", "The user has expired."),
+    steps.EmailNotVerified: ("email_verification_required", "The email address has to be verified first."),
+    steps.RegistrationNotVerified: ("registration_verification_required", "The registration has to be verified first."),
+}
+
+
+async def exchange(services: Services, call: Call, identified: Identified, form: Document) -> Document:
+    """The token response for a login id and a password.
+
+    Raises InvalidRequest, InvalidScope, InvalidGrant, TwoFactorRequired, ChangePasswordRequired, and Unavailable when
+    too many passwords wait to be compared. What is wrong with a user is told only for the right password.
+    """
+    client = identified.client
+    credentials = _credentials(form)
+    granted = _granted(client, form.get("scope"))
+    device = {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)}
+    user = await _logged_in(services, call, client, credentials, device)
+    found = Login(
+        tenant=client.tenant,
+        application=client.application,
+        user=user,
+        scopes=granted,
+        grants=(grant_type,),
+        authentication_type="PASSWORD",
+        auth_instant=call.now,
+    )
+    _, answer = await common.tokens(services, call, client, found, device, has_proof=False)
+    return answer
+
+
+def _credentials(form: Document) -> Credentials:
+    """`loginId`, the name that the management API has for it, will do for `username`."""
+    if "user_code" in form:
+        raise InvalidRequest("invalid_user_code", "The user_code is unknown.")
+    if "username" in form and form.get("loginId", form["username"]) != form["username"]:
+        raise InvalidRequest("unknown", "The parameters username and loginId name two different users.")
+    name = "loginId" if "loginId" in form else "username"
+    return Credentials(common.required(form, name, "unknown"), common.required(form, "password", "unknown"))
+
+
+def _granted(client: Client, requested: str | None) -> tuple[str, ...]:
+    """The scopes that the application's policies leave, none of which the user would have to be asked for."""
+    kept = scopes.allowed(scopes.parsed(requested), client.oauth, client.application["scopes"])
+    if asked := consent.to_ask(client.application, kept):
+        raise InvalidScope("missing_required_scope", f"The user has to agree to: {scopes.joined(asked)}")
+    return kept
+
+
+async def _logged_in(
+    services: Services, call: Call, client: Client, credentials: Credentials, device: Mapping[str, str]
+) -> Document:
+    """The user, as the login leaves it. Webhooks learn of the device that the request names."""
+    info = {f"device{name.capitalize()}": value for name, value in device.items()}
+    inside = dataclasses.replace(call.within(client.tenant_id), event_info=info)
+    try:
+        result = await login.authenticate(services, inside, credentials, client.application)
+    except WebhookTransactionFailed as error:
+        raise InvalidGrant("unknown", "A webhook refused this login.") from error
+    if not isinstance(result, steps.LoggedIn):
+        raise _refusal(result)
+    return result.user
+
+
+def _refusal(result: steps.WrongCredentials | steps.TooManyAttempts | steps.Halt) -> OAuth2Error:
+    """What stands between a user and the tokens, in the words of the API."""
+    if isinstance(result, steps.TooManyAttempts):
+        return InvalidGrant("unknown", f"Too many attempts failed. Try again in {result.wait_seconds} seconds.")
+    if isinstance(result, steps.PasswordChangeRequired):
+        reason = f"change_password_{result.reason.lower()}"
+        return ChangePasswordRequired(reason, "The password has to be changed first.")
+    if isinstance(result, steps.SecondFactorRequired):
+        methods = [_shown(method) for method in result.user["twoFactor"]["methods"]]
+        extra = {"two_factor_methods": methods}
+        return TwoFactorRequired(None, "A second factor is required.", extra=extra)
+    return InvalidGrant(*_REFUSALS[type(result)])
+
+
+def _shown(method: Document) -> Document:
+    """A two-factor method, without its secret."""
+    return {name: method[name] for name in _SHOWN_OF_METHOD if name in method}

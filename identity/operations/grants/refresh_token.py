@@ -1,0 +1,187 @@
+"""grant_type=refresh_token: new tokens for a refresh token (RFC 6749 section 6, RFC 9700 section 4.14.2)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from identity.call import Call, Document
+from identity.domain import refresh_tokens as rules
+from identity.domain import scopes
+from identity.errors import InvalidGrant, InvalidRequest, InvalidScope, WebhookTransactionFailed
+from identity.events.bus import Event
+from identity.instants import Instant
+from identity.operations import live_users
+from identity.operations.client_authentication import Identified
+from identity.operations.clients import Client
+from identity.operations.grants import common
+from identity.services import Services
+from identity.store.mongo import Session
+from identity.store.refresh_tokens import Presented
+from identity.tokens.access_tokens import Login
+from identity.tokens.issuer import ttl_seconds
+
+grant_type = "refresh_token"
+parameters = ("refresh_token", "scope", "access_token", "expires_in")
+
+
+class _NotRotatedError(Exception):
+    """Somebody else rotated or ended the token between our reading and our writing; nothing of ours is kept."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Exchange:
+    """What one exchange works on."""
+
+    client: Client
+    policy: rules.Policy
+    presented: Presented
+    user: Document
+
+    @property
+    def record(self) -> Document:
+        """The refresh token's record."""
+        return self.presented.record
+
+    @property
+    def rotates(self) -> bool:
+        """Whether this use gives the token a new value; one that was rotated out just now does not do so again."""
+        return self.policy.is_one_time and self.presented.is_current
+
+
+async def exchange(services: Services, call: Call, identified: Identified, form: Document) -> Document:
+    """The token response for a refresh token.
+
+    Raises InvalidRequest, InvalidClient, InvalidGrant and InvalidScope.
+    """
+    value = common.required(form, "refresh_token", "missing_refresh_token")
+    client = identified.client
+    presented = await services.refresh_tokens.present(client.tenant_id, value, call.now)
+    if presented is None or presented.record.get("applicationId") != client.client_id:
+        raise _not_found()
+    record = presented.record
+    identified.require(grant_type, has_proof=bool(record["private"].get("hasProof")))
+    policy = rules.Policy.of(client.tokens)
+    await _require_unspent(services, call, client, policy, presented)
+    user = await live_users.get(services, client.tenant_id, record["userId"], call.now, InvalidGrant)
+    granted = await _granted(services, call, client, record, user)
+    narrowed = scopes.narrowed(scopes.parsed(form.get("scope")), granted) or granted
+    ttl = _expires_in(form.get("expires_in"), ttl_seconds(client.tenant, client.application))
+    login = Login(
+        tenant=client.tenant,
+        application=client.application,
+        user=user,
+        scopes=narrowed,
+        grants=(*record["private"].get("grants", ()), grant_type),
+        authentication_type="REFRESH_TOKEN",
+        auth_instant=Instant(record["private"].get("authInstant", record["insertInstant"])),
+        refresh_token_id=record["id"],
+        sso_session_id=record["private"].get("ssoSessionId"),
+    )
+    access_token, answer = await common.issue(services, call, login, ttl=ttl)
+    event = _refreshed(client, user, value, access_token.token, form.get("access_token"))
+    record = await _written(services, call, _Exchange(client, policy, presented, user), event)
+    if policy.is_one_time:
+        answer |= {"refresh_token": record["token"], "refresh_token_id": record["id"]}
+    if narrowed != granted:
+        answer["scope"] = scopes.joined(narrowed)
+    return answer
+
+
+async def _require_unspent(
+    services: Services, call: Call, client: Client, policy: rules.Policy, presented: Presented
+) -> None:
+    """A value that was rotated out counts for the grace period only; later its use is theft, here or earlier."""
+    if presented.is_current or (policy.is_one_time and presented.is_graced(policy.grace_seconds, call.now)):
+        return
+    await _reused(services, call, client, policy, presented.record)
+    raise _not_found()
+
+
+async def _reused(services: Services, call: Call, client: Client, policy: rules.Policy, record: Document) -> None:
+    revocation = client.tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]
+    if policy.is_one_time and revocation["onOneTimeTokenReuse"]:
+        user = await services.users.cached(client.tenant_id, record["userId"])
+        await common.revoke_record(services, call, client, user, record["id"])
+
+
+async def _granted(services: Services, call: Call, client: Client, record: Document, user: Document) -> tuple[str, ...]:
+    """The stored scopes, as far as the application knows them now; under Reject an unknown one ends the token."""
+    stored = tuple(record["metaData"].get("scopes", ()))
+    try:
+        return scopes.allowed(stored, client.oauth, client.application["scopes"])
+    except InvalidScope:
+        await common.revoke_record(services, call, client, user, record["id"])
+        raise
+
+
+async def _written(services: Services, call: Call, exchange_: _Exchange, event: Event) -> Document:
+    """Rotate the token, or note its use, together with the event. Raises InvalidGrant when a webhook vetoes it.
+
+    A use that changes nothing is not written again within a minute of another; where a webhook was asked meanwhile it
+    is, because that also finds out whether the token was revoked in the time the webhook took.
+    """
+    client, policy, record = exchange_.client, exchange_.policy, exchange_.record
+    started = policy.start(record, call.now)
+    expires = policy.expires(record["insertInstant"], started) if policy.is_sliding else record["expiresAt"]
+    changes = {
+        "startInstant": started,
+        "metaData.device.lastAccessedAddress": call.origin.ip_address,
+        "metaData.device.lastAccessedInstant": call.now,
+    }
+
+    changes_nothing = not (policy.is_one_time or policy.is_sliding)
+    is_noted = changes_nothing and rules.is_noted(record, call.origin.ip_address, call.now)
+
+    async def write(session: Session | None) -> Document:
+        store = services.refresh_tokens
+        if is_noted and session is None:
+            return record
+        if exchange_.rotates:
+            rotation = await store.rotate(
+                client.tenant_id,
+                exchange_.presented,
+                changes,
+                expires,
+                call.now,
+                grace_seconds=policy.grace_seconds,
+                session=session,
+            )
+            found = rotation.record if rotation.outcome in {"rotated", "graced"} else None
+        else:
+            found = await store.use(client.tenant_id, exchange_.presented, changes, expires, session)
+        if found is None:
+            raise _NotRotatedError
+        return found
+
+    try:
+        return await services.bus.perform(call.within(client.tenant_id), write, offered=[event])
+    except _NotRotatedError as error:
+        await _reused(services, call, client, policy, record)
+        raise _not_found() from error
+    except WebhookTransactionFailed as error:
+        raise InvalidGrant("unknown", "A webhook refused this refresh.") from error
+
+
+def _expires_in(wanted: str | None, ttl: int) -> int:
+    if wanted is None:
+        return ttl
+    if not (wanted.isascii() and wanted.isdigit() and len(wanted) < 12 and 0 < int(wanted) <= ttl):
+        raise InvalidRequest("invalid_expires_in", f"The expires_in must be between 1 and {ttl}.")
+    return int(wanted)
+
+
+def _refreshed(client: Client, user: Document, value: str, token: str, original: str | None) -> Event:
+    return Event(
+        "jwt.refresh",
+        {
+            "applicationId": client.client_id,
+            "original": original,
+            "refreshToken": value,
+            "token": token,
+            "userId": user["id"],
+        },
+    )
+
+
+def _not_found() -> InvalidGrant:
+    return InvalidGrant("refresh_token_not_found", "The refresh token is invalid, expired, or of another client.")

@@ -1,0 +1,86 @@
+"""Token introspection (RFC 7662): whether a token of the calling client still counts, and what stands in it.
+
+Access tokens are judged by their signature, the cached client and user, and one question to Redis; MongoDB is asked
+for refresh tokens only. Nothing of an answer is kept: a revocation acts at the next question.
+"""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain import refresh_tokens as rules
+from identity.errors import InvalidRequest, InvalidToken, UnsupportedTokenType
+from identity.instants import Instant, numeric_date
+from identity.operations import issued_tokens, live_users
+from identity.operations.client_authentication import Identified
+from identity.operations.clients import Client
+from identity.operations.grants import common
+from identity.operations.issued_tokens import ACCESS_TOKEN, ID_TOKEN, REFRESH_TOKEN
+from identity.services import Services
+from identity.tokens import access_tokens, id_tokens
+
+_KINDS = {access_tokens.TTY: ACCESS_TOKEN, id_tokens.TTY: ID_TOKEN}
+
+
+async def introspect(services: Services, call: Call, identified: Identified, form: Document) -> Document:
+    """The claims of a live token, or just that it is not active: unknown, expired, revoked or forged look alike.
+
+    Raises InvalidClient also for the token of another client, InvalidRequest when there is no token or it is not what
+    the hint says, UnsupportedTokenType for an unknown hint.
+    """
+    identified.require("introspection", has_proof=False)
+    token = common.required(form, "token", "missing_token")
+    hint = form.get("token_type_hint")
+    if hint not in {None, ACCESS_TOKEN, ID_TOKEN, REFRESH_TOKEN}:
+        raise UnsupportedTokenType("unsupported_token_type", f"The token_type_hint is not supported: {hint[:100]}")
+    if hint == REFRESH_TOKEN:
+        return await _refresh_token(services, call, identified.client, token)
+    return await _jwt(services, call, identified.client, token, hint)
+
+
+async def _jwt(services: Services, call: Call, client: Client, token: str, hint: str | None) -> Document:
+    found = await issued_tokens.find_jwt(services, call, client, token)
+    if found is None:
+        # None of our refresh tokens holds a dot: what looks like a JWS is not worth a question to MongoDB.
+        may_be_other = hint is not None and "." not in token
+        if may_be_other and await issued_tokens.find_refresh_token(services, call, client, token) is not None:
+            raise _mismatch()
+        return _inactive()
+    if hint not in {None, _KINDS[found.claims["tty"]]}:
+        raise _mismatch()
+    if not await _is_live(services, client, found.claims["sub"], call.now):
+        return _inactive()
+    if await services.revocations.is_revoked(client.tenant_id, found.revocable_ids):
+        return _inactive()
+    return {**found.claims, "active": True}
+
+
+async def _refresh_token(services: Services, call: Call, client: Client, token: str) -> Document:
+    """A refresh token counts as long as the refresh grant would take it."""
+    presented = await issued_tokens.find_refresh_token(services, call, client, token)
+    if presented is None:
+        if await issued_tokens.find_jwt(services, call, client, token) is not None:
+            raise _mismatch()
+        return _inactive()
+    policy = rules.Policy.of(client.tokens)
+    is_graced = policy.is_one_time and presented.is_graced(policy.grace_seconds, call.now)
+    if not (presented.is_current or is_graced):
+        return _inactive()
+    if not await _is_live(services, client, presented.record["userId"], call.now):
+        return _inactive()
+    return {"active": True, "exp": numeric_date(presented.record["expiresAt"])}
+
+
+async def _is_live(services: Services, client: Client, user_id: str, now: Instant) -> bool:
+    try:
+        await live_users.get(services, client.tenant_id, user_id, now, InvalidToken)
+    except InvalidToken:
+        return False
+    return True
+
+
+def _inactive() -> Document:
+    return {"active": False}
+
+
+def _mismatch() -> InvalidRequest:
+    return InvalidRequest("token_type_hint_mismatch", "The token is of another type than the token_type_hint says.")

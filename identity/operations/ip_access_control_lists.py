@@ -1,0 +1,47 @@
+"""IP access control lists: what the generic verbs cannot do for them."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain import ip_access
+from identity.errors import FieldError, Invalid
+from identity.operations import crud
+from identity.services import Services
+
+_REFERENCE = "accessControlConfiguration.uiIPAccessControlListId"
+
+
+async def prepare(_services: Services, _call: Call, document: Document, _stored: Document | None) -> Document:
+    """Judge the entries and put them in order. Raises Invalid."""
+    entries = document.get("entries", [])
+    crud.gather(ip_access.problems(entries))
+    if not document.get("data"):
+        document.pop("data", None)
+    return {**document, "entries": ip_access.arranged(entries)}
+
+
+async def reference_problems(services: Services, document: Document, path: str) -> list[FieldError]:
+    """A field error when the list that guards the hosted pages of a tenant or application does not exist."""
+    list_id = document["accessControlConfiguration"].get("uiIPAccessControlListId")
+    if list_id is None or await services.ip_access_control_lists.cached(None, list_id) is not None:
+        return []
+    field = f"{path}.{_REFERENCE}"
+    return [FieldError.of("invalid", field, f"The [{field}] must name an existing list.")]
+
+
+async def erase(services: Services, _call: Call, stored: Document) -> None:
+    """Remove a list that nothing uses. Raises Invalid with `[inUse]`.
+
+    Dropping the references instead would open what the list protects to every address.
+    """
+    list_id = stored["id"]
+    used = (
+        await services.api_keys.count(None, {"ipAccessControlListId": list_id})
+        + await services.tenants.count(None, {_REFERENCE: list_id})
+        + await services.applications.count_across_tenants({_REFERENCE: list_id})
+    )
+    if used:
+        raise Invalid.field(
+            "inUse", "ipAccessControlListId", "The list is in use by an API key, tenant or application."
+        )
+    await services.ip_access_control_lists.delete(None, list_id)

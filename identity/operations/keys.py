@@ -1,0 +1,85 @@
+"""Keys that sign and verify: generate, import, rename, delete. Key material never comes back."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain.resource import Resource, SearchRules, Unique
+from identity.errors import Invalid
+from identity.ids import new_id
+from identity.operations import crud, key_references
+from identity.services import Services
+from identity.tokens import keys as material
+
+UNIQUE = (Unique("name", ("name",), "key.name"), Unique("kid", ("kid",), "key.kid", sparse=True))
+SEALED = ("privateKey", "secret")
+
+
+async def prepare(_services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
+    """After an update only the name differs: material, kid, algorithm and type are fixed."""
+    if stored is None:
+        return document
+    return {**stored, "name": document.get("name"), "lastUpdateInstant": document["lastUpdateInstant"]}
+
+
+async def erase(services: Services, _call: Call, stored: Document) -> None:
+    """Remove a key that nothing refers to. Raises Invalid with `[inUse]`."""
+    if await key_references.is_used(services, stored["id"]):
+        raise Invalid.field("inUse", "keyId", "The key is in use by a tenant, application or webhook.")
+    await services.keys.delete(None, stored["id"])
+
+
+RESOURCE = Resource(
+    "key",
+    "/api/key",
+    "api/key.json",
+    "keys",
+    "keys",
+    "Key",
+    tenant_scoped=False,
+    verbs=frozenset({"retrieve", "retrieve_all", "update", "delete", "search"}),
+    unique=UNIQUE,
+    sealed=SEALED,
+    search=SearchRules(
+        {"name": "text", "type": "exact", "algorithm": "exact"},
+        {
+            "algorithm": "algorithm",
+            "expiration": "expirationInstant",
+            "id": "_id",
+            "insertInstant": "insertInstant",
+            "name": "name",
+            "type": "type",
+        },
+    ),
+    prepare=prepare,
+    erase=erase,
+)
+
+
+async def generate(services: Services, call: Call, body: Document, key_id: str | None) -> Document:
+    """A new RSA, EC, Ed25519 or HMAC key. Raises Invalid."""
+    wanted = _read(services, body)
+    issuer = wanted.get("issuer") or await _default_issuer(services)
+    made = await material.generate(wanted, issuer, call.now)
+    return await _add(services, call, wanted, made, key_id)
+
+
+async def import_key(services: Services, call: Call, body: Document, key_id: str | None) -> Document:
+    """A key from PEM texts, or an HMAC secret. Raises Invalid."""
+    wanted = _read(services, body)
+    return await _add(services, call, wanted, await material.import_material(wanted), key_id)
+
+
+def _read(services: Services, body: Document) -> Document:
+    wanted: Document = services.schemas[RESOURCE.schema].read(body)["key"]
+    return wanted
+
+
+async def _add(services: Services, call: Call, wanted: Document, made: Document, key_id: str | None) -> Document:
+    key = {**made, "name": wanted["name"], "id": key_id or new_id(), **crud.stamps(call.now)}
+    await crud.writing(RESOURCE, key, services.keys.insert(None, key))
+    return key
+
+
+async def _default_issuer(services: Services) -> str:
+    tenant = await services.tenants.cached(None, services.default_tenant_id)
+    return str(tenant["issuer"]) if tenant is not None else "acme.com"

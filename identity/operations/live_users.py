@@ -1,0 +1,23 @@
+"""Whether the user of a grant or token still is one: asked at every use, so that a lock-out acts at once."""
+
+from __future__ import annotations
+
+from identity.call import Document
+from identity.errors import OAuth2Error
+from identity.ids import TenantId
+from identity.instants import Instant
+from identity.services import Services
+
+
+async def get(
+    services: Services, tenant_id: TenantId, user_id: str, now: Instant, refusal: type[OAuth2Error]
+) -> Document:
+    """The user, who is shared: nobody may change it. Raises `refusal` for one that is gone, locked or expired."""
+    user = await services.users.cached(tenant_id, user_id)
+    if user is None:
+        raise refusal("user_not_found", "The user does not exist any more.")
+    if not user["active"]:
+        raise refusal("user_locked", "The user is locked.")
+    if user.get("expiry") is not None and user["expiry"] <= now:
+        raise refusal("user_expired", "The user has expired.")
+    return user

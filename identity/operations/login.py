@@ -1,0 +1,162 @@
+"""Logging a user in with a password: who it is, whether they may try, what they still have to do, what is told.
+
+Failures are counted for the account and for the address, in Redis, in a window that nothing but time resets. A tenant
+chooses the limit for accounts with `rateLimitConfiguration.failedLogin`; without it an account stands 50 failures in
+15 minutes, and one address 500 failures in a tenant, whoever they are for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+from collections.abc import Sequence
+
+from identity.call import Call, Document
+from identity.domain import login as steps
+from identity.domain import users as rules
+from identity.domain.login import Authenticated, LoggedIn, LoginResult, TooManyAttempts, WrongCredentials
+from identity.errors import Unavailable, WebhookTransactionFailed
+from identity.ids import ApplicationId, TenantId, UserId
+from identity.operations import crud, user_events, user_passwords
+from identity.services import Services
+from identity.store.mongo import Session
+from identity.store.rate_limits import Limit
+
+ACCOUNT_FAILURES = 50
+ADDRESS_FAILURES = 500
+FAILURE_WINDOW_SECONDS = 900
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Credentials:
+    """What somebody shows; `types` are the types of login id that are tried."""
+
+    login_id: str
+    password: str = dataclasses.field(repr=False)
+    types: Sequence[str] = rules.LOGIN_ID_TYPES
+
+
+async def authenticate(
+    services: Services,
+    call: Call,
+    credentials: Credentials,
+    application: Document | None,
+    *,
+    authentication_type: str = "PASSWORD",
+) -> LoginResult:
+    """Log in a user of the call's tenant with a password, for an application or for none.
+
+    An unknown user costs and answers what a wrong password does. Raises WebhookTransactionFailed when a webhook vetoes
+    the login, Unavailable when too many passwords wait to be compared.
+    """
+    tenant_id = crud.require_tenant(call)
+    tenant = await services.tenants.cached(None, tenant_id) or await services.tenants.get(None, tenant_id)
+    user = await services.users.find_by_login_id(tenant_id, credentials.login_id, credentials.types)
+    limits = _limits(tenant, credentials.login_id, user, call.origin.ip_address)
+    wait_seconds = await services.rate_limits.take(tenant_id, limits)
+    if wait_seconds is not None:
+        return TooManyAttempts(wait_seconds)
+    try:
+        is_correct = await user_passwords.is_correct(services, tenant, user, credentials.password)
+    except Unavailable:
+        # Nothing was compared: who tries again while the service is busy must not lock the account that way.
+        await services.rate_limits.give_back(tenant_id, limits)
+        raise
+    if not is_correct or user is None:
+        await _tell_failure(services, call, user, application, authentication_type)
+        return WrongCredentials()
+    await services.rate_limits.give_back(tenant_id, limits)
+    halt = steps.halt(Authenticated(tenant, application, user, call.now, credentials.password))
+    if halt is not None:
+        return halt
+    await user_passwords.rehash(services, tenant, user, credentials.password)
+    kind = rules.may_log_in_as(user, credentials.login_id, credentials.types)
+    return await complete(services, call, user, application, authentication_type, identity_type=kind)
+
+
+async def complete(
+    services: Services,
+    call: Call,
+    user: Document,
+    application: Document | None,
+    authentication_type: str,
+    *,
+    identity_type: str | None = None,
+) -> LoggedIn:
+    """Finish a login to which nothing is missing: note it and tell of it. Raises WebhookTransactionFailed.
+
+    The use of a session (PING) is noted once a minute at the most, and told of every time.
+    """
+    tenant_id, user_id = TenantId(user["tenantId"]), UserId(user["id"])
+    application_id = None if application is None else application["id"]
+    is_noted = authentication_type == "PING" and steps.is_noted(user, application_id, call.now)
+    user = _with_login(user, application, call)
+    registration = None if application is None else rules.find_registration(user, application["id"])
+    registered_id = None if registration is None else ApplicationId(registration["applicationId"])
+    event = user_events.about(
+        "user.login.success",
+        user,
+        applicationId=registered_id,
+        authenticationType=authentication_type,
+        connectorId=user["connectorId"],
+    )
+
+    async def write(session: Session | None) -> None:
+        if not is_noted:
+            await services.users.record_login(tenant_id, user_id, registered_id, call.now, identity_type, session)
+
+    await services.bus.perform(call.within(tenant_id), write, [event])
+    return LoggedIn(user, registration)
+
+
+async def _tell_failure(
+    services: Services, call: Call, user: Document | None, application: Document | None, authentication_type: str
+) -> None:
+    """Tell of a failed login of an existing user. There is nothing to veto: the login stays failed."""
+    if user is None:
+        return
+    registration = None if application is None else rules.find_registration(user, application["id"])
+    event = user_events.about(
+        "user.login.failed",
+        user,
+        applicationId=None if registration is None else registration["applicationId"],
+        authenticationType=authentication_type,
+        reason={"code": "credentials"},
+    )
+    try:
+        await services.bus.offer(call.within(TenantId(user["tenantId"])), [event])
+    except WebhookTransactionFailed:
+        return
+
+
+def _limits(tenant: Document, login_id: str, user: Document | None, address: str) -> list[Limit]:
+    """What an attempt is counted against: the account, under whichever login id, and the address."""
+    configured = tenant["rateLimitConfiguration"]["failedLogin"]
+    attempts, period = ACCOUNT_FAILURES, FAILURE_WINDOW_SECONDS
+    if configured["enabled"]:
+        attempts, period = configured["limit"], configured["timePeriodInSeconds"]
+    account = rules.login_key(login_id) if user is None else str(user["id"])
+    return [
+        Limit("login-account", account, attempts, period),
+        Limit("login-address", _network(address), ADDRESS_FAILURES, FAILURE_WINDOW_SECONDS),
+    ]
+
+
+def _network(address: str) -> str:
+    """One IPv4 address, or the /64 of an IPv6 address, all of which one customer commonly has."""
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    return str(ipaddress.ip_network((ip, 64), strict=False)) if ip.version == 6 else str(ip)
+
+
+def _with_login(user: Document, application: Document | None, call: Call) -> Document:
+    """The user as the login leaves it."""
+    registrations = [
+        {**entry, "lastLoginInstant": call.now}
+        if application is not None and entry["applicationId"] == application["id"]
+        else entry
+        for entry in user["registrations"]
+    ]
+    return {**user, "lastLoginInstant": call.now, "registrations": registrations}

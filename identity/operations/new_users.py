@@ -1,0 +1,139 @@
+"""Making users: everything that is judged and derived before the first write, whoever asks for it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from identity.call import Call, Document
+from identity.domain import users as rules
+from identity.errors import Duplicate, FieldError, Invalid
+from identity.ids import ApplicationId, TenantId, UserId, new_id
+from identity.operations import crud, user_events, user_passwords
+from identity.operations.user_passwords import Wanted
+from identity.services import Services
+
+_ATTEMPTS_AT_A_SUFFIX = 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Draft:
+    """A user who is asked for, with everything that stands in the way."""
+
+    tenant: Document
+    user: Document
+    password: Wanted | None
+    others: list[Document]
+    errors: list[FieldError]
+
+
+async def tenant_for(services: Services, call: Call, application_id: str | None) -> TenantId:
+    """The tenant that a new user belongs to: the call's, else that of the application. Raises Invalid."""
+    if call.tenant_id is None and application_id is not None:
+        application = await services.applications.cached_across_tenants(application_id)
+        if application is not None:
+            return TenantId(application["tenantId"])
+    return crud.require_tenant(call)
+
+
+async def draft(services: Services, call: Call, tenant_id: TenantId, request: Document, user_id: str | None) -> Draft:
+    """The user that a request asks for, judged against everything but the unique indexes.
+
+    A message with which the user sets a password needs a template, and there are none yet: `sendSetPasswordEmail` is
+    ignored, as the contract has it where it is not configured, and a password is asked for.
+    """
+    tenant = await services.tenants.get(None, tenant_id)
+    wanted = request["user"]
+    user = rules.normalised(rules.new(wanted, UserId(user_id or new_id()), tenant_id, call.now))
+    user = await with_unique_username(services, tenant, user)
+    user = rules.verified_as(user, _verified_reason(tenant, user, request), call.now)
+    password = user_passwords.wanted(tenant, wanted)
+    others = await services.users.find_duplicates(tenant_id, user)
+    errors = rules.problems(user) + await shared_problems(services, tenant_id, request)
+    errors += [] if request["disableDomainBlock"] else rules.blocked_problems(user, _blocked_domains(tenant))
+    errors += _password_problems(tenant, user, password)
+    errors += rules.duplicate_problems(user, others)
+    if user_id is not None and await services.users.cached_across_tenants(user_id) is not None:
+        errors.append(duplicate_id(user))
+    return Draft(tenant, user, password, others, errors)
+
+
+async def finished(services: Services, call: Call, made: Draft, more: list[FieldError]) -> Document:
+    """The user of a draft, with its password hashed. Raises Invalid with the draft's errors and `more`."""
+    errors = [*made.errors, *more]
+    if made.others:
+        await user_events.announce_duplicates(services, call, "user.loginId.duplicate.create", made.user, made.others)
+    crud.gather(errors)
+    assert made.password is not None
+    return await user_passwords.with_password(services, made.tenant, made.user, made.password, call.now)
+
+
+async def shared_problems(services: Services, tenant_id: TenantId, request: Document) -> list[FieldError]:
+    """What a create and an update may both name wrongly: an application, and groups, of which there are none yet."""
+    errors = [
+        FieldError.of("invalid", path, f"The [{path}] must name an existing group.")
+        for path in (f"user.memberships[{index}].groupId" for index in range(len(request["user"]["memberships"])))
+    ]
+    application_id = request.get("applicationId")
+    if application_id is not None and await application_of(services, tenant_id, application_id) is None:
+        message = "The [applicationId] must name an existing application."
+        errors.append(FieldError.of("invalid", "applicationId", message))
+    return errors
+
+
+async def with_unique_username(services: Services, tenant: Document, user: Document) -> Document:
+    """The user with the unique username that the tenant's rules give it; the unique index still has the last word."""
+    unique = tenant["usernameConfiguration"]["unique"]
+    plain = rules.with_username(user)
+    if "username" not in user or not unique["enabled"]:
+        return plain
+    if unique["strategy"] == "OnCollision" and await _is_free(services, plain):
+        return plain
+    suffixed = plain
+    for _ in range(_ATTEMPTS_AT_A_SUFFIX):
+        suffixed = rules.with_username(user, rules.username_suffix(unique["separator"], unique["numberOfDigits"]))
+        if await _is_free(services, suffixed):
+            break
+    return suffixed
+
+
+async def duplicate_error(services: Services, user: Document, duplicate: Duplicate) -> Invalid:
+    """The error of a write that a unique index refused."""
+    if duplicate.index == "_id_":
+        return Invalid([duplicate_id(user)])
+    others = await services.users.find_duplicates(user["tenantId"], user)
+    errors = rules.duplicate_problems(user, others)
+    field = f"user.{duplicate.index}"
+    return Invalid(errors or [FieldError.of("duplicate", field, f"A User with this {duplicate.index} already exists.")])
+
+
+def duplicate_id(user: Document) -> FieldError:
+    """The error of an id that is taken, in whatever tenant."""
+    return FieldError.of("duplicate", "userId", f"A User with id = [{user['id']}] already exists.")
+
+
+async def application_of(services: Services, tenant_id: TenantId, application_id: str | None) -> Document | None:
+    """The application with this id in the tenant."""
+    return (
+        None if application_id is None else await services.applications.cached(tenant_id, ApplicationId(application_id))
+    )
+
+
+async def _is_free(services: Services, user: Document) -> bool:
+    found = await services.users.find_by_username(user["tenantId"], user["uniqueUsername"])
+    return found is None or found["id"] == user["id"]
+
+
+def _verified_reason(tenant: Document, user: Document, request: Document) -> str:
+    if request["skipVerification"]:
+        return "Skipped"
+    return "Pending" if tenant["emailConfiguration"]["verifyEmail"] and "email" in user else "Disabled"
+
+
+def _blocked_domains(tenant: Document) -> list[str]:
+    return list(tenant["registrationConfiguration"]["blockedDomains"])
+
+
+def _password_problems(tenant: Document, user: Document, password: Wanted | None) -> list[FieldError]:
+    if password is None:
+        return [FieldError.of("blank", "user.password", "You must specify the [user.password] property.")]
+    return user_passwords.problems(tenant, user, password)

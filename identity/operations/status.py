@@ -1,0 +1,52 @@
+"""Whether the service and its stores work, and which release of the API it speaks."""
+
+from __future__ import annotations
+
+import asyncio
+
+from identity.call import Document
+from identity.services import Services
+from identity.store import mongo, redis
+
+API_VERSION = "1.50.0"
+"""The release of the published API that the service speaks: clients branch on it."""
+
+DATABASE_UNREACHABLE = 452
+
+STORE_ERRORS = (*mongo.STORE_ERRORS, *redis.STORE_ERRORS)
+"""What an operation raises when a store fails under it."""
+
+# Load balancers ask every few seconds and take silence for a failure; the driver would look for a server for longer.
+_PATIENCE_SECONDS = 2
+
+
+async def is_healthy(services: Services) -> bool:
+    """Whether MongoDB and Redis answer."""
+    return all(await asyncio.gather(_answers_mongodb(services), _answers_redis(services)))
+
+
+async def status(services: Services, *, in_full: bool) -> tuple[int, Document]:
+    """The status code of /api/status and its body; `version` only for callers who may see it."""
+    mongodb, cache = await asyncio.gather(_answers_mongodb(services), _answers_redis(services))
+    body: Document = {}
+    if in_full:
+        body = {"version": API_VERSION, "mongodb": "ok" if mongodb else "down", "redis": "ok" if cache else "down"}
+    if not mongodb:
+        return DATABASE_UNREACHABLE, body
+    return (200 if cache else 500), body
+
+
+async def _answers_mongodb(services: Services) -> bool:
+    try:
+        await asyncio.wait_for(services.database.ping(), _PATIENCE_SECONDS)
+    except (*mongo.STORE_ERRORS, TimeoutError):
+        return False
+    return True
+
+
+async def _answers_redis(services: Services) -> bool:
+    try:
+        await asyncio.wait_for(services.redis.ping(), _PATIENCE_SECONDS)
+    except (*redis.STORE_ERRORS, TimeoutError):
+        return False
+    return True

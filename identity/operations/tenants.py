@@ -1,0 +1,205 @@
+"""Tenants: create, copy, change, delete with all that is theirs, and their webhooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from identity.call import Call, Document
+from identity.domain import tenants as rules
+from identity.domain.resource import Resource, SearchRules, Unique
+from identity.errors import Invalid, NotFound, Unauthorized
+from identity.events.catalogue import INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
+from identity.ids import TenantId, WebhookId
+from identity.operations import crud, ip_access_control_lists, key_references
+from identity.passwords import scheme_problems
+from identity.services import Services
+
+UNIQUE = (Unique("name", ("name",), "tenant.name"),)
+SEALED = ("emailConfiguration.password", "captchaConfiguration.secretKey")
+
+_WRITE_ONLY = (("emailConfiguration", "password"), ("captchaConfiguration", "secretKey"))
+
+
+async def prepare(services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
+    """Fill in the signing keys, keep what is not the caller's to change, judge. Raises Invalid."""
+    document["state"] = "Active" if stored is None else stored["state"]
+    if stored is not None:
+        _keep_secrets(document, stored)
+    await _default_keys(services, document)
+    document = rules.normalised(document, TRANSACTIONAL_EVENTS, INSTANCE_EVENTS)
+    errors = rules.problems(document)
+    errors += await key_references.problems(services, document["jwtConfiguration"], "tenant.jwtConfiguration")
+    errors += scheme_problems(document["passwordEncryptionConfiguration"], "tenant.passwordEncryptionConfiguration")
+    errors += await ip_access_control_lists.reference_problems(services, document, "tenant")
+    crud.gather(errors)
+    return document
+
+
+RESOURCE = Resource(
+    "tenant",
+    "/api/tenant",
+    "api/tenant.json",
+    "tenants",
+    "tenants",
+    "Tenant",
+    tenant_scoped=False,
+    unique=UNIQUE,
+    sealed=SEALED,
+    search=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),
+    prepare=prepare,
+)
+
+
+async def create(services: Services, call: Call, body: Document, tenant_id: str | None) -> Document:
+    """A new tenant, plain or as a copy of `sourceTenantId` under the name given. Raises Invalid and Unauthorized."""
+    if call.caller.tenant_id is not None:
+        raise Unauthorized(log_detail="a tenant-scoped key makes no tenants")
+    wanted = await _with_source(services, body)
+    webhook_ids = await _webhook_ids(services, body)
+    tenant = await crud.create(services, call, RESOURCE, wanted, tenant_id)
+    await _attach(services, call, TenantId(tenant["id"]), webhook_ids or set())
+    return tenant
+
+
+async def retrieve(services: Services, call: Call, tenant_id: str) -> Document:
+    """The tenant, if the caller's key may see it. Raises NotFound."""
+    _require_own(call, tenant_id)
+    return await crud.retrieve(services, call, RESOURCE, tenant_id)
+
+
+async def retrieve_all(services: Services, call: Call) -> list[Document]:
+    """Every tenant that the caller's key may see."""
+    if call.caller.tenant_id is not None:
+        return [await crud.retrieve(services, call, RESOURCE, call.caller.tenant_id)]
+    return await crud.retrieve_all(services, call, RESOURCE)
+
+
+async def update(services: Services, call: Call, body: Document, tenant_id: str) -> Document:
+    """Replace a tenant; `webhookIds`, left out, takes it from every webhook that is not global."""
+    _require_own(call, tenant_id)
+    webhook_ids = await _webhook_ids(services, body)
+    tenant = await crud.update(services, call, RESOURCE, body, tenant_id, _writer(services, call))
+    await _attach(services, call, TenantId(tenant_id), webhook_ids or set())
+    return tenant
+
+
+async def patch(services: Services, call: Call, kind: str, body: Any, tenant_id: str) -> Document:
+    """Change parts of a tenant; `webhookIds`, left out, changes nothing."""
+    _require_own(call, tenant_id)
+    webhook_ids = await _webhook_ids(services, body if isinstance(body, dict) else {})
+    tenant = await crud.patch(services, call, RESOURCE, kind, body, tenant_id, _writer(services, call))
+    if webhook_ids is not None:
+        await _attach(services, call, TenantId(tenant_id), webhook_ids)
+    return tenant
+
+
+async def delete(services: Services, call: Call, tenant_id: str) -> None:
+    """Mark a tenant for deletion, which at once ends all use of it. Raises NotFound, and Invalid for the default one.
+
+    What is the tenant's is removed by `finish_deletion`, which can be repeated until it is through.
+    """
+    _require_own(call, tenant_id)
+    if tenant_id == services.default_tenant_id:
+        raise Invalid.field("inUse", "tenantId", "The default tenant cannot be deleted.")
+    # The version moves too: an update that read the tenant before must not bring it back.
+    change = {"$set": {"state": "PendingDelete"}, "$inc": {"lastUpdateInstant": 1}}
+    if not await services.tenants.update(None, {"_id": tenant_id}, change):
+        raise NotFound
+
+
+async def finish_deletion(services: Services, tenant_id: TenantId) -> None:
+    """Remove everything that is a tenant's, and the tenant last, so that an interruption is only a delay."""
+    await services.refresh_tokens.revoke_tenant(tenant_id)
+    await services.users.delete_all(tenant_id, {})
+    for documents in services.documents.values():
+        if documents.is_tenant_scoped:
+            await documents.delete_all(tenant_id, {})
+    await services.api_keys.delete_all(None, {"tenantId": tenant_id})
+    await services.webhooks.update(None, {"tenantIds": tenant_id}, {"$pull": {"tenantIds": tenant_id}})
+    await services.tenants.delete(None, tenant_id)
+
+
+async def finish_deletions(services: Services) -> None:
+    """Go on with the deletions that were accepted or interrupted."""
+    for tenant in await services.tenants.find_all(None, {"state": "PendingDelete"}):
+        await finish_deletion(services, TenantId(tenant["id"]))
+
+
+def _require_own(call: Call, tenant_id: str) -> None:
+    if call.caller.tenant_id not in {None, tenant_id}:
+        raise NotFound
+
+
+def _keep_secrets(document: Document, stored: Document) -> None:
+    """A write-only secret that the caller leaves out, because it cannot be read, stays."""
+    for section, name in _WRITE_ONLY:
+        if name in stored[section]:
+            document[section].setdefault(name, stored[section][name])
+
+
+async def _default_keys(services: Services, document: Document) -> None:
+    """A tenant that names no signing keys signs with those of the default tenant."""
+    chosen = document["jwtConfiguration"]
+    if all(name in chosen for name in rules.KEY_MEMBERS):
+        return
+    default = await services.tenants.cached(None, services.default_tenant_id)
+    for name in rules.KEY_MEMBERS:
+        if default is not None and name in default["jwtConfiguration"]:
+            chosen.setdefault(name, default["jwtConfiguration"][name])
+
+
+async def _with_source(services: Services, body: Document) -> Document:
+    source_id = body.get("sourceTenantId")
+    if source_id is None:
+        return body
+    source = await services.tenants.find(None, str(source_id).lower())
+    if source is None:
+        raise Invalid.field("invalid", "sourceTenantId", "The [sourceTenantId] must name an existing tenant.")
+    given = body.get("tenant")
+    name = given.get("name") if isinstance(given, dict) else None
+    return {"tenant": {**crud.request_form(source), "name": name}}
+
+
+async def _webhook_ids(services: Services, body: Document) -> set[WebhookId] | None:
+    """The `webhookIds` beside the tenant, None when left out. Raises Invalid for one that does not exist."""
+    given = body.get("webhookIds")
+    if given is None:
+        return None
+    if not isinstance(given, list):
+        raise Invalid.field("invalidJSON", "webhookIds", "The [webhookIds] property must be an array.")
+    known = {webhook["id"] for webhook in await services.webhooks.cached_list(None, "all", {})}
+    wanted = {str(webhook_id).lower() for webhook_id in given}
+    if wanted - known:
+        raise Invalid.field(
+            "invalid", "webhookIds", f"There is no webhook [{'], ['.join(sorted(wanted - known))[:200]}]."
+        )
+    return {WebhookId(webhook_id) for webhook_id in wanted}
+
+
+async def _attach(services: Services, call: Call, tenant_id: TenantId, webhook_ids: set[WebhookId]) -> None:
+    """Make exactly these of the webhooks that are not global serve the tenant."""
+    touched = {"$set": {"lastUpdateInstant": call.now}}
+    local: Document = {"global": False}
+    joining = {**local, "_id": {"$in": sorted(webhook_ids)}, "tenantIds": {"$ne": tenant_id}}
+    leaving = {**local, "_id": {"$nin": sorted(webhook_ids)}, "tenantIds": tenant_id}
+    await services.webhooks.update(None, joining, {"$push": {"tenantIds": tenant_id}, **touched})
+    await services.webhooks.update(None, leaving, {"$pull": {"tenantIds": tenant_id}, **touched})
+
+
+def _writer(services: Services, call: Call) -> crud.Write:
+    """Writes a changed tenant; says so by event where applications get other public keys."""
+
+    async def write(document: Document, stored: Document) -> None:
+        offered = []
+        if await key_references.asymmetric_change(services, stored["jwtConfiguration"], document["jwtConfiguration"]):
+            tenant_id = TenantId(document["id"])
+            own = {"jwtConfiguration.enabled": False}
+            affected = [application["id"] for application in await services.applications.find_all(tenant_id, own)]
+            offered = [key_references.change_event(affected)]
+        await services.bus.perform(
+            call.within(TenantId(document["id"])),
+            lambda session: services.tenants.replace(None, document, stored["lastUpdateInstant"], session),
+            offered=offered,
+        )
+
+    return write

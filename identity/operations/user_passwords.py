@@ -1,0 +1,118 @@
+"""Passwords of users: judged by the tenant's rules, hashed, verified, remembered."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from identity.call import Document
+from identity.domain import password_rules, passwords, users
+from identity.domain.passwords import StoredPassword
+from identity.errors import FieldError
+from identity.instants import Instant, later
+from identity.services import Services
+
+_FACTORS = {"argon2id": 2, "bcrypt": 12, "salted-hmac-sha256": 1, "phpass-md5": 2048, "phpass-sha512": 2048}
+_OTHER_FACTOR = 24_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """A password that was asked for, and how it is to be kept."""
+
+    password: str = dataclasses.field(repr=False)
+    scheme: str
+    factor: int
+
+
+def wanted(tenant: Document, request: Document) -> Wanted | None:
+    """The password in a user request, under the scheme it names or else the tenant's; None when it has none."""
+    if "password" not in request:
+        return None
+    ours = tenant["passwordEncryptionConfiguration"]
+    scheme = request.get("encryptionScheme", ours["encryptionScheme"])
+    default = (
+        ours["encryptionSchemeFactor"] if scheme == ours["encryptionScheme"] else _FACTORS.get(scheme, _OTHER_FACTOR)
+    )
+    return Wanted(request["password"], scheme, request.get("factor", default))
+
+
+def problems(tenant: Document, user: Document, password: Wanted) -> list[FieldError]:
+    """What is wrong with a new password, apart from the user's past."""
+    if not passwords.is_known(password.scheme):
+        message = "The [user.encryptionScheme] is not known."
+        return [FieldError.of("invalid", "user.encryptionScheme", message)]
+    errors = password_rules.problems(
+        password.password,
+        tenant["passwordValidationRules"],
+        "user.password",
+        scheme=password.scheme,
+        login_ids=users.login_ids(user).values(),
+    )
+    if not passwords.is_acceptable_factor(password.scheme, password.factor):
+        message = f"The [user.factor] is out of range for {password.scheme}."
+        errors.append(FieldError.of("invalid", "user.factor", message))
+    return errors
+
+
+async def problems_of_change(
+    services: Services, tenant: Document, stored: Document, password: Wanted, now: Instant
+) -> list[FieldError]:
+    """What the user's past has against a new password: a change too recent, or the password being used before."""
+    age, rules = tenant["minimumPasswordAge"], tenant["passwordValidationRules"]["rememberPreviousPasswords"]
+    changed = stored.get("passwordLastUpdateInstant")
+    errors = []
+    if age["enabled"] and changed is not None and later(Instant(changed), seconds=age["seconds"]) > now:
+        errors.append(FieldError.of("tooYoung", "user.password", "The password was changed too recently."))
+    if rules["enabled"]:
+        for used in _used(stored)[: rules["count"]]:
+            if await services.passwords.verify(password.password, used):
+                errors.append(FieldError.of("previouslyUsed", "user.password", "The password was used before."))
+                break
+    return errors
+
+
+async def with_password(
+    services: Services, tenant: Document, user: Document, password: Wanted, now: Instant
+) -> Document:
+    """The user with this password, hashed, and the one before remembered where the tenant asks for it."""
+    hashed = await services.passwords.hash(password.password, password.scheme, password.factor)
+    rules = tenant["passwordValidationRules"]["rememberPreviousPasswords"]
+    private = {name: value for name, value in user["private"].items() if name != "previousPasswords"}
+    if rules["enabled"] and rules["count"] > 1:
+        private["previousPasswords"] = [dataclasses.asdict(used) for used in _used(user)[: rules["count"] - 1]]
+    private["password"] = dataclasses.asdict(hashed)
+    return {**user, "passwordLastUpdateInstant": now, "private": private}
+
+
+async def is_correct(services: Services, tenant: Document, user: Document | None, password: str) -> bool:
+    """Whether this is the user's password; takes its time for a user who does not exist or has no password."""
+    stored = None if user is None else stored_password(user)
+    if stored is None:
+        ours = tenant["passwordEncryptionConfiguration"]
+        await services.passwords.pretend(password, ours["encryptionScheme"], ours["encryptionSchemeFactor"])
+        return False
+    return await services.passwords.verify(password, stored)
+
+
+async def rehash(services: Services, tenant: Document, user: Document, password: str) -> None:
+    """After a good login: keep the password under the tenant's scheme from now on, where the tenant asks for it."""
+    ours = tenant["passwordEncryptionConfiguration"]
+    old = user["private"]["password"]
+    scheme, factor = ours["encryptionScheme"], ours["encryptionSchemeFactor"]
+    if not ours["modifyEncryptionSchemeOnLogin"] or (old["scheme"], old["factor"]) == (scheme, factor):
+        return
+    fresh = dataclasses.asdict(await services.passwords.hash(password, scheme, factor))
+    await services.users.rehash_password(user["tenantId"], user["id"], old, fresh)
+
+
+def stored_password(user: Document) -> StoredPassword | None:
+    """What is kept of the user's password."""
+    kept = user["private"].get("password")
+    return None if kept is None else StoredPassword(**kept)
+
+
+def _used(user: Document) -> list[StoredPassword]:
+    """The passwords that are remembered, the present one first."""
+    present = stored_password(user)
+    earlier = [StoredPassword(**kept) for kept in user["private"].get("previousPasswords", [])]
+    return earlier if present is None else [present, *earlier]

@@ -1,0 +1,57 @@
+"""The access token that creating a user or a registration answers with."""
+
+from __future__ import annotations
+
+import structlog
+
+from identity.call import Call, Document
+from identity.ids import TenantId, new_id
+from identity.instants import later, numeric_date
+from identity.services import Services
+from identity.tokens import access_tokens
+from identity.tokens.access_tokens import Login
+
+_log = structlog.get_logger(__name__)
+
+
+async def issue(
+    services: Services, call: Call, user: Document, application: Document | None, authentication_type: str
+) -> Document:
+    """`token` and `tokenExpirationInstant`, for the application or, without one, of the tenant alone.
+
+    A token without an audience is good for whoever verifies it with the published keys, and for no endpoint of ours.
+    Empty when the key to sign with is gone: what was created stays created.
+    """
+    tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
+    try:
+        if application is None:
+            ttl_seconds = int(tenant["jwtConfiguration"]["timeToLiveInSeconds"])
+            claims = _claims(call, tenant, user, authentication_type, ttl_seconds)
+            token = await services.tokens.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], claims)
+        else:
+            login = Login(tenant, application, user, (), (), authentication_type, call.now)
+            issued = await services.tokens.access_token(login, call.now)
+            token, ttl_seconds = issued.token, issued.expires_in
+    except (LookupError, ValueError) as error:
+        _log.warning("no token with a new user or registration", tenant=tenant["id"], reason=str(error))
+        return {}
+    return {"token": token, "tokenExpirationInstant": later(call.now, seconds=ttl_seconds)}
+
+
+def _claims(call: Call, tenant: Document, user: Document, authentication_type: str, ttl_seconds: int) -> Document:
+    now = numeric_date(call.now)
+    claims = {
+        "auth_time": now,
+        "authenticationType": authentication_type,
+        "email": user.get("email"),
+        "email_verified": user["verified"] if "email" in user else None,
+        "exp": now + ttl_seconds,
+        "iat": now,
+        "iss": tenant["issuer"],
+        "jti": new_id(),
+        "preferred_username": user.get("username"),
+        "sub": user["id"],
+        "tid": tenant["id"],
+        "tty": access_tokens.TTY,
+    }
+    return {name: value for name, value in claims.items() if value is not None}

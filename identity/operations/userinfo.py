@@ -1,0 +1,18 @@
+"""The userinfo endpoint (OpenID Connect Core 5.3): what the bearer of an access token may know of its user."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain import claims, scopes
+from identity.errors import InvalidToken
+from identity.operations import bearer
+from identity.services import Services
+
+
+async def userinfo(services: Services, call: Call, token: str | None) -> Document:
+    """The claims about the user. Raises InvalidToken."""
+    found = await bearer.verify(services, call, token)
+    application, granted = found.token.application, found.token.scopes
+    if claims.is_strict(application) and scopes.OPENID not in granted:
+        raise InvalidToken("missing_required_scope", "The access token lacks the scope openid.")
+    return claims.userinfo_claims(found.user, application, found.token.claims, granted)

@@ -1,0 +1,298 @@
+"""Users: create, retrieve, update, patch, deactivate, reactivate, delete, search."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from identity.call import Call, Document
+from identity.domain import patch as patches
+from identity.domain import user_search
+from identity.domain import users as rules
+from identity.errors import Duplicate, FieldError, Invalid, NotFound
+from identity.events.bus import Event
+from identity.ids import TenantId, UserId
+from identity.operations import crud, new_users, sign_outs, user_events, user_passwords, user_tokens
+from identity.services import Services
+from identity.store.mongo import Session
+
+SCHEMA = "api/user.json"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Created:
+    """A new user, and the members of the answer that hold a token."""
+
+    user: Document
+    token: Document = dataclasses.field(repr=False)
+
+
+async def create(services: Services, call: Call, body: Document, user_id: str | None) -> Created:
+    """Add a user under the given id, or a random one. Raises Invalid and WebhookTransactionFailed."""
+    request = services.schemas[SCHEMA].read(body)
+    tenant_id = await new_users.tenant_for(services, call, request.get("applicationId"))
+    made = await new_users.draft(services, call, tenant_id, request, user_id)
+    user = rules.filed(await new_users.finished(services, call, made, []))
+    await insert(services, call, user)
+    application = await new_users.application_of(services, tenant_id, request.get("applicationId"))
+    return Created(user, await user_tokens.issue(services, call, user, application, "USER_CREATE"))
+
+
+async def insert(
+    services: Services,
+    call: Call,
+    user: Document,
+    *,
+    offered: Iterable[Event] = (),
+    announced: Iterable[Event] = (),
+) -> None:
+    """Write a new user and tell of it, `offered` and `announced` after its own events. Raises Invalid."""
+    before = [user_events.about("user.create", user), *offered]
+    after = [user_events.about("user.create.complete", user), *announced, *user_events.two_factor_changes(None, user)]
+    tenant_id = TenantId(user["tenantId"])
+
+    async def write(session: Session | None) -> None:
+        await services.users.insert(tenant_id, user, session)
+
+    try:
+        await services.bus.perform(call.within(tenant_id), write, before, after)
+    except Duplicate as duplicate:
+        raise await new_users.duplicate_error(services, user, duplicate) from duplicate
+
+
+async def retrieve(services: Services, call: Call, user_id: str) -> Document:
+    """The user. Raises NotFound."""
+    return await services.users.get(await tenant_of(services, call, user_id), user_id)
+
+
+async def retrieve_by_login_id(services: Services, call: Call, login_id: str, types: Iterable[str]) -> Document:
+    """The user who logs in with this value. Raises NotFound, and Invalid when no tenant is known."""
+    return _existing(await services.users.find_by_login_id(crud.require_tenant(call), login_id, types))
+
+
+async def retrieve_by_email(services: Services, call: Call, email: str) -> Document:
+    """The user with this email. Raises NotFound, and Invalid when no tenant is known."""
+    return _existing(await services.users.find_by_email(crud.require_tenant(call), email))
+
+
+async def retrieve_by_username(services: Services, call: Call, username: str) -> Document:
+    """The user with this unique username. Raises NotFound, and Invalid when no tenant is known."""
+    return _existing(await services.users.find_by_username(crud.require_tenant(call), username))
+
+
+async def update(services: Services, call: Call, body: Document, user_id: str) -> Document:
+    """Replace a user; password, registrations, verification and state stay. Raises NotFound and Invalid."""
+
+    def replacement(_stored: Document) -> Document:
+        return body
+
+    return await _change(services, call, user_id, replacement)
+
+
+async def patch(services: Services, call: Call, kind: str, body: Any, user_id: str) -> Document:
+    """Change parts of a user by one of the three kinds of patch. Raises NotFound and Invalid."""
+    is_silent = "passwordChangeRequired" not in json.dumps(body)
+
+    def patched(stored: Document) -> Document:
+        request = patches.apply(kind, {"user": rules.request_form(stored)}, body)
+        if "password" in request["user"] and is_silent:
+            # The change that was required has come with this very patch.
+            del request["user"]["passwordChangeRequired"]
+        return request
+
+    return await _change(services, call, user_id, patched)
+
+
+async def deactivate(services: Services, call: Call, user_id: str) -> None:
+    """Lock a user out: tokens are revoked and sessions end. Raises NotFound."""
+    tenant_id = await tenant_of(services, call, user_id)
+
+    async def attempt() -> Document:
+        stored = await services.users.get(tenant_id, user_id)
+        if not stored["active"]:
+            return stored
+        user = rules.filed({**stored, "active": False, "lastUpdateInstant": _moved(stored, call)})
+        sign_out = await sign_outs.prepare(services, call, stored)
+        offered = [user_events.about("user.deactivate", stored), *sign_out.events]
+
+        async def write(session: Session | None) -> None:
+            await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
+            await sign_outs.write(services, sign_out, session)
+
+        await services.bus.perform(call.within(tenant_id), write, offered)
+        await sign_outs.finish(services, sign_out)
+        return user
+
+    await crud.retried(attempt)
+    await services.sso_sessions.end_all(tenant_id, UserId(user_id))
+
+
+async def reactivate(services: Services, call: Call, user_id: str) -> Document:
+    """Let a deactivated user in again; an active one stays as it is. Raises NotFound."""
+    tenant_id = await tenant_of(services, call, user_id)
+
+    async def attempt() -> Document:
+        stored = await services.users.get(tenant_id, user_id)
+        if stored["active"]:
+            return stored
+        user = rules.filed({**stored, "active": True, "lastUpdateInstant": _moved(stored, call)})
+
+        async def write(session: Session | None) -> None:
+            await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
+
+        offered = [user_events.about("user.reactivate", user)]
+        await services.bus.perform(call.within(tenant_id), write, offered)
+        return user
+
+    return await crud.retried(attempt)
+
+
+async def delete(services: Services, call: Call, user_id: str) -> None:
+    """Remove a user with registrations and tokens, for good. Raises NotFound."""
+    tenant_id = await tenant_of(services, call, user_id)
+    stored = await services.users.get(tenant_id, user_id)
+    sign_out = await sign_outs.prepare(services, call, stored)
+    offered = [user_events.about("user.delete", stored), *sign_out.events]
+
+    async def write(session: Session | None) -> None:
+        if not await services.users.delete(tenant_id, user_id, session):
+            raise NotFound
+        await sign_outs.write(services, sign_out, session)
+
+    announced = [user_events.about("user.delete.complete", stored)]
+    await services.bus.perform(call.within(tenant_id), write, offered, announced)
+    await sign_outs.finish(services, sign_out)
+    await services.sso_sessions.end_all(tenant_id, UserId(user_id))
+
+
+async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
+    """`users`, `total`, and `nextResults` when there are more. Raises Invalid."""
+    query = user_search.read(criteria, prefix)
+    if call.tenant_id is None:
+        total, found = await services.users.search_users_across_tenants(query)
+    else:
+        total, found = await services.users.search_users(call.tenant_id, query)
+    answer: Document = {"total": total, "users": [shown(services, user) for user in found]}
+    if found and query.ids is None and query.start_row + len(found) < total:
+        answer["nextResults"] = user_search.next_results(criteria, query, prefix)
+    return answer
+
+
+async def tenant_of(services: Services, call: Call, user_id: str) -> TenantId:
+    """The tenant of an existing user: the call's, else the user's own. Raises NotFound."""
+    if call.tenant_id is not None:
+        return call.tenant_id
+    found = await services.users.cached_across_tenants(user_id)
+    if found is None:
+        raise NotFound(log_detail=f"users {user_id}")
+    return TenantId(found["tenantId"])
+
+
+def shown(services: Services, user: Document) -> Document:
+    """The user as the API shows it."""
+    answer: Document = services.schemas[SCHEMA].show({"user": rules.visible(user)})["user"]
+    return answer
+
+
+def retrieved(services: Services, user: Document) -> Document:
+    """As `shown`, with the scheme of the password, which only a retrieve tells."""
+    password = user_passwords.stored_password(user)
+    return shown(services, user) | ({} if password is None else {"encryptionScheme": password.scheme})
+
+
+async def _change(services: Services, call: Call, user_id: str, wanted_of: Callable[[Document], Document]) -> Document:
+    tenant_id = await tenant_of(services, call, user_id)
+    tenant = await services.tenants.get(None, tenant_id)
+
+    async def attempt() -> Document:
+        stored = await services.users.get(tenant_id, user_id)
+        request = services.schemas[SCHEMA].read(wanted_of(stored))
+        user = await _replacement(services, call, tenant, stored, request)
+        await _replace(services, call, tenant, stored, user)
+        return user
+
+    return await crud.retried(attempt)
+
+
+async def _replacement(
+    services: Services, call: Call, tenant: Document, stored: Document, request: Document
+) -> Document:
+    """The user that is to take the stored one's place. Raises Invalid."""
+    user = rules.normalised(rules.replaced(stored, request["user"], call.now))
+    if user.get("username") != stored.get("username"):
+        user = await new_users.with_unique_username(services, tenant, user)
+    errors = rules.problems(user) + await new_users.shared_problems(services, tenant["id"], request)
+    if user.get("email") != stored.get("email"):
+        user = _with_changed_email(tenant, user, call)
+        if not request["disableDomainBlock"]:
+            errors += rules.blocked_problems(user, tenant["registrationConfiguration"]["blockedDomains"])
+    errors += await _current_password_problems(services, tenant, stored, request)
+    others = await services.users.find_duplicates(tenant["id"], user)
+    errors += rules.duplicate_problems(user, others)
+    password = user_passwords.wanted(tenant, request["user"])
+    if password is not None:
+        errors += user_passwords.problems(tenant, user, password)
+        errors += (
+            [] if errors else await user_passwords.problems_of_change(services, tenant, stored, password, call.now)
+        )
+    if others:
+        await user_events.announce_duplicates(services, call, "user.loginId.duplicate.update", user, others)
+    crud.gather(errors)
+    if password is not None:
+        user = await user_passwords.with_password(services, tenant, user, password, call.now)
+    return rules.filed(user)
+
+
+async def _replace(services: Services, call: Call, tenant: Document, stored: Document, user: Document) -> None:
+    tenant_id = TenantId(tenant["id"])
+    new_password = user["private"].get("password") != stored["private"].get("password")
+    ends = new_password and tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]["onPasswordChanged"]
+    sign_out = await sign_outs.prepare(services, call, user) if ends else None
+    offered = [*user_events.of_update(stored, user), *(sign_out.events if sign_out else ())]
+
+    async def write(session: Session | None) -> None:
+        await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
+        if sign_out is not None:
+            await sign_outs.write(services, sign_out, session)
+
+    announced = user_events.after_update(stored, user, new_password=new_password)
+    try:
+        await services.bus.perform(call.within(tenant_id), write, offered, announced)
+    except Duplicate as duplicate:
+        raise await new_users.duplicate_error(services, user, duplicate) from duplicate
+    if sign_out is not None:
+        await sign_outs.finish(services, sign_out)
+
+
+def _with_changed_email(tenant: Document, user: Document, call: Call) -> Document:
+    """A new address has to be verified again where the tenant says so; otherwise what was verified stays so."""
+    configuration = tenant["emailConfiguration"]
+    if "email" in user and configuration["verifyEmail"] and configuration["verifyEmailWhenChanged"]:
+        return rules.verified_as(user, "Pending", call.now)
+    return user
+
+
+async def _current_password_problems(
+    services: Services, tenant: Document, stored: Document, request: Document
+) -> list[FieldError]:
+    current = request.get("currentPassword")
+    if current is None or await user_passwords.is_correct(services, tenant, stored, current):
+        return []
+    return [FieldError.of("invalid", "currentPassword", "The [currentPassword] is not the user's password.")]
+
+
+def _moved(stored: Document, call: Call) -> int:
+    return max(call.now, int(stored["lastUpdateInstant"]) + 1)
+
+
+def _existing(user: Document | None) -> Document:
+    if user is None:
+        raise NotFound
+    return user
+
+
+def missing_id(verb: str) -> Invalid:
+    """The error of a verb that needs a user id in the path."""
+    return Invalid.field("missing", "userId", f"You must specify the [userId] in the path to {verb} a user.")

@@ -1,0 +1,106 @@
+"""Webhooks: what the generic verbs cannot judge, which is everything that refers to something outside of the object."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from identity.call import Call, Document
+from identity.domain import webhook_headers
+from identity.errors import FieldError, GeneralError, Invalid
+from identity.events.catalogue import ALIASES, EVENTS
+from identity.operations import key_references
+from identity.outbound import tls
+from identity.outbound.addresses import check_url
+from identity.services import Services
+
+Problems = list[FieldError]
+
+
+async def prepare(services: Services, _call: Call, document: Document, _stored: Document | None) -> Document:
+    """The webhook as it is stored. Raises Invalid with everything that is wrong with it."""
+    webhook = _normalised(document)
+    problems = [problem for check in _CHECKS for problem in await check(services, webhook)]
+    unlicensed = _unlicensed(services, webhook)
+    if problems or unlicensed:
+        raise Invalid(problems, unlicensed)
+    return webhook
+
+
+def _normalised(document: Document) -> Document:
+    """Event types under their right names."""
+    return {
+        **document,
+        "eventsEnabled": {ALIASES.get(name, name): is_on for name, is_on in document["eventsEnabled"].items()},
+    }
+
+
+def _unlicensed(services: Services, webhook: Document) -> list[GeneralError]:
+    wanted = (EVENTS[name] for name, is_on in webhook["eventsEnabled"].items() if is_on)
+    off = sorted(event.name for event in wanted if event.feature and not services.config.license.has(event.feature))
+    if not off:
+        return []
+    return [GeneralError("[NotLicensed]", f"The feature of these events is switched off: {', '.join(off)}.")]
+
+
+async def _url(services: Services, webhook: Document) -> Problems:
+    if "url" not in webhook:
+        return []
+    reason = check_url(webhook["url"], services.config.webhooks.allowed_networks)
+    return [] if reason is None else [_problem("invalid", "url", f"The URL cannot be used: {reason}.")]
+
+
+async def _tenants(services: Services, webhook: Document) -> Problems:
+    for tenant_id in webhook["tenantIds"]:
+        if await services.tenants.cached(None, tenant_id) is None:
+            return [_problem("invalid", "tenantIds", "The [webhook.tenantIds] must name existing tenants.")]
+    return []
+
+
+async def _signature(services: Services, webhook: Document) -> Problems:
+    path = "signatureConfiguration.signingKeyId"
+    key_id = webhook["signatureConfiguration"].get("signingKeyId")
+    if key_id is None:
+        is_wanted = webhook["signatureConfiguration"]["enabled"]
+        return [_problem("missing", path, f"You must specify the [webhook.{path}] property.")] if is_wanted else []
+    if await key_references.can_sign(services, key_id):
+        return []
+    return [_problem("invalid", path, f"The [webhook.{path}] must name a key that can sign.")]
+
+
+async def _certificates(services: Services, webhook: Document) -> Problems:
+    pem, key_id = webhook.get("sslCertificate"), webhook.get("sslCertificateKeyId")
+    problems = []
+    if pem is not None and key_id is not None:
+        message = "The [webhook.sslCertificate] cannot be sent together with [webhook.sslCertificateKeyId]."
+        problems.append(_problem("notAllowed", "sslCertificate", message))
+    if pem is not None and not tls.is_certificate(pem):
+        problems.append(
+            _problem("invalid", "sslCertificate", "The [webhook.sslCertificate] must be a PEM certificate.")
+        )
+    if key_id is not None and not await _has_certificate(services, key_id):
+        message = "The [webhook.sslCertificateKeyId] must name a key with a certificate and a private key."
+        problems.append(_problem("invalid", "sslCertificateKeyId", message))
+    return problems
+
+
+async def _has_certificate(services: Services, key_id: str) -> bool:
+    key = await services.keys.cached(None, key_id)
+    return key is not None and "certificate" in key and "privateKey" in key
+
+
+async def _headers(_services: Services, webhook: Document) -> Problems:
+    reason = webhook_headers.problem(webhook["headers"])
+    return [] if reason is None else [_problem("invalid", "headers", f"The headers cannot be used: {reason}.")]
+
+
+def _problem(kind: str, member: str, message: str) -> FieldError:
+    return FieldError.of(kind, f"webhook.{member}", message)
+
+
+_CHECKS: tuple[Callable[[Services, Document], Awaitable[Problems]], ...] = (
+    _url,
+    _tenants,
+    _signature,
+    _certificates,
+    _headers,
+)

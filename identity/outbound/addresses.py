@@ -1,0 +1,199 @@
+"""The address guard: which addresses, ports and URLs the service may call on behalf of somebody else.
+
+`check_url` judges what a caller wants to save: syntax, literal addresses, ports and names that only exist inside a
+machine or a cloud. `forbidden_reason` judges the address that a connection is really about to be made to, which is
+what stops names that resolve to something internal, or to something else a moment later.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import urllib.parse
+from collections.abc import Sequence
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_MAXIMUM_URL = 8192
+_MAXIMUM_HOST = 253
+
+_NOT_PUBLIC_V4 = tuple(
+    (ipaddress.IPv4Network(network), reason)
+    for network, reason in (
+        ("0.0.0.0/8", "this host"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "shared by a carrier"),
+        ("127.0.0.0/8", "loopback"),
+        ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "reserved for protocols"),
+        ("192.0.2.0/24", "documentation"),
+        ("192.88.99.0/24", "6to4 relay"),
+        ("192.168.0.0/16", "private"),
+        ("198.18.0.0/15", "benchmarking"),
+        ("198.51.100.0/24", "documentation"),
+        ("203.0.113.0/24", "documentation"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+    )
+)
+
+# Everything outside 2000::/3 is refused below; these are for the reason's sake, or lie inside it.
+_NOT_PUBLIC_V6 = tuple(
+    (ipaddress.IPv6Network(network), reason)
+    for network, reason in (
+        ("::/128", "unspecified"),
+        ("::1/128", "loopback"),
+        ("::/96", "IPv4-compatible"),
+        ("64:ff9b::/96", "NAT64"),
+        ("64:ff9b:1::/48", "NAT64"),
+        ("100::/64", "discard-only"),
+        ("2001::/32", "Teredo"),
+        ("2001::/23", "reserved for protocols"),
+        ("2001:db8::/32", "documentation"),
+        ("2002::/16", "6to4"),
+        ("3fff::/20", "documentation"),
+        ("5f00::/16", "segment routing"),
+        ("fc00::/7", "private"),
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "site-local"),
+        ("ff00::/8", "multicast"),
+    )
+)
+_GLOBAL_UNICAST_V6 = ipaddress.IPv6Network("2000::/3")
+
+# What a cloud tells its own machines, credentials included. Only an entry for exactly this address lets it through.
+_METADATA_ADDRESSES = frozenset(
+    map(
+        ipaddress.ip_address,
+        ("169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254"),
+    )
+)
+_METADATA_NAMES = frozenset(
+    {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
+)
+
+# Services that take an HTTP request for commands of their own, or answer one with damage.
+# fmt: off
+_FORBIDDEN_PORTS = frozenset((
+    1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110,
+    111, 113, 115, 117, 119, 123, 135, 137, 138, 139, 143, 161, 162, 179, 389, 427, 445, 465, 512, 513, 514, 515, 526,
+    530, 531, 532, 540, 543, 544, 548, 554, 556, 563, 587, 593, 601, 623, 636, 873, 989, 990, 993, 995, 1433, 1521,
+    1719, 1720, 1723, 2049, 2181, 2375, 2376, 2379, 2380, 3306, 3389, 3659, 4045, 4190, 4369, 5060, 5061, 5432, 5672,
+    5900, 5984, 6000, 6379, 6380, 6443, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 9042, 9092, 9200, 9300, 10080,
+    10250, 10255, 11211, 16379, 25672, 26379, 27017, 27018, 27019,
+))
+# fmt: on
+
+_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*")
+_LOOKS_LIKE_A_NUMBER = re.compile(r"(0[xX][0-9A-Fa-f]*|[0-9]+)")
+_DOTTED_QUAD = re.compile(r"(0|[1-9][0-9]{0,2})(\.(0|[1-9][0-9]{0,2})){3}")
+
+
+def forbidden_reason(address: str, allowed: Sequence[Network]) -> str | None:
+    """Why no connection may be made to this literal address, or None when it may.
+
+    An IPv4 address inside an IPv6 one (::ffff:0:0/96) is judged as the IPv4 address that it is. The other forms that
+    carry one (NAT64, 6to4, Teredo, ISATAP, IPv4-compatible) are refused whatever they carry.
+    """
+    try:
+        ip = _unwrapped(ipaddress.ip_address(address.partition("%")[0]))
+    except ValueError:
+        return f"[{address}] is not an IP address"
+    if ip in _METADATA_ADDRESSES:
+        named = any(ip in network and network.num_addresses == 1 for network in allowed)
+        return None if named else _refusal(ip, "cloud metadata")
+    if any(ip in network for network in allowed if network.version == ip.version):
+        return None
+    kind = _kind_v4(ip) if isinstance(ip, ipaddress.IPv4Address) else _kind_v6(ip)
+    return None if kind is None else _refusal(ip, kind)
+
+
+def forbidden_port(port: int) -> str | None:
+    """Why this port is never called, or None when it may be."""
+    return (
+        f"port {port} belongs to another kind of service" if port in _FORBIDDEN_PORTS or not 0 < port < 65536 else None
+    )
+
+
+def check_url(url: str, allowed: Sequence[Network]) -> str | None:
+    """Why this URL may not be called, as far as it shows without asking DNS; None when it may.
+
+    Absolute http or https URLs pass that have a host and neither user information nor a fragment, name no address
+    of the deny list in any notation, no cloud metadata host and no port of another protocol (RFC 3986 section 3).
+    """
+    if (reason := _forbidden_text(url)) is not None:
+        return reason
+    try:
+        parts = urllib.parse.urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        return str(error)
+    if "@" in parts.netloc:
+        return "it has user information, which belongs into the authentication settings"
+    if parts.netloc.endswith(":"):
+        return "its port is empty"
+    if port is not None and (reason := forbidden_port(port)) is not None:
+        return reason
+    return _forbidden_host(parts.netloc.removesuffix(f":{port}"), allowed)
+
+
+def _forbidden_text(url: str) -> str | None:
+    if len(url) > _MAXIMUM_URL:
+        return f"it is longer than {_MAXIMUM_URL} characters"
+    if re.search(r"[^\x21-\x7e]|[\\<>\"`{}|^]", url):
+        return "it has characters that a URL must percent-encode (RFC 3986)"
+    if not re.match(r"https?://", url, re.IGNORECASE):
+        return "it is not an absolute http or https URL"
+    return "it has a fragment" if "#" in url else None
+
+
+def _forbidden_host(host: str, allowed: Sequence[Network]) -> str | None:
+    if not host:
+        return "it has no host"
+    if host.startswith("["):
+        if not host.endswith("]") or "%" in host:
+            return "its host is not an IPv6 address without a zone"
+        return forbidden_reason(host[1:-1], allowed)
+    if host.endswith("."):
+        return "its host ends with a dot"
+    if len(host) > _MAXIMUM_HOST or not _NAME.fullmatch(host):
+        return "its host is not a name of letters, digits, hyphens and dots (write an international name as xn--...)"
+    # Resolvers read 127.1, 0x7f.1, 0177.0.0.1 and 2130706433 as addresses: one notation is enough for honest use.
+    if _LOOKS_LIKE_A_NUMBER.fullmatch(host.rpartition(".")[2]):
+        if not _DOTTED_QUAD.fullmatch(host):
+            return "its host is an IPv4 address that is not written as four decimal numbers"
+        return forbidden_reason(host, allowed)
+    return _forbidden_name(host.lower(), allowed)
+
+
+def _forbidden_name(name: str, allowed: Sequence[Network]) -> str | None:
+    if name in _METADATA_NAMES:
+        return f"[{name}] is a cloud metadata host"
+    if name == "localhost" or name.endswith(".localhost"):
+        reasons = [forbidden_reason(address, allowed) for address in ("127.0.0.1", "::1")]
+        return reasons[0] if all(reasons) else None
+    return None
+
+
+def _unwrapped(ip: Address) -> Address:
+    mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
+    return ip if mapped is None else mapped
+
+
+def _kind_v4(ip: ipaddress.IPv4Address) -> str | None:
+    return next((kind for network, kind in _NOT_PUBLIC_V4 if ip in network), None)
+
+
+def _kind_v6(ip: ipaddress.IPv6Address) -> str | None:
+    kind = next((kind for network, kind in _NOT_PUBLIC_V6 if ip in network), None)
+    if kind is None and (int(ip) >> 32) & 0xFDFFFFFF == 0x00005EFE:
+        return "ISATAP"
+    if kind is None and ip not in _GLOBAL_UNICAST_V6:
+        return "not global unicast"
+    return kind
+
+
+def _refusal(ip: Address, kind: str) -> str:
+    return f"the address {ip} is not public ({kind}); webhooks.allowed_networks can let it through"

@@ -1,0 +1,445 @@
+"""The HTTP client for calls to addresses that somebody else chose: libcurl, driven by the running event loop.
+
+It follows no redirect, decodes no compression, knows no proxy, .netrc or cookie, reads a bounded answer in a bounded
+time, and asks the address guard about the address of every connection it opens, at the moment it opens it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import collections
+import contextlib
+import dataclasses
+import hashlib
+import re
+import socket
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pycurl
+import structlog
+
+from identity.ids import Secret
+from identity.outbound.addresses import Network, check_url, forbidden_port, forbidden_reason
+
+_log = structlog.get_logger(__name__)
+
+Kind = Literal["dns", "refused", "reset", "timeout", "tls", "blocked", "protocol", "too_large", "busy"]
+
+_MAXIMUM_HEADER_BYTES = 65_536
+_MAXIMUM_IDENTITIES = 64
+_CONNECTION_LIFE_SECONDS = 300
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+# What libcurl or pycurl would add of their own accord.
+_ADDED_BY_CURL = ("Accept", "Content-Type", "Expect", "User-Agent")
+
+_KINDS: Mapping[int, Kind] = {
+    pycurl.E_COULDNT_RESOLVE_HOST: "dns",
+    pycurl.E_COULDNT_CONNECT: "refused",
+    pycurl.E_OPERATION_TIMEDOUT: "timeout",
+    pycurl.E_RECV_ERROR: "reset",
+    pycurl.E_SEND_ERROR: "reset",
+    pycurl.E_GOT_NOTHING: "reset",
+    pycurl.E_PARTIAL_FILE: "reset",
+    pycurl.E_SSL_CONNECT_ERROR: "tls",
+    pycurl.E_PEER_FAILED_VERIFICATION: "tls",
+    pycurl.E_SSL_CERTPROBLEM: "tls",
+    pycurl.E_SSL_CIPHER: "tls",
+    pycurl.E_SSL_CACERT_BADFILE: "tls",
+    pycurl.E_SSL_ISSUER_ERROR: "tls",
+    pycurl.E_SSL_ENGINE_INITFAILED: "tls",
+}
+
+
+class OutboundError(Exception):
+    """A call that got no answer; `kind` says how it failed, the message what happened, without any secret."""
+
+    def __init__(self, kind: Kind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """One request. Timeouts are milliseconds: to connect, and from there to the last byte of the answer.
+
+    `headers` are all that is sent beside Host and Content-Length. `basic` is (username, password), and is left out
+    when there is an Authorization header. `client_certificate` is (certificate PEM, private key PEM). `trust_pem`
+    takes the place of the usual trust anchors, `added_trust_pem` is trusted beside them.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes | None
+    connect_timeout_ms: int
+    read_timeout_ms: int
+    basic: tuple[str, Secret] | None = None
+    client_certificate: tuple[str, Secret] | None = None
+    trust_pem: str | None = None
+    added_trust_pem: str | None = None
+    max_response_bytes: int = 65_536
+
+    @property
+    def identity(self) -> str:
+        """Requests may share connections when this is equal: who we are to the peer, and whom we trust."""
+        certificate, key = self.client_certificate or ("", "")
+        parts = (certificate, key, self.trust_pem or "", self.added_trust_pem or "")
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest() if any(parts) else ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Response:
+    """An answer. Header names are lower-case; `truncated` tells that there was more than `max_response_bytes`."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    url: str
+    duration_ms: int
+    truncated: bool = False
+
+
+class HttpClient:
+    """Sends requests; at most `max_connections` at a time, with at most `max_waiting` waiting for their turn."""
+
+    def __init__(
+        self,
+        *,
+        allowed_networks: Sequence[Network] = (),
+        max_connections: int = 200,
+        max_waiting: int = 2000,
+        user_agent: str = "identity",
+        ca_file: Path | None = None,
+    ) -> None:
+        self._allowed = tuple(allowed_networks)
+        self._user_agent = user_agent
+        self._ca_file = ca_file or system_ca_file()
+        self._slots = asyncio.Semaphore(max_connections)
+        self._max_connections = max_connections
+        self._max_waiting = max_waiting
+        self._waiting = 0
+        self._pools: collections.OrderedDict[str, _Pool] = collections.OrderedDict()
+        self._closed = False
+
+    async def request(self, request: Request) -> Response:
+        """The answer, whatever its status. Raises OutboundError.
+
+        The wait for a free slot does not count against the timeouts; a client with a full queue says `busy` at once.
+        """
+        if (reason := check_url(request.url, self._allowed)) is not None:
+            raise OutboundError("blocked", f"The URL may not be called: {reason}.")
+        if self._waiting >= self._max_waiting:
+            raise OutboundError("busy", "Too many calls are waiting for their turn.")
+        self._waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            return await self._pool(request.identity).send(self._transfer(request))
+        finally:
+            self._slots.release()
+
+    async def close(self) -> None:
+        """Close every connection; calls in flight fail."""
+        self._closed = True
+        for pool in self._pools.values():
+            pool.close()
+        self._pools.clear()
+
+    def _transfer(self, request: Request) -> _Transfer:
+        headers = {"User-Agent": self._user_agent, **request.headers}
+        if request.basic is not None and "authorization" not in {name.lower() for name in headers}:
+            pair = ":".join(request.basic).encode()
+            headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+        return _Transfer(request, _header_lines(headers), self._allowed, self._ca_file)
+
+    def _pool(self, identity: str) -> _Pool:
+        if self._closed:
+            raise OutboundError("busy", "The service is stopping.")
+        if identity not in self._pools:
+            self._make_room()
+            self._pools[identity] = _Pool(self._max_connections)
+        self._pools.move_to_end(identity)
+        return self._pools[identity]
+
+    def _make_room(self) -> None:
+        if len(self._pools) < _MAXIMUM_IDENTITIES:
+            return
+        idle = next((identity for identity, pool in self._pools.items() if pool.is_idle), None)
+        if idle is not None:
+            self._pools.pop(idle).close()
+
+
+class _Transfer:
+    """One request on its way: what libcurl is told, and what it told us."""
+
+    def __init__(
+        self, request: Request, header_lines: list[bytes], allowed: Sequence[Network], ca_file: Path | None
+    ) -> None:
+        self.request = request
+        self.answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._header_lines = header_lines
+        self._allowed = allowed
+        self._ca_file = ca_file
+        self._started = time.monotonic()
+        self._headers: dict[str, str] = {}
+        self._header_bytes = 0
+        self._body = bytearray()
+        self._truncated = False
+        self._blocked: str | None = None
+
+    def set_up(self, curl: Any) -> None:
+        """Tell a fresh libcurl handle everything about this request."""
+        request = self.request
+        for option, value in _CONSTANT_OPTIONS:
+            curl.setopt(option, value)
+        curl.setopt(pycurl.URL, request.url)
+        curl.setopt(pycurl.HTTPHEADER, self._header_lines)
+        curl.setopt(pycurl.CUSTOMREQUEST, request.method)
+        if request.body is not None:
+            curl.setopt(pycurl.POST, 1)
+            curl.setopt(pycurl.POSTFIELDSIZE_LARGE, len(request.body))
+            curl.setopt(pycurl.POSTFIELDS, request.body)
+        curl.setopt(pycurl.CONNECTTIMEOUT_MS, request.connect_timeout_ms)
+        curl.setopt(pycurl.TIMEOUT_MS, request.connect_timeout_ms + request.read_timeout_ms)
+        curl.setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
+        curl.setopt(pycurl.HEADERFUNCTION, self._take_header)
+        curl.setopt(pycurl.WRITEFUNCTION, self._take_body)
+        self._set_up_tls(curl)
+
+    def finish(self, curl: Any, error: tuple[int, str] | None) -> None:
+        """Turn libcurl's verdict into the answer or the exception."""
+        if self.answer.done():
+            return
+        if error is None or (self._truncated and error[0] == pycurl.E_WRITE_ERROR):
+            self.answer.set_result(self._response(curl))
+        else:
+            self.answer.set_exception(self._failure(*error))
+
+    def _set_up_tls(self, curl: Any) -> None:
+        request = self.request
+        if request.client_certificate is not None:
+            certificate, key = request.client_certificate
+            curl.setopt(pycurl.SSLCERT_BLOB, certificate.encode())
+            curl.setopt(pycurl.SSLKEY_BLOB, key.encode())
+        if request.trust_pem is not None:
+            curl.setopt(pycurl.CAINFO_BLOB, request.trust_pem.encode())
+        elif request.added_trust_pem is not None:
+            usual = self._ca_file.read_bytes() if self._ca_file is not None else b""
+            curl.setopt(pycurl.CAINFO_BLOB, usual + b"\n" + request.added_trust_pem.encode())
+        elif self._ca_file is not None:
+            curl.setopt(pycurl.CAINFO, str(self._ca_file))
+
+    def _open_socket(self, _purpose: int, address: Any) -> Any:
+        """The guard itself: called for each address that libcurl is about to connect to, right before it does."""
+        try:
+            family, kind, protocol, target = address
+            host, port = target[0], target[1]
+            reason = forbidden_reason(host, self._allowed) or forbidden_port(port)
+            if reason is None:
+                return _Lent(socket.socket(family, kind, protocol))
+        except (OSError, TypeError, ValueError, IndexError) as error:
+            reason = f"no socket could be made for it ({error})"
+        self._blocked = reason
+        return pycurl.SOCKET_BAD
+
+    def _take_header(self, line: bytes) -> int | None:
+        self._header_bytes += len(line)
+        if self._header_bytes > _MAXIMUM_HEADER_BYTES:
+            return -1
+        text = line.decode("latin-1").rstrip("\r\n")
+        if text.startswith("HTTP/"):
+            self._headers.clear()
+        name, colon, value = text.partition(":")
+        if colon:
+            name = name.strip().lower()
+            value = value.strip()
+            self._headers[name] = f"{self._headers[name]}, {value}" if name in self._headers else value
+        return None
+
+    def _take_body(self, chunk: bytes) -> int | None:
+        room = self.request.max_response_bytes - len(self._body)
+        self._body += chunk[:room]
+        if len(chunk) > room:
+            self._truncated = True
+            return -1
+        return None
+
+    def _response(self, curl: Any) -> Response:
+        return Response(
+            status=curl.getinfo(pycurl.RESPONSE_CODE),
+            headers=self._headers,
+            body=bytes(self._body),
+            url=self.request.url,
+            duration_ms=round((time.monotonic() - self._started) * 1000),
+            truncated=self._truncated,
+        )
+
+    def _failure(self, code: int, message: str) -> OutboundError:
+        if self._blocked is not None and code == pycurl.E_COULDNT_CONNECT:
+            return OutboundError("blocked", f"The connection was not made: {self._blocked}.")
+        if self._header_bytes > _MAXIMUM_HEADER_BYTES and code == pycurl.E_WRITE_ERROR:
+            return OutboundError("too_large", f"The answer's headers are larger than {_MAXIMUM_HEADER_BYTES} bytes.")
+        return OutboundError(_KINDS.get(code, "protocol"), message or f"libcurl error {code}")
+
+
+class _Lent:
+    """A socket for libcurl, which keeps a duplicate of its descriptor: ours is closed as soon as that is made."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    def fileno(self) -> int:
+        """What pycurl duplicates."""
+        return self._sock.fileno()
+
+    def __del__(self) -> None:
+        self._sock.close()
+
+
+class _Pool:
+    """One CurlMulti on the running loop: its transfers share connections, and nobody else's."""
+
+    def __init__(self, max_connections: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._multi: Any = pycurl.CurlMulti()
+        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._on_socket)
+        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._on_timer)
+        self._multi.setopt(pycurl.M_MAXCONNECTS, max_connections)
+        self._transfers: dict[Any, _Transfer] = {}
+        self._free: list[Any] = []
+        self._watched: dict[int, int] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is in flight."""
+        return not self._transfers
+
+    async def send(self, transfer: _Transfer) -> Response:
+        """The answer to one transfer. Raises OutboundError."""
+        curl = self._free.pop() if self._free else pycurl.Curl()
+        try:
+            transfer.set_up(curl)
+        except (pycurl.error, UnicodeError) as error:
+            curl.close()
+            raise OutboundError("protocol", f"The request cannot be made: {error}") from error
+        self._transfers[curl] = transfer
+        self._multi.add_handle(curl)
+        try:
+            return await transfer.answer
+        finally:
+            self._release(curl)
+
+    def close(self) -> None:
+        """Fail what is in flight and close every connection."""
+        for curl, transfer in list(self._transfers.items()):
+            if not transfer.answer.done():
+                transfer.answer.set_exception(OutboundError("reset", "The service is stopping."))
+            self._release(curl)
+        for curl in self._free:
+            curl.close()
+        self._free.clear()
+        for fd in list(self._watched):
+            self._unwatch(fd)
+        self._multi.close()
+        self._on_timer(-1)
+
+    def _release(self, curl: Any) -> None:
+        """Take a handle out of the multi; a cancelled or failed transfer loses its connection with it."""
+        if self._transfers.pop(curl, None) is not None:
+            self._multi.remove_handle(curl)
+            curl.reset()
+            self._free.append(curl)
+
+    # libcurl tells which sockets and which deadline it waits for; the loop tells libcurl when they are due.
+
+    def _on_socket(self, event: int, fd: int, _multi: Any, _data: Any) -> None:
+        # Always removed first: libcurl may close a socket and open another with the same number in between.
+        self._unwatch(fd)
+        if event in {pycurl.POLL_IN, pycurl.POLL_INOUT}:
+            self._loop.add_reader(fd, self._act, fd, pycurl.CSELECT_IN)
+        if event in {pycurl.POLL_OUT, pycurl.POLL_INOUT}:
+            self._loop.add_writer(fd, self._act, fd, pycurl.CSELECT_OUT)
+        if event != pycurl.POLL_REMOVE:
+            self._watched[fd] = event
+
+    def _unwatch(self, fd: int) -> None:
+        if self._watched.pop(fd, None) is not None:
+            self._loop.remove_reader(fd)
+            self._loop.remove_writer(fd)
+
+    def _on_timer(self, milliseconds: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if milliseconds >= 0:
+            self._timer = self._loop.call_later(milliseconds / 1000, self._act, pycurl.SOCKET_TIMEOUT, 0)
+
+    def _act(self, fd: int, mask: int) -> None:
+        if self._multi.closed:  # the loop had already queued this when the pool was closed
+            return
+        if fd == pycurl.SOCKET_TIMEOUT:
+            self._timer = None
+        with contextlib.suppress(pycurl.error):
+            self._multi.socket_action(fd, mask)
+        self._collect()
+        # The loop's clock may run ahead of libcurl's, which then did nothing and will not ask again by itself.
+        if fd == pycurl.SOCKET_TIMEOUT and self._timer is None and (due := self._multi.timeout()) >= 0:
+            self._on_timer(due)
+
+    def _collect(self) -> None:
+        waiting = 1
+        while waiting:
+            waiting, succeeded, failed = self._multi.info_read()
+            for curl in succeeded:
+                self._transfers[curl].finish(curl, None)
+            for curl, code, message in failed:
+                self._transfers[curl].finish(curl, (code, message))
+
+
+_CONSTANT_OPTIONS: tuple[tuple[int, Any], ...] = (
+    (pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS),
+    (pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1),
+    (pycurl.FOLLOWLOCATION, 0),
+    (pycurl.PATH_AS_IS, 1),
+    (pycurl.PROXY, ""),
+    (pycurl.NOPROXY, "*"),
+    (pycurl.NETRC, pycurl.NETRC_IGNORED),
+    (pycurl.NOSIGNAL, 1),
+    (pycurl.NOPROGRESS, 1),
+    (pycurl.SSLVERSION, pycurl.SSLVERSION_TLSv1_2),
+    (pycurl.SSL_VERIFYPEER, 1),
+    (pycurl.SSL_VERIFYHOST, 2),
+    (pycurl.MAXLIFETIME_CONN, _CONNECTION_LIFE_SECONDS),
+)
+
+
+def system_ca_file() -> Path | None:
+    """The machine's trust anchors, or None when it has none (Debian: the package ca-certificates)."""
+    found = ssl.get_default_verify_paths().cafile
+    for candidate in (found, "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"):
+        if candidate and Path(candidate).is_file():
+            return Path(candidate)
+    _log.warning("no trust anchors found: https receivers cannot be verified; install ca-certificates")
+    return None
+
+
+def _header_lines(headers: Mapping[str, str]) -> list[bytes]:
+    """The lines for libcurl: exactly these headers. Raises OutboundError for one that would break the request."""
+    lines = []
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name) or re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
+            raise OutboundError("protocol", f"The header {name!r} cannot be sent.")
+        # "Name:" would suppress the header, "Name;" sends it with an empty value.
+        lines.append(f"{name}: {value}".encode() if value.strip() else f"{name};".encode())
+    given = {name.lower() for name in headers}
+    return lines + [f"{name}:".encode() for name in _ADDED_BY_CURL if name.lower() not in given]

@@ -1,0 +1,27 @@
+"""Certificates in PEM: whether a text is one, and whether it can stand as a trust anchor."""
+
+from __future__ import annotations
+
+import functools
+
+from cryptography import x509
+
+
+def is_certificate(pem: str) -> bool:
+    """Whether the text holds X.509 certificates in PEM (RFC 7468) and nothing that cannot be read as such."""
+    try:
+        return bool(x509.load_pem_x509_certificates(pem.encode()))
+    except ValueError:
+        return False
+
+
+@functools.lru_cache(maxsize=256)
+def is_trust_anchor(pem: str) -> bool:
+    """Whether the first certificate is self-signed or an authority's (RFC 5280 section 4.2.1.9)."""
+    try:
+        certificate = x509.load_pem_x509_certificates(pem.encode())[0]
+        if certificate.issuer == certificate.subject:
+            return True
+        return bool(certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca)
+    except (ValueError, x509.ExtensionNotFound):
+        return False

@@ -1,0 +1,176 @@
+"""What an API key may do: the endpoints that can be granted, and whether a key's permissions allow a call.
+
+An endpoint is the path of a route without its id segments; `/api/api-key` is never grantable, because it is
+governed by `keyManager` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+METHODS: Final = frozenset({"DELETE", "GET", "PATCH", "POST", "PUT"})
+
+_ALL = "DELETE GET PATCH POST PUT"
+_SEARCH = "GET POST"
+
+_TENANT_SCOPED: Final[Mapping[str, str]] = {
+    "/api/application": _ALL,
+    "/api/application/oauth-configuration": "GET",
+    "/api/application/role": "DELETE PATCH POST PUT",
+    "/api/application/scope": _ALL,
+    "/api/application/search": _SEARCH,
+    "/api/consent": _ALL,
+    "/api/email/send": "POST",
+    "/api/entity": _ALL,
+    "/api/entity/grant": "DELETE GET POST PUT",
+    "/api/entity/grant/search": _SEARCH,
+    "/api/entity/search": "GET POST PUT",
+    "/api/group": _ALL,
+    "/api/group/member": "DELETE POST PUT",
+    "/api/group/member/search": _SEARCH,
+    "/api/group/search": _SEARCH,
+    "/api/identity-provider": _ALL,
+    "/api/identity-provider/link": "DELETE GET POST",
+    "/api/identity-provider/link/pending": "GET",
+    "/api/identity-provider/search": _SEARCH,
+    "/api/identity-provider/test": _SEARCH,
+    "/api/identity/complete": "POST",
+    "/api/identity/send": "POST",
+    "/api/identity/start": "POST",
+    "/api/identity/verify": "POST",
+    "/api/jwt/refresh": "DELETE GET POST",
+    "/api/jwt/vend": "POST",
+    "/api/login": "POST PUT",
+    "/api/passwordless/start": "POST",
+    "/api/report/login": "GET",
+    "/api/system/audit-log": _SEARCH,
+    "/api/system/audit-log/export": _SEARCH,
+    "/api/system/audit-log/search": _SEARCH,
+    "/api/system/version": "GET",
+    "/api/tenant": _ALL,
+    "/api/two-factor/secret": "GET",
+    "/api/two-factor/send": "POST",
+    "/api/two-factor/start": "POST",
+    "/api/two-factor/status": _SEARCH,
+    "/api/user": _ALL,
+    "/api/user/action": "DELETE GET POST PUT",
+    "/api/user/bulk": "DELETE",
+    "/api/user/change-password": _SEARCH,
+    "/api/user/comment": _SEARCH,
+    "/api/user/comment/search": _SEARCH,
+    "/api/user/consent": _ALL,
+    "/api/user/family": "DELETE GET POST PUT",
+    "/api/user/family/pending": "GET",
+    "/api/user/family/request": "POST",
+    "/api/user/forgot-password": "POST",
+    "/api/user/import": "POST",
+    "/api/user/refresh-token/import": "POST",
+    "/api/user/registration": _ALL,
+    "/api/user/search": "GET POST PUT",
+    "/api/user/two-factor": "DELETE POST PUT",
+    "/api/user/two-factor/recovery-code": _SEARCH,
+    "/api/user/verify-email": "POST PUT",
+    "/api/user/verify-registration": "POST PUT",
+    "/api/webauthn": "DELETE GET",
+    "/api/webauthn/import": "POST",
+    "/api/webauthn/register/start": "POST",
+    "/api/webauthn/start": "POST",
+    "/oauth2/device/user-code": "POST",
+}
+
+# The permission table calls the webhook rows tenant scoped, the webhook sheet asks for a global key for every one of
+# them. A webhook hears of other tenants' users, so the stricter reading is the safe one.
+_GLOBAL: Final[Mapping[str, str]] = {
+    "/api/connector": _ALL,
+    "/api/consent/search": _SEARCH,
+    "/api/email/template": _ALL,
+    "/api/email/template/preview": "POST",
+    "/api/email/template/search": _SEARCH,
+    "/api/entity/type": _ALL,
+    "/api/entity/type/permission": "DELETE PATCH POST PUT",
+    "/api/entity/type/search": _SEARCH,
+    "/api/form": _ALL,
+    "/api/form/field": _ALL,
+    "/api/integration": "GET PATCH PUT",
+    "/api/ip-acl": _ALL,
+    "/api/ip-acl/search": _SEARCH,
+    "/api/key": "DELETE GET PUT",
+    "/api/key/generate": "POST",
+    "/api/key/import": "POST",
+    "/api/key/search": _SEARCH,
+    "/api/lambda": _ALL,
+    "/api/lambda/search": _SEARCH,
+    "/api/logger": _SEARCH,
+    "/api/message/template": _ALL,
+    "/api/message/template/preview": "POST",
+    "/api/messenger": _ALL,
+    "/api/prometheus/metrics": "GET",
+    "/api/reactor": "DELETE GET POST PUT",
+    "/api/reactor/metrics": "GET",
+    "/api/report/daily-active-user": "GET",
+    "/api/report/monthly-active-user": "GET",
+    "/api/report/registration": "GET",
+    "/api/report/totals": "GET",
+    "/api/status": "GET",
+    "/api/system-configuration": "GET PATCH POST PUT",
+    "/api/system/event-log": "GET",
+    "/api/system/event-log/search": _SEARCH,
+    "/api/system/log/export": _SEARCH,
+    "/api/system/login-record/export": _SEARCH,
+    "/api/system/login-record/search": _SEARCH,
+    "/api/system/reindex": _SEARCH,
+    "/api/system/webhook-attempt-log": "GET",
+    "/api/system/webhook-event-log": "GET",
+    "/api/system/webhook-event-log/search": _SEARCH,
+    "/api/tenant/search": _SEARCH,
+    "/api/theme": _ALL,
+    "/api/theme/search": _SEARCH,
+    "/api/user-action": _ALL,
+    "/api/user-action-reason": _ALL,
+    "/api/user/recent-login": "GET",
+    "/api/webhook": _ALL,
+    "/api/webhook/search": _SEARCH,
+}
+
+ENDPOINTS: Final[Mapping[str, frozenset[str]]] = {
+    endpoint: frozenset(methods.split()) for endpoint, methods in {**_TENANT_SCOPED, **_GLOBAL}.items()
+}
+"""Every endpoint that a key can be granted, with its methods."""
+
+KEY_MANAGER_ENDPOINT: Final = "/api/api-key"
+
+Granted = Mapping[str, Collection[str]]
+"""`permissions.endpoints` of a key; empty means everything."""
+
+
+def is_global_only(endpoint: str) -> bool:
+    """Whether only a key without a tenant may call this endpoint."""
+    return endpoint in _GLOBAL
+
+
+def endpoint_of(path: str) -> str:
+    """The endpoint that a route's path template (`/api/entity/{entityId}/grant`) is checked as."""
+    return "/" + "/".join(segment for segment in path.split("/") if segment and not segment.startswith("{"))
+
+
+def may_call(granted: Granted, endpoint: str, method: str) -> bool:
+    """Whether a key with these permissions may use this method of this endpoint."""
+    return not granted or method in granted.get(endpoint, ())
+
+
+def covers(granted: Granted, wanted: Granted) -> bool:
+    """Whether `granted` is equal or greater authority than `wanted`."""
+    if not granted:
+        return True
+    if not wanted:
+        return False
+    return all(set(methods) <= set(granted.get(endpoint, ())) for endpoint, methods in wanted.items())
+
+
+def unknown_entries(wanted: Granted) -> list[str]:
+    """The endpoints and methods of `wanted` that do not exist, as readable texts."""
+    unknown = [endpoint for endpoint in wanted if endpoint not in ENDPOINTS]
+    for endpoint, methods in wanted.items():
+        unknown += [f"{method} {endpoint}" for method in methods if method not in ENDPOINTS.get(endpoint, METHODS)]
+    return unknown

@@ -1,0 +1,49 @@
+"""The table of declared resources: a row here is a whole API."""
+
+from __future__ import annotations
+
+from identity.domain.resource import Resource, SearchRules, Unique
+from identity.operations import ip_access_control_lists, webhooks
+
+IP_ACCESS_CONTROL_LIST = Resource(
+    "ipAccessControlList",
+    "/api/ip-acl",
+    "api/ip-access-control-list.json",
+    "ip_access_control_lists",
+    "ipAccessControlLists",
+    "IP access control list",
+    tenant_scoped=False,
+    unique=(Unique("name", ("name",), "ipAccessControlList.name"),),
+    search=SearchRules(
+        {"name": "text"},
+        {"id": "_id", "insertInstant": "insertInstant", "lastUpdateInstant": "lastUpdateInstant", "name": "name"},
+    ),
+    prepare=ip_access_control_lists.prepare,
+    erase=ip_access_control_lists.erase,
+)
+
+WEBHOOK = Resource(
+    "webhook",
+    "/api/webhook",
+    "api/webhook.json",
+    "webhooks",
+    "webhooks",
+    "Webhook",
+    tenant_scoped=False,
+    sealed=("httpAuthenticationPassword",),
+    # The published default, "name ASC", names no member: `name` is taken as an alias of the description.
+    search=SearchRules(
+        {"description": "text", "url": "text", "tenantId": "tenants"},
+        {
+            "description": "description",
+            "id": "_id",
+            "insertInstant": "insertInstant",
+            "name": "description",
+            "url": "url",
+        },
+        default="insertInstant DESC, id DESC",
+    ),
+    prepare=webhooks.prepare,
+)
+
+RESOURCES = (IP_ACCESS_CONTROL_LIST, WEBHOOK)

@@ -1,0 +1,78 @@
+"""The collaborators that an operation may use, wired once by app.py."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from identity.config import Config
+from identity.events.bus import Bus
+from identity.ids import TenantId
+from identity.instants import Clock
+from identity.outbound.http import HttpClient
+from identity.passwords import PasswordPool
+from identity.schemas import Schemas
+from identity.store.api_keys import ApiKeys
+from identity.store.authorization_codes import AuthorizationCodes
+from identity.store.documents import Documents
+from identity.store.instance import InstanceStore
+from identity.store.mongo import Database
+from identity.store.rate_limits import RateLimits
+from identity.store.redis import Redis
+from identity.store.refresh_tokens import RefreshTokens
+from identity.store.revocations import Revocations
+from identity.store.sso_sessions import SsoSessions
+from identity.store.users import Users
+from identity.tokens.issuer import TokenIssuer
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Services:
+    """Everything an operation may reach for."""
+
+    config: Config
+    clock: Clock
+    schemas: Schemas
+    instance_id: str
+    default_tenant_id: TenantId
+    instance: InstanceStore
+    database: Database
+    redis: Redis
+    documents: Mapping[str, Documents]
+    """The collections of declared resources and of tenants, applications and keys, by collection name."""
+    api_keys: ApiKeys
+    users: Users
+    refresh_tokens: RefreshTokens
+    authorization_codes: AuthorizationCodes
+    sso_sessions: SsoSessions
+    rate_limits: RateLimits
+    revocations: Revocations
+    tokens: TokenIssuer
+    passwords: PasswordPool
+    bus: Bus
+    http: HttpClient
+
+    @property
+    def tenants(self) -> Documents:
+        """Tenants: objects of the instance."""
+        return self.documents["tenants"]
+
+    @property
+    def applications(self) -> Documents:
+        """Applications, each of one tenant."""
+        return self.documents["applications"]
+
+    @property
+    def keys(self) -> Documents:
+        """Signing and verification keys: objects of the instance."""
+        return self.documents["keys"]
+
+    @property
+    def webhooks(self) -> Documents:
+        """Webhooks: objects of the instance."""
+        return self.documents["webhooks"]
+
+    @property
+    def ip_access_control_lists(self) -> Documents:
+        """IP access control lists: objects of the instance."""
+        return self.documents["ip_access_control_lists"]

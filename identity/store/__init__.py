@@ -1,0 +1,1 @@
+"""MongoDB and Redis, one module per collection; the sole importer of motor and redis."""

@@ -1,0 +1,75 @@
+"""One change stream over the database tells every process which cached documents changed.
+
+While the stream is down `Freshness` says so and entries live a second; when it comes back everything is forgotten,
+because nobody knows what was missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from identity import loops
+from identity.store.cache import Freshness
+from identity.store.documents import Documents
+from identity.store.mongo import Database
+
+_log = structlog.get_logger(__name__)
+
+_RETRY_SECONDS = 0.5
+
+
+class ChangeListener:
+    """Follows the change stream and drops what changed from the caches."""
+
+    def __init__(self, database: Database, collections: Mapping[str, Documents], freshness: Freshness) -> None:
+        self._database = database
+        self._collections = collections
+        self._freshness = freshness
+        self._tasks: list[asyncio.Task[None]] = []
+        self._started = asyncio.Event()
+
+    async def start(self) -> None:
+        """Begin, and wait until the stream is open."""
+        self._tasks = [loops.start("change-listener", self._follow_for_ever)]
+        await self._started.wait()
+
+    async def stop(self) -> None:
+        """End; caches live a second from here on."""
+        await loops.end(self._tasks)
+        self._freshness.is_streaming = False
+
+    async def _follow_for_ever(self) -> None:
+        while True:
+            try:
+                await self._follow()
+            except PyMongoError as error:
+                if self._freshness.is_streaming:
+                    _log.warning("change stream lost", error=type(error).__name__)
+            finally:
+                self._freshness.is_streaming = False
+                self._started.set()
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _follow(self) -> None:
+        pipeline: list[dict[str, Any]] = [
+            {"$match": {"ns.coll": {"$in": list(self._collections)}}},
+            {"$project": {"ns.coll": 1, "documentKey._id": 1, "operationType": 1}},
+        ]
+        # Entering the block opens the stream at the server: from here on nothing is missed.
+        async with self._database.motor.watch(pipeline, max_await_time_ms=1000) as stream:
+            for documents in self._collections.values():
+                documents.forget_all()
+            self._freshness.is_streaming = True
+            self._started.set()
+            async for change in stream:
+                self._drop(change)
+
+    def _drop(self, change: Mapping[str, Mapping[str, str]]) -> None:
+        documents = self._collections.get(change.get("ns", {}).get("coll", ""))
+        if documents is not None:
+            documents.forget(str(change.get("documentKey", {}).get("_id", "")))

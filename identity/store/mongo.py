@@ -1,0 +1,186 @@
+"""The connection to MongoDB: client, transactions, and the errors an operator may meet.
+
+motor is imported in this room only (docs/decisions): the day it is replaced, the replacement happens here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar, cast
+
+from motor.motor_asyncio import (
+    AsyncIOMotorClient,
+    AsyncIOMotorClientSession,
+    AsyncIOMotorCollection,
+    AsyncIOMotorDatabase,
+)
+from pymongo import ReadPreference, WriteConcern
+from pymongo.errors import (
+    ConfigurationError,
+    ConnectionFailure,
+    DuplicateKeyError,
+    InvalidOperation,
+    InvalidURI,
+    OperationFailure,
+    PyMongoError,
+)
+from pymongo.read_concern import ReadConcern
+
+from identity.call import Document
+from identity.errors import Duplicate, StartupError, Unavailable
+from identity.store.guard import PATIENCE_SECONDS, Guard, Guarded, within
+
+Session = AsyncIOMotorClientSession
+Collection = AsyncIOMotorCollection[Document]
+T = TypeVar("T")
+
+STORE_ERRORS = (PyMongoError,)
+"""What a store method may raise when MongoDB itself fails."""
+
+_SELECTION_MS = 3000
+"""How long a server is looked for: longer than the embedded one takes to start again."""
+BULK_SECONDS = 60.0
+"""How long a change of very many documents may take; what is left over is found and done again."""
+
+_STANDALONE = (
+    "MongoDB at {where} is a standalone server, but transactions and change streams need a replica set."
+    " One member will do:\n"
+    "  1. add to mongod.conf:   replication: {{ replSetName: rs0 }}   and restart mongod\n"
+    "  2. run once:             mongosh --eval 'rs.initiate()'"
+)
+
+
+class Database:
+    """One MongoDB database and its client."""
+
+    def __init__(self, uri: str, name: str) -> None:
+        try:
+            self._client: AsyncIOMotorClient[Document] = AsyncIOMotorClient(
+                uri,
+                appname="identity",
+                tz_aware=True,
+                serverSelectionTimeoutMS=_SELECTION_MS,
+                timeoutMS=round(PATIENCE_SECONDS * 1000),
+                retryWrites=True,
+                maxPoolSize=64,
+            )
+        except (InvalidURI, ConfigurationError, ValueError) as error:
+            raise StartupError(f"mongodb.uri is not usable: {error}") from error
+        self._after_commit: dict[int, list[Callable[[], None]]] = {}
+        self.motor: AsyncIOMotorDatabase[Document] = self._client.get_database(
+            name, read_preference=ReadPreference.PRIMARY, write_concern=WriteConcern("majority", j=True)
+        )
+        self._guard = Guard(lambda: self.motor.command("ping"))
+
+    def collection(self, name: str) -> Collection:
+        """A collection of this database, behind the guard."""
+        return cast("Collection", Guarded(self.motor[name], self._guard))
+
+    async def check(self) -> None:
+        """Raise StartupError unless a writable replica set answers."""
+        try:
+            hello = await self._client.admin.command("hello")
+            where = hello.get("me") or "the configured address"
+            if "setName" not in hello and hello.get("msg") != "isdbgrid":
+                raise StartupError(_STANDALONE.format(where=where))
+            await self.motor.command("ping")
+        except ConnectionFailure as error:
+            raise StartupError(f"MongoDB does not answer (mongodb.uri): {_short(error)}") from error
+        except OperationFailure as error:
+            raise StartupError(f"MongoDB refused the connection (mongodb.uri): {_short(error)}") from error
+
+    async def ping(self) -> None:
+        """One round trip; raises PyMongoError when the server is gone."""
+        self._guard.require_answering()
+        await self._guard.answer(self.motor.command("ping"))
+
+    async def in_transaction(self, write: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
+        """Run `write` in one transaction, again when the server calls a conflict transient.
+
+        Whatever `write` raises aborts the transaction and reaches the caller; a duplicate key comes out as Duplicate.
+        Raises Unavailable when conflicts or an outage do not end in time: the driver's own loop would go on for two
+        minutes, and nobody waits that long.
+        """
+        self._guard.require_answering()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        async with await self._guard.answer(self._client.start_session()) as session:
+            actions = self._after_commit[id(session)] = []
+            try:
+                with duplicates(), within(PATIENCE_SECONDS):
+                    result = await _transacted(session, write, deadline)
+            finally:
+                del self._after_commit[id(session)]
+            for action in actions:
+                action()
+            return result
+
+    def now_and_after_commit(self, session: Session | None, action: Callable[[], None]) -> None:
+        """Do something now and, inside a transaction, once more when it has committed.
+
+        What was forgotten before the commit may have been read, and remembered, again in its old form.
+        """
+        action()
+        if session is not None:
+            self._after_commit[id(session)].append(action)
+
+    async def drop(self) -> None:
+        """Remove the whole database; for tests and tools."""
+        await self._client.drop_database(self.motor.name)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._guard.stop()
+        self._client.close()
+
+
+@contextlib.contextmanager
+def duplicates() -> Iterator[None]:
+    """Turn MongoDB's duplicate key error into Duplicate, which names the index."""
+    try:
+        yield
+    except DuplicateKeyError as error:
+        message = str((error.details or {}).get("errmsg", error))
+        index = message.partition(" index: ")[2].partition(" ")[0] or "_id_"
+        raise Duplicate(index) from error
+
+
+async def _transacted(session: Session, write: Callable[[Session], Coroutine[Any, Any, T]], deadline: float) -> T:
+    while True:
+        session.start_transaction(ReadConcern("snapshot"), WriteConcern("majority", j=True))
+        try:
+            result = await write(session)
+            await _commit(session, deadline)
+        except PyMongoError as error:
+            await _abort(session)
+            if not error.has_error_label("TransientTransactionError"):
+                raise
+            if time.monotonic() > deadline:
+                raise Unavailable("The service cannot make this change now. Try again.") from error
+        except BaseException:
+            await _abort(session)
+            raise
+        else:
+            return result
+
+
+async def _commit(session: Session, deadline: float) -> None:
+    """Commit; again, which is safe, as long as it is not known whether that happened."""
+    while True:
+        try:
+            await session.commit_transaction()
+        except PyMongoError as error:
+            if not error.has_error_label("UnknownTransactionCommitResult") or time.monotonic() > deadline:
+                raise
+        else:
+            return
+
+
+async def _abort(session: Session) -> None:
+    with contextlib.suppress(InvalidOperation):  # a commit was tried already: there is nothing left to abort
+        await session.abort_transaction()
+
+
+def _short(error: Exception) -> str:
+    return str(error).split(", Timeout:")[0].split(", full error:")[0][:300]

@@ -1,0 +1,151 @@
+"""SSO sessions in Redis: who logged in, when and how, until the browser has been idle for too long.
+
+A session is known by a secret that only the browser's cookie holds; `session_id` is its public name (`sid`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from identity.ids import TenantId, UserId, fingerprint
+from identity.instants import Instant
+from identity.store.redis import Redis
+
+_CLIENT = "client:"
+
+# A user's sessions by their ends: who logs in again and again must not leave a growing list of what is long over.
+_LIST = """
+local function list(users, hash, idle)
+  local now = tonumber(redis.call('TIME')[1])
+  redis.call('ZREMRANGEBYSCORE', users, '-inf', now)
+  redis.call('ZADD', users, now + idle, hash)
+  if redis.call('TTL', users) < idle then
+    redis.call('EXPIRE', users, idle)
+  end
+end
+"""
+
+_CREATE = (
+    _LIST
+    + """
+redis.call('HSET', KEYS[1], unpack(ARGV, 3))
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+list(KEYS[2], ARGV[2], tonumber(ARGV[1]))
+"""
+)
+
+_TOUCH = (
+    _LIST
+    + """
+local fields = redis.call('HGETALL', KEYS[1])
+if #fields == 0 then
+  return fields
+end
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+list(ARGV[2] .. redis.call('HGET', KEYS[1], 'user'), ARGV[3], tonumber(ARGV[1]))
+return fields
+"""
+)
+
+_JOIN = """
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  redis.call('HSET', KEYS[1], ARGV[1], '1')
+end
+"""
+
+_END = """
+local fields = redis.call('HGETALL', KEYS[1])
+if #fields > 0 then
+  redis.call('ZREM', ARGV[1] .. redis.call('HGET', KEYS[1], 'user'), ARGV[2])
+  redis.call('DEL', KEYS[1])
+end
+return fields
+"""
+
+
+_END_ALL = """
+for _, hash in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+  redis.call('DEL', ARGV[1] .. hash)
+end
+redis.call('DEL', KEYS[1])
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SsoSession:
+    """One login of one browser; `client_ids` are the applications that joined it."""
+
+    session_id: str
+    user_id: UserId
+    auth_instant: Instant
+    authentication_type: str
+    is_persistent: bool
+    client_ids: frozenset[str] = frozenset()
+
+
+class SsoSessions:
+    """The sessions of all tenants."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._create = redis.client.register_script(_CREATE)
+        self._touch = redis.client.register_script(_TOUCH)
+        self._join = redis.client.register_script(_JOIN)
+        self._end = redis.client.register_script(_END)
+        self._end_all = redis.client.register_script(_END_ALL)
+
+    async def create(self, tenant_id: TenantId, secret: str, session: SsoSession, idle_seconds: int) -> None:
+        """Begin a session that ends after `idle_seconds` without use."""
+        key, users = self._key(tenant_id, secret), self._users(tenant_id) + session.user_id
+        fields: dict[str, str] = {
+            "id": session.session_id,
+            "user": session.user_id,
+            "auth": str(session.auth_instant),
+            "type": session.authentication_type,
+            "persistent": str(int(session.is_persistent)),
+            **{_CLIENT + client_id: "1" for client_id in session.client_ids},
+        }
+        flat = [text for field in fields.items() for text in field]
+        await self._create(keys=[key, users], args=[str(idle_seconds), fingerprint(secret), *flat])
+
+    async def use(self, tenant_id: TenantId, secret: str, idle_seconds: int) -> SsoSession | None:
+        """The session of a browser, if it still lives; its idle time begins anew."""
+        args: list[int | str] = [idle_seconds, self._users(tenant_id), fingerprint(secret)]
+        return _session(await self._touch(keys=[self._key(tenant_id, secret)], args=args))
+
+    async def join(self, tenant_id: TenantId, secret: str, client_id: str) -> None:
+        """Remember that an application took part, so that a logout can tell it."""
+        await self._join(keys=[self._key(tenant_id, secret)], args=[_CLIENT + client_id])
+
+    async def end(self, tenant_id: TenantId, secret: str) -> SsoSession | None:
+        """End a session; answers what it was."""
+        hashed = fingerprint(secret)
+        return _session(await self._end(keys=[self._key(tenant_id, secret)], args=[self._users(tenant_id), hashed]))
+
+    async def end_all(self, tenant_id: TenantId, user_id: UserId) -> None:
+        """End every session of a user; in one step, so that none begins in between and stays."""
+        await self._end_all(keys=[self._users(tenant_id) + user_id], args=[self._prefix(tenant_id)])
+
+    def _key(self, tenant_id: TenantId, secret: str) -> str:
+        return self._prefix(tenant_id) + fingerprint(secret)
+
+    # Braces: in a cluster a session and the list of its user's sessions have to be on one node.
+    def _prefix(self, tenant_id: TenantId) -> str:
+        return self._redis.key("sso", f"{{{tenant_id}}}", "")
+
+    def _users(self, tenant_id: TenantId) -> str:
+        return self._redis.key("sso-of-user", f"{{{tenant_id}}}", "")
+
+
+def _session(flat: list[str]) -> SsoSession | None:
+    fields = dict(zip(flat[::2], flat[1::2], strict=True))
+    if not fields:
+        return None
+    return SsoSession(
+        fields["id"],
+        UserId(fields["user"]),
+        Instant(int(fields["auth"])),
+        fields["type"],
+        fields["persistent"] == "1",
+        frozenset(name.removeprefix(_CLIENT) for name in fields if name.startswith(_CLIENT)),
+    )

@@ -1,0 +1,200 @@
+"""Users with their registrations: found by id, by login id, by search; one document each.
+
+The look-up keys under `private` are made by `domain.users.filed`: `usernameKey` judges usernames without regard to
+case, `terms` serves the one-term search, `login` sorting by what a user logs in with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pymongo import IndexModel
+
+from identity.call import Document
+from identity.domain import users as rules
+from identity.domain.resource import Unique
+from identity.domain.user_search import FLAG_FIELDS, ID_FIELDS, Term, UserQuery
+from identity.errors import Conflict
+from identity.ids import ApplicationId, TenantId, UserId
+from identity.instants import Instant
+from identity.store.cache import Freshness
+from identity.store.documents import Documents, Tenant
+from identity.store.mongo import Database, Session, duplicates
+from identity.store.vault import Vault
+
+UNIQUE = (
+    Unique("email", ("tenantId", "email"), "user.email", sparse=True),
+    Unique("username", ("tenantId", "private.usernameKey"), "user.username", sparse=True),
+    Unique("phoneNumber", ("tenantId", "phoneNumber"), "user.phoneNumber", sparse=True),
+)
+
+SEALED = ("twoFactor.methods.*.secret", "twoFactor.recoveryCodes.*", "registrations.*.authenticationToken")
+
+_KEY_OF_TYPE = {"email": "email", "phoneNumber": "phoneNumber", "username": "private.usernameKey"}
+
+
+class Users(Documents):
+    """The collection of users."""
+
+    def __init__(self, database: Database, vault: Vault, freshness: Freshness) -> None:
+        super().__init__(
+            database,
+            "users",
+            vault,
+            freshness,
+            tenant_scoped=True,
+            sealed=SEALED,
+            unique=UNIQUE,
+            cache_size=10_000,
+        )
+
+    def indexes(self) -> list[IndexModel]:
+        """Beside the unique ones: registrations by application, and the terms of the search."""
+        return [
+            *super().indexes(),
+            IndexModel([("tenantId", 1), ("registrations.applicationId", 1)], name="registrations"),
+            IndexModel([("tenantId", 1), ("private.terms", 1)], name="terms"),
+        ]
+
+    async def find_by_login_id(self, tenant_id: TenantId, login_id: str, types: Iterable[str]) -> Document | None:
+        """The user who may log in with this value; an email wins over a username that looks like one."""
+        wanted = tuple(kind for kind in types if kind in _KEY_OF_TYPE)
+        if not wanted:
+            return None
+        key = rules.login_key(login_id)
+        found = await self.find_all(tenant_id, {"$or": [{_KEY_OF_TYPE[kind]: key} for kind in wanted]})
+        kinds = {kind: user for user in found if (kind := rules.may_log_in_as(user, login_id, wanted)) is not None}
+        return next((kinds[kind] for kind in ("email", "phoneNumber", "username") if kind in kinds), None)
+
+    async def find_by_email(self, tenant_id: TenantId, email: str) -> Document | None:
+        """The user with this email, without regard to case."""
+        return await self.find_where(tenant_id, {"email": rules.login_key(email)})
+
+    async def find_by_username(self, tenant_id: TenantId, username: str) -> Document | None:
+        """The user with this unique username, without regard to case."""
+        return await self.find_where(tenant_id, {"private.usernameKey": rules.login_key(username)})
+
+    async def find_duplicates(self, tenant_id: TenantId, user: Document) -> list[Document]:
+        """The other users who have one of this user's login ids."""
+        same = [{_KEY_OF_TYPE[kind]: rules.login_key(value)} for kind, value in rules.login_ids(user).items()]
+        return await self.find_all(tenant_id, {"$or": same, "_id": {"$ne": user["id"]}}) if same else []
+
+    async def replace(
+        self, tenant_id: Tenant, document: Document, expected: int, session: Session | None = None
+    ) -> None:
+        """As for every document; a login that happened in between is a conflict too. Raises Conflict and Duplicate."""
+        where = {
+            **self._of(tenant_id),
+            "_id": document["id"],
+            "lastUpdateInstant": expected,
+            "lastLoginInstant": document.get("lastLoginInstant"),
+        }
+        with duplicates():
+            result = await self._collection.replace_one(where, self._closed(tenant_id, document), session=session)
+        self._forget(session, document["id"])
+        if result.matched_count == 0:
+            raise Conflict
+
+    async def record_login(
+        self,
+        tenant_id: TenantId,
+        user_id: UserId,
+        application_id: ApplicationId | None,
+        now: Instant,
+        identity_type: str | None = None,
+        session: Session | None = None,
+    ) -> None:
+        """Note a login on the user, on the registration and on the identity that was used."""
+        await self._collection.update_one(
+            {**self._of(tenant_id), "_id": user_id},
+            {
+                "$max": {
+                    "lastLoginInstant": now,
+                    "registrations.$[registration].lastLoginInstant": now,
+                    "identities.$[identity].lastLoginInstant": now,
+                }
+            },
+            array_filters=[{"registration.applicationId": application_id}, {"identity.type": identity_type}],
+            session=session,
+        )
+        self._forget(session, user_id)
+
+    async def rehash_password(self, tenant_id: TenantId, user_id: UserId, old: Document, fresh: Document) -> bool:
+        """Put a new hash of the same password in place of the old one, unless the password changed meanwhile."""
+        where = {**self._of(tenant_id), "_id": user_id, "private.password.hash": old["hash"]}
+        result = await self._collection.update_one(where, {"$set": {"private.password": fresh}})
+        self.forget(user_id)
+        return result.modified_count == 1
+
+    async def remove_registrations(
+        self, tenant_id: TenantId, application_id: ApplicationId, session: Session | None = None
+    ) -> int:
+        """Take every user's registration for an application away; answers how many there were."""
+        return await self.update(
+            tenant_id,
+            {"registrations.applicationId": application_id},
+            # The version moves too: an update that read the user before must not bring the registration back.
+            {"$pull": {"registrations": {"applicationId": application_id}}, "$inc": {"lastUpdateInstant": 1}},
+            session,
+        )
+
+    async def search_users(self, tenant_id: TenantId, query: UserQuery) -> tuple[int, list[Document]]:
+        """How many users match, and one page of them."""
+        return await self._search_users(self._of(tenant_id), query)
+
+    async def search_users_across_tenants(self, query: UserQuery) -> tuple[int, list[Document]]:
+        """As `search_users`, over all tenants: for callers with a global key who name no tenant."""
+        return await self._search_users({}, query)
+
+    async def _search_users(self, scope: Mapping[str, Any], query: UserQuery) -> tuple[int, list[Document]]:
+        where = {"$and": [dict(scope), _matching(query)]}
+        limit: dict[str, Any] = {"limit": query.count_limit} if query.count_limit and query.ids is None else {}
+        total = await self._collection.count_documents(where, **limit)
+        if query.number_of_results == 0:
+            return total, []
+        stages: list[dict[str, Any]] = [{"$match": where}, *_ordered(query)]
+        stages += [{"$skip": query.start_row}, {"$limit": query.number_of_results}, {"$unset": "order"}]
+        return total, [self._opened(stored) async for stored in self._collection.aggregate(stages)]
+
+
+def _matching(query: UserQuery) -> dict[str, Any]:
+    if query.ids is not None:
+        return {"_id": {"$in": list(query.ids)}}
+    return {} if query.term is None else _term(query.term)
+
+
+def _term(term: Term) -> dict[str, Any]:
+    if term.field in ID_FIELDS:
+        return {"_id" if term.field == "id" else term.field: term.text}
+    if term.field in FLAG_FIELDS:
+        return {term.field: term.text == "true"}
+    if term.field is None:
+        return {"private.terms": _pattern(term)}
+    of_field = {term.field: {"$regex": _regex(term), "$options": "is"}}
+    # The terms have an index, the fields themselves have not.
+    return {"private.terms": _pattern(term), **of_field} if term.field in rules.SEARCH_FIELDS else of_field
+
+
+def _pattern(term: Term) -> Any:
+    """How a lower-cased term is matched: as a plain value where it can be, which an index serves best."""
+    return {"$regex": _regex(term), "$options": "s"} if term.open_start or term.open_end else term.text
+
+
+def _regex(term: Term) -> str:
+    return f"{'' if term.open_start else '^'}{re.escape(term.text)}{'' if term.open_end else '$'}"
+
+
+def _ordered(query: UserQuery) -> list[dict[str, Any]]:
+    """The stages that sort: for each field first whether it is there at all, then its value; the id last."""
+    flags = {
+        f"order.missing{index}": {"$cond": [{"$gt": [f"${sort.field}", None]}, 0, -1 if sort.missing_first else 1]}
+        for index, sort in enumerate(query.sort)
+    }
+    order: dict[str, int] = {}
+    for index, sort in enumerate(query.sort):
+        order[f"order.missing{index}"] = 1
+        order[sort.field] = -1 if sort.descending else 1
+    order.setdefault("_id", 1)
+    return [*([{"$set": flags}] if flags else []), {"$sort": order}]

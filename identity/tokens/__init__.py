@@ -1,0 +1,1 @@
+"""Access, refresh and ID tokens and the keys that sign them; the sole importer of jose."""

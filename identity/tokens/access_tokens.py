@@ -1,0 +1,72 @@
+"""Access tokens: what stands in one beside what it says of the user (spec: OAuth, JWT contents)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Final
+
+from identity.call import Document
+from identity.domain import claims as user_claims
+from identity.instants import Instant, NumericDate, numeric_date
+
+TTY: Final = "at"
+"""The `tty` of an access token, by which it is refused wherever another kind of token is wanted."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Login:
+    """What tokens are issued for: who logged in to what, when and how, and what was granted.
+
+    `grants` are the grant types in the order of their use (`gty`). `refresh_token_id` is the `sid` of both tokens where
+    a refresh token comes with them; without one the ID token names the SSO session.
+    """
+
+    tenant: Document
+    application: Document
+    user: Document
+    scopes: tuple[str, ...]
+    grants: tuple[str, ...]
+    authentication_type: str
+    auth_instant: Instant
+    nonce: str | None = None
+    refresh_token_id: str | None = None
+    sso_session_id: str | None = None
+
+
+def claims(login: Login, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
+    """The claims of an access token."""
+    answer = {
+        **user_claims.access_token_claims(login.user, login.application),
+        **common_claims(login, token_id, now, ttl_seconds),
+        "authenticationType": login.authentication_type,
+        "tid": login.tenant["id"],
+        "tty": TTY,
+    }
+    if login.refresh_token_id is not None:
+        answer["sid"] = login.refresh_token_id
+    return answer
+
+
+def common_claims(login: Login, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
+    """The claims that access and ID tokens share."""
+    answer: Document = {
+        "aud": login.application["id"],
+        "auth_time": numeric_date(login.auth_instant),
+        "exp": now + ttl_seconds,
+        "gty": list(login.grants),
+        "iat": now,
+        "iss": login.tenant["issuer"],
+        "jti": token_id,
+        "sub": login.user["id"],
+    }
+    if login.scopes:
+        answer["scope"] = " ".join(login.scopes)
+    return answer
+
+
+def audience(claims_: Mapping[str, Any]) -> str | None:
+    """The client a token is for: its `aud`, or the first of several."""
+    named = claims_.get("aud")
+    first = (named[0] if named else None) if isinstance(named, list) else named
+    return first if isinstance(first, str) else None

@@ -1,0 +1,55 @@
+"""ID tokens: what stands in one, and the hashes that tie it to what it came with (OpenID Connect Core 2 and 3)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from identity.call import Document
+from identity.domain import claims as user_claims
+from identity.ids import base64url
+from identity.instants import NumericDate
+from identity.tokens.access_tokens import Login, common_claims
+
+TTY: Final = "id"
+"""The `tty` of an ID token, by which it is refused wherever an access token is wanted."""
+
+_DIGESTS: Final = {"256": hashlib.sha256, "384": hashlib.sha384, "512": hashlib.sha512}
+
+
+def claims(
+    login: Login,
+    token_id: str,
+    now: NumericDate,
+    ttl_seconds: int,
+    algorithm: str,
+    *,
+    access_token: str | None = None,
+    code: str | None = None,
+) -> Document:
+    """The claims of an ID token that is signed with `algorithm`; `access_token` and `code` are what comes with it.
+
+    Under the Strict policy the house's own claims stay in the access token.
+    """
+    is_alone = access_token is None
+    answer = {
+        **user_claims.id_token_claims(login.user, login.application, login.scopes, alone=is_alone),
+        **common_claims(login, token_id, now, ttl_seconds),
+        "tty": TTY,
+    }
+    if not user_claims.is_strict(login.application):
+        answer |= {"authenticationType": login.authentication_type, "tid": login.tenant["id"]}
+    bound = {
+        "nonce": login.nonce,
+        "sid": login.refresh_token_id or login.sso_session_id,
+        "at_hash": None if access_token is None else half_hash(access_token, algorithm),
+        "c_hash": None if code is None else half_hash(code, algorithm),
+    }
+    return answer | {name: value for name, value in bound.items() if value is not None}
+
+
+def half_hash(text: str, algorithm: str) -> str:
+    """`at_hash` or `c_hash`: base64url of the left half of the algorithm's digest (Core 3.1.3.6 and 3.3.2.11)."""
+    # Ed25519 has SHA-512 inside (RFC 8032).
+    digest = _DIGESTS.get(algorithm[2:], hashlib.sha512)(text.encode("ascii")).digest()
+    return base64url(digest[: len(digest) // 2])

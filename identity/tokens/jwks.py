@@ -1,0 +1,51 @@
+"""JSON Web Keys: the public half of a key document (RFC 7517, RFC 7518 section 6, RFC 8037)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+
+from identity.call import Document
+from identity.ids import base64url
+from identity.tokens import certificates
+
+_CURVE_NAMES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
+
+
+def of_keys(documents: Iterable[Document]) -> Document:
+    """The JWK Set of all asymmetric keys; symmetric ones have nothing that may be shown."""
+    return {"keys": [of_key(document) for document in documents if "publicKey" in document]}
+
+
+def of_key(document: Document) -> Document:
+    """The JWK of an asymmetric key: public members only, whatever else the document holds."""
+    jwk = {"alg": document["algorithm"], "kid": document["kid"], "use": "sig", **_numbers(document["publicKey"])}
+    if "certificate" in document:
+        certificate = x509.load_pem_x509_certificate(document["certificate"].encode())
+        # x5c alone of all members is plain base64 (RFC 7517 section 4.7).
+        jwk["x5c"] = [base64.b64encode(certificate.public_bytes(Encoding.DER)).decode()]
+        jwk["x5t"] = certificates.thumbprint(certificate)
+        jwk["x5t#S256"] = certificates.thumbprint_sha256(certificate)
+    return jwk
+
+
+def _numbers(pem: str) -> Document:
+    public = load_pem_public_key(pem.encode())
+    if isinstance(public, rsa.RSAPublicKey):
+        numbers = public.public_numbers()
+        return {"kty": "RSA", "n": _integer(numbers.n), "e": _integer(numbers.e)}
+    if isinstance(public, ec.EllipticCurvePublicKey):
+        # Coordinates keep their leading zeros (RFC 7518 section 6.2.1.2).
+        size, point = (public.key_size + 7) // 8, public.public_numbers()
+        x, y = (base64url(number.to_bytes(size, "big")) for number in (point.x, point.y))
+        return {"kty": "EC", "crv": _CURVE_NAMES[public.curve.name], "x": x, "y": y}
+    assert isinstance(public, ed25519.Ed25519PublicKey), "import and generate let nothing else in"
+    return {"kty": "OKP", "crv": "Ed25519", "x": base64url(public.public_bytes(Encoding.Raw, PublicFormat.Raw))}
+
+
+def _integer(number: int) -> str:
+    return base64url(number.to_bytes((number.bit_length() + 7) // 8, "big"))

@@ -1,0 +1,185 @@
+"""Compact JWS (RFC 7515): signed and verified with keys that we already hold.
+
+A token never chooses: its `kid` is compared with those of our own keys, and the key found decides the algorithm.
+Size, encoding and shape are judged first, because they are cheap, then the signature, and what the claims say last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import dataclasses
+import enum
+import json
+import math
+import os
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import orjson
+
+from identity.call import Document
+from identity.ids import base64url, unbase64url
+from identity.instants import NumericDate
+from identity.tokens.signing_keys import SigningKey
+
+MAXIMUM_LENGTH: Final = 16_384
+MAXIMUM_DEPTH: Final = 32
+
+_TIMES: Final = ("exp", "iat", "nbf", "auth_time")
+_NAMES: Final = ("iss", "sub", "jti", "sid", "tid", "tty")
+_LATEST: Final = 253_402_300_800
+"""The first second of the year 10000."""
+
+# The closing quote is optional, so that a text without one is passed over once and not again at each of its quotes.
+_NESTING = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_MAXIMUM_KID = 191
+
+# More threads than cores would only make each signature later.
+_threads = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="signing")
+
+
+class Rejection(enum.Enum):
+    """Why a token is not good."""
+
+    MALFORMED = "malformed"
+    INVALID = "invalid"
+    EXPIRED = "expired"
+    NOT_YET_VALID = "not yet valid"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verified:
+    """A token whose signature is ours; `claims` have the right types, but nothing is said of their meaning."""
+
+    header: Document
+    claims: Document
+    key: SigningKey
+
+
+Find = Callable[[str, Mapping[str, Any]], Awaitable[SigningKey | None]]
+"""(kid, claims that nobody has verified yet) -> the key of ours that may have signed them."""
+
+
+async def sign(key: SigningKey, claims: Mapping[str, Any], header: Mapping[str, Any] | None = None) -> str:
+    """A compact JWS over the claims; `alg`, `typ` JWT and `kid` come from the key, `header` adds to them.
+
+    RSA is done in a thread, because OpenSSL lets go of the GIL. Raises ValueError for a key without a private half.
+    """
+    if key.signer is None:
+        raise ValueError(f"the key {key.id} has no private half")
+    protected = {**(header or {}), "alg": key.algorithm, "typ": "JWT"}
+    if key.kid is not None:
+        protected["kid"] = key.kid
+    signing_input = f"{base64url(orjson.dumps(protected))}.{base64url(orjson.dumps(claims))}"
+    octets = signing_input.encode()
+    if key.is_slow:
+        signature = await asyncio.get_running_loop().run_in_executor(_threads, key.signer.sign, octets)
+    else:
+        signature = key.signer.sign(octets)
+    return f"{signing_input}.{base64url(signature)}"
+
+
+async def verify(token: str, find: Find) -> Verified | Rejection:
+    """The token's claims, if one of our keys signed it. Times are not judged: see `judge_times`.
+
+    `jwk`, `jku`, `x5u` and `x5c` in the header are ignored; every `crit` is refused, because no extension is understood
+    here, and with it `b64` (RFC 7515 section 4.1.11, RFC 7797).
+    """
+    parts = _parts(token)
+    if parts is None:
+        return Rejection.MALFORMED
+    header, claims, signing_input, signature = parts
+    kid = header.get("kid")
+    if "crit" in header or "b64" in header or not isinstance(kid, str) or len(kid) > _MAXIMUM_KID:
+        return Rejection.INVALID
+    key = await find(kid, claims)
+    if key is None or header.get("alg") != key.algorithm or not key.has_signed(signing_input, signature):
+        return Rejection.INVALID
+    return Verified(header, claims, key)
+
+
+def judge_times(claims: Mapping[str, Any], now: NumericDate) -> Rejection | None:
+    """Whether `exp` has passed or `nbf` is still to come (RFC 7519 sections 4.1.4 and 4.1.5); no leeway for our own.
+
+    A token without `exp` has no life at all.
+    """
+    if claims.get("exp", 0) <= now:
+        return Rejection.EXPIRED
+    if claims.get("nbf", 0) > now:
+        return Rejection.NOT_YET_VALID
+    return None
+
+
+def _parts(token: str) -> tuple[Document, Document, bytes, bytes] | None:
+    """Header, claims, signing input and signature, or None for what cannot be a token of ours."""
+    if len(token) > MAXIMUM_LENGTH or not token.isascii() or token.count(".") != 2:
+        return None
+    header_text, claims_text, signature_text = token.split(".")
+    try:
+        header, claims = (_strict_object(unbase64url(text)) for text in (header_text, claims_text))
+        signature = unbase64url(signature_text)
+    except ValueError:
+        return None
+    if not _has_sound_claims(claims):
+        return None
+    return header, claims, f"{header_text}.{claims_text}".encode(), signature
+
+
+def _strict_object(raw: bytes) -> Document:
+    """A JSON object without repeated members, without NaN and infinities, of bounded depth. Raises ValueError."""
+    # An honest token has a handful of brackets: only one with many is worth walking through.
+    if raw.count(b"{") + raw.count(b"[") > MAXIMUM_DEPTH:
+        _require_shallow(raw)
+    value = _DECODER.decode(raw.decode("utf-8"))
+    if not isinstance(value, dict):
+        raise ValueError("not an object")  # what was sent is wrong, not our types
+    return value
+
+
+def _require_shallow(raw: bytes) -> None:
+    depth = 0
+    for found in _NESTING.finditer(raw):
+        depth += {b"{": 1, b"[": 1, b"}": -1, b"]": -1}.get(found[0], 0)
+        if depth > MAXIMUM_DEPTH:
+            raise ValueError("nested too deeply")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Document:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a member occurs twice")
+    return value
+
+
+def _refuse(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is out of range")
+    return value
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)
+
+
+def _has_sound_claims(claims: Mapping[str, Any]) -> bool:
+    return (
+        all(_is_time(claims[name]) for name in _TIMES if name in claims)
+        and all(isinstance(claims[name], str) for name in _NAMES if name in claims)
+        and _is_audience(claims.get("aud", ""))
+    )
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LATEST
+
+
+def _is_audience(value: object) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(entry, str) for entry in value)
+    return isinstance(value, str)

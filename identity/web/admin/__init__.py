@@ -1,0 +1,1 @@
+"""The administrators' page: a client of /api that owns no operation."""

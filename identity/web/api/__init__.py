@@ -1,0 +1,1 @@
+"""The /api subjects that are more than a row of resources.py."""

@@ -1,0 +1,39 @@
+"""/api/key: the generic verbs, and generate and import."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.operations import keys as operations
+from identity.web import crud
+from identity.web.endpoint import Access, Reply, Route, endpoint
+
+
+class GenerateHandler(crud.ResourceHandler):
+    """Make a key here."""
+
+    resource = operations.RESOURCE
+
+    @endpoint(access=Access.API_KEY, raw_body=True)
+    async def post(self, call: Call, body: Document, object_id: str | None = None) -> Reply:
+        """Generate, with a random id unless one is given."""
+        return self.shown(await operations.generate(self.services, call, body, object_id))
+
+
+class ImportHandler(crud.ResourceHandler):
+    """Bring a key along."""
+
+    resource = operations.RESOURCE
+
+    @endpoint(access=Access.API_KEY, raw_body=True)
+    async def post(self, call: Call, body: Document, object_id: str | None = None) -> Reply:
+        """Import, with a random id unless one is given."""
+        return self.shown(await operations.import_key(self.services, call, body, object_id))
+
+
+ROUTES = [
+    Route("/api/key/generate", GenerateHandler),
+    Route("/api/key/generate/{object_id}", GenerateHandler),
+    Route("/api/key/import", ImportHandler),
+    Route("/api/key/import/{object_id}", ImportHandler),
+    *crud.routes([operations.RESOURCE]),
+]

@@ -1,0 +1,113 @@
+"""/api/user/registration: what ties users to applications."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.errors import Invalid
+from identity.operations import registrations as operations
+from identity.operations import users
+from identity.web.api.users import UserFamilyHandler
+from identity.web.endpoint import Access, Reply, Route, endpoint
+
+
+class RegistrationFamilyHandler(UserFamilyHandler):
+    """Shared by the three paths of registrations."""
+
+    def registered(self, done: operations.Registered, *, with_user: bool) -> Reply:
+        """The registration that was made, with its user when that was made too."""
+        answer: Document = {"registration": operations.shown(self.services, done.registration), **done.token}
+        if with_user:
+            answer["user"] = users.shown(self.services, done.user)
+        return Reply(answer)
+
+    async def replace(self, call: Call, user_id: str, application_id: str | None) -> Reply:
+        """Replace a registration."""
+        body = self.json_object()
+        call = self.informed(call, body)
+        registration = await operations.update(self.services, call, body, user_id, application_id)
+        return Reply({"registration": operations.shown(self.services, registration)})
+
+    async def change(self, call: Call, user_id: str, application_id: str | None) -> Reply:
+        """Change parts of a registration."""
+        kind, patch = self.patch_body()
+        call = self.informed(call, patch)
+        registration = await operations.patch(self.services, call, kind, patch, user_id, application_id)
+        return Reply({"registration": operations.shown(self.services, registration)})
+
+
+class NewRegistrationHandler(RegistrationFamilyHandler):
+    """`/api/user/registration`: a new user with a registration."""
+
+    @endpoint(access=Access.API_KEY, raw_body=True)
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Create both."""
+        done = await operations.create(self.services, call, body, None)
+        return self.registered(done, with_user=body.get("user") is not None)
+
+
+class UserRegistrationsHandler(RegistrationFamilyHandler):
+    """`/api/user/registration/{userId}`: the application is named in the body."""
+
+    @endpoint(access=Access.API_KEY, raw_body=True)
+    async def post(self, call: Call, user_id: str, body: Document) -> Reply:
+        """Register this user, or with `user` make it under this id."""
+        done = await operations.create(self.services, call, body, user_id)
+        return self.registered(done, with_user=body.get("user") is not None)
+
+    @endpoint(access=Access.API_KEY)
+    async def get(self, call: Call, user_id: str) -> Reply:
+        """Refuse: the application is missing."""
+        raise _missing_application()
+
+    @endpoint(access=Access.API_KEY)
+    async def put(self, call: Call, user_id: str) -> Reply:
+        """Replace."""
+        return await self.replace(call, user_id, None)
+
+    @endpoint(access=Access.API_KEY)
+    async def patch(self, call: Call, user_id: str) -> Reply:
+        """Change parts."""
+        return await self.change(call, user_id, None)
+
+    @endpoint(access=Access.API_KEY)
+    async def delete(self, call: Call, user_id: str) -> Reply:
+        """Refuse: the application is missing."""
+        raise _missing_application()
+
+
+class RegistrationHandler(RegistrationFamilyHandler):
+    """`/api/user/registration/{userId}/{applicationId}`: one registration."""
+
+    @endpoint(access=Access.API_KEY)
+    async def get(self, call: Call, user_id: str, application_id: str) -> Reply:
+        """Retrieve."""
+        registration = await operations.retrieve(self.services, call, user_id, application_id)
+        return Reply({"registration": operations.shown(self.services, registration)})
+
+    @endpoint(access=Access.API_KEY)
+    async def put(self, call: Call, user_id: str, application_id: str) -> Reply:
+        """Replace."""
+        return await self.replace(call, user_id, application_id)
+
+    @endpoint(access=Access.API_KEY)
+    async def patch(self, call: Call, user_id: str, application_id: str) -> Reply:
+        """Change parts."""
+        return await self.change(call, user_id, application_id)
+
+    @endpoint(access=Access.API_KEY)
+    async def delete(self, call: Call, user_id: str, application_id: str) -> Reply:
+        """Remove."""
+        call = self.informed(call, self.optional_body())
+        await operations.delete(self.services, call, user_id, application_id)
+        return Reply()
+
+
+def _missing_application() -> Invalid:
+    return Invalid.field("missing", "applicationId", "You must specify the [applicationId] in the path.")
+
+
+ROUTES = [
+    Route("/api/user/registration", NewRegistrationHandler),
+    Route("/api/user/registration/{user_id}", UserRegistrationsHandler),
+    Route("/api/user/registration/{user_id}/{application_id}", RegistrationHandler),
+]

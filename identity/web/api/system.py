@@ -1,0 +1,74 @@
+"""Health, status, version and metrics."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import prometheus_client
+
+from identity.call import ApiKeyCaller, Call, Nobody
+from identity.errors import Unauthorized
+from identity.operations import status as operations
+from identity.web.endpoint import Access, ApiHandler, Endpoint, Reply, Route, Tenancy, endpoint
+
+
+class HealthHandler(ApiHandler):
+    """For load balancers: 200 or 500, nothing else."""
+
+    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
+    async def get(self, call: Call) -> Reply:
+        """Whether the service can do its work."""
+        return Reply(status=200 if await operations.is_healthy(self.services) else 500)
+
+
+class StatusHandler(ApiHandler):
+    """The same in more detail, for callers with a global key."""
+
+    async def open_call(self, declared: Endpoint) -> Call:
+        """As elsewhere, but a key that cannot be looked up makes the caller nobody: the answer is why it cannot."""
+        try:
+            return await super().open_call(declared)
+        except operations.STORE_ERRORS:
+            return Call(None, Nobody(), self.services.clock.now(), self.origin())
+
+    @endpoint(access=Access.OPTIONAL_KEY, tenancy=Tenancy.BY_OPERATION)
+    async def get(self, call: Call) -> Reply:
+        """What works; without a key an empty object."""
+        code, body = await operations.status(self.services, in_full=isinstance(call.caller, ApiKeyCaller))
+        return Reply(body, code)
+
+
+class VersionHandler(ApiHandler):
+    """The release of the API."""
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
+    async def get(self, call: Call) -> Reply:
+        """The version."""
+        return Reply({"version": operations.API_VERSION})
+
+
+class MetricsHandler(ApiHandler):
+    """Prometheus metrics of this process, for a global key or an address of `metrics.allowed_networks`."""
+
+    registry: prometheus_client.CollectorRegistry
+
+    @endpoint(access=Access.OPTIONAL_KEY, tenancy=Tenancy.BY_OPERATION)
+    async def get(self, call: Call) -> Reply:
+        """The metrics in the text format."""
+        settings = self.services.config.metrics
+        address = ipaddress.ip_address(call.origin.ip_address)
+        is_near = any(address in network for network in settings.allowed_networks if network.version == address.version)
+        if not settings.enabled or not (is_near or isinstance(call.caller, ApiKeyCaller)):
+            raise Unauthorized(log_detail="metrics without a key")
+        text = prometheus_client.generate_latest(self.registry)
+        return Reply(text, headers={"Content-Type": prometheus_client.CONTENT_TYPE_LATEST})
+
+
+def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
+    """The routes of this module."""
+    return [
+        Route("/api/health", HealthHandler),
+        Route("/api/status", StatusHandler),
+        Route("/api/system/version", VersionHandler),
+        Route("/api/prometheus/metrics", MetricsHandler, {"registry": registry}),
+    ]

@@ -1,0 +1,92 @@
+"""The Tornado application: every route, the limits of the HTTP server, and the metrics of requests."""
+
+from __future__ import annotations
+
+import time
+
+import prometheus_client
+import structlog
+import tornado.web
+
+from identity import resources
+from identity.services import Services
+from identity.web import crud
+from identity.web.admin import pages as admin
+from identity.web.api import api_keys, applications, keys, registrations, system, tenants, users
+from identity.web.client_address import AddressBook
+from identity.web.endpoint import Family, Missing, Route
+from identity.web.hosted import pages
+from identity.web.in_flight import InFlight
+from identity.web.oauth2 import authorize, discovery, introspect, logout, revoke, token, userinfo
+
+_log = structlog.get_logger("identity.access")
+
+
+def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
+    """Every route of the service."""
+    return [
+        # Routes are tried in this order: what is asked for most comes first.
+        *(
+            route
+            for module in (token, introspect, userinfo, authorize, discovery, logout, revoke)
+            for route in module.ROUTES
+        ),
+        *crud.routes(resources.RESOURCES),
+        *(route for module in (api_keys, applications, keys, registrations, tenants, users) for route in module.ROUTES),
+        *system.routes(registry),
+        *pages.ROUTES,
+        *admin.ROUTES,
+    ]
+
+
+def application(
+    services: Services, registry: prometheus_client.CollectorRegistry, in_flight: InFlight
+) -> tornado.web.Application:
+    """The application that answers for these services."""
+    settings = services.config.server
+    addresses = AddressBook(settings.trusted_proxies, settings.base_url)
+    common = {"services": services, "addresses": addresses, "in_flight": in_flight}
+    rules = [
+        (route.pattern, route.handler, {**common, "template": route.template, **route.arguments})
+        for route in routes(registry)
+    ]
+    missing = {**common, "template": "none"}
+    return tornado.web.Application(
+        rules,
+        default_handler_class=Missing,
+        default_handler_args=missing,
+        log_function=_RequestLog(registry),
+    )
+
+
+class _RequestLog:
+    """Counts and times requests by route; logs them at debug level, and failures always."""
+
+    def __init__(self, registry: prometheus_client.CollectorRegistry) -> None:
+        labels = ("route", "method", "status")
+        self._count = prometheus_client.Counter("http_requests", "Requests answered", labels, registry=registry)
+        self._seconds = prometheus_client.Histogram(
+            "http_request_seconds", "Time to answer", ("route", "method"), registry=registry
+        )
+        # Looking up a metric by its labels costs more than counting.
+        self._known: dict[tuple[str, str, int], tuple[prometheus_client.Counter, prometheus_client.Histogram]] = {}
+
+    def __call__(self, handler: tornado.web.RequestHandler) -> None:
+        template = handler.template if isinstance(handler, Family) else "none"
+        request, status = handler.request, handler.get_status()
+        method = request.method if request.method in tornado.web.RequestHandler.SUPPORTED_METHODS else "OTHER"
+        seconds = time.time() - request._start_time  # noqa: SLF001 (Tornado's own clock of the request)
+        count, times = self._metrics(template, method, status)
+        count.inc()
+        times.observe(seconds)
+        log = _log.error if status >= 500 and status != 501 else _log.debug
+        request_id = getattr(handler, "request_id", None)
+        log("request", route=template, method=method, status=status, ms=round(seconds * 1000, 1), request_id=request_id)
+
+    def _metrics(
+        self, template: str, method: str, status: int
+    ) -> tuple[prometheus_client.Counter, prometheus_client.Histogram]:
+        key = (template, method, status)
+        if key not in self._known:
+            self._known[key] = self._count.labels(*key), self._seconds.labels(template, method)
+        return self._known[key]

@@ -1,0 +1,108 @@
+"""From a request's Authorization header to its caller, and from caller and header to the tenant."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from identity import permissions
+from identity.call import ApiKeyCaller, Caller, Document, Nobody, Origin
+from identity.domain import ip_access
+from identity.errors import Invalid, Unauthorized
+from identity.ids import TenantId, parse_id
+from identity.instants import Instant
+from identity.services import Services
+
+DELETED = "PendingDelete"
+
+_BASIC_ENDPOINTS = frozenset({"/api/prometheus/metrics", "/api/status"})
+
+
+async def caller(
+    services: Services,
+    authorization: str,
+    origin: Origin,
+    now: Instant,
+    endpoint: str,
+    method: str,
+    *,
+    key_manager: bool,
+    optional: bool,
+) -> Caller:
+    """The API key behind a request. Raises Unauthorized unless it is valid here, from this address, for this call.
+
+    With `optional` a request without credentials is Nobody's; one with a bad key is still refused.
+    """
+    text = _presented_key(authorization, endpoint)
+    if not text:
+        if optional:
+            return Nobody()
+        raise Unauthorized(log_detail="no API key")
+    api_key = await services.api_keys.find_by_key(text)
+    if api_key is None:
+        raise Unauthorized(log_detail="unknown API key")
+    _require_live(api_key, now)
+    _require_permission(api_key, endpoint, method, key_manager=key_manager)
+    await _require_address(services, api_key, origin)
+    return ApiKeyCaller(api_key)
+
+
+async def tenant(services: Services, caller: Caller, header: str | None) -> TenantId | None:
+    """The tenant of a call: the key's, else the header's, else the only one there is, else None.
+
+    Raises Unauthorized when the header names another tenant than the key's, Invalid when it names none that exists.
+    A tenant that is being deleted exists no more.
+    """
+    named = parse_id(header.strip()) if header else None
+    if caller.tenant_id is not None:
+        if (header and named != caller.tenant_id) or not await _exists(services, caller.tenant_id):
+            raise Unauthorized(log_detail="tenant header differs from the key's tenant, or that is being deleted")
+        return caller.tenant_id
+    if header:
+        if named is None or not await _exists(services, named):
+            raise Invalid.whole("[InvalidTenantId]", "The X-FusionAuth-TenantId header must name an existing tenant.")
+        return TenantId(named)
+    every = [one for one in await services.tenants.cached_list(None, "all", {}) if one["state"] != DELETED]
+    return TenantId(every[0]["id"]) if len(every) == 1 else None
+
+
+async def _exists(services: Services, tenant_id: str) -> bool:
+    found = await services.tenants.cached(None, tenant_id)
+    return found is not None and found["state"] != DELETED
+
+
+def _presented_key(authorization: str, endpoint: str) -> str:
+    text = authorization.strip()
+    if endpoint in _BASIC_ENDPOINTS and text[:6].lower() == "basic ":
+        try:
+            name, _, key = base64.b64decode(text[6:], validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            return ""
+        return key if name == "apikey" else ""
+    return text
+
+
+def _require_live(api_key: Document, now: Instant) -> None:
+    expiration = api_key.get("expirationInstant")
+    if expiration is not None and expiration <= now:
+        raise Unauthorized(log_detail="expired API key")
+
+
+def _require_permission(api_key: Document, endpoint: str, method: str, *, key_manager: bool) -> None:
+    if key_manager:
+        if not api_key["keyManager"]:
+            raise Unauthorized(log_detail="not a key manager")
+        return
+    if api_key.get("tenantId") is not None and permissions.is_global_only(endpoint):
+        raise Unauthorized(log_detail="tenant-scoped key on a global endpoint")
+    if not permissions.may_call(api_key["permissions"]["endpoints"], endpoint, method):
+        raise Unauthorized(log_detail="endpoint not granted")
+
+
+async def _require_address(services: Services, api_key: Document, origin: Origin) -> None:
+    acl_id = api_key.get("ipAccessControlListId")
+    if acl_id is None:
+        return
+    acl = await services.ip_access_control_lists.cached(None, acl_id)
+    if acl is None or not ip_access.allows(acl["entries"], origin.ip_address):
+        raise Unauthorized(log_detail="address blocked by the key's access control list")

@@ -1,0 +1,85 @@
+"""Who is really calling, and under which address they see us: forwarded headers count only from trusted proxies."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import re
+from collections.abc import Sequence
+
+from tornado.httputil import HTTPServerRequest
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_REMEMBERED = 4096
+_LONGEST = 80
+"""An IPv6 address with brackets, zone and port; what is longer is no address, and is not remembered."""
+
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]{1,253})(:[0-9]{1,5})?")
+
+
+# Nobody's address: no trusted proxy has it, and no access list names it but by its default.
+_UNKNOWN = str(ipaddress.IPv4Address(0))
+
+
+class AddressBook:
+    """Resolves client addresses and base URLs under the configured proxies."""
+
+    def __init__(self, trusted_proxies: Sequence[Network], base_url: str | None) -> None:
+        # The same few proxies and clients come again and again; what is remembered is bounded.
+        self._is_trusted = functools.lru_cache(_REMEMBERED)(functools.partial(_is_among, tuple(trusted_proxies)))
+        self._base_url = base_url.rstrip("/") if base_url else None
+
+    def client_address(self, request: HTTPServerRequest) -> str:
+        """The right-most address that is not one of our proxies (attack: a client may write any X-Forwarded-For)."""
+        peer = _canonical(request.remote_ip or "") or _UNKNOWN
+        if not self._is_trusted(peer):
+            return peer
+        hops = [hop.strip() for value in request.headers.get_list("X-Forwarded-For") for hop in value.split(",")]
+        client = peer
+        for hop in reversed(hops):
+            address = _canonical(hop)
+            if address is None:
+                return client
+            client = address
+            if not self._is_trusted(address):
+                return client
+        return client
+
+    def base_url(self, request: HTTPServerRequest) -> str:
+        """The configured base URL; without one, the scheme and host of the request, as a trusted proxy reports them."""
+        if self._base_url is not None:
+            return self._base_url
+        scheme, host = request.protocol, request.host
+        if self._is_trusted(_canonical(request.remote_ip or "") or ""):
+            scheme = request.headers.get("X-Forwarded-Proto", scheme).strip().lower()
+            host = request.headers.get("X-Forwarded-Host", host).strip()
+        if scheme not in {"http", "https"}:
+            scheme = "http"
+        return f"{scheme}://{host if _HOST.fullmatch(host) else 'localhost'}"
+
+
+def _is_among(networks: Sequence[Network], address: str) -> bool:
+    if not address:
+        return False
+    ip = ipaddress.ip_address(address)
+    return any(ip in network for network in networks if network.version == ip.version)
+
+
+def _canonical(text: str) -> str | None:
+    return _parsed(text) if len(text) <= _LONGEST else None
+
+
+@functools.lru_cache(_REMEMBERED)
+def _parsed(text: str) -> str | None:
+    text = text.strip().strip('"')
+    if text.startswith("[") and "]" in text:
+        text = text[1 : text.index("]")]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        ip = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = getattr(ip, "ipv4_mapped", None)
+    return str(mapped or ip)

@@ -1,0 +1,368 @@
+"""The handler families and `@endpoint`: authenticate, find the tenant, parse, validate, call, render.
+
+A route is a path template and a handler class; a handler method is decorated with `@endpoint(access=...)`, takes the
+Call, its path ids and its body, and returns a Reply. There is no handler without a declared access.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import random
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from http.cookies import Morsel
+from typing import Any, ClassVar
+
+import orjson
+import structlog
+import tornado.web
+
+from identity.call import Call, Document, Nobody, Origin
+from identity.domain import patch as patches
+from identity.errors import Invalid, MethodNotAllowed, NotFound, ServiceError, TooLarge, Unavailable
+from identity.ids import parse_id
+from identity.permissions import endpoint_of
+from identity.services import Services
+from identity.store.outages import OUTAGES
+from identity.web import authentication, json_body
+from identity.web.client_address import AddressBook
+from identity.web.in_flight import InFlight
+
+_log = structlog.get_logger(__name__)
+
+_HTTP_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
+
+
+class Access(enum.Enum):
+    """Who may call a route. PUBLIC has to be written out; CLIENT and BEARER are judged by the operation."""
+
+    API_KEY = "api-key"
+    KEY_MANAGER = "key-manager"
+    OPTIONAL_KEY = "optional-key"
+    CLIENT = "client"
+    BEARER = "bearer"
+    BROWSER = "browser"
+    PUBLIC = "public"
+
+
+class Tenancy(enum.Enum):
+    """Whether the tenant of a call is worked out from key and header, or by the operation itself."""
+
+    BY_KEY_AND_HEADER = "key-and-header"
+    BY_OPERATION = "operation"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reply:
+    """What a handler answers: a JSON object, prepared bytes, or nothing."""
+
+    body: Mapping[str, Any] | bytes | None = None
+    status: int = 200
+    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    cookies: Sequence[Morsel[str]] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What `@endpoint` declares about one method."""
+
+    access: Access
+    body: str | None = None
+    raw_body: bool = False
+    form: str | None = None
+    tenancy: Tenancy = Tenancy.BY_KEY_AND_HEADER
+
+
+Method = Callable[..., Awaitable[Reply]]
+Answer = Callable[..., Awaitable[None]]
+"""A decorated method, as Tornado calls it."""
+
+
+def endpoint(
+    *,
+    access: Access,
+    body: str | None = None,
+    raw_body: bool = False,
+    form: str | None = None,
+    tenancy: Tenancy = Tenancy.BY_KEY_AND_HEADER,
+) -> Callable[[Method], Answer]:
+    """Declare a handler method.
+
+    `body` names the schema of its JSON body, `form` that of its form; `raw_body` hands over the parsed JSON object
+    unjudged, for operations that judge it themselves (create and update of declared resources).
+    """
+    declared = Endpoint(access, body, raw_body, form, tenancy)
+
+    def decorate(method: Method) -> Answer:
+        @functools.wraps(method)
+        async def run(self: Family, **path: str) -> None:
+            await self.run(declared, functools.partial(method, self), path)
+
+        run.endpoint = declared  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Route:
+    """A path template such as `/api/webhook/{webhookId}`, its handler class, and what the handler is given."""
+
+    template: str
+    handler: type[Family]
+    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def pattern(self) -> str:
+        """The regular expression of the template; a trailing slash is let through."""
+        return re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", self.template) + "/?"
+
+
+class Family(tornado.web.RequestHandler):
+    """What every handler shares; the families differ in how they read bodies and render errors."""
+
+    services: Services
+    addresses: AddressBook
+    in_flight: InFlight
+    template: str
+    SUPPORTED_METHODS: tuple[str, ...] = ("GET", "POST", "PUT", "PATCH", "DELETE")
+    uuid_paths: ClassVar[bool] = True
+
+    def initialize(
+        self, *, services: Services, addresses: AddressBook, in_flight: InFlight, template: str, **arguments: Any
+    ) -> None:
+        """Take what the application hands to every handler."""
+        self.services, self.addresses, self.in_flight, self.template = services, addresses, in_flight, template
+        # Names a request in the logs and nothing else: it may be guessed, and must not cost a system call.
+        self.request_id = f"{random.getrandbits(128):032x}"
+        for name, value in arguments.items():
+            setattr(self, name, value)
+
+    async def run(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> None:
+        """One request from its headers to its reply, with every failure rendered by the family."""
+        with self.in_flight.request():
+            await self.run_counted(declared, method, path)
+
+    async def run_counted(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> None:
+        """As `run`, inside the count of requests in flight."""
+        try:
+            reply = await self.answer(declared, method, path)
+        except ServiceError as error:
+            self.refuse(error)
+        except tornado.web.HTTPError:
+            raise
+        except OUTAGES as error:
+            _log.warning("a store is away", request_id=self.request_id, route=self.template, error=type(error).__name__)
+            self.refuse(Unavailable("The service cannot answer this request now. Try again."))
+        except Exception:  # noqa: BLE001 (logged whole, and answered with nothing of it)
+            _log.exception("request failed", request_id=self.request_id, route=self.template)
+            self.fail()
+        else:
+            self.send(reply)
+
+    async def answer(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> Reply:
+        """Authenticate, find the tenant, read the body, call."""
+        call = await self.open_call(declared)
+        arguments = self.path_ids(path)
+        if declared.raw_body:
+            arguments["body"] = self.json_object()
+        elif declared.body is not None:
+            arguments["body"] = self.services.schemas[declared.body].read(self.json_object())
+        elif declared.form is not None:
+            arguments["form"] = self.form(declared.form)
+        if isinstance(arguments.get("body"), dict):
+            call = dataclasses.replace(call, event_info=_event_info(arguments["body"]))
+        return await method(call, **arguments)
+
+    async def open_call(self, declared: Endpoint) -> Call:
+        """The call, with its caller and tenant. Raises Unauthorized, and Invalid for an unknown tenant."""
+        now = self.services.clock.now()
+        origin = self.origin()
+        method = self.request.method or ""
+        authorization = self.request.headers.get("Authorization", "")
+        if declared.access in {Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY}:
+            caller = await authentication.caller(
+                self.services, authorization, origin, now, endpoint_of(self.template), method,
+                key_manager=declared.access is Access.KEY_MANAGER, optional=declared.access is Access.OPTIONAL_KEY,
+            )  # fmt: skip
+        else:
+            caller = Nobody()
+        call = Call(None, caller, now, origin)
+        if declared.tenancy is Tenancy.BY_OPERATION:
+            return call
+        header = self.request.headers.get("X-FusionAuth-TenantId")
+        return dataclasses.replace(call, tenant_id=await authentication.tenant(self.services, caller, header))
+
+    def origin(self) -> Origin:
+        """Where the request came from."""
+        return Origin(
+            self.addresses.client_address(self.request),
+            self.request.headers.get("User-Agent", "")[:512],
+            self.request_id,
+            self.addresses.base_url(self.request),
+        )
+
+    def path_ids(self, path: Mapping[str, str]) -> dict[str, Any]:
+        """The ids in the path, in canonical form. Raises Invalid for one that is no UUID."""
+        ids: dict[str, Any] = {}
+        for name, text in path.items():
+            value = parse_id(text) if self.uuid_paths else text
+            if value is None:
+                called = self.path_name(name)
+                raise Invalid.field("couldNotConvert", called, f"The [{called}] in the path must be a UUID.")
+            ids[name] = value
+        return ids
+
+    def path_name(self, name: str) -> str:
+        """How an id in the path is called in errors."""
+        return name
+
+    def json_object(self) -> Document:
+        """The JSON body. Raises Invalid."""
+        kind = self.content_type()
+        if kind not in {"application/json", ""} and self.request.body:
+            raise self.unsupported(kind)
+        return json_body.parse_object(self.request.body)
+
+    def content_type(self) -> str:
+        """The media type of the body, without parameters, lower-cased."""
+        return self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+    def patch_body(self) -> tuple[str, Any]:
+        """The kind of patch and its JSON. Raises Invalid for a Content-Type that is no kind of patch."""
+        kind = self.content_type() or patches.MERGE
+        if kind not in patches.CONTENT_TYPES:
+            raise self.unsupported(kind)
+        return kind, json_body.parse(self.request.body)
+
+    def unsupported(self, kind: str) -> Invalid:
+        """The error of a body of a media type that is not read here."""
+        return Invalid.whole("[UnsupportedContentType]", f"The Content-Type [{kind[:100]}] is not supported here.")
+
+    def query(self) -> dict[str, str]:
+        """The query parameters, the last of a repeated name."""
+        return {name: values[-1].decode("utf-8", "replace") for name, values in self.request.query_arguments.items()}
+
+    def flag(self, name: str) -> bool:
+        """A boolean query parameter."""
+        return self.query().get(name, "").strip().lower() == "true"
+
+    def form(self, schema: str) -> Document:
+        """The form of the request. Only the families that read forms have one."""
+        raise NotImplementedError(schema)
+
+    def send(self, reply: Reply) -> None:
+        """Write a reply."""
+        self.set_status(reply.status)
+        if self.in_flight.is_draining:
+            self.set_header("Connection", "close")
+        for name, value in reply.headers.items():
+            self.set_header(name, value)
+        for morsel in reply.cookies:
+            self.add_header("Set-Cookie", morsel.OutputString())
+        if reply.body is None:
+            self.clear_header("Content-Type")
+            self.finish()
+            return
+        if isinstance(reply.body, bytes):
+            self.finish(reply.body)
+            return
+        if "Content-Type" not in reply.headers:
+            self.set_header("Content-Type", "application/json")
+        self.finish(orjson.dumps(reply.body))
+
+    def refuse(self, error: ServiceError) -> None:
+        """Render what a caller may be told. Each family has its own shape."""
+        raise NotImplementedError
+
+    def fail(self) -> None:
+        """Render an unexpected failure: nothing of it leaves the service."""
+        self.send(Reply(status=500))
+
+    def set_default_headers(self) -> None:
+        """Headers of every answer, errors included."""
+        self.set_header("Server", "identity")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("Referrer-Policy", "no-referrer")
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Tornado's own refusals: 405 or, for a method that HTTP does not have, 501, empty; a malformed request."""
+        self.clear_header("Content-Type")
+        if status_code == MethodNotAllowed.status:
+            self.set_header("Allow", self.allowed())
+            if self.request.method not in _HTTP_METHODS:
+                self.set_status(501)
+        self.finish()
+
+    def allowed(self) -> str:
+        """The methods of this path, for the Allow header (RFC 9110 section 15.5.6)."""
+        return ", ".join(name for name in self.SUPPORTED_METHODS if hasattr(getattr(self, name.lower()), "endpoint"))
+
+    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
+        """Tornado's own refusals are not worth a log line; the rest is logged in `run`."""
+        if not isinstance(value, tornado.web.HTTPError):
+            _log.error("request failed", request_id=self.request_id, exc_info=(typ, value, tb))
+
+    def compute_etag(self) -> str | None:
+        """No automatic ETag: prepared answers bring their own."""
+        return None
+
+    def data_received(self, chunk: bytes) -> None:
+        """Bodies are read whole, within `server.max_body_bytes`."""
+
+
+class ApiHandler(Family):
+    """The management API: JSON in, JSON out, the Errors object on 400."""
+
+    def refuse(self, error: ServiceError) -> None:
+        """The Errors JSON for 400, 413, 503 and 504; an empty body for the rest."""
+        headers = {"Allow": self.allowed()} if error.status == MethodNotAllowed.status else {}
+        self.send(Reply(errors_body(error), error.status, headers))
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """As elsewhere, but 400 always has an Errors body, because clients read one."""
+        if status_code != Invalid.status:
+            super().write_error(status_code, **kwargs)
+        elif self.content_type().startswith(("multipart/", "application/x-www-form-urlencoded")):
+            self.refuse(self.unsupported(self.content_type()))
+        else:
+            self.refuse(Invalid.whole("[invalid]", "The path of the request cannot be read."))
+
+
+class Missing(Family):
+    """What no route matches."""
+
+    SUPPORTED_METHODS = ("GET", "HEAD", "POST", "DELETE", "PATCH", "PUT", "OPTIONS")
+
+    async def prepare(self) -> None:
+        """404, empty, whatever the method."""
+        self.send(Reply(status=NotFound.status))
+
+
+def errors_body(error: ServiceError) -> Document | None:
+    """The Errors JSON of an error, or None where the body is empty."""
+    if isinstance(error, Invalid):
+        body: Document = {}
+        for field in error.fields:
+            entry = {"code": field.code, "message": field.message}
+            body.setdefault("fieldErrors", {}).setdefault(field.path, []).append(entry)
+        if error.general:
+            body["generalErrors"] = [{"code": e.code, "message": e.message} for e in error.general]
+        return body
+    code = _GENERAL_CODES.get(error.status)
+    return None if code is None else {"generalErrors": [{"code": code, "message": error.message or code}]}
+
+
+_GENERAL_CODES = {
+    TooLarge.status: "[TooLarge]",
+    Unavailable.status: "[Unavailable]",
+    504: "[WebhookTransactionException]",
+}
+
+
+def _event_info(body: Mapping[str, Any]) -> Document:
+    info = body.get("eventInfo")
+    return info if isinstance(info, dict) else {}

@@ -1,0 +1,151 @@
+"""The hosted pages: templates compiled once, one stylesheet under the hash of its content, and a strict policy each."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import re
+import secrets
+import urllib.parse
+from collections.abc import Iterable, Mapping, Sequence
+from http.cookies import Morsel
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from identity.ids import fingerprint
+from identity.web.endpoint import Reply
+
+Cookies = Sequence[Morsel[str]]
+
+_HERE = Path(__file__).resolve().parent
+_HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
+_DESCRIBED = Markup(' aria-describedby="login-error"')
+_INVALID = Markup(' aria-invalid="true"')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoginForm:
+    """What the login page shows: `hidden` is the whole authorization request, so that nothing depends on a cookie."""
+
+    application_name: str
+    action: str
+    hidden: tuple[tuple[str, str], ...]
+    redirect_uri: str
+    login_id: str = ""
+    remember_device: bool = False
+    message: str = ""
+    is_invalid: bool = False
+    status: int = 200
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        auto_reload=False,
+        cache_size=-1,
+    )
+    environment.globals["stylesheet"] = stylesheet_path()
+    return environment
+
+
+@functools.cache
+def stylesheet() -> bytes:
+    """The stylesheet of every page."""
+    return (_HERE / "static" / "style.css").read_bytes()
+
+
+@functools.cache
+def stylesheet_path() -> str:
+    """Where the stylesheet is served: the path changes with the content, so that it may be kept for ever."""
+    return f"/static/style-{fingerprint(stylesheet().decode())[:16]}.css"
+
+
+def login(form: LoginForm, cookies: Cookies = ()) -> Reply:
+    """The login page."""
+    described = (_DESCRIBED if form.message else Markup("")) + (_INVALID if form.is_invalid else Markup(""))
+    fields = {field.name: getattr(form, field.name) for field in dataclasses.fields(form)}
+    policy = _policy(form_action=("'self'", "https:", _origin(form.redirect_uri)))
+    return _page("login.html", policy, fields | {"described": described}, form.status, cookies)
+
+
+def error(body: Mapping[str, Any], status: int) -> Reply:
+    """The error page, which also prints the OAuth error JSON for the application's developer."""
+    values = {"description": body["error_description"], "oauth_json": json.dumps(body, indent=2)}
+    return _page("error.html", _policy(), values, status)
+
+
+def form_post(action: str, parameters: Iterable[tuple[str, str]], cookies: Cookies = ()) -> Reply:
+    """A page that posts an authorization response to its redirect URI (OAuth 2.0 Form Post Response Mode)."""
+    nonce = secrets.token_urlsafe(16)
+    policy = _policy(script=nonce, form_action=("https:", _origin(action)))
+    values = {"action": action, "parameters": list(parameters), "nonce": nonce}
+    return _page("form_post.html", policy, values, cookies=cookies)
+
+
+def logout(target: str, logout_urls: Iterable[str], cookies: Cookies = ()) -> Reply:
+    """A page that loads the logout URL of every application and then goes on (OpenID Connect Front-Channel Logout)."""
+    nonce, urls = secrets.token_urlsafe(16), list(logout_urls)
+    policy = _policy(script=nonce, frame=tuple(sorted({_origin(url) for url in urls})))
+    values = {"target": target, "logout_urls": urls, "nonce": nonce}
+    return _page("logout.html", policy, values, cookies=cookies)
+
+
+def confirm_logout(action: str, hidden: Iterable[tuple[str, str]]) -> Reply:
+    """A page that asks before a logout that another site wants."""
+    policy = _policy(form_action=("'self'", "https:"))
+    return _page("confirm_logout.html", policy, {"action": action, "hidden": list(hidden)})
+
+
+def logged_out(cookies: Cookies = ()) -> Reply:
+    """The end of a logout that leads nowhere else."""
+    return _page("logged_out.html", _policy(), {}, cookies=cookies)
+
+
+def index(*, is_logged_in: bool) -> Reply:
+    """The landing page."""
+    return _page("index.html", _policy(), {"is_logged_in": is_logged_in})
+
+
+def _page(template: str, policy: str, values: Mapping[str, Any], status: int = 200, cookies: Cookies = ()) -> Reply:
+    headers = {
+        "Content-Type": "text/html; charset=utf-8",
+        "Content-Security-Policy": policy,
+        "X-Frame-Options": "DENY",
+        "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    }
+    return Reply(_templates().get_template(template).render(**values).encode(), status, headers, cookies)
+
+
+def _policy(script: str | None = None, form_action: tuple[str, ...] = ("'none'",), frame: tuple[str, ...] = ()) -> str:
+    """A Content-Security-Policy that lets in our stylesheet and, where a page needs it, one script and named frames.
+
+    Browsers apply form-action to redirects after a form was sent, too: a login form has to name where the login leads.
+    """
+    directives = {
+        "default-src": "'none'",
+        "style-src": "'self'",
+        "script-src": f"'nonce-{script}'" if script else "'none'",
+        "frame-src": " ".join(frame) or "'none'",
+        "form-action": " ".join(form_action),
+        "frame-ancestors": "'none'",
+        "base-uri": "'none'",
+    }
+    return "; ".join(f"{name} {value}" for name, value in directives.items())
+
+
+def _origin(url: str) -> str:
+    """The origin of a URL as a source of a policy; of a native application's URL its scheme."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in {"http", "https"}:
+        return f"{parts.scheme}:"
+    if not _HOST.fullmatch(parts.netloc):
+        return "'none'"
+    return f"{parts.scheme}://{parts.netloc}"

@@ -1,0 +1,1 @@
+"""The protocol endpoints, one module each."""

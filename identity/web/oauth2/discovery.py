@@ -1,0 +1,57 @@
+"""`/.well-known/`: provider metadata and key set, as prepared bytes that clients may keep for five minutes."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.errors import InvalidRequest, NotFound
+from identity.operations import discovery
+from identity.operations.clients import TenantHints
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.oauth2.family import OAuth2Handler
+
+
+class _PreparedHandler(OAuth2Handler):
+    def shown(self, prepared: discovery.Prepared) -> Reply:
+        """The document, or 304 to a client that has it."""
+        # Any page may read what is public: scripts of other origins discover and verify, too.
+        headers = {"Cache-Control": "public, max-age=300", "ETag": prepared.etag, "Access-Control-Allow-Origin": "*"}
+        if prepared.etag in self.request.headers.get("If-None-Match", ""):
+            return Reply(status=304, headers=headers)
+        return Reply(prepared.body, headers={**headers, "Content-Type": "application/json"})
+
+
+class ConfigurationHandler(_PreparedHandler):
+    """The metadata of a tenant (OpenID Connect Discovery 4, RFC 8414 section 3)."""
+
+    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
+    async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
+        """Describe the provider. Raises NotFound for a tenant that does not exist."""
+        given: Document = self.parameters("oauth2/discovery.request.json")
+        hints = TenantHints(tenant_id, given.get("tenantId"))
+        try:
+            return self.shown(await discovery.configuration(self.services, hints, call.origin.base_url))
+        except InvalidRequest as error:
+            raise NotFound(error.description) from error
+
+
+class KeysHandler(_PreparedHandler):
+    """The key set (RFC 7517 section 5)."""
+
+    prepared_keys: discovery.PreparedKeys
+
+    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
+    async def get(self, call: Call) -> Reply:
+        """Show every public key."""
+        return self.shown(await self.prepared_keys.get(self.services))
+
+
+_CONFIGURATION = "/.well-known/openid-configuration"
+_METADATA = "/.well-known/oauth-authorization-server"
+
+ROUTES = [
+    Route(_CONFIGURATION, ConfigurationHandler),
+    Route(f"/{{tenant_id}}{_CONFIGURATION}", ConfigurationHandler),
+    Route(_METADATA, ConfigurationHandler),
+    Route(f"{_METADATA}/{{tenant_id}}", ConfigurationHandler),
+    Route("/.well-known/jwks.json", KeysHandler, {"prepared_keys": discovery.PreparedKeys()}),
+]

@@ -1,0 +1,144 @@
+"""The handler families of the OAuth endpoints: OAuth errors as JSON for clients, as a page for people."""
+
+from __future__ import annotations
+
+import re
+from http.cookies import Morsel, SimpleCookie
+from typing import Any
+
+from identity.call import Document
+from identity.errors import (
+    InvalidClient,
+    InvalidRequest,
+    InvalidToken,
+    OAuth2Error,
+    ServerError,
+    ServiceError,
+    TooLarge,
+)
+from identity.operations import client_authentication
+from identity.operations.client_authentication import Identified
+from identity.operations.clients import TenantHints
+from identity.web.endpoint import Family, Reply
+from identity.web.hosted import render
+from identity.web.oauth2 import parameters
+
+FORM = "application/x-www-form-urlencoded"
+_UNDESCRIBABLE = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
+
+
+class OAuth2Handler(Family):
+    """Form in, JSON out; failures as the OAuth error JSON (RFC 6749 section 5.2)."""
+
+    uuid_paths = False
+
+    def form(self, schema: str) -> Document:
+        """The parameters in the body; the query is never read. Raises InvalidRequest."""
+        if self.content_type() != FORM:
+            raise InvalidRequest("unknown", f"The Content-Type must be {FORM}.")
+        return parameters.read(self.request.body_arguments, self.services.schemas[schema].schema)
+
+    def parameters(self, schema: str) -> Document:
+        """The parameters in the query. Raises InvalidRequest."""
+        return parameters.read(self.request.query_arguments, self.services.schemas[schema].schema)
+
+    def tenant_hints(self, path: str | None, given: Document) -> TenantHints:
+        """Where a request may name its tenant."""
+        return TenantHints(path, given.get("tenantId"), self.request.headers.get("X-FusionAuth-TenantId", "").strip())
+
+    async def identified(self, form: Document, path_tenant_id: str | None) -> Identified:
+        """The client that a request speaks for, not yet authenticated. Raises InvalidRequest and InvalidClient."""
+        authorization = self.request.headers.get("Authorization", "")
+        hints = self.tenant_hints(path_tenant_id, form)
+        return await client_authentication.identify(self.services, authorization, form, hints)
+
+    def cookie(self, name: str) -> str:
+        """The value of a cookie, or nothing."""
+        return str(self.get_cookie(name) or "")
+
+    def new_cookie(self, name: str, value: str, max_age_seconds: int | None = None) -> Morsel[str]:
+        """A cookie for this host alone, out of reach of scripts; without an age it ends with the browser."""
+        morsel: Morsel[str] = SimpleCookie({name: value})[name]
+        flags: dict[str, Any] = {"path": "/", "httponly": True, "samesite": "Lax"}
+        if self.addresses.base_url(self.request).startswith("https:"):
+            flags["secure"] = True
+        if max_age_seconds is not None:
+            flags["max-age"] = max_age_seconds
+        morsel.update(flags)
+        return morsel
+
+    def is_from_elsewhere(self) -> bool:
+        """Whether a browser says that another site made this request; ours send no referrer, and so the origin null."""
+        site = self.request.headers.get("Sec-Fetch-Site")
+        if site is not None:
+            return site not in {"same-origin", "none"}
+        origin = self.request.headers.get("Origin", "null")
+        return origin not in {"null", self.addresses.base_url(self.request)}
+
+    def refuse(self, error: ServiceError) -> None:
+        """The OAuth error JSON, with the challenge that a 401 has to carry."""
+        failure = oauth_error(error)
+        self.send(Reply(error_body(failure), failure.status, _challenge(failure)))
+
+    def fail(self) -> None:
+        """An unexpected failure, which says nothing of itself."""
+        self.refuse(ServerError("unknown", "The service could not answer this request."))
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """As elsewhere, but what cannot be read is an invalid_request like any other (RFC 6749 section 5.2)."""
+        if status_code == InvalidRequest.status:
+            self.refuse(InvalidRequest("unknown", "The request cannot be read: its path or its form is malformed."))
+        else:
+            super().write_error(status_code, **kwargs)
+
+
+class PageHandler(OAuth2Handler):
+    """For browsers: failures as a page, or as bare JSON for a caller that prefers it."""
+
+    def refuse(self, error: ServiceError) -> None:
+        """The error page. Nothing is ever redirected from here."""
+        failure = oauth_error(error)
+        if self.prefers_json():
+            self.send(Reply(error_body(failure), failure.status))
+        else:
+            self.send(render.error(error_body(failure), failure.status))
+
+    def prefers_json(self) -> bool:
+        """Whether the request names application/json and does not name HTML."""
+        accept = self.request.headers.get("Accept", "")
+        return "application/json" in accept and "text/html" not in accept
+
+
+def oauth_error(error: ServiceError) -> OAuth2Error:
+    """Any refusal as an error that these endpoints have."""
+    if isinstance(error, OAuth2Error):
+        return error
+    if error.status >= 500:
+        failure: OAuth2Error = ServerError("unknown", "The service cannot answer this request now.")
+    else:
+        failure = InvalidRequest("unknown", error.message or "The request is not acceptable.")
+    failure.status = error.status if error.status in {TooLarge.status, 404, 503} else failure.status
+    return failure
+
+
+def error_body(error: OAuth2Error) -> dict[str, Any]:
+    """The OAuth error JSON; a description has no quote, no backslash, nothing beyond ASCII (RFC 6749 section 5.2)."""
+    body: dict[str, Any] = {"error": error.error}
+    if error.reason is not None:
+        body["error_reason"] = error.reason
+    return {**body, "error_description": described(error.description), **error.extra}
+
+
+def described(text: str) -> str:
+    """A text with everything replaced that an error_description must not hold."""
+    return _UNDESCRIBABLE.sub("?", text.replace('"', "'"))
+
+
+def _challenge(error: OAuth2Error) -> dict[str, str]:
+    headers = {"Pragma": "no-cache"}
+    if isinstance(error, InvalidClient):
+        headers["WWW-Authenticate"] = 'Basic realm="oauth2"'
+    elif isinstance(error, InvalidToken):
+        detail = "" if error.reason == "access_token_required" else f' error="{error.error}"'
+        headers["WWW-Authenticate"] = "Bearer" + detail
+    return headers

@@ -1,0 +1,25 @@
+"""`/oauth2/introspect`: what a token is worth now (RFC 7662)."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.operations import introspection
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.oauth2.family import OAuth2Handler
+
+
+class IntrospectHandler(OAuth2Handler):
+    """The introspection endpoint."""
+
+    @endpoint(access=Access.CLIENT, form="oauth2/introspect.request.json", tenancy=Tenancy.BY_OPERATION)
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Describe a token of the client."""
+        identified = await self.identified(form, tenant_id)
+        answer = await introspection.introspect(self.services, call, identified, form)
+        return Reply(answer, headers={"Pragma": "no-cache"})
+
+
+ROUTES = [
+    Route("/oauth2/introspect", IntrospectHandler),
+    Route("/{tenant_id}/oauth2/introspect", IntrospectHandler),
+]

@@ -1,0 +1,39 @@
+"""Reading the parameters of an OAuth request: each at most once, an empty one is absent, unknown ones are ignored.
+
+The files under schemas/oauth2/ name the parameters of each endpoint. `x-blank-counts` marks one that is present even
+when it is empty: a blank secret is a wrong one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from identity.errors import InvalidRequest
+
+Values = Mapping[str, Sequence[bytes]]
+
+
+def read(arguments: Values, schema: Mapping[str, Any]) -> dict[str, str]:
+    """The declared parameters that are present (RFC 6749 sections 3.1 and 3.2).
+
+    Raises InvalidRequest for one that is repeated or not UTF-8.
+    """
+    found: dict[str, str] = {}
+    for name, declared in schema["properties"].items():
+        values = [_text(name, raw) for raw in arguments.get(name, ())]
+        if len(values) > 1:
+            raise InvalidRequest("unknown", f"The parameter {name} must not be repeated.")
+        if values and (values[0] or declared.get("x-blank-counts")):
+            found[name] = values[0]
+    return found
+
+
+def _text(name: str, raw: bytes) -> str:
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidRequest("unknown", f"The parameter {name} is not UTF-8.") from error
+    if "\x00" in text:
+        raise InvalidRequest("unknown", f"The parameter {name} holds a NUL.")
+    return text

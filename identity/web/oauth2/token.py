@@ -1,0 +1,24 @@
+"""`/oauth2/token`: grants for tokens (RFC 6749 section 3.2)."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.operations import grants
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.oauth2.family import OAuth2Handler
+
+
+class TokenHandler(OAuth2Handler):
+    """The token endpoint."""
+
+    @endpoint(access=Access.CLIENT, form="oauth2/token.request.json", tenancy=Tenancy.BY_OPERATION)
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Exchange a grant."""
+        identified = await self.identified(form, tenant_id)
+        if original := self.cookie("access_token"):
+            form = {**form, "access_token": original}
+        answer = await grants.exchange(self.services, call, identified, form)
+        return Reply(answer, headers={"Pragma": "no-cache"})
+
+
+ROUTES = [Route("/oauth2/token", TokenHandler), Route("/{tenant_id}/oauth2/token", TokenHandler)]

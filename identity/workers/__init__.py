@@ -1,0 +1,1 @@
+"""Loops beside the requests: deliver webhooks, run the kickstart, sweep what expired."""

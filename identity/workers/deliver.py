@@ -1,0 +1,298 @@
+"""The delivery loop: lease what is due, send it, write what became of it.
+
+Every process runs one. Each webhook has its own queue and its own bound on requests at a time, so that a slow receiver
+holds up nobody but itself; what a process holds is bounded too, so that an outage fills MongoDB and not the memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import functools
+import random
+from collections.abc import Awaitable, Callable, Sequence
+
+import prometheus_client
+import structlog
+
+from identity import loops
+from identity.call import Document
+from identity.config import Webhooks
+from identity.domain.delivery_schedule import Schedule
+from identity.events.delivery import Deliverer, Result
+from identity.ids import WebhookId
+from identity.instants import Clock, later
+from identity.store.mongo import STORE_ERRORS
+from identity.store.outbox import Attempt, Lease, Outbox, Outcome
+from identity.store.wakeups import Wakeups
+
+_log = structlog.get_logger(__name__)
+
+_POLL_SECONDS = 1.0
+_BACK_OFF_SECONDS = 1.0
+_BACKLOG_SECONDS = 15.0
+_CHANCE = random.SystemRandom()
+
+
+class Metrics:
+    """What delivery tells Prometheus."""
+
+    def __init__(self, registry: prometheus_client.CollectorRegistry) -> None:
+        self.attempts = prometheus_client.Counter(
+            "identity_webhook_attempts", "Background attempts by outcome", ["outcome"], registry=registry
+        )
+        self.seconds = prometheus_client.Histogram(
+            "identity_webhook_attempt_seconds", "Duration of an attempt", registry=registry
+        )
+        self.wait_seconds = prometheus_client.Histogram(
+            "identity_webhook_first_attempt_delay_seconds", "From an event to its first attempt", registry=registry
+        )
+        self.held = prometheus_client.Gauge(
+            "identity_webhook_deliveries_held", "Deliveries leased by this process", registry=registry
+        )
+        self.due = prometheus_client.Gauge(
+            "identity_webhook_deliveries_due", "Deliveries whose time has come, in all processes", registry=registry
+        )
+        self.oldest_seconds = prometheus_client.Gauge(
+            "identity_webhook_oldest_due_seconds", "How long the oldest due delivery has been due", registry=registry
+        )
+
+
+class DeliveryWorker:
+    """Takes deliveries and makes them, until it is told to stop."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        deliverer: Deliverer,
+        wakeups: Wakeups,
+        clock: Clock,
+        settings: Webhooks,
+        registry: prometheus_client.CollectorRegistry,
+        *,
+        webhooks: Callable[[], Awaitable[Sequence[Document]]],
+        stop_seconds: float = 10.0,
+    ) -> None:
+        """`webhooks` answers from memory. `stop_seconds` is how long attempts under way may finish in at the end."""
+        self._outbox = outbox
+        self._deliverer = deliverer
+        self._wakeups = wakeups
+        self._clock = clock
+        self._settings = settings
+        self._schedule = Schedule(settings.schedule, settings.jitter)
+        self._metrics = Metrics(registry)
+        self._webhooks = webhooks
+        self._stop_seconds = stop_seconds
+        self._held: dict[str, Lease] = {}
+        self._counts: collections.Counter[WebhookId] = collections.Counter()
+        self._known: Sequence[Document] = ()
+        self._by_id: dict[str, Document] = {}
+        self._places = asyncio.Semaphore(settings.max_concurrency)
+        self._is_stopping = False
+        self._turns: dict[WebhookId, asyncio.Semaphore] = {}
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._outcomes: list[Outcome] = []
+        self._has_outcomes = asyncio.Event()
+        self._loops: list[asyncio.Task[None]] = []
+        self._is_reachable = True
+
+    async def start(self) -> None:
+        """Begin."""
+        self._loops = [
+            loops.start("deliver-lease", self._lease_for_ever),
+            loops.start("deliver-settle", self._settle_for_ever),
+            loops.start("deliver-renew", self._renew_for_ever),
+            loops.start("deliver-measure", self._measure_for_ever),
+        ]
+
+    async def stop(self) -> None:
+        """Take nothing more, let attempts under way finish, and hand back everything else."""
+        self._is_stopping = True
+        await loops.end(self._loops)
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=self._stop_seconds)
+        await loops.end(list(self._under_way))
+        try:
+            await self._settle()
+            await self._outbox.hand_back(list(self._held.values()), self._clock.now())
+        except STORE_ERRORS as error:
+            _log.warning("leases could not be handed back; they run out by themselves", error=type(error).__name__)
+        self._held.clear()
+
+    # Taking.
+
+    async def _lease_for_ever(self) -> None:
+        while True:
+            self._wakeups.awake.clear()
+            try:
+                leases = await self._lease()
+                self._note(reachable=True)
+            except STORE_ERRORS as error:
+                self._note(reachable=False, error=error)
+                await asyncio.sleep(_BACK_OFF_SECONDS)
+                continue
+            for lease in leases:
+                self._take(lease)
+            if not leases:
+                await self._wait_for_work()
+
+    async def _lease(self) -> list[Lease]:
+        """As many due deliveries as there is room for; a webhook may have one round waiting behind the one running."""
+        settings = self._settings
+        room = 2 * settings.max_concurrency - len(self._held)
+        if room <= 0:
+            return []
+        return await self._outbox.lease(
+            self._clock.now(), settings.lease_seconds, self._counts, 2 * settings.concurrency_per_webhook, room
+        )
+
+    async def _wait_for_work(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_POLL_SECONDS):
+                await self._wakeups.awake.wait()
+
+    def _take(self, lease: Lease) -> None:
+        self._held[lease.delivery_id] = lease
+        self._counts[lease.webhook_id] += 1
+        self._metrics.held.set(len(self._held))
+        task = asyncio.create_task(self._deliver(lease))
+        self._under_way.add(task)
+        task.add_done_callback(functools.partial(self._ended, lease))
+
+    def _ended(self, lease: Lease, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            # Whatever it is, this delivery must neither stop the others nor be held for ever.
+            _log.error("delivery failed inside", event_id=lease.event_id, webhook_id=lease.webhook_id, exc_info=error)
+            now = self._clock.now()
+            failed = Attempt(now, now, "", exception="internal: the attempt could not be made")
+            self._add(self._judged(lease, Result(failed)))
+
+    # Sending.
+
+    async def _deliver(self, lease: Lease) -> None:
+        turn = self._turns.setdefault(lease.webhook_id, asyncio.Semaphore(self._settings.concurrency_per_webhook))
+        async with turn, self._places:
+            if self._is_stopping:
+                return
+            outcome = await self._outcome(lease)
+        self._add(outcome)
+
+    def _add(self, outcome: Outcome) -> None:
+        self._outcomes.append(outcome)
+        self._has_outcomes.set()
+
+    async def _outcome(self, lease: Lease) -> Outcome:
+        webhook = await self._webhook(lease.webhook_id)
+        if webhook is None or not lease.body:
+            _log.warning(
+                "delivery dropped: webhook or event is gone", event_id=lease.event_id, webhook_id=lease.webhook_id
+            )
+            self._metrics.attempts.labels("dropped").inc()
+            return Outcome(lease, None, None)
+        return self._judged(lease, await self._deliverer.attempt(webhook, lease.event_id, lease.body))
+
+    async def _webhook(self, webhook_id: WebhookId) -> Document | None:
+        while True:
+            try:
+                webhooks = await self._webhooks()
+            except STORE_ERRORS as error:
+                self._note(reachable=False, error=error)
+                await asyncio.sleep(_BACK_OFF_SECONDS)
+                continue
+            if webhooks is not self._known:
+                self._known, self._by_id = webhooks, {webhook["id"]: webhook for webhook in webhooks}
+            return self._by_id.get(webhook_id)
+
+    def _judged(self, lease: Lease, result: Result) -> Outcome:
+        attempt = result.attempt
+        self._measure(lease, attempt)
+        if attempt.succeeded:
+            return Outcome(lease, attempt, None)
+        due = self._schedule.next_attempt(
+            attempt.end_instant, lease.attempts + 1, _CHANCE.random(), at_least_seconds=result.wait_seconds
+        )
+        if due is None:
+            _log.error(
+                "delivery given up",
+                event_id=lease.event_id,
+                webhook_id=lease.webhook_id,
+                attempts=lease.attempts + 1,
+                reason=attempt.exception or f"status {attempt.status}",
+            )
+        return Outcome(lease, attempt, due)
+
+    def _measure(self, lease: Lease, attempt: Attempt) -> None:
+        self._metrics.attempts.labels("success" if attempt.succeeded else "failure").inc()
+        self._metrics.seconds.observe((attempt.end_instant - attempt.start_instant) / 1000)
+        if lease.attempts == 0:
+            self._metrics.wait_seconds.observe(max(0, attempt.start_instant - lease.insert_instant) / 1000)
+
+    # Writing.
+
+    async def _settle_for_ever(self) -> None:
+        while True:
+            await self._has_outcomes.wait()
+            try:
+                await self._settle()
+            except STORE_ERRORS as error:
+                self._note(reachable=False, error=error)
+                await asyncio.sleep(_BACK_OFF_SECONDS)
+
+    async def _settle(self) -> None:
+        """Write all outcomes so far; they are held until they are written."""
+        self._has_outcomes.clear()
+        outcomes = list(self._outcomes)
+        try:
+            await self._outbox.settle(outcomes)
+        except STORE_ERRORS:
+            self._has_outcomes.set()
+            raise
+        del self._outcomes[: len(outcomes)]
+        for outcome in outcomes:
+            self._release(outcome.lease)
+
+    def _release(self, lease: Lease) -> None:
+        self._held.pop(lease.delivery_id, None)
+        self._metrics.held.set(len(self._held))
+        self._counts[lease.webhook_id] -= 1
+        left = self._counts[lease.webhook_id]
+        if left <= 0:
+            del self._counts[lease.webhook_id]
+            self._turns.pop(lease.webhook_id, None)
+        if left < self._settings.concurrency_per_webhook:
+            self._wakeups.awake.set()  # there may be more where this one came from
+
+    # Holding on.
+
+    async def _renew_for_ever(self) -> None:
+        """A receiver may take longer than a lease: what is held is renewed well before it runs out."""
+        while True:
+            await asyncio.sleep(self._settings.lease_seconds / 3)
+            try:
+                until = later(self._clock.now(), seconds=self._settings.lease_seconds)
+                await self._outbox.renew(list(self._held.values()), until)
+            except STORE_ERRORS as error:
+                self._note(reachable=False, error=error)
+
+    async def _measure_for_ever(self) -> None:
+        while True:
+            try:
+                backlog = await self._outbox.backlog(self._clock.now())
+                self._metrics.due.set(backlog.due)
+                self._metrics.oldest_seconds.set(backlog.oldest_seconds)
+            except STORE_ERRORS as error:
+                self._note(reachable=False, error=error)
+            await asyncio.sleep(_BACKLOG_SECONDS)
+
+    def _note(self, *, reachable: bool, error: Exception | None = None) -> None:
+        """Log an outage once, and its end."""
+        if reachable == self._is_reachable:
+            return
+        self._is_reachable = reachable
+        if reachable:
+            _log.info("MongoDB is back: deliveries go on")
+        else:
+            _log.warning("MongoDB is away: deliveries wait", error=type(error).__name__)

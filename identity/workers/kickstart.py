@@ -1,0 +1,159 @@
+"""Runs the kickstart once on an untouched instance: its API keys, then its requests, over the service's own HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import ipaddress
+from collections.abc import Mapping
+from pathlib import Path
+
+import orjson
+import structlog
+
+from identity.call import Call, Document, Nobody, Origin
+from identity.domain.kickstart import Kickstart, Request, Source
+from identity.errors import Invalid, StartupError
+from identity.events.bus import Event
+from identity.ids import new_id
+from identity.operations import api_keys, bootstrap
+from identity.outbound.http import HttpClient, OutboundError
+from identity.outbound.http import Request as OutboundRequest
+from identity.services import Services
+
+_log = structlog.get_logger(__name__)
+
+_WAIT_SECONDS = 0.2
+
+# The guard that keeps webhooks from the machine's own addresses must not keep the service from itself.
+_LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it; `announce` holds what the operator is shown once."""
+
+    ran: bool
+    announce: Mapping[str, str]
+
+
+def read_source(file: Path, environ: Mapping[str, str]) -> Source:
+    """The kickstart file. Raises StartupError when it cannot be read or parsed."""
+
+    def read_beside(name: str) -> str:
+        return (file.parent / name).read_text("utf-8")
+
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartupError(
+            f"The kickstart file {file} cannot be read: {error}. Set kickstart.file to null for none."
+        ) from error
+    return Source(text, read_beside, environ)
+
+
+async def run(services: Services, source: Source, base_url: str, local_url: str) -> Outcome:
+    """Run the kickstart if nobody did. Raises StartupError with the number of the request that failed, and why.
+
+    `base_url` is what the instance will be known as, `local_url` where this process answers already.
+    """
+    call = _own_call(services, base_url)
+    owner = new_id()
+    state = await services.instance.claim_kickstart(owner, call.now)
+    while state == "elsewhere":
+        await asyncio.sleep(_WAIT_SECONDS)
+        state = await services.instance.claim_kickstart(owner, services.clock.now())
+    if state == "failed":
+        _log.warning("an earlier kickstart failed; the instance stays as that left it")
+        await services.instance.finish_kickstart("failed")
+        return Outcome(ran=False, announce={})
+    if state == "done":
+        return Outcome(ran=False, announce={})
+    if not await bootstrap.is_untouched(services):
+        await services.instance.finish_kickstart("done")
+        return Outcome(ran=False, announce={})
+    kickstart = await _evaluated(services, source, base_url)
+    try:
+        await _perform(services, call, kickstart, owner, local_url)
+    except StartupError:
+        await services.instance.finish_kickstart("failed")
+        raise
+    await _announce_success(services, call)
+    return Outcome(ran=True, announce=kickstart.announce)
+
+
+async def _evaluated(services: Services, source: Source, base_url: str) -> Kickstart:
+    """Everything with its expressions evaluated; a file that is wrong has changed nothing, and may be mended."""
+    try:
+        return source.evaluated(await bootstrap.predefined_variables(services, base_url))
+    except StartupError:
+        await services.instance.release_kickstart()
+        raise
+
+
+async def _perform(services: Services, call: Call, kickstart: Kickstart, owner: str, local_url: str) -> None:
+    for key in kickstart.api_keys:
+        if key.get("tenantId") is None:
+            await _add_key(services, call, key)
+    client = HttpClient(allowed_networks=_LOOPBACK)
+    try:
+        for request in kickstart.requests:
+            await services.instance.extend_kickstart(owner, services.clock.now())
+            await _send(client, kickstart, request, local_url)
+    finally:
+        await client.close()
+    for key in kickstart.api_keys:
+        if key.get("tenantId") is not None:
+            await _add_key(services, call, key)
+
+
+async def _add_key(services: Services, call: Call, given: Document) -> None:
+    wanted = {name: value for name, value in given.items() if name not in {"id", "description", "keyManager"}}
+    if given.get("description"):
+        wanted["metaData"] = {"attributes": {"description": given["description"]}}
+    try:
+        shape = services.schemas[api_keys.RESOURCE.schema]
+        await api_keys.add(
+            services,
+            call,
+            shape.read({"apiKey": wanted})["apiKey"],
+            given.get("id"),
+            caller=None,
+            manager=given.get("keyManager") is True,
+        )
+    except Invalid as error:
+        name = given.get("name") or given.get("description") or "without a name"
+        raise StartupError(f"kickstart: the API key [{name}] was refused: {error}.") from error
+
+
+async def _send(client: HttpClient, kickstart: Kickstart, request: Request, local_url: str) -> None:
+    headers = {"Authorization": kickstart.api_keys[0]["key"], "Content-Type": request.content_type}
+    if request.tenant_id is not None:
+        headers["X-FusionAuth-TenantId"] = request.tenant_id
+    what = f"kickstart: request {request.number} ({request.method} {request.url})"
+    try:
+        answer = await client.request(
+            OutboundRequest(
+                method=request.method,
+                url=local_url + request.url,
+                headers=headers,
+                body=b"" if request.body is None else orjson.dumps(request.body),
+                connect_timeout_ms=kickstart.connect_timeout,
+                read_timeout_ms=kickstart.read_timeout,
+            )
+        )
+    except OutboundError as error:
+        raise StartupError(f"{what} failed: {error}") from error
+    if not 200 <= answer.status < 300:
+        raise StartupError(f"{what} was answered with {answer.status}: {answer.body.decode('utf-8', 'replace')[:4000]}")
+
+
+async def _announce_success(services: Services, call: Call) -> None:
+    event = Event("kickstart.success", {"instanceId": services.instance_id})
+    await services.bus.perform(
+        call, lambda session: services.instance.finish_kickstart("done", session), announced=lambda _done: [event]
+    )
+
+
+def _own_call(services: Services, base_url: str) -> Call:
+    return Call(None, Nobody(name="kickstart"), services.clock.now(), Origin("127.0.0.1", "", new_id(), base_url))

@@ -1,0 +1,40 @@
+"""The sweeper: goes on with what was accepted and interrupted, such as the deletion of a tenant."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from identity import loops
+from identity.operations import tenants
+from identity.services import Services
+from identity.store import mongo
+
+_log = structlog.get_logger(__name__)
+
+_INTERVAL_SECONDS = 10.0
+
+
+class Sweeper:
+    """Looks for unfinished work every ten seconds; every process may, because all of it can be repeated."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Begin."""
+        self._tasks = [loops.start("sweep", self._sweep_for_ever)]
+
+    async def stop(self) -> None:
+        """End; what is unfinished is found again."""
+        await loops.end(self._tasks)
+
+    async def _sweep_for_ever(self) -> None:
+        while True:
+            try:
+                await tenants.finish_deletions(self._services)
+            except mongo.STORE_ERRORS as error:
+                _log.warning("sweep interrupted", error=type(error).__name__)
+            await asyncio.sleep(_INTERVAL_SECONDS)

@@ -1,0 +1,343 @@
+"""The identity service's command line: read arguments, build the service, serve until told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import ctypes
+import dataclasses
+import enum
+import errno
+import functools
+import gc
+import importlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+try:
+    import structlog
+    import uvloop
+
+    from identity import __version__, config, logs
+    from identity.config import EMBEDDED, Config, ConfigError
+    from identity.errors import StartupError
+    from identity.store import data_dir
+    from identity.store.embedded.stores import AlreadyRunningError, EmbeddedStores, addresses
+except ModuleNotFoundError as error:
+    if (error.name or "").startswith("identity"):
+        raise
+    sys.exit(
+        f"run.py: the package {error.name} is not installed for {sys.executable} (Python 3.11 or newer is needed).\n"
+        "Run `make run`, or: python3 -m venv .venv && .venv/bin/pip install -e '.[embedded]' && .venv/bin/python run.py"
+    )
+
+EXIT_FAILURE = 1
+EXIT_CONFIG = 78
+"""EX_CONFIG of sysexits.h: an init system need not try again (docs/deploy/identity@.service)."""
+
+_M_ARENA_MAX = -8
+"""The number of this option in glibc's malloc.h; other C libraries know none of this number, and ignore it."""
+
+_log = structlog.get_logger("run")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line; returns the exit code. What an operator can mend is a message, not a traceback."""
+    _share_one_heap()
+    options = _parse(arguments)
+    try:
+        return int(options.command(options))
+    except ConfigError as error:
+        print(f"run.py: the configuration is not usable:\n{error}", file=sys.stderr)
+        return EXIT_CONFIG
+    except StartupError as error:
+        print(f"run.py: {error}", file=sys.stderr)
+        return EXIT_FAILURE
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="run.py", description="Identity service. Without a command: serve.")
+    parser.add_argument("--config", type=Path, default=Path("config"), metavar="DIR", help="folder of identity.yaml")
+    parser.add_argument("--role", choices=("web", "worker", "all"), default="all", help="what this process does")
+    parser.set_defaults(command=_serve)
+    commands = parser.add_subparsers(title="commands")
+    for name, command, text in (
+        ("check-config", _check_config, "say whether the configuration is usable, and stop"),
+        ("rotate-master-key", _rotate_master_key, "put a new key before the present master key"),
+        ("reencrypt", _reencrypt, "encrypt all stored secrets under the newest master key"),
+        ("version", _version, "print the version"),
+    ):
+        commands.add_parser(name, help=text, description=text).set_defaults(command=command)
+    return parser.parse_args(arguments)
+
+
+def _version(_options: argparse.Namespace) -> int:
+    print(__version__)
+    return 0
+
+
+def _check_config(options: argparse.Namespace) -> int:
+    config.load(options.config, os.environ)
+    print(f"{options.config / config.FILE_NAME}: no faults found")
+    return 0
+
+
+def _rotate_master_key(options: argparse.Namespace) -> int:
+    settings = _settings(options)
+    _app().rotate_master_key(settings)
+    print(
+        f"{settings.master_key_file}: a new key stands first. Give the file to every process of this instance, restart"
+        " them, then run: run.py reencrypt"
+    )
+    return 0
+
+
+def _reencrypt(options: argparse.Namespace) -> int:
+    settings = _settings(options)
+
+    async def work() -> int:
+        async with _stores(settings, may_share=True) as connected:
+            return int(await _app().reencrypt(connected))
+
+    print(f"{uvloop.run(work())} documents re-encrypted; older keys may now be removed from {settings.master_key_file}")
+    return 0
+
+
+def _serve(options: argparse.Namespace) -> int:
+    settings = _settings(options)
+    if options.role != "worker":
+        _require_free_port(settings)
+    return uvloop.run(_Process(settings, options).run())
+
+
+def _settings(options: argparse.Namespace) -> Config:
+    settings = config.load(options.config, os.environ)
+    logs.configure(settings.logging.level, settings.logging.format)
+    data_dir.prepare(settings.data_dir)
+    return settings
+
+
+def _app() -> Any:
+    """identity.app, imported late: the embedded servers start while it loads."""
+    return importlib.import_module("identity.app")
+
+
+@contextlib.asynccontextmanager
+async def _stores(settings: Config, *, may_share: bool = False) -> AsyncIterator[Config]:
+    """The configuration with real store addresses; embedded stores run inside the block and are stopped last."""
+    wanted = (settings.mongodb.uri == EMBEDDED, settings.redis.url == EMBEDDED)
+    if not any(wanted):
+        yield settings
+        return
+    try:
+        stores = await EmbeddedStores.start(settings.data_dir, *wanted)
+    except AlreadyRunningError:
+        if not may_share:
+            raise
+        yield settings.with_stores(*addresses(settings.data_dir))
+        return
+    try:
+        yield settings.with_stores(stores.mongodb_uri, stores.redis_url)
+    finally:
+        await stores.stop()
+
+
+@contextlib.asynccontextmanager
+async def _loading(load: Callable[[], Any]) -> AsyncIterator[asyncio.Task[Any]]:
+    """Run `load` in a thread beside the block; nobody need wait for it when the block fails."""
+    task = asyncio.create_task(asyncio.to_thread(load))
+    try:
+        yield task
+    finally:
+        task.cancel()
+
+
+class _Phase(enum.Enum):
+    STARTING = "starting"
+    SERVING = "serving"
+    STOPPING = "stopping"
+
+
+class _Process:
+    """A serving process from its start to its end, and what signals do to it."""
+
+    def __init__(self, settings: Config, options: argparse.Namespace) -> None:
+        self._settings = settings
+        self._options = options
+        self._phase = _Phase.STARTING
+        self._told_to_stop = asyncio.Event()
+        self._told_again = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
+
+    async def run(self) -> int:
+        """Serve until SIGTERM or SIGINT, which also end a start that is still going on."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        self._work = asyncio.create_task(self._start_and_serve())
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._work
+        return 0
+
+    async def _start_and_serve(self) -> None:
+        async with _loading(_app) as loaded, _stores(self._settings) as connected:
+            app = await loaded
+            with data_dir.explained(connected.data_dir):
+                service = await app.build(connected, role=self._options.role)
+            try:
+                with _address_explained(connected):
+                    await service.start()
+                _spare_what_stays()
+                self._phase = _Phase.SERVING
+                _notify("READY=1")
+                self._announce(service)
+                await self._told_to_stop.wait()
+                await self._drain(service)
+            finally:
+                self._phase = _Phase.STOPPING
+                await service.stop()
+
+    async def _drain(self, service: Any) -> None:
+        """No new connections; requests in flight may finish, unless a second signal is in a hurry."""
+        _notify("STOPPING=1")
+        _log.info("stopping", shutdown_seconds=self._settings.server.shutdown_seconds)
+        drained = asyncio.create_task(service.drain(self._settings.server.shutdown_seconds))
+        hurry = asyncio.create_task(self._told_again.wait())
+        await asyncio.wait({drained, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (drained, hurry):
+            task.cancel()
+        await asyncio.gather(drained, hurry, return_exceptions=True)
+
+    def _stop(self) -> None:
+        if self._phase is _Phase.STARTING and self._work:
+            self._phase = _Phase.STOPPING
+            self._work.cancel()
+        elif self._told_to_stop.is_set():
+            self._told_again.set()
+        self._told_to_stop.set()
+
+    def _reload(self) -> None:
+        """Take over what can change while running, and name what cannot."""
+        try:
+            fresh = config.load(self._options.config, os.environ)
+        except ConfigError as error:
+            _log.error("configuration not reloaded", faults=error.problems)
+            return
+        changed = sorted(_differences(self._settings, fresh))
+        self._settings = dataclasses.replace(self._settings, logging=fresh.logging)
+        logs.configure(fresh.logging.level, fresh.logging.format)
+        _log.info("configuration reloaded", changed=[name for name in changed if name.startswith("logging.")])
+        waiting = [name for name in changed if not name.startswith("logging.")]
+        if waiting:
+            _log.warning("these settings change only at a restart", settings=waiting)
+
+    def _announce(self, service: Any) -> None:
+        _log.info("ready", role=self._options.role, port=service.port, version=__version__)
+        print("\n".join(_start_text(service, self._settings)), flush=True)
+
+
+def _share_one_heap() -> None:
+    """Give all threads one heap, where the C library has several (glibc), before there are any threads.
+
+    What password hashing leaves in a heap of a thread's own stays there for ever, 19 MiB for each; from the one heap it
+    goes back to the system.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        set_option(_M_ARENA_MAX, 1)
+
+
+def _spare_what_stays() -> None:
+    """Take what the start made out of the garbage collector's sight.
+
+    It lives as long as the process, and each look through all of it stops every request for tens of milliseconds. Young
+    garbage is looked for less often, too: a request in flight makes more objects than the default of 700.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+
+
+def _start_text(service: Any, settings: Config) -> Iterator[str]:
+    """Where to go; at the very first start also the generated secrets, which are never shown again."""
+    yield f"\nThe identity service {__version__} is ready{'' if service.port else ', as a worker without a port'}.\n"
+    lines = {}
+    if service.port:
+        lines = {
+            "Address": service.base_url,
+            "Login page": f"{service.base_url}/oauth2/authorize (where applications send their users)",
+            "Discovery": f"{service.base_url}/.well-known/openid-configuration",
+            "API": f"{service.base_url}/api (with an API key as the Authorization header)",
+        }
+    secrets = settings.data_dir / _app().SECRETS_FILE
+    if service.announcement and "JOURNAL_STREAM" not in os.environ:  # the journal would keep them, for others to read
+        lines |= service.announcement
+    if secrets.exists():
+        lines["Kept in"] = f"{secrets} (administrator and keys of the first start; only this user may read it)"
+    lines["Stop with"] = f"Ctrl-C, or kill {os.getpid()}"
+    width = max(map(len, lines)) + 2
+    yield from (f"  {name:<{width}}{text}" for name, text in lines.items())
+
+
+def _differences(one: Config, other: Config) -> Iterator[str]:
+    """The names of the settings in which two configurations differ."""
+    for key, _ in config.settings():
+        path = key.split(".")
+        if functools.reduce(getattr, path, one) != functools.reduce(getattr, path, other):
+            yield key
+
+
+def _require_free_port(settings: Config) -> None:
+    """Fail before anything is started when the port cannot be had anyway."""
+    with _address_explained(settings):
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.server.address, settings.server.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+            probe.listen(1)
+
+
+@contextlib.contextmanager
+def _address_explained(settings: Config) -> Iterator[None]:
+    """Turn a failure to listen into a message that names the setting."""
+    where = f"{settings.server.address}:{settings.server.port}"
+    try:
+        yield
+    except socket.gaierror as error:
+        raise StartupError(
+            f"server.address {settings.server.address} is no address of this machine: {error}"
+        ) from error
+    except OSError as error:
+        match error.errno:
+            case errno.EADDRINUSE:
+                remedy = "another program uses it; stop that one, or set server.port (IDENTITY__SERVER__PORT=9012)"
+            case errno.EACCES:
+                remedy = "ports below 1024 need CAP_NET_BIND_SERVICE; set server.port to a higher one, behind nginx"
+            case errno.EADDRNOTAVAIL:
+                remedy = "this machine has no such address; set server.address to one it has, or to 127.0.0.1"
+            case _:
+                raise
+        raise StartupError(f"Cannot listen on {where}: {remedy}") from error
+
+
+def _notify(state: str) -> None:
+    """Tell systemd, when it wants to know (sd_notify(3))."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if address:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel, contextlib.suppress(OSError):
+            channel.sendto(state.encode(), f"\0{address[1:]}" if address.startswith("@") else address)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

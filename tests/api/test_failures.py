@@ -1,0 +1,18 @@
+"""Failures inside the service, as the management API tells them: not at all."""
+
+from __future__ import annotations
+
+import httpx
+
+from identity.operations import status
+
+
+async def test_internal_failure_is_500_and_says_nothing(service, monkeypatch):
+    async def broken(*_arguments: object, **_named: object) -> None:
+        raise RuntimeError("a secret detail")
+
+    monkeypatch.setattr(status, "status", broken)
+    async with httpx.AsyncClient(base_url=service.base_url) as client:
+        answer = await client.get("/api/status")
+    assert (answer.status_code, answer.content) == (500, b"")
+    assert "secret" not in str(answer.headers)

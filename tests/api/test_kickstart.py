@@ -1,0 +1,288 @@
+"""Kickstart: every expression, YAML and JSON, what goes wrong and how it is told, and that it runs once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import structlog
+
+from identity import app
+from identity.errors import StartupError
+from identity.ids import new_id
+from identity.store.vault import ensure_master_keys
+from tests.conftest import Build, checking_client
+
+KEY = "the-first-key-of-a-kickstart-0123456789"
+TENANT = "0b9d0a55-5a0e-4e0e-8a5c-0000000000aa"
+Document = dict[str, Any]
+
+
+def beside(folder: Path, **files: str) -> Path:
+    """A data directory whose kickstart has these files beside it; `__` in a name stands for the dot."""
+    config = folder / "config"
+    config.mkdir(parents=True)
+    for name, text in files.items():
+        (config / name.replace("__", ".")).write_text(text)
+    return folder
+
+
+def lasting(folder: Path) -> Document:
+    """Settings of an instance that is built more than once: its database and master key stay."""
+    ensure_master_keys(folder / "master.key")
+    return {
+        "database": f"test_{new_id()[:13].replace('-', '')}",
+        "data_dir": folder / "data",
+        "secrets__master_key_file": folder / "master.key",
+    }
+
+
+def client(service: app.Service, **headers: str) -> httpx.AsyncClient:
+    return checking_client(service.base_url, headers={"Authorization": KEY, **headers})
+
+
+async def one_application(service: app.Service, name: str) -> Document:
+    async with client(service) as api:
+        found = (await api.get("/api/application/search", params={"name": name})).json()["applications"]
+    assert len(found) == 1
+    return dict(found[0])
+
+
+async def test_every_expression_is_put_in_place(build: Build, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("KICKSTART_TEST", "from the environment")
+    data_dir = beside(
+        tmp_path / "one",
+        note__txt='Two "lines"\nof #{who}',
+        whole__json=json.dumps(
+            {
+                "method": "POST",
+                "url": "/api/application/#{second}",
+                "tenantId": "#{defaultTenantId}",
+                "body": {"application": {"name": "Second", "data": "&{data.yaml}"}},
+            }
+        ),
+        data__yaml="from: '#{who}'\nlist: [1, true, 2024-01-31]\n",
+    )
+    kickstart = f"""
+variables:
+  defaultTenantId: "{TENANT}"
+  who: somebody
+  greeting: "hello #{{who}}"
+  environment: "#{{ENV.KICKSTART_TEST}}"
+  second: "#{{UUID()}}"
+  secret: "#{{SECRET()}}"
+  flag: true
+apiKeys: [{{key: "{KEY}"}}]
+requests:
+  - method: POST
+    url: /api/application
+    tenantId: "#{{FUSIONAUTH_TENANT_ID}}"
+    body:
+      application:
+        name: First
+        data:
+          greeting: "#{{greeting}}, #{{who}}"
+          environment: "#{{environment}}"
+          same: ["#{{second}}", "#{{second}}", "#{{secret}}", "#{{secret}}"]
+          note: "@{{note.txt}}"
+          escaped: '\\#{{who}} \\@{{note.txt}} \\&{{data.yaml}}'
+          flag: "#{{flag}}"
+          base: "#{{BASE_URL}}"
+          predefined:
+            - "#{{FUSIONAUTH_APPLICATION_ID}}"
+            - "#{{FUSIONAUTH_DEFAULT_SIGNING_KEY_ID}}"
+            - "#{{FUSIONAUTH_FORM[adminUser]_ID}}"
+            - "#{{FUSIONAUTH_FORM[adminRegistration]_ID}}"
+            - "#{{FUSIONAUTH_LAMBDA[OpenIDReconcile]_ID}}"
+            - "#{{TENANT_MANAGER_ID}}"
+  - "&{{whole.json}}"
+announce: {{Secret: "#{{secret}}"}}
+"""
+    async with build(data_dir=data_dir, kickstart=kickstart) as service:
+        data = (await one_application(service, "First"))["data"]
+        second = await one_application(service, "Second")
+        kept = (data_dir / app.SECRETS_FILE).read_text()
+        assert (data_dir / app.SECRETS_FILE).stat().st_mode & 0o777 == 0o600
+        signing_keys = await service.services.keys.find_all(None)
+    assert data["greeting"] == "hello somebody, somebody"
+    assert data["environment"] == "from the environment"
+    assert data["same"][0] == data["same"][1] == second["id"]
+    assert data["same"][2] == data["same"][3] == service.announcement["Secret"]
+    assert len(data["same"][2]) >= 43
+    assert kept == f"Secret: {data['same'][2]}\n"
+    assert data["note"] == 'Two "lines"\nof somebody'
+    assert data["escaped"] == "#{who} @{note.txt} &{data.yaml}"
+    assert data["flag"] == "true"
+    assert data["base"] == service.base_url
+    assert data["predefined"][0] == "3c219e58-ed0e-4b18-ad48-f4f92793ae32"
+    assert data["predefined"][1] == signing_keys[0]["id"]
+    assert len(set(data["predefined"])) == 6
+    assert second["tenantId"] == TENANT
+    assert second["data"] == {"from": "somebody", "list": [1, True, "2024-01-31"]}
+
+
+async def test_json_file_and_all_kinds_of_requests(build: Build) -> None:
+    role, other = new_id(), new_id()
+    kickstart = {
+        "variables": {"application": new_id()},
+        "license": "ignored",
+        "licenseId": "ignored",
+        "settings": {"connectTimeout": 1000, "readTimeout": 60000},
+        "apiKeys": [
+            {"key": KEY, "id": new_id(), "permissions": {"endpoints": {}}},
+            {"key": "key-of-a-tenant-made-later-0123456789", "tenantId": other, "description": "scoped"},
+        ],
+        "requests": [
+            {"method": "POST", "url": f"/api/tenant/{other}", "body": {"tenant": {"name": "Other"}}},
+            {
+                "method": "POST",
+                "url": "/api/application/#{application}",
+                "tenantId": other,
+                "body": {"application": {"name": "One"}},
+            },
+            {"method": "PUT", "url": "/api/application/#{application}", "body": {"application": {"name": "Two"}}},
+            {
+                "method": "PATCH",
+                "url": "/api/application/#{application}",
+                "contentType": "application/json-patch+json",
+                "body": [{"op": "add", "path": "/application/data/patched", "value": True}],
+            },
+            {
+                "method": "POST",
+                "url": f"/api/application/#{{application}}/role/{role}",
+                "body": {"role": {"name": "reader"}},
+            },
+        ],
+    }
+    async with build(kickstart=json.dumps(kickstart)) as service:
+        made = await one_application(service, "Two")
+        assert made["tenantId"] == other
+        assert made["data"] == {"patched": True}
+        assert [entry["id"] for entry in made["roles"]] == [role]
+        headers = {"Authorization": "key-of-a-tenant-made-later-0123456789"}
+        async with checking_client(service.base_url, headers=headers) as scoped:
+            assert [t["id"] for t in (await scoped.get("/api/tenant")).json()["tenants"]] == [other]
+
+
+async def test_default_tenant_id_that_is_random_is_one_and_the_same(build: Build) -> None:
+    kickstart = f"""
+variables: {{defaultTenantId: "#{{UUID()}}"}}
+apiKeys: [{{key: "{KEY}"}}]
+requests:
+  - {{method: PATCH, url: "/api/tenant/#{{defaultTenantId}}", body: {{tenant: {{issuer: "https://a.example.com"}}}}}}
+"""
+    async with build(kickstart=kickstart) as service, client(service) as api:
+        tenants = (await api.get("/api/tenant")).json()["tenants"]
+    assert [tenant["issuer"] for tenant in tenants] == ["https://a.example.com"]
+    assert tenants[0]["id"] == service.services.default_tenant_id
+
+
+async def test_file_that_is_wrong_has_changed_nothing_and_may_be_mended(build: Build, tmp_path: Path) -> None:
+    settings = lasting(tmp_path)
+    for wrong in ("apiKeys: [", "apiKeys: [{key: '#{nobody}'}]"):
+        with pytest.raises(StartupError):
+            async with build(**settings, kickstart=wrong):
+                pass
+    right = f'apiKeys: [{{key: "{KEY}"}}]'
+    async with build(**settings, kickstart=right) as service, client(service) as api:
+        assert (await api.get("/api/tenant")).status_code == 200
+        await service.services.database.drop()
+
+
+async def test_failing_request_stops_says_which_and_emits_nothing(build: Build, tmp_path: Path) -> None:
+    kickstart = f"""
+apiKeys: [{{key: "{KEY}"}}]
+requests:
+  - method: POST
+    url: /api/webhook
+    body:
+      webhook:
+        {{url: "http://127.0.0.1:8999/", connectTimeout: 1, readTimeout: 1, global: true,
+          eventsEnabled: {{kickstart.success: true}}}}
+  - {{method: POST, url: /api/application, body: {{application: {{oauthConfiguration: {{debug: 5}}}}}}}}
+  - {{method: POST, url: /api/application, body: {{application: {{name: Third}}}}}}
+"""
+    settings = {**lasting(tmp_path), "kickstart": kickstart}
+    with pytest.raises(StartupError) as refused:
+        async with build(**settings):
+            pass
+    message = str(refused.value)
+    assert "request 2 (POST /api/application) was answered with 400" in message
+    assert "[blank]application.name" in message
+    assert "application.oauthConfiguration.debug" in message
+    with structlog.testing.capture_logs() as logs:
+        async with build(**settings) as service, client(service) as api:
+            names = {one["name"] for one in (await api.get("/api/application")).json()["applications"]}
+            emitted = await service.services.database.collection("events").count_documents({})
+            await service.services.database.drop()
+    assert [entry["log_level"] for entry in logs if "earlier kickstart failed" in entry["event"]] == ["warning"]
+    assert names == {"Administration"}
+    assert emitted == 0
+
+
+async def test_refused_api_key_is_told_without_its_value(build: Build) -> None:
+    kickstart = f'apiKeys: [{{key: "{KEY}"}}, {{key: "{KEY}", description: again}}]'
+    with pytest.raises(StartupError) as refused:
+        async with build(kickstart=kickstart):
+            pass
+    assert "the API key [again] was refused: [duplicate]apiKey.key" in str(refused.value)
+    assert KEY not in str(refused.value)
+
+
+async def test_success_is_told_once_to_webhooks_that_ask(build: Build) -> None:
+    kickstart = f"""
+apiKeys: [{{key: "{KEY}"}}]
+requests:
+  - method: POST
+    url: /api/webhook
+    body:
+      webhook:
+        {{url: "http://127.0.0.1:8999/", connectTimeout: 1, readTimeout: 1, global: true,
+          eventsEnabled: {{kickstart.success: true}}}}
+"""
+    async with build(kickstart=kickstart) as service:
+        events = [event async for event in service.services.database.collection("events").find({})]
+        async with client(service) as api:
+            webhooks = (await api.get("/api/webhook")).json()["webhooks"]
+    assert len(webhooks) == len(events) == 1
+    body = json.loads(events[0]["body"])["event"]
+    assert body["type"] == "kickstart.success"
+    assert body.keys() == {"createInstant", "id", "instanceId", "type"}
+
+
+async def test_kickstart_runs_only_on_an_untouched_instance_and_its_file_is_then_done_with(
+    build: Build, tmp_path: Path
+) -> None:
+    settings = lasting(tmp_path)
+    async with build(**settings, kickstart=f'apiKeys: [{{key: "{KEY}"}}]'):
+        pass
+    for later in ("neither [ nor", f'apiKeys: [{{key: "{KEY}"}}, {{key: another}}]'):
+        async with build(**settings, kickstart=later) as service, client(service) as api:
+            assert (await api.get("/api/tenant")).status_code == 200
+            assert await service.services.api_keys.count(None) == 1
+
+
+async def test_several_processes_at_once_run_it_once(build: Build, configured: Any, tmp_path: Path) -> None:
+    database = f"test_{new_id()[:13].replace('-', '')}"
+    kickstart = f"""
+apiKeys: [{{key: "{KEY}"}}]
+requests: [{{method: POST, url: /api/application, body: {{application: {{name: Only once}}}}}}]
+announce: {{Key: shown}}
+"""
+    config = configured(tmp_path / "one", database=database, kickstart=kickstart)
+    services = await asyncio.gather(*(app.build(config) for _ in range(3)))
+    try:
+        await asyncio.gather(*(service.start() for service in services))
+        assert sorted(bool(service.announcement) for service in services) == [False, False, True]
+        for service in services:
+            await one_application(service, "Only once")
+            async with client(service) as api:
+                assert len((await api.get("/api/tenant")).json()["tenants"]) == 1
+    finally:
+        await services[0].services.database.drop()
+        for service in services:
+            await service.stop()

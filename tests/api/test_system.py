@@ -1,0 +1,130 @@
+"""Health, status, version and metrics: who may see them, and what they say when a store is gone."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.ids import new_id
+from identity.store.embedded.stores import EmbeddedStores
+from tests.conftest import MANAGER_KEY, SUPER_KEY, Build
+
+METRICS = "/api/prometheus/metrics"
+
+
+def basic(name: str, key: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"{name}:{key}".encode()).decode()}
+
+
+async def test_health_needs_no_key_and_says_nothing(http) -> None:
+    answer = await http.get("/api/health")
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
+async def test_status_shows_more_to_global_keys(http, api) -> None:
+    public = await http.get("/api/status")
+    assert (public.status_code, public.json()) == (200, {})
+    assert (await api.get("/api/status")).json() == {"version": "1.50.0", "mongodb": "ok", "redis": "ok"}
+    assert (await http.get("/api/status", headers=basic("apikey", SUPER_KEY))).json()["version"] == "1.50.0"
+
+
+async def test_version_needs_a_key(http, api) -> None:
+    assert (await http.get("/api/system/version")).status_code == 401
+    assert (await api.get("/api/system/version")).json() == {"version": "1.50.0"}
+
+
+async def test_keys_of_a_tenant_see_the_version_but_neither_status_nor_metrics(http, manager, tenant) -> None:
+    made = await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenant["id"]}})
+    key = {"Authorization": made.json()["apiKey"]["key"]}
+    assert (await http.get("/api/system/version", headers=key)).status_code == 200
+    assert (await http.get("/api/status", headers=key)).status_code == 401
+    assert (await http.get(METRICS, headers=key)).status_code == 401
+
+
+async def test_keys_limited_to_one_of_them(http, manager) -> None:
+    permissions = {"endpoints": {METRICS: ["GET"]}}
+    made = await manager.post("/api/api-key", json={"apiKey": {"permissions": permissions}})
+    key = made.json()["apiKey"]["key"]
+    afar = {"X-Forwarded-For": "203.0.113.9"}
+    assert (await http.get(METRICS, headers={"Authorization": key, **afar})).status_code == 200
+    assert (await http.get("/api/status", headers={"Authorization": key})).status_code == 401
+    assert (await http.get("/api/system/version", headers={"Authorization": key})).status_code == 401
+
+
+async def test_metrics_are_for_near_addresses_and_keys(http, api) -> None:
+    near = await http.get(METRICS)
+    assert near.status_code == 200
+    assert near.headers["Content-Type"].startswith("text/plain")
+    assert 'http_requests_total{method="GET",route="/api/' in near.text
+    afar = {"X-Forwarded-For": "203.0.113.9"}
+    assert (await http.get(METRICS, headers=afar)).status_code == 401
+    assert (await api.get(METRICS, headers=afar)).status_code == 200
+    assert (await http.get(METRICS, headers={**afar, **basic("apikey", SUPER_KEY)})).status_code == 200
+    for bad in (
+        basic("apikey", "wrong"),
+        basic("user", SUPER_KEY),
+        {"Authorization": "Basic !!!"},
+        {"Authorization": "Basic /w=="},
+        {"Authorization": f"Bearer {SUPER_KEY}"},
+    ):
+        assert (await http.get(METRICS, headers={**afar, **bad})).status_code == 401
+
+
+async def test_metrics_hold_no_paths_of_callers(http, api) -> None:
+    """Labels come from route templates: nobody can fill the memory with series."""
+    mark = new_id()
+    await api.get(f"/api/application/{mark}")
+    await api.get(f"/nowhere/{mark}")
+    await http.request("OPTIONS", f"/{mark}")
+    text = (await http.get(METRICS)).text
+    assert mark not in text
+    assert 'route="/api/application/{object_id}"' in text
+    assert 'route="none"' in text
+
+
+async def test_metrics_can_be_switched_off(build: Build) -> None:
+    async with build(metrics__enabled="false") as service, httpx.AsyncClient(base_url=service.base_url) as client:
+        assert (await client.get(METRICS, headers={"Authorization": SUPER_KEY})).status_code == 401
+
+
+@pytest.fixture
+async def mortal_stores() -> AsyncIterator[tuple[EmbeddedStores, EmbeddedStores]]:
+    """A MongoDB and a Redis server of one test's own, each of which it may stop."""
+    folder = Path(tempfile.mkdtemp(prefix="identity-test-"))
+    database = await EmbeddedStores.start(folder / "one", mongodb=True, redis=False)
+    cache = await EmbeddedStores.start(folder / "two", mongodb=False, redis=True)
+    yield database, cache
+    await cache.stop()
+    await database.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def test_store_that_is_down_is_told(build: Build, mortal_stores: Any) -> None:
+    database, cache = mortal_stores
+    settings = {
+        "database": f"test_{new_id()[:13].replace('-', '')}",
+        "mongodb__uri": database.mongodb_uri,
+        "redis__url": cache.redis_url,
+    }
+    key = {"Authorization": SUPER_KEY}
+    async with (
+        build(**settings) as service,
+        httpx.AsyncClient(base_url=service.base_url, timeout=30, trust_env=False) as client,
+    ):
+        assert (await client.get("/api/health")).status_code == 200
+        await cache.stop()
+        answer = await client.get("/api/health")
+        assert (answer.status_code, answer.content) == (500, b"")
+        told = await client.get("/api/status", headers=key)
+        assert (told.status_code, told.json()["redis"], told.json()["mongodb"]) == (500, "down", "ok")
+        await database.stop()
+        assert (await client.get("/api/health")).status_code == 500
+        told = await client.get("/api/status", headers={"Authorization": MANAGER_KEY})
+        assert (told.status_code, told.json()) == (452, {})

@@ -1,0 +1,506 @@
+"""Tenants: every default and constraint of their table, copies, webhooks, deletion, search, password rules."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from identity import app
+from identity.ids import new_id
+from identity.operations import tenants
+from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
+
+Document = dict[str, Any]
+
+NOTHING = object()
+"""Stands for a member that is not shown."""
+
+BYTES = {"length": 32, "type": "randomBytes"}
+LETTERS = {"length": 6, "type": "randomAlphaNumeric"}
+DIGITS = {"length": 6, "type": "randomDigits"}
+LIMIT = {"enabled": False, "limit": 5, "timePeriodInSeconds": 60}
+INTERNAL_CONNECTOR = "e3306678-a53a-4964-9040-1c96f36dda72"
+
+DEFAULTS: Document = {
+    "issuer": "acme.com",
+    "data": {},
+    "state": "Active",
+    "themeId": "75a068fd-e94b-451a-9aeb-3ddb9a3b5987",
+    "baseURL": NOTHING,
+    "httpSessionMaxInactiveInterval": 3600,
+    "logoutURL": NOTHING,
+    "loginConfiguration.requireAuthentication": True,
+    "accessControlConfiguration.uiIPAccessControlListId": NOTHING,
+    "ssoConfiguration.deviceTrustTimeToLiveInSeconds": 31536000,
+    "ssoConfiguration.allowAccessTokenBootstrap": False,
+    "jwtConfiguration.timeToLiveInSeconds": 3600,
+    "jwtConfiguration.refreshTokenTimeToLiveInMinutes": 43200,
+    "jwtConfiguration.refreshTokenExpirationPolicy": "Fixed",
+    "jwtConfiguration.refreshTokenSlidingWindowConfiguration.maximumTimeToLiveInMinutes": 43200,
+    "jwtConfiguration.refreshTokenUsagePolicy": "Reusable",
+    "jwtConfiguration.refreshTokenOneTimeUseConfiguration.gracePeriodInSeconds": 0,
+    "jwtConfiguration.refreshTokenRevocationPolicy": {
+        "onLoginPrevented": True,
+        "onMultiFactorEnable": False,
+        "onOneTimeTokenReuse": False,
+        "onPasswordChanged": True,
+    },
+    "externalIdentifierConfiguration.authorizationGrantIdTimeToLiveInSeconds": 30,
+    "externalIdentifierConfiguration.changePasswordIdTimeToLiveInSeconds": 600,
+    "externalIdentifierConfiguration.changePasswordIdGenerator": BYTES,
+    "externalIdentifierConfiguration.deviceCodeTimeToLiveInSeconds": 300,
+    "externalIdentifierConfiguration.deviceUserCodeIdGenerator": LETTERS,
+    "externalIdentifierConfiguration.emailVerificationIdTimeToLiveInSeconds": 86400,
+    "externalIdentifierConfiguration.emailVerificationIdGenerator": BYTES,
+    "externalIdentifierConfiguration.emailVerificationOneTimeCodeGenerator": LETTERS,
+    "externalIdentifierConfiguration.externalAuthenticationIdTimeToLiveInSeconds": 300,
+    "externalIdentifierConfiguration.identityProviderConnectionTestTimeToLiveInSeconds": 1800,
+    "externalIdentifierConfiguration.loginIntentTimeToLiveInSeconds": 1800,
+    "externalIdentifierConfiguration.oneTimePasswordTimeToLiveInSeconds": 60,
+    "externalIdentifierConfiguration.passwordlessLoginTimeToLiveInSeconds": 180,
+    "externalIdentifierConfiguration.passwordlessLoginGenerator": BYTES,
+    "externalIdentifierConfiguration.passwordlessLoginOneTimeCodeGenerator": DIGITS,
+    "externalIdentifierConfiguration.pendingAccountLinkTimeToLiveInSeconds": 3600,
+    "externalIdentifierConfiguration.phoneVerificationIdTimeToLiveInSeconds": 86400,
+    "externalIdentifierConfiguration.phoneVerificationIdGenerator": BYTES,
+    "externalIdentifierConfiguration.phoneVerificationOneTimeCodeGenerator": LETTERS,
+    "externalIdentifierConfiguration.registrationVerificationIdTimeToLiveInSeconds": 86400,
+    "externalIdentifierConfiguration.registrationVerificationIdGenerator": BYTES,
+    "externalIdentifierConfiguration.registrationVerificationOneTimeCodeGenerator": LETTERS,
+    "externalIdentifierConfiguration.rememberOAuthScopeConsentChoiceTimeToLiveInSeconds": 2592000,
+    "externalIdentifierConfiguration.samlv2AuthNRequestIdTimeToLiveInSeconds": 300,
+    "externalIdentifierConfiguration.setupPasswordIdTimeToLiveInSeconds": 86400,
+    "externalIdentifierConfiguration.setupPasswordIdGenerator": BYTES,
+    "externalIdentifierConfiguration.trustTokenTimeToLiveInSeconds": 180,
+    "externalIdentifierConfiguration.twoFactorIdTimeToLiveInSeconds": 300,
+    "externalIdentifierConfiguration.twoFactorOneTimeCodeIdTimeToLiveInSeconds": 60,
+    "externalIdentifierConfiguration.twoFactorOneTimeCodeIdGenerator": DIGITS,
+    "externalIdentifierConfiguration.twoFactorTrustIdTimeToLiveInSeconds": 2592000,
+    "externalIdentifierConfiguration.webAuthnAuthenticationChallengeTimeToLiveInSeconds": 180,
+    "externalIdentifierConfiguration.webAuthnRegistrationChallengeTimeToLiveInSeconds": 180,
+    "emailConfiguration.host": "localhost",
+    "emailConfiguration.port": 25,
+    "emailConfiguration.security": "NONE",
+    "emailConfiguration.username": NOTHING,
+    "emailConfiguration.password": NOTHING,
+    "emailConfiguration.additionalHeaders": [],
+    "emailConfiguration.defaultFromEmail": "change-me@example.com",
+    "emailConfiguration.defaultFromName": NOTHING,
+    "emailConfiguration.verifyEmail": False,
+    "emailConfiguration.verifyEmailWhenChanged": False,
+    "emailConfiguration.verificationEmailTemplateId": NOTHING,
+    "emailConfiguration.verificationStrategy": "ClickableLink",
+    "emailConfiguration.implicitEmailVerificationAllowed": True,
+    "emailConfiguration.unverified.behavior": "Allow",
+    "emailConfiguration.unverified.allowEmailChangeWhenGated": False,
+    "emailConfiguration.debug": False,
+    "eventConfiguration.events": {},
+    "failedAuthenticationConfiguration": {
+        "actionCancelPolicy": {"onPasswordReset": False},
+        "actionDuration": 3,
+        "actionDurationUnit": "MINUTES",
+        "emailUser": False,
+        "resetCountInSeconds": 60,
+        "tooManyAttempts": 5,
+    },
+    "multiFactorConfiguration.loginPolicy": "Enabled",
+    "multiFactorConfiguration.authenticator": {
+        "algorithm": "HmacSHA1",
+        "codeLength": 6,
+        "enabled": True,
+        "timeStep": 30,
+    },
+    "multiFactorConfiguration.email": {"enabled": False},
+    "multiFactorConfiguration.sms": {"enabled": False},
+    # The published default is salted-pbkdf2-hmac-sha256 with a factor of 24000; ours is stronger by decision.
+    "passwordEncryptionConfiguration.encryptionScheme": "argon2id",
+    "passwordEncryptionConfiguration.encryptionSchemeFactor": 2,
+    "passwordEncryptionConfiguration.modifyEncryptionSchemeOnLogin": False,
+    "passwordValidationRules": {
+        "breachDetection": {"enabled": False, "matchMode": "High", "onLogin": "Off"},
+        "disallowUserLoginId": False,
+        "maxLength": 256,
+        "minLength": 8,
+        "rememberPreviousPasswords": {"count": 1, "enabled": False},
+        "requireMixedCase": False,
+        "requireNonAlpha": False,
+        "requireNumber": False,
+        "validateOnLogin": False,
+    },
+    "maximumPasswordAge": {"days": 180, "enabled": False},
+    "minimumPasswordAge": {"enabled": False, "seconds": 30},
+    "rateLimitConfiguration": {
+        "failedLogin": LIMIT,
+        "forgotPassword": LIMIT,
+        "sendEmailVerification": LIMIT,
+        "sendPasswordless": LIMIT,
+        "sendPasswordlessPhone": LIMIT,
+        "sendPhoneVerification": LIMIT,
+        "sendRegistrationVerification": LIMIT,
+        "sendTwoFactor": LIMIT,
+    },
+    "registrationConfiguration.blockedDomains": [],
+    "usernameConfiguration.unique": {
+        "enabled": False,
+        "numberOfDigits": 5,
+        "separator": "#",
+        "strategy": "OnCollision",
+    },
+    "userDeletePolicy.unverified": {"enabled": False, "numberOfDaysToRetain": 120},
+    "familyConfiguration": {
+        "allowChildRegistrations": True,
+        "deleteOrphanedAccounts": False,
+        "deleteOrphanedAccountsDays": 30,
+        "enabled": False,
+        "maximumChildAge": 12,
+        "minimumOwnerAge": 21,
+        "parentEmailRequired": False,
+    },
+    "captchaConfiguration": {"captchaMethod": "GoogleRecaptchaV3", "enabled": False, "threshold": 0.5},
+    "connectorPolicies": [{"connectorId": INTERNAL_CONNECTOR, "domains": ["*"], "migrate": False}],
+    "oauthConfiguration": {},
+    "lambdaConfiguration": {},
+}
+
+
+def at(document: Document, path: str) -> Any:
+    value: Any = document
+    for step in path.split("."):
+        if not isinstance(value, dict) or step not in value:
+            return NOTHING
+        value = value[step]
+    return value
+
+
+def with_member(path: str, value: Any) -> Document:
+    for step in reversed(path.split(".")):
+        value = {step: value}
+    return dict(value)
+
+
+def codes(answer: httpx.Response) -> set[str]:
+    assert answer.status_code == 400, answer.text
+    body = answer.json()
+    fields = {e["code"] for errors in body.get("fieldErrors", {}).values() for e in errors}
+    return fields | {e["code"] for e in body.get("generalErrors", [])}
+
+
+async def make(api: httpx.AsyncClient, body: Document | None = None, **members: Any) -> Document:
+    document = {"tenant": {"name": f"Tenant {new_id()}", **members}, **(body or {})}
+    answer = await api.post("/api/tenant", json=document)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json()["tenant"])
+
+
+async def hook(api: httpx.AsyncClient, **members: Any) -> str:
+    body = {"url": "https://example.com", "connectTimeout": 1, "readTimeout": 1, **members}
+    return str((await api.post("/api/webhook", json={"webhook": body})).json()["webhook"]["id"])
+
+
+async def tenants_of(api: httpx.AsyncClient, webhook_id: str) -> list[str]:
+    found = (await api.get(f"/api/webhook/{webhook_id}")).json()["webhook"]["tenantIds"]
+    return [str(tenant_id) for tenant_id in found]
+
+
+@pytest.fixture(scope="module")
+async def plain(service: app.Service) -> Document:
+    """A tenant of which only the name was given."""
+    async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api:
+        return await make(api)
+
+
+@pytest.mark.parametrize("path", DEFAULTS)
+async def test_default(plain, path) -> None:
+    assert at(plain, path) == DEFAULTS[path]
+
+
+async def test_signing_keys_are_those_of_the_default_tenant(api, plain) -> None:
+    default = (await api.get(f"/api/tenant/{DEFAULT_TENANT}")).json()["tenant"]["jwtConfiguration"]
+    for name in ("accessTokenKeyId", "idTokenKeyId"):
+        assert plain["jwtConfiguration"][name] == default[name]
+
+
+async def test_put_with_what_was_shown_changes_nothing(api, plain) -> None:
+    answer = await api.put(f"/api/tenant/{plain['id']}", json={"tenant": plain})
+    assert {**answer.json()["tenant"], "lastUpdateInstant": 0} == {**plain, "lastUpdateInstant": 0}
+
+
+REFUSED: list[tuple[str, Any, str]] = [
+    ("name", "", "blank"),
+    ("name", "x" * 192, "tooLong"),
+    ("issuer", " ", "blank"),
+    ("httpSessionMaxInactiveInterval", -1, "invalid"),
+    ("httpSessionMaxInactiveInterval", 2**31, "invalid"),
+    ("jwtConfiguration.accessTokenKeyId", "00000000-0000-4000-8000-000000000000", "invalid"),
+    ("jwtConfiguration.idTokenKeyId", "nonsense", "couldNotConvert"),
+    ("jwtConfiguration.timeToLiveInSeconds", 0, "invalid"),
+    ("jwtConfiguration.timeToLiveInSeconds", 2**63 - 1, "invalid"),
+    ("jwtConfiguration.refreshTokenTimeToLiveInMinutes", 0, "invalid"),
+    ("jwtConfiguration.refreshTokenExpirationPolicy", "Never", "invalid"),
+    ("jwtConfiguration.refreshTokenOneTimeUseConfiguration.gracePeriodInSeconds", 86401, "invalid"),
+    ("externalIdentifierConfiguration.authorizationGrantIdTimeToLiveInSeconds", 601, "invalid"),
+    ("externalIdentifierConfiguration.authorizationGrantIdTimeToLiveInSeconds", 0, "invalid"),
+    ("externalIdentifierConfiguration.trustTokenTimeToLiveInSeconds", 0, "invalid"),
+    ("emailConfiguration.port", 0, "invalid"),
+    ("emailConfiguration.port", 65536, "invalid"),
+    ("emailConfiguration.security", "tls", "invalid"),
+    ("emailConfiguration.defaultFromEmail", "nobody", "notEmail"),
+    ("emailConfiguration.verificationStrategy", "FormField", "invalid"),
+    ("failedAuthenticationConfiguration.tooManyAttempts", 0, "invalid"),
+    ("failedAuthenticationConfiguration.actionDurationUnit", "SECONDS", "invalid"),
+    ("multiFactorConfiguration.loginPolicy", "Sometimes", "invalid"),
+    ("passwordEncryptionConfiguration.encryptionScheme", "rot13", "invalid"),
+    ("passwordEncryptionConfiguration.encryptionSchemeFactor", 0, "invalid"),
+    ("passwordEncryptionConfiguration.encryptionSchemeFactor", 2**31 - 1, "invalid"),
+    ("passwordValidationRules.minLength", 0, "invalid"),
+    ("passwordValidationRules.maxLength", 257, "invalid"),
+    ("passwordValidationRules.rememberPreviousPasswords.count", 0, "invalid"),
+    ("passwordValidationRules.breachDetection.matchMode", "Low-ish", "invalid"),
+    ("usernameConfiguration.unique.numberOfDigits", 2, "invalid"),
+    ("usernameConfiguration.unique.numberOfDigits", 11, "invalid"),
+    ("usernameConfiguration.unique.separator", "a", "invalid"),
+    ("usernameConfiguration.unique.separator", "##", "invalid"),
+    ("userDeletePolicy.unverified.numberOfDaysToRetain", 0, "invalid"),
+    ("captchaConfiguration.threshold", 1.1, "invalid"),
+    ("captchaConfiguration.captchaMethod", "Puzzle", "invalid"),
+    ("accessControlConfiguration.uiIPAccessControlListId", "00000000-0000-4000-8000-000000000000", "invalid"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "kind"), REFUSED, ids=lambda part: str(part)[:60])
+async def test_constraint(api, path, value, kind) -> None:
+    body = with_member(f"tenant.{path}", value)
+    body["tenant"].setdefault("name", f"Tenant {new_id()}")
+    answer = await api.post("/api/tenant", json=body)
+    assert codes(answer) == {f"[{kind}]tenant.{path}"}
+    assert set(answer.json()["fieldErrors"]) == {f"tenant.{path}"}
+
+
+@pytest.mark.parametrize(
+    ("members", "code"),
+    [
+        (
+            {"emailConfiguration": {"verifyEmail": True}},
+            "[missing]tenant.emailConfiguration.verificationEmailTemplateId",
+        ),
+        (
+            {"passwordValidationRules": {"minLength": 20, "maxLength": 10}},
+            "[invalid]tenant.passwordValidationRules.maxLength",
+        ),
+        (
+            {"passwordValidationRules": {"breachDetection": {"enabled": True, "onLogin": "NotifyUser"}}},
+            "[missing]tenant.passwordValidationRules.breachDetection.notifyUserEmailTemplateId",
+        ),
+        (
+            {
+                "jwtConfiguration": {
+                    "refreshTokenExpirationPolicy": "SlidingWindowWithMaximumLifetime",
+                    "refreshTokenSlidingWindowConfiguration": {"maximumTimeToLiveInMinutes": 43199},
+                }
+            },
+            "[invalid]tenant.jwtConfiguration.refreshTokenSlidingWindowConfiguration.maximumTimeToLiveInMinutes",
+        ),
+        (
+            {"multiFactorConfiguration": {"email": {"enabled": True}}},
+            "[missing]tenant.multiFactorConfiguration.email.templateId",
+        ),
+        (
+            {"multiFactorConfiguration": {"sms": {"enabled": True, "templateId": INTERNAL_CONNECTOR}}},
+            "[missing]tenant.multiFactorConfiguration.sms.messengerId",
+        ),
+        (
+            {"externalIdentifierConfiguration": {"changePasswordIdGenerator": {"type": "randomBytes", "length": 15}}},
+            "[invalid]tenant.externalIdentifierConfiguration.changePasswordIdGenerator.length",
+        ),
+        (
+            {"externalIdentifierConfiguration": {"deviceUserCodeIdGenerator": {"type": "randomDigits", "length": 13}}},
+            "[invalid]tenant.externalIdentifierConfiguration.deviceUserCodeIdGenerator.length",
+        ),
+        (
+            {"connectorPolicies": [{"connectorId": "00000000-0000-4000-8000-000000000000"}]},
+            "[invalid]tenant.connectorPolicies[0].connectorId",
+        ),
+        (
+            {"jwtConfiguration": {"accessTokenVerificationKeyIds": ["00000000-0000-4000-8000-000000000000"]}},
+            "[invalid]tenant.jwtConfiguration.accessTokenVerificationKeyIds[0]",
+        ),
+    ],
+)
+async def test_members_that_do_not_go_together(api, members, code) -> None:
+    body = {"tenant": {"name": f"Tenant {new_id()}", **members}}
+    assert codes(await api.post("/api/tenant", json=body)) == {code}
+
+
+async def test_what_is_cleared_forced_and_folded(api) -> None:
+    made = await make(
+        api,
+        emailConfiguration={"verifyEmailWhenChanged": True, "verificationEmailTemplateId": new_id()},
+        multiFactorConfiguration={
+            "authenticator": {"enabled": False, "algorithm": "HmacSHA512", "codeLength": 8, "timeStep": 60}
+        },
+        registrationConfiguration={"blockedDomains": ["EXAMPLE.com", " example.com ", "other.org"]},
+        connectorPolicies=[{"connectorId": INTERNAL_CONNECTOR, "domains": ["example.com"], "migrate": True}],
+        passwordEncryptionConfiguration={"encryptionScheme": "bcrypt", "encryptionSchemeFactor": 10},
+        eventConfiguration={
+            "events": {
+                "kickstart.success": {"enabled": True},
+                "user.create.complete": {"enabled": True, "transactionType": "AbsoluteMajority"},
+                "user.create": {"transactionType": "Any"},
+            }
+        },
+    )
+    assert made["emailConfiguration"]["verifyEmailWhenChanged"] is False
+    assert "verificationEmailTemplateId" not in made["emailConfiguration"]
+    assert made["multiFactorConfiguration"]["authenticator"] == {
+        "algorithm": "HmacSHA1",
+        "codeLength": 6,
+        "enabled": False,
+        "timeStep": 30,
+    }
+    assert made["registrationConfiguration"]["blockedDomains"] == ["example.com", "other.org"]
+    assert made["connectorPolicies"] == DEFAULTS["connectorPolicies"]
+    assert made["passwordValidationRules"]["maxLength"] == 50
+    assert made["eventConfiguration"]["events"] == {
+        "user.create.complete": {"enabled": True, "transactionType": "None"},
+        "user.create": {"enabled": False, "transactionType": "Any"},
+    }
+
+
+async def test_names_are_unique_in_every_way_of_writing(api, plain) -> None:
+    taken = {"[duplicate]tenant.name"}
+    assert codes(await api.post("/api/tenant", json={"tenant": {"name": plain["name"]}})) == taken
+    other = await make(api)
+    assert codes(await api.put(f"/api/tenant/{other['id']}", json={"tenant": {"name": plain["name"]}})) == taken
+    assert codes(await api.patch(f"/api/tenant/{other['id']}", json={"tenant": {"name": plain["name"]}})) == taken
+
+
+async def test_copy_takes_everything_but_id_and_name(service, api) -> None:
+    source = await make(
+        api,
+        issuer="https://source.example.com",
+        data={"a": 1},
+        emailConfiguration={"password": "smtp secret", "host": "mail.example.com"},
+        jwtConfiguration={"timeToLiveInSeconds": 77},
+    )
+    name = f"Copy {new_id()}"
+    copy = await make(api, {"sourceTenantId": source["id"].upper(), "tenant": {"name": name, "issuer": "ignored"}})
+    fixed = {"id": 0, "insertInstant": 0, "lastUpdateInstant": 0, "name": ""}
+    assert {**copy, **fixed} == {**source, **fixed}
+    assert copy["name"] == name
+    stored = await service.services.tenants.get(None, copy["id"])
+    assert stored["emailConfiguration"]["password"] == "smtp secret"
+    unnamed = await api.post("/api/tenant", json={"sourceTenantId": source["id"]})
+    assert codes(unnamed) == {"[blank]tenant.name"}
+    for unknown in (new_id(), "nonsense", 5, {"$ne": None}, []):
+        answer = await api.post("/api/tenant", json={"sourceTenantId": unknown, "tenant": {"name": name}})
+        assert codes(answer) == {"[invalid]sourceTenantId"}
+
+
+async def test_webhook_ids_are_the_whole_set(api) -> None:
+    one, other, everywhere = await hook(api), await hook(api), await hook(api, **{"global": True})
+    made = await make(api, {"webhookIds": [one, everywhere]})
+    assert await tenants_of(api, one) == [made["id"]]
+    assert await tenants_of(api, everywhere) == []
+    path, body = f"/api/tenant/{made['id']}", {"tenant": {"name": made["name"]}}
+    await api.put(path, json={**body, "webhookIds": [other, other.upper()]})
+    assert (await tenants_of(api, one), await tenants_of(api, other)) == ([], [made["id"]])
+    await api.patch(path, json={"tenant": {"data": {"a": 1}}})
+    assert await tenants_of(api, other) == [made["id"]]
+    await api.patch(path, json={"webhookIds": [one], "tenant": {}})
+    assert (await tenants_of(api, one), await tenants_of(api, other)) == ([made["id"]], [])
+    await api.put(path, json=body)
+    assert await tenants_of(api, one) == []
+    for bad in ([new_id()], ["x"], [5], [{}], [None]):
+        assert codes(await api.put(path, json={**body, "webhookIds": bad})) <= {"[invalid]webhookIds"}
+    assert codes(await api.put(path, json={**body, "webhookIds": one})) == {"[invalidJSON]"}
+
+
+async def test_deletion_takes_all_that_is_the_tenants(service, api, manager) -> None:
+    made = await make(api)
+    inside = {"X-FusionAuth-TenantId": made["id"]}
+    application = (await api.post("/api/application", json={"application": {"name": "x"}}, headers=inside)).json()
+    user = (
+        await api.post("/api/user", json={"user": {"username": "u", "password": "password"}}, headers=inside)
+    ).json()
+    key = (await manager.post("/api/api-key", json={"apiKey": {"tenantId": made["id"]}})).json()["apiKey"]
+    webhook = await hook(api, tenantIds=[made["id"], DEFAULT_TENANT])
+    assert (await api.delete(f"/api/tenant/{made['id']}")).status_code == 200
+    for path in (
+        f"/api/tenant/{made['id']}",
+        f"/api/application/{application['application']['id']}",
+        f"/api/user/{user['user']['id']}",
+    ):
+        assert (await api.get(path)).status_code == 404
+    assert (await manager.get(f"/api/api-key/{key['id']}")).status_code == 404
+    async with checking_client(service.base_url, headers={"Authorization": key["key"]}) as client:
+        assert (await client.get("/api/tenant")).status_code == 401
+    assert await tenants_of(api, webhook) == [DEFAULT_TENANT]
+    assert codes(await api.get("/api/application", headers=inside)) == {"[InvalidTenantId]"}
+    assert (await api.delete(f"/api/tenant/{made['id']}")).status_code == 404
+
+
+@pytest.mark.parametrize("how", [{"params": {"async": "true"}}, {"json": {"async": True}}])
+async def test_deletion_may_be_accepted_and_done_later(service, api, manager, how) -> None:
+    made = await make(api)
+    key = (await manager.post("/api/api-key", json={"apiKey": {"tenantId": made["id"]}})).json()["apiKey"]
+    assert (await api.request("DELETE", f"/api/tenant/{made['id']}", **how)).status_code == 202
+    # Whatever the deletion has come to, the tenant is of no use from here on.
+    assert codes(await api.get("/api/application", headers={"X-FusionAuth-TenantId": made["id"]})) == {
+        "[InvalidTenantId]"
+    }
+    async with checking_client(service.base_url, headers={"Authorization": key["key"]}) as client:
+        assert (await client.get("/api/application")).status_code == 401
+    await tenants.finish_deletions(service.services)
+    assert (await api.get(f"/api/tenant/{made['id']}")).status_code == 404
+
+
+async def test_default_tenant_stays(api) -> None:
+    assert codes(await api.delete(f"/api/tenant/{DEFAULT_TENANT}")) == {"[inUse]tenantId"}
+    assert (await api.get(f"/api/tenant/{DEFAULT_TENANT}")).json()["tenant"]["name"] == "Default"
+
+
+async def test_key_of_a_tenant_sees_and_changes_its_own_and_makes_none(service, api, manager, tenant) -> None:
+    key = (await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenant["id"]}})).json()["apiKey"]["key"]
+    async with checking_client(service.base_url, headers={"Authorization": key}) as scoped:
+        assert [one["id"] for one in (await scoped.get("/api/tenant")).json()["tenants"]] == [tenant["id"]]
+        path = f"/api/tenant/{tenant['id']}"
+        assert (await scoped.patch(path, json={"tenant": {"data": {"a": 1}}})).status_code == 200
+        assert (await scoped.post("/api/tenant", json={"tenant": {"name": new_id()}})).status_code == 401
+        assert (await scoped.get("/api/tenant/search")).status_code == 401
+        for method in ("GET", "PUT", "PATCH", "DELETE"):
+            answer = await scoped.request(method, f"/api/tenant/{DEFAULT_TENANT}", json={"tenant": {"name": "x"}})
+            assert answer.status_code == 404
+
+
+async def test_search_is_for_global_keys_that_name_no_tenant(service, api, plain) -> None:
+    assert (await api.get("/api/tenant/search")).status_code == 401, "the client names the default tenant"
+    async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as client:
+        by_query = (await client.get("/api/tenant/search", params={"name": plain["name"].upper()})).json()
+        by_body = (await client.post("/api/tenant/search", json={"search": {"name": plain["name"]}})).json()
+        assert by_query == by_body
+        assert by_query["total"] == 1
+        assert [one["id"] for one in by_query["tenants"]] == [plain["id"]]
+        for order in ("id", "insertInstant DESC", "name ASC, id"):
+            assert (await client.get("/api/tenant/search", params={"orderBy": order})).status_code == 200
+        assert codes(await client.get("/api/tenant/search", params={"orderBy": "issuer"})) == {"[invalid]orderBy"}
+        names = [one["name"] for one in (await client.get("/api/tenant/search")).json()["tenants"]]
+        assert names == sorted(names)
+
+
+async def test_password_rules_are_for_everybody(http, api) -> None:
+    made = await make(api, passwordValidationRules={"minLength": 12, "requireNumber": True})
+    answer = await http.get(f"/api/tenant/password-validation-rules/{made['id']}")
+    assert answer.json() == {"passwordValidationRules": made["passwordValidationRules"]}
+    by_header = await http.get("/api/tenant/password-validation-rules", headers={"X-FusionAuth-TenantId": made["id"]})
+    assert by_header.json() == answer.json()
+    assert codes(await http.get("/api/tenant/password-validation-rules")) == {"[TenantIdRequired]"}
+    assert (await http.get(f"/api/tenant/password-validation-rules/{new_id()}")).status_code == 404
+
+
+async def test_same_name_at_the_same_time_is_taken_once(api) -> None:
+    body = {"tenant": {"name": f"Tenant {new_id()}"}}
+    answers = await asyncio.gather(*(api.post("/api/tenant", json=body) for _ in range(8)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [400] * 7

@@ -1,0 +1,183 @@
+"""Every member of every schema of the API, sent as what it is not: 400 with an Errors body or 200, never 500.
+
+Systematic instead of random: each member of a file of schemas/api/ is replaced by each of a list of values, in a
+request that is otherwise right, and what was stored must still be readable afterwards.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from identity import app
+from identity.ids import new_id
+from identity.schemas import load
+from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
+
+Document = dict[str, Any]
+JSON_PATCH = {"Content-Type": "application/json-patch+json"}
+
+VALUES: list[Any] = [
+    None,
+    True,
+    -1,
+    2**63 - 1,
+    1e300,
+    "",
+    "a\x00b",
+    "é" * 300,
+    "00000000-0000-4000-8000-000000000000",
+    [],
+    [None, 1, "x", {}, []],
+    {},
+    {"$ne": None, "a.b": {"$where": "1"}},
+]
+
+
+@functools.cache
+def paths(name: str) -> tuple[tuple[str, ...], ...]:
+    """The paths of every member of a schema file, a list item as `0`, one entry of a free map as `x`."""
+
+    def walk(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        if path:
+            yield path
+        for member, child in node.get("properties", {}).items():
+            yield from walk(child, (*path, member))
+        if isinstance(node.get("items"), dict):
+            yield from walk(node["items"], (*path, "0"))
+        if isinstance(node.get("additionalProperties"), dict):
+            yield from walk(node["additionalProperties"], (*path, "x"))
+
+    return tuple(walk(load(name), ()))
+
+
+def with_value(document: Document, path: tuple[str, ...], value: Any) -> Document:
+    """The document with one member replaced, whatever stood there."""
+    changed: Any = copy.deepcopy(document)
+    at = changed
+    for step, following in zip(path, (*path[1:], None), strict=True):
+        fresh: Any = value if following is None else ([] if following == "0" else {})
+        if isinstance(at, list):
+            if not at:
+                at.append(fresh)
+            elif following is None or not isinstance(at[0], type(fresh)):
+                at[0] = fresh
+            at = at[0]
+        else:
+            if following is None or not isinstance(at.get(step), type(fresh)):
+                at[step] = fresh
+            at = at[step]
+    return dict(changed)
+
+
+class Case:
+    """One schema: where it is posted and put, and a document that is right."""
+
+    def __init__(self, schema: str, path: str, wrapper: str, members: Document, *, update: str | None = None) -> None:
+        self.schema, self.path, self.wrapper, self.members = schema, path, wrapper, members
+        self.update = path if update is None else update
+
+    def __repr__(self) -> str:
+        return self.path
+
+
+CASES = [
+    Case("api/api-key.json", "/api/api-key", "apiKey", {}),
+    Case("api/application.json", "/api/application", "application", {"name": "#"}),
+    Case("api/application-role.json", "/api/application/@/role", "role", {"name": "#"}),
+    Case("api/application-scope.json", "/api/application/@/scope", "scope", {"name": "#"}),
+    Case(
+        "api/ip-access-control-list.json",
+        "/api/ip-acl",
+        "ipAccessControlList",
+        {"name": "#", "entries": [{"startIPAddress": "*", "action": "Allow"}]},
+    ),
+    Case("api/key.json", "/api/key/generate", "key", {"name": "#", "algorithm": "HS256"}, update="/api/key"),
+    Case(
+        "api/key.json",
+        "/api/key/import",
+        "key",
+        {"name": "#", "algorithm": "HS256", "type": "HMAC", "secret": "x" * 40},
+        update="/api/key",
+    ),
+    Case("api/tenant.json", "/api/tenant", "tenant", {"name": "#"}),
+    Case("api/user.json", "/api/user", "user", {"username": "#", "password": "password"}),
+    Case(
+        "api/webhook.json",
+        "/api/webhook",
+        "webhook",
+        {"url": "https://example.com", "connectTimeout": 1000, "readTimeout": 1000},
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+async def application_id(service: app.Service) -> str:
+    """An application for roles and scopes."""
+    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": DEFAULT_TENANT}
+    async with checking_client(service.base_url, headers=headers) as api:
+        answer = await api.post("/api/application", json={"application": {"name": new_id()}})
+        return str(answer.json()["application"]["id"])
+
+
+def right(case: Case) -> Document:
+    """A document that is accepted, under a name of its own."""
+    return {case.wrapper: {k: new_id() if v == "#" else v for k, v in copy.deepcopy(case.members).items()}}
+
+
+@pytest.mark.parametrize("case", CASES, ids=repr)
+async def test_wrong_values_are_400_or_taken_and_never_500(service, application_id, case: Case) -> None:
+    """The checking client asserts the status, and the shape of every 400."""
+    headers = {"Authorization": MANAGER_KEY, "X-FusionAuth-TenantId": DEFAULT_TENANT}
+    path, update = (text.replace("@", application_id) for text in (case.path, case.update))
+    wrong: list[str] = []
+    async with checking_client(service.base_url, headers=headers) as client:
+        answer = await client.post(path, json=right(case))
+        own_path = f"{update}/{answer.json()[case.wrapper]['id']}"
+
+        async def attempt(method: str, where: str, body: Any, told: str, headers: dict[str, str] | None = None) -> None:
+            try:
+                answer = await client.request(method, where, json=body, headers=headers)
+                assert answer.status_code in {200, 400, 405}, answer.status_code
+            except (AssertionError, httpx.HTTPError) as error:
+                wrong.append(f"{method} {told}: {error}")
+
+        for number, steps in enumerate(paths(case.schema)):
+            told, pointer = ".".join(steps), "/" + "/".join(steps)
+            # Each member meets a third of the values, each value every third member.
+            for value in VALUES[number % 3 :: 3]:
+                await attempt("PUT", own_path, with_value(right(case), steps, value), f"{told} = {value!r:.40}")
+            value = VALUES[number % len(VALUES)]
+            await attempt("POST", path, with_value(right(case), steps, value), f"{told} = {value!r:.40}")
+            patch = [{"op": "add", "path": pointer, "value": value}]
+            await attempt("PATCH", own_path, patch, f"{told} = {value!r:.40}", JSON_PATCH)
+        assert not wrong
+        if case.wrapper != "role":
+            shown = await client.get(own_path)
+            assert shown.status_code == 200
+        listed = await client.get(update if "@" not in case.update else "/api/application")
+        assert listed.status_code in {200, 400}
+
+
+@pytest.mark.parametrize("path", ["webhook", "application", "tenant", "ip-acl", "key", "user"])
+async def test_wrong_search_criteria_are_400_or_find_something(service, path: str) -> None:
+    names = (
+        "description", "url", "tenantId", "name", "state", "type", "algorithm", "orderBy", "startRow",
+        "numberOfResults", "ids", "query", "queryString", "sortFields", "nextResults", "accurateTotal",
+    )  # fmt: skip
+    async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as client:
+        for name in names:
+            for value in VALUES:
+                answer = await client.post(f"/api/{path}/search", json={"search": {name: value}})
+                assert answer.status_code in {200, 400}, (name, value)
+                if isinstance(value, str | bool | int):
+                    answer = await client.get(f"/api/{path}/search", params={name: str(value)})
+                    assert answer.status_code in {200, 400}, (name, value)
+        for value in VALUES:
+            answer = await client.post(f"/api/{path}/search", json={"search": value})
+            assert answer.status_code in {200, 400}, value

@@ -1,0 +1,140 @@
+"""The official Python client, unmodified, on tenants, applications, keys, API keys and webhooks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from fusionauth.fusionauth_client import FusionAuthClient
+
+from identity import app
+from identity.ids import new_id
+from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY
+
+
+def done(answer: Any) -> Any:
+    assert answer.status == 200, (answer.status, answer.error_response, answer.exception)
+    return answer.success_response
+
+
+async def with_client(
+    service: app.Service, work: Callable[[FusionAuthClient], None], key: str = SUPER_KEY, tenant: str | None = None
+) -> None:
+    client = FusionAuthClient(key, service.base_url)
+    client.set_tenant_id(tenant)
+    await asyncio.to_thread(work, client)
+
+
+async def test_the_client_makes_reads_changes_and_removes_tenants(service: app.Service) -> None:
+    def work(client: FusionAuthClient) -> None:
+        name = new_id()
+        tenant_id = done(client.create_tenant({"tenant": {"name": name, "issuer": "https://id.example.com"}}))[
+            "tenant"
+        ]["id"]
+        assert done(client.retrieve_tenant(tenant_id))["tenant"]["issuer"] == "https://id.example.com"
+        assert tenant_id in {tenant["id"] for tenant in done(client.retrieve_tenants())["tenants"]}
+        found = done(client.search_tenants({"search": {"name": name, "startRow": 0, "numberOfResults": 1}}))
+        assert (found["total"], found["tenants"][0]["id"]) == (1, tenant_id)
+        patched = done(client.patch_tenant(tenant_id, {"tenant": {"httpSessionMaxInactiveInterval": 60}}))["tenant"]
+        assert (patched["httpSessionMaxInactiveInterval"], patched["name"]) == (60, name)
+        updated = done(client.update_tenant(tenant_id, {"tenant": {"name": name, "issuer": "https://new.example.com"}}))
+        assert updated["tenant"]["httpSessionMaxInactiveInterval"] == 3600
+        rules = done(client.retrieve_password_validation_rules_with_tenant_id(tenant_id))
+        assert rules["passwordValidationRules"]["minLength"] == 8
+        done(client.delete_tenant(tenant_id))
+        assert client.retrieve_tenant(tenant_id).status == 404
+
+    await with_client(service, work)
+
+
+async def test_the_client_makes_reads_changes_and_removes_applications(service: app.Service) -> None:
+    def work(client: FusionAuthClient) -> None:
+        name, application_id = new_id(), new_id()
+        wanted = {"application": {"name": name, "roles": [{"name": "user"}]}}
+        made = done(client.create_application(wanted, application_id))["application"]
+        assert (made["id"], made["oauthConfiguration"]["clientId"]) == (application_id, application_id)
+        assert done(client.retrieve_application(application_id))["application"]["name"] == name
+        assert application_id in {one["id"] for one in done(client.retrieve_applications())["applications"]}
+        assert done(client.search_applications({"search": {"name": name}}))["total"] == 1
+        grants = {"oauthConfiguration": {"authorizedRedirectURLs": ["https://app.example.com/callback"]}}
+        patched = done(client.patch_application(application_id, {"application": grants}))["application"]
+        assert patched["oauthConfiguration"]["authorizedRedirectURLs"] == ["https://app.example.com/callback"]
+        updated = done(client.update_application(application_id, {"application": {"name": f"{name}!"}}))["application"]
+        assert updated["oauthConfiguration"]["clientSecret"] == made["oauthConfiguration"]["clientSecret"]
+        role = {"role": {"name": "admin"}}
+        role_id = done(client.create_application_role(application_id, role))["role"]["id"]
+        changed = done(client.patch_application_role(application_id, role_id, {"role": {"description": "may"}}))
+        assert changed["role"]["description"] == "may"
+        done(client.delete_application_role(application_id, role_id))
+        done(client.deactivate_application(application_id))
+        assert application_id in {one["id"] for one in done(client.retrieve_inactive_applications())["applications"]}
+        assert done(client.reactivate_application(application_id))["application"]["active"] is True
+        done(client.delete_application(application_id))
+        assert client.retrieve_application(application_id).status == 404
+
+    await with_client(service, work, tenant=DEFAULT_TENANT)
+
+
+async def test_the_client_makes_reads_changes_and_removes_keys(service: app.Service) -> None:
+    def work(client: FusionAuthClient) -> None:
+        name = new_id()
+        for algorithm in ("RS256", "ES256", "HS256"):
+            wanted = {"key": {"algorithm": algorithm, "name": f"{algorithm} {name}", "length": 2048}}
+            if algorithm != "RS256":
+                del wanted["key"]["length"]
+            key_id = done(client.generate_key(wanted))["key"]["id"]
+            assert done(client.retrieve_key(key_id))["key"]["algorithm"] == algorithm
+            changed = done(client.update_key(key_id, {"key": {"name": f"{algorithm} {name}!"}}))["key"]
+            assert changed["name"] == f"{algorithm} {name}!"
+            assert done(client.search_keys({"search": {"name": f"{algorithm} {name}"}}))["total"] == 1
+            done(client.delete_key(key_id))
+            assert client.retrieve_key(key_id).status == 404
+        secret = {"key": {"type": "HMAC", "algorithm": "HS256", "name": name, "secret": new_id() + new_id()}}
+        imported = done(client.import_key(secret))["key"]["id"]
+        assert imported in {key["id"] for key in done(client.retrieve_keys())["keys"]}
+        done(client.delete_key(imported))
+
+    await with_client(service, work)
+
+
+async def test_the_client_makes_reads_changes_and_removes_api_keys(service: app.Service) -> None:
+    def work(client: FusionAuthClient) -> None:
+        wanted = {"apiKey": {"metaData": {"attributes": {"description": "made by the client"}}}}
+        made = done(client.create_api_key(wanted))["apiKey"]
+        assert done(FusionAuthClient(made["key"], service.base_url).retrieve_tenants())["tenants"]
+        assert done(client.retrieve_api_key(made["id"]))["apiKey"]["key"] == made["key"]
+        limited = {"apiKey": {"permissions": {"endpoints": {"/api/user": ["GET"]}}}}
+        patched = done(client.patch_api_key(made["id"], limited))["apiKey"]
+        assert patched["permissions"]["endpoints"] == {"/api/user": ["GET"]}
+        assert patched["metaData"]["attributes"]["description"] == "made by the client"
+        assert FusionAuthClient(made["key"], service.base_url).retrieve_tenants().status == 401
+        copied = done(client.create_api_key({"sourceKeyId": made["id"]}))["apiKey"]
+        assert copied["permissions"] == patched["permissions"]
+        assert done(client.update_api_key(made["id"], {"apiKey": {}}))["apiKey"]["permissions"] == {"endpoints": {}}
+        for key_id in (made["id"], copied["id"]):
+            done(client.delete_api_key(key_id))
+            assert client.retrieve_api_key(key_id).status == 404
+
+    await with_client(service, work, MANAGER_KEY)
+
+
+async def test_the_client_makes_reads_changes_and_removes_webhooks(service: app.Service) -> None:
+    def work(client: FusionAuthClient) -> None:
+        mark = new_id()
+        wanted = {"url": f"https://example.com/{mark}", "connectTimeout": 1000, "readTimeout": 2000, "global": True}
+        webhook_id = done(client.create_webhook({"webhook": wanted}))["webhook"]["id"]
+        assert done(client.retrieve_webhook(webhook_id))["webhook"]["url"].endswith(mark)
+        assert webhook_id in {one["id"] for one in done(client.retrieve_webhooks())["webhooks"]}
+        enabled = {"eventsEnabled": {"user.create": True}}
+        patched = done(client.patch_webhook(webhook_id, {"webhook": enabled}))["webhook"]
+        assert (patched["eventsEnabled"], patched["global"]) == ({"user.create": True}, True)
+        assert (
+            done(client.search_webhooks({"search": {"url": mark, "startRow": 0, "numberOfResults": 1}}))["total"] == 1
+        )
+        updated = done(client.update_webhook(webhook_id, {"webhook": {**wanted, "global": False}}))["webhook"]
+        assert (updated["eventsEnabled"], updated["global"]) == ({}, False)
+        done(client.delete_webhook(webhook_id))
+        assert client.retrieve_webhook(webhook_id).status == 404
+
+    await with_client(service, work)

@@ -1,0 +1,78 @@
+"""The official Python client, unmodified, on users and registrations."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from fusionauth.fusionauth_client import FusionAuthClient
+
+from identity import app
+from identity.ids import new_id
+from tests.conftest import DEFAULT_TENANT, SUPER_KEY
+
+PASSWORD = "correct horse battery staple"
+
+
+def done(answer: Any) -> Any:
+    assert answer.status == 200, (answer.status, answer.error_response, answer.exception)
+    return answer.success_response
+
+
+async def with_client(service: app.Service, work: Callable[[FusionAuthClient], None]) -> None:
+    client = FusionAuthClient(SUPER_KEY, service.base_url)
+    client.set_tenant_id(DEFAULT_TENANT)
+    await asyncio.to_thread(work, client)
+
+
+async def test_the_client_makes_reads_changes_and_removes_users(service: app.Service) -> None:
+    def work(client: FusionAuthClient) -> None:
+        email = f"{new_id()}@example.com"
+        user_id = done(client.create_user({"user": {"email": email, "password": PASSWORD}}))["user"]["id"]
+        for found in (
+            client.retrieve_user(user_id),
+            client.retrieve_user_by_email(email),
+            client.retrieve_user_by_login_id(email),
+            client.retrieve_user_by_login_id_with_login_id_types(email, ["email"]),
+        ):
+            assert done(found)["user"]["id"] == user_id
+        changed = done(client.update_user(user_id, {"user": {"email": email, "firstName": "Ann", "lastName": "Lee"}}))
+        assert changed["user"]["firstName"] == "Ann"
+        patched = done(client.patch_user(user_id, {"user": {"firstName": "Bob"}}))
+        assert (patched["user"]["firstName"], patched["user"]["lastName"]) == ("Bob", "Lee")
+        criteria = {"queryString": email, "startRow": 0, "numberOfResults": 1}
+        assert done(client.search_users_by_query({"search": criteria}))["total"] == 1
+        assert done(client.search_users_by_ids([user_id]))["users"][0]["id"] == user_id
+        done(client.refresh_user_search_index())
+        done(client.deactivate_user(user_id))
+        assert done(client.reactivate_user(user_id))["user"]["active"] is True
+        done(client.delete_user(user_id))
+        assert client.retrieve_user(user_id).status == 404
+        refused = client.create_user({"user": {}})
+        assert refused.status == 400
+        assert refused.error_response["fieldErrors"].keys() == {"user.email", "user.username", "user.password"}
+
+    await with_client(service, work)
+
+
+async def test_the_client_makes_reads_changes_and_removes_registrations(service: app.Service) -> None:
+    def work(client: FusionAuthClient) -> None:
+        wanted = {"application": {"name": new_id(), "roles": [{"name": "admin"}, {"name": "user"}]}}
+        application_id = done(client.create_application(wanted))["application"]["id"]
+        body = {
+            "user": {"email": f"{new_id()}@example.com", "password": PASSWORD},
+            "registration": {"applicationId": application_id, "roles": ["user"]},
+        }
+        user_id = done(client.register(body))["user"]["id"]
+        assert done(client.retrieve_registration(user_id, application_id))["registration"]["roles"] == ["user"]
+        named = {"registration": {"applicationId": application_id, "roles": ["admin"]}}
+        assert done(client.update_registration(user_id, named))["registration"]["roles"] == ["admin"]
+        more = {"registration": {"applicationId": application_id, "roles": ["user"]}}
+        assert done(client.patch_registration(user_id, more))["registration"]["roles"] == ["admin", "user"]
+        done(client.delete_registration(user_id, application_id))
+        assert client.retrieve_registration(user_id, application_id).status == 404
+        assert done(client.register(named, user_id))["registration"]["roles"] == ["admin"]
+        done(client.delete_user(user_id))
+
+    await with_client(service, work)

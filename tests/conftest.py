@@ -1,0 +1,217 @@
+"""Fixtures of the whole suite: real stores once a session, a running service, clients that check what always holds.
+
+Inside everything is real; only the clock is ours.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from identity import app, config
+from identity.ids import new_id
+from identity.instants import Instant, SystemClock
+from identity.store.embedded.stores import EmbeddedStores
+
+ROOT = Path(__file__).resolve().parent.parent
+
+SUPER_KEY = "a-super-key-of-the-test-suite-0123456789"
+MANAGER_KEY = "a-key-manager-of-the-test-suite-0123456789"
+
+KICKSTART = f"""
+variables:
+  defaultTenantId: "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0001"
+apiKeys:
+  - {{key: "{SUPER_KEY}", description: "super key"}}
+  - {{key: "{MANAGER_KEY}", description: "key manager", keyManager: true}}
+requests:
+  - method: PATCH
+    url: "/api/tenant/#{{FUSIONAUTH_TENANT_ID}}"
+    body: {{tenant: {{issuer: "#{{BASE_URL}}"}}}}
+"""
+DEFAULT_TENANT = "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0001"
+
+
+class ShiftedClock:
+    """The machine's clock, which a test may move; it goes back afterwards."""
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self._system = SystemClock()
+
+    def now(self) -> Instant:
+        return Instant(self._system.now() + self.offset)
+
+    def advance(self, *, seconds: float) -> None:
+        self.offset += round(seconds * 1000)
+
+
+Build = Callable[..., AbstractAsyncContextManager[app.Service]]
+
+
+@pytest.fixture(scope="session")
+async def stores() -> AsyncIterator[EmbeddedStores]:
+    """A real mongod and a real Redis server, for the whole session."""
+    folder = Path(tempfile.mkdtemp(prefix="identity-test-"))
+    running = await EmbeddedStores.start(folder, mongodb=True, redis=True)
+    yield running
+    await running.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def session_clock() -> ShiftedClock:
+    """The one clock of the shared service; take `clock` instead, which puts it back."""
+    return ShiftedClock()
+
+
+@pytest.fixture
+def clock(session_clock: ShiftedClock) -> Any:
+    """The clock of the service, to be moved forward by a test."""
+    before = session_clock.offset
+    yield session_clock
+    session_clock.offset = before
+
+
+@pytest.fixture(scope="session")
+def configured(stores: EmbeddedStores) -> Callable[..., config.Config]:
+    """A configuration on the stores of the session, in a database of its own unless one is named."""
+
+    def load(
+        data_dir: Path, *, database: str | None = None, kickstart: str | None = None, **settings: Any
+    ) -> config.Config:
+        folder = data_dir / "config"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / config.FILE_NAME).touch()
+        if kickstart is not None:
+            (folder / "kickstart.yaml").write_text(kickstart)
+        environ = {
+            "IDENTITY__DATA_DIR": str(data_dir),
+            "IDENTITY__SERVER__PORT": "0",
+            "IDENTITY__KICKSTART__FILE": "null" if kickstart is None else "kickstart.yaml",
+            "IDENTITY__MONGODB__URI": str(stores.mongodb_uri),
+            "IDENTITY__MONGODB__DATABASE": database or f"test_{new_id()[:13].replace('-', '')}",
+            "IDENTITY__REDIS__URL": str(stores.redis_url),
+            "IDENTITY__WEBHOOKS__ALLOWED_NETWORKS": '["127.0.0.0/8", "::1/128"]',
+            **{f"IDENTITY__{name.upper()}": str(value) for name, value in settings.items()},
+        }
+        return config.load(folder, {**_plain_environment(), **environ})
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def build(configured: Callable[..., config.Config]) -> Build:
+    """Builds and starts a service of a test's own; database and data folder go with it unless they were named."""
+
+    @asynccontextmanager
+    async def running(*, clock: Any = None, role: str = "all", **settings: Any) -> AsyncIterator[app.Service]:
+        given_folder = settings.pop("data_dir", None)
+        data_dir = Path(given_folder or tempfile.mkdtemp(prefix="identity-test-"))
+        is_own = "database" not in settings
+        loaded = configured(data_dir, **{"kickstart": KICKSTART, **settings})
+        service = await app.build(loaded, role=role, clock=clock)
+        try:
+            await service.start()
+            yield service
+        finally:
+            if is_own:
+                await service.services.database.drop()
+            await service.stop()
+            if given_folder is None:
+                shutil.rmtree(data_dir, ignore_errors=True)
+
+    return running
+
+
+@pytest.fixture(scope="session")
+async def service(build: Build, session_clock: ShiftedClock) -> AsyncIterator[app.Service]:
+    """The running service that most tests share; each test makes the tenants and objects that it needs."""
+    async with build(clock=session_clock) as running:
+        yield running
+
+
+@pytest.fixture
+async def http(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
+    """A client without credentials, which checks what holds for every answer."""
+    async with checking_client(service.base_url) as client:
+        yield client
+
+
+@pytest.fixture
+async def api(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with a key that may do everything; the default tenant where a tenant is needed."""
+    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": DEFAULT_TENANT}
+    async with checking_client(service.base_url, headers=headers) as client:
+        yield client
+
+
+@pytest.fixture
+async def manager(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with a key-manager key."""
+    async with checking_client(service.base_url, headers={"Authorization": MANAGER_KEY}) as client:
+        yield client
+
+
+@pytest.fixture
+async def tenant(api: httpx.AsyncClient) -> dict[str, Any]:
+    """A fresh tenant."""
+    answer = await api.post(
+        "/api/tenant", json={"tenant": {"name": f"Tenant {new_id()}", "issuer": "https://issuer.example.com"}}
+    )
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json()["tenant"])
+
+
+@pytest.fixture
+async def tenant_api(service: app.Service, tenant: dict[str, Any]) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with the super key inside the fresh tenant."""
+    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenant["id"]}
+    async with checking_client(service.base_url, headers=headers) as client:
+        yield client
+
+
+def checking_client(base_url: str, **settings: Any) -> httpx.AsyncClient:
+    """An httpx client that asserts, of every answer, what always holds."""
+    return httpx.AsyncClient(
+        base_url=base_url, timeout=30, event_hooks={"response": [_check]}, trust_env=False, **settings
+    )
+
+
+async def _check(answer: httpx.Response) -> None:
+    await answer.aread()
+    path = answer.request.url.path
+    assert answer.status_code < 500 or answer.status_code in {503, 504, 512}, (
+        f"{answer.request.method} {path}: {answer.status_code}"
+    )
+    assert answer.headers.get("X-Content-Type-Options") == "nosniff", path
+    if not path.startswith("/api/"):
+        return
+    if answer.content and "prometheus" not in path:
+        assert answer.headers["Content-Type"] == "application/json", path
+        answer.json()
+    if answer.status_code == 400:
+        _check_errors(answer.json())
+    if answer.status_code in {401, 404, 405}:
+        assert answer.content == b"", path
+
+
+def _check_errors(body: dict[str, Any]) -> None:
+    assert body.keys() <= {"fieldErrors", "generalErrors"}
+    assert body
+    entries = [entry for field in body.get("fieldErrors", {}).values() for entry in field]
+    for entry in [*entries, *body.get("generalErrors", [])]:
+        assert entry["code"].startswith("[")
+        assert entry["message"]
+
+
+def _plain_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("IDENTITY__")}

@@ -1,0 +1,45 @@
+"""`event.info`: the caller's word first, the request's own facts where it is silent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from identity.call import Call, Nobody, Origin
+from identity.domain import event_info
+from identity.instants import Instant
+
+
+def info(given: dict[str, Any], ip_address: str = "192.0.2.7", user_agent: str = "Browser/1") -> dict[str, Any]:
+    call = Call(None, Nobody(), Instant(0), Origin(ip_address, user_agent, "r", "http://x"), given)
+    return event_info.of(call)
+
+
+def test_request_tells_address_and_user_agent() -> None:
+    assert info({}) == {"ipAddress": "192.0.2.7", "userAgent": "Browser/1"}
+
+
+def test_caller_knows_better() -> None:
+    assert info({"ipAddress": "198.51.100.1", "os": "Linux"}) == {
+        "ipAddress": "198.51.100.1",
+        "os": "Linux",
+        "userAgent": "Browser/1",
+    }
+
+
+def test_nothing_known_is_left_out() -> None:
+    assert info({}, "", "") == {}
+
+
+def test_members_of_another_name_or_type_are_left_out() -> None:
+    given = {"ipAddress": 7, "deviceName": "", "password": "secret", "data": [1], "location": "here"}
+    assert info(given) == {"ipAddress": "192.0.2.7", "userAgent": "Browser/1"}
+
+
+def test_location_gets_its_display_string() -> None:
+    location = {"city": "Denver", "country": "US", "latitude": 39.7, "longitude": True, "planet": "Earth"}
+    assert info({"location": location, "data": {"a": 1}}) == {
+        "data": {"a": 1},
+        "ipAddress": "192.0.2.7",
+        "location": {"city": "Denver", "country": "US", "displayString": "Denver, US", "latitude": 39.7},
+        "userAgent": "Browser/1",
+    }

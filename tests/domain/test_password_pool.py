@@ -1,0 +1,99 @@
+"""The pool that hashes: off the event loop, bounded, and not to be misused."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from identity import passwords as pools
+from identity.domain import passwords
+from identity.errors import Unavailable
+from identity.passwords import PasswordPool, scheme_problems
+
+
+@pytest.fixture
+def pool():
+    pool = PasswordPool(threads=1)
+    yield pool
+    pool.close()
+
+
+async def test_password_is_hashed_and_verified(pool):
+    stored = await pool.hash("a password", "salted-hmac-sha256", 1)
+    assert await pool.verify("a password", stored)
+    assert not await pool.verify("another", stored)
+
+
+async def test_attack_45_hashing_leaves_the_event_loop(pool, monkeypatch):
+    threads = []
+    genuine = passwords.verify
+    monkeypatch.setattr(
+        passwords, "verify", lambda *given: threads.append(threading.current_thread()) or genuine(*given)
+    )
+    await pool.verify("x", await pool.hash("x", "salted-hmac-sha256", 1))
+    assert threads and threading.main_thread() not in threads
+
+
+async def test_attack_45_an_enormous_password_is_never_hashed(pool, monkeypatch):
+    stored = await pool.hash("a password", "salted-hmac-sha256", 1)
+    seen = []
+    genuine = passwords.verify
+    monkeypatch.setattr(passwords, "verify", lambda password, kept: seen.append(password) or genuine(password, kept))
+    assert not await pool.verify("x" * 2**20, stored)
+    assert not await pool.verify("ä" * (pools.MAXIMUM_BYTES - 1), stored)
+    assert seen == ["", ""], "but it costs the same as any wrong one"
+    with pytest.raises(ValueError, match="longer than any rule allows"):
+        await pool.hash("x" * 2**20, "salted-hmac-sha256", 1)
+
+
+async def test_attack_45_only_so_many_callers_wait(pool, monkeypatch):
+    free = threading.Event()
+    monkeypatch.setattr(passwords, "verify", lambda *given: free.wait(30))
+    stored = await pool.hash("x", "salted-hmac-sha256", 1)
+    waiting = [asyncio.ensure_future(pool.verify("x", stored)) for _ in range(64)]
+    await asyncio.sleep(0)
+    with pytest.raises(Unavailable):
+        await pool.verify("x", stored)
+    free.set()
+    assert all(await asyncio.gather(*waiting))
+    assert await pool.verify("x", stored), "and later there is room again"
+
+
+async def test_attack_44_unknown_user_costs_a_verification_under_the_same_scheme(pool, monkeypatch):
+    seen = []
+    genuine = passwords.verify
+    monkeypatch.setattr(passwords, "verify", lambda *given: seen.append(given) or genuine(*given))
+    for _ in range(2):
+        await pool.pretend("whatever", "salted-pbkdf2-hmac-sha256", 1000)
+    assert [(password, stored.scheme, stored.factor) for password, stored in seen] == [
+        ("whatever", "salted-pbkdf2-hmac-sha256", 1000)
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("scheme", "factor", "expected"),
+    [
+        ("argon2id", 2, []),
+        ("plain", 1, ["[invalid]x.encryptionScheme"]),
+        ("bcrypt", 24_000, ["[invalid]x.encryptionSchemeFactor"]),
+    ],
+)
+def test_scheme_of_a_tenant_is_judged(scheme, factor, expected):
+    configuration = {"encryptionScheme": scheme, "encryptionSchemeFactor": factor}
+    assert [error.code for error in scheme_problems(configuration, "x")] == expected
+
+
+async def test_memory_is_given_back_once_nobody_logs_in(pool, monkeypatch):
+    given_back, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def give_back(really=pools._give_memory_back):
+        really()
+        loop.call_soon_threadsafe(given_back.set)
+
+    monkeypatch.setattr(pools, "_QUIET_SECONDS", 0.01)
+    monkeypatch.setattr(pools, "_give_memory_back", give_back)
+    await pool.hash("a password", "salted-md5", 1)
+    async with asyncio.timeout(20):
+        await given_back.wait()

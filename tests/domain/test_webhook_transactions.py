@@ -1,0 +1,36 @@
+"""The truth table of transaction types, whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.domain.webhook_transactions import TRANSACTION_TYPES, is_satisfied
+
+# Successes needed among n = 0..6 webhooks.
+NEEDED = {
+    "None": (0, 0, 0, 0, 0, 0, 0),
+    "Any": (0, 1, 1, 1, 1, 1, 1),
+    "SimpleMajority": (0, 1, 1, 2, 2, 3, 3),
+    "SuperMajority": (0, 1, 2, 2, 3, 4, 4),
+    "AbsoluteMajority": (0, 1, 2, 3, 4, 5, 6),
+}
+
+
+def test_table_names_every_transaction_type() -> None:
+    assert set(TRANSACTION_TYPES) == set(NEEDED)
+
+
+@pytest.mark.parametrize("transaction_type", NEEDED)
+@pytest.mark.parametrize("asked", range(7))
+def test_transaction_needs_exactly_as_many_successes_as_the_table_says(transaction_type: str, asked: int) -> None:
+    needed = NEEDED[transaction_type][asked]
+    for successes in range(asked + 1):
+        assert is_satisfied(transaction_type, successes, asked) == (successes >= needed)
+
+
+def test_more_successes_never_turn_a_satisfied_transaction_down() -> None:
+    for transaction_type in TRANSACTION_TYPES:
+        for asked in range(60):
+            verdicts = [is_satisfied(transaction_type, successes, asked) for successes in range(asked + 1)]
+            assert verdicts == sorted(verdicts)
+            assert verdicts[-1]

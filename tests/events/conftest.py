@@ -1,0 +1,184 @@
+"""An event engine of a test's own: real MongoDB, Redis and HTTP; configuration and clock in the test's hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import prometheus_client
+import pytest
+
+from identity.call import Call, Nobody, Origin
+from identity.config import Webhooks
+from identity.domain.delivery_schedule import Schedule
+from identity.events.bus import Bus
+from identity.events.delivery import Deliverer
+from identity.ids import Secret, TenantId, new_id
+from identity.instants import Instant, SystemClock
+from identity.outbound.http import HttpClient
+from identity.schemas import Schemas
+from identity.store.mongo import Database
+from identity.store.outbox import Outbox
+from identity.store.redis import Redis
+from identity.store.vault import Vault
+from identity.store.wakeups import Wakeups
+from identity.workers.deliver import DeliveryWorker
+
+VAULT = Vault({"test": bytes(32)})
+LOOPBACK = [ipaddress.ip_network("127.0.0.0/8")]
+_SCHEMAS = Schemas()
+
+
+class MovableClock:
+    """The machine's clock, moved forward by a test."""
+
+    def __init__(self) -> None:
+        self.offset = 0
+
+    def now(self) -> Instant:
+        return Instant(SystemClock().now() + self.offset)
+
+    def advance(self, *, seconds: float) -> None:
+        self.offset += round(seconds * 1000)
+
+
+Sign = Callable[[str, Mapping[str, Any]], Awaitable[str]]
+
+
+async def _no_key(_key_id: str, _claims: Mapping[str, Any]) -> str:
+    raise LookupError
+
+
+async def _no_certificate(_key_id: str) -> tuple[str, Secret]:
+    raise LookupError
+
+
+@dataclasses.dataclass
+class Engine:
+    """Everything from the bus to the receiver."""
+
+    database: Database
+    outbox: Outbox
+    wakeups: Wakeups
+    http: HttpClient
+    clock: MovableClock
+    schedule: tuple[int, ...] = (5, 300)
+    webhooks: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    events: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    tenant_id: TenantId = dataclasses.field(default_factory=lambda: TenantId(new_id()))
+    sign: Sign = _no_key
+    client_certificate: Callable[[str], Awaitable[tuple[str, Secret]]] = _no_certificate
+    registry: prometheus_client.CollectorRegistry = dataclasses.field(
+        default_factory=prometheus_client.CollectorRegistry
+    )
+
+    @property
+    def deliverer(self) -> Deliverer:
+        return Deliverer(self.http, self.clock, "1.2.3", self.sign, self.client_certificate)
+
+    @property
+    def bus(self) -> Bus:
+        return Bus(
+            self.database,
+            self.outbox,
+            self.deliverer,
+            Schedule(self.schedule),
+            webhooks=self.known_webhooks,
+            tenant=self.known_tenant,
+            wake=self.wakeups.notify,
+        )
+
+    def call(self, tenant_id: str | None = None, **event_info: Any) -> Call:
+        """A call inside the engine's tenant, or another."""
+        origin = Origin("192.0.2.7", "Browser/1", new_id(), "http://localhost:9011")
+        return Call(TenantId(tenant_id or self.tenant_id), Nobody(), self.clock.now(), origin, event_info)
+
+    def enable(self, *types: str, transaction: str = "None") -> None:
+        """Switch events on in the tenant."""
+        self.events |= {name: {"enabled": True, "transactionType": transaction} for name in types}
+
+    def add_webhook(self, url: str, *types: str, **members: Any) -> dict[str, Any]:
+        """A webhook for these events, global unless members say otherwise."""
+        wanted = {
+            "url": url,
+            "connectTimeout": 5000,
+            "readTimeout": 5000,
+            "global": True,
+            "eventsEnabled": dict.fromkeys(types, True),
+            **members,
+        }
+        webhook = {**_SCHEMAS["api/webhook.json"].read({"webhook": wanted})["webhook"], "id": new_id()}
+        self.webhooks = [*self.webhooks, webhook]
+        return webhook
+
+    async def known_webhooks(self) -> list[dict[str, Any]]:
+        return self.webhooks
+
+    async def known_tenant(self, tenant_id: TenantId) -> dict[str, Any] | None:
+        return {"eventConfiguration": {"events": self.events}} if tenant_id == self.tenant_id else None
+
+    def worker(self, **changes: Any) -> DeliveryWorker:
+        """A delivery worker, not yet started."""
+        settings = {
+            "schedule": self.schedule,
+            "jitter": 0.0,
+            "lease_seconds": 30,
+            "concurrency_per_webhook": 4,
+            "max_concurrency": 50,
+            "allowed_networks": (),
+        }
+        stop_seconds = changes.pop("stop_seconds", 5.0)
+        return DeliveryWorker(
+            self.outbox,
+            self.deliverer,
+            self.wakeups,
+            self.clock,
+            Webhooks(**{**settings, **changes}),
+            prometheus_client.CollectorRegistry() if changes else self.registry,
+            webhooks=self.known_webhooks,
+            stop_seconds=stop_seconds,
+        )
+
+    @asynccontextmanager
+    async def working(self, **changes: Any) -> AsyncIterator[DeliveryWorker]:
+        """A delivery worker at work."""
+        worker = self.worker(**changes)
+        await worker.start()
+        try:
+            yield worker
+        finally:
+            await worker.stop()
+
+    async def states(self) -> list[tuple[str, int]]:
+        """State and number of attempts of every delivery."""
+        rows = self.database.collection("deliveries").find({}).sort("_id", 1)
+        return [(row["state"], len(row["attempts"])) async for row in rows]
+
+
+@pytest.fixture(scope="session")
+async def event_database(stores: Any) -> AsyncIterator[Database]:
+    found = Database(stores.mongodb_uri, f"test_{new_id()[:13].replace('-', '')}")
+    await Outbox(found, VAULT, retention_seconds=86_400).ensure_indexes()
+    yield found
+    await found.drop()
+    found.close()
+
+
+@pytest.fixture
+async def engine(stores: Any, event_database: Database) -> AsyncIterator[Engine]:
+    redis = Redis(stores.redis_url, f"test-{new_id()}")
+    wakeups = Wakeups(redis)
+    await wakeups.start()
+    http = HttpClient(allowed_networks=LOOPBACK)
+    yield Engine(event_database, Outbox(event_database, VAULT, retention_seconds=86_400), wakeups, http, MovableClock())
+    await http.close()
+    await wakeups.stop()
+    await redis.close()
+    for name in ("events", "deliveries", "counters", "things"):
+        await event_database.collection(name).delete_many({})
+
+
+Working = AbstractAsyncContextManager[DeliveryWorker]

@@ -1,0 +1,86 @@
+"""Payloads as operations make them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+USER_ID = "3f2b1c00-0000-4000-8000-000000000001"
+TENANT_ID = "3f2b1c00-0000-4000-8000-000000000002"
+APPLICATION_ID = "3f2b1c00-0000-4000-8000-000000000003"
+
+
+def registration(**members: Any) -> dict[str, Any]:
+    return {
+        "applicationId": APPLICATION_ID,
+        "data": {},
+        "id": "3f2b1c00-0000-4000-8000-000000000004",
+        "insertInstant": 1_700_000_000_000,
+        "lastUpdateInstant": 1_700_000_000_000,
+        "preferredLanguages": [],
+        "roles": ["user"],
+        "tokens": {},
+        "usernameStatus": "ACTIVE",
+        "verified": True,
+        **members,
+    }
+
+
+def user(**members: Any) -> dict[str, Any]:
+    return {
+        "active": True,
+        "birthDate": None,
+        "data": {"favourite": "Zoë", "nothing": None},
+        "email": "ada@example.com",
+        "id": USER_ID,
+        "insertInstant": 1_700_000_000_000,
+        "lastUpdateInstant": 1_700_000_000_000,
+        "memberships": [],
+        "passwordChangeRequired": False,
+        "preferredLanguages": ["en"],
+        "registrations": [],
+        "tenantId": TENANT_ID,
+        "twoFactor": {"methods": [], "recoveryCodes": []},
+        "usernameStatus": "ACTIVE",
+        "verified": True,
+        **members,
+    }
+
+
+_REGISTRATION = {"user": user(), "applicationId": APPLICATION_ID, "registration": registration()}
+_LOGIN = {"user": user(), "applicationId": APPLICATION_ID, "authenticationType": "PASSWORD"}
+
+PAYLOADS: dict[str, dict[str, Any]] = {
+    "jwt.public-key.update": {"applicationIds": [APPLICATION_ID]},
+    "jwt.refresh": {
+        "applicationId": APPLICATION_ID,
+        "original": None,
+        "refreshToken": "old",
+        "token": "a.b.c",
+        "userId": USER_ID,
+    },
+    "jwt.refresh-token.revoke": {
+        "applicationId": APPLICATION_ID,
+        "applicationTimeToLiveInSeconds": {APPLICATION_ID: 3600},
+        "refreshToken": {"applicationId": APPLICATION_ID, "id": APPLICATION_ID, "startInstant": 1, "userId": USER_ID},
+        "user": user(),
+        "userId": USER_ID,
+    },
+    "kickstart.success": {"instanceId": TENANT_ID},
+    "user.create": {"user": user()},
+    "user.create.complete": {"user": user()},
+    "user.deactivate": {"user": user()},
+    "user.delete": {"user": user()},
+    "user.delete.complete": {"user": user()},
+    "user.email.update": {"user": user(), "previousEmail": "old@example.com"},
+    "user.login.failed": {**_LOGIN, "reason": {"code": "credentials"}},
+    "user.login.success": _LOGIN,
+    "user.reactivate": {"user": user()},
+    "user.registration.create": _REGISTRATION,
+    "user.registration.create.complete": _REGISTRATION,
+    "user.registration.delete": _REGISTRATION,
+    "user.registration.delete.complete": _REGISTRATION,
+    "user.registration.update": {**_REGISTRATION, "original": registration(roles=[])},
+    "user.registration.update.complete": {**_REGISTRATION, "original": registration(roles=[])},
+    "user.update": {"user": user(), "original": user(email="old@example.com")},
+    "user.update.complete": {"user": user(), "original": user(email="old@example.com")},
+}

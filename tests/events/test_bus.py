@@ -1,0 +1,280 @@
+"""Ask, write, announce: the order of things, and what a veto leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from identity.errors import Duplicate, WebhookTransactionFailed
+from identity.events.bus import Event
+from tests.events.samples import PAYLOADS
+from tests.receiver import answers, hangs, in_turn, receiving
+
+CREATE = Event("user.create", PAYLOADS["user.create"])
+COMPLETE = Event("user.create.complete", PAYLOADS["user.create.complete"])
+REGISTER = Event("user.registration.create", PAYLOADS["user.registration.create"])
+
+
+class Things:
+    """A collection that a change writes to, and the sessions it was written with."""
+
+    def __init__(self, engine: Any) -> None:
+        self.collection = engine.database.collection("things")
+        self.sessions: list[Any] = []
+
+    async def write(self, session: Any) -> str:
+        self.sessions.append(session)
+        await self.collection.insert_one({"_id": "thing"}, session=session)
+        return "result"
+
+    async def exists(self) -> bool:
+        return await self.collection.count_documents({}) == 1
+
+
+@pytest.fixture
+def things(engine: Any) -> Things:
+    return Things(engine)
+
+
+async def test_change_that_nobody_hears_of_needs_no_transaction(engine: Any, things: Things) -> None:
+    result = await engine.bus.perform(engine.call(), things.write, [CREATE], [COMPLETE])
+    assert result == "result"
+    assert things.sessions == [None]
+    assert await engine.outbox.find_events({}) == []
+
+
+async def test_event_of_a_tenant_that_switched_it_off_needs_no_transaction(engine: Any, things: Things) -> None:
+    engine.add_webhook("http://127.0.0.1:9/", "user.create", "user.create.complete")
+    engine.events["user.create"] = {"enabled": False, "transactionType": "Any"}
+    await engine.bus.perform(engine.call(), things.write, [CREATE], lambda _result: [COMPLETE])
+    assert things.sessions == [None]
+
+
+async def test_change_and_its_events_are_written_together(engine: Any, things: Things) -> None:
+    engine.enable("user.create", "user.create.complete")
+    webhook = engine.add_webhook("http://127.0.0.1:9/", "user.create", "user.create.complete")
+    seen: list[str] = []
+
+    def announced(result: str) -> list[Event]:
+        seen.append(result)
+        return [COMPLETE]
+
+    await engine.bus.perform(engine.call(), things.write, [CREATE], announced)
+    assert things.sessions[0] is not None
+    assert seen == ["result"]
+    events = await engine.outbox.find_events({})
+    assert [event["type"] for event in events] == ["user.create", "user.create.complete"]
+    for event in events:
+        (delivery,) = await engine.outbox.deliveries_of(event["_id"])
+        assert (delivery["webhookId"], delivery["state"], delivery["attempts"]) == (webhook["id"], "due", [])
+
+
+async def test_failed_write_leaves_no_event(engine: Any, things: Things) -> None:
+    engine.enable("user.create")
+    engine.add_webhook("http://127.0.0.1:9/", "user.create")
+    await things.collection.insert_one({"_id": "thing"})
+    with pytest.raises(Duplicate):
+        await engine.bus.perform(engine.call(), things.write, [CREATE])
+    assert await engine.outbox.find_events({}) == []
+
+
+async def test_workers_are_woken_after_the_commit(engine: Any, things: Things) -> None:
+    engine.enable("user.create")
+    engine.add_webhook("http://127.0.0.1:9/", "user.create")
+    engine.wakeups.awake.clear()
+    await engine.bus.perform(engine.call(), things.write, [CREATE])
+    assert engine.wakeups.awake.is_set()
+
+
+async def test_veto_leaves_no_trace(engine: Any, things: Things) -> None:
+    engine.enable("user.create", transaction="AbsoluteMajority")
+    engine.enable("user.create.complete")
+    async with receiving() as good, receiving(answers(500)) as bad:
+        for receiver in (good, bad):
+            engine.add_webhook(receiver.url, "user.create", "user.create.complete")
+        with pytest.raises(WebhookTransactionFailed) as caught:
+            await engine.bus.perform(engine.call(), things.write, [CREATE], [COMPLETE])
+        assert bad.url not in caught.value.message
+        assert "status 500" in caught.value.log_detail
+        assert (len(good.requests), len(bad.requests)) == (1, 1)
+    assert things.sessions == []
+    assert not await things.exists()
+    assert await engine.outbox.find_events({}) == []
+    assert await engine.states() == []
+
+
+async def test_satisfied_transaction_writes_and_retries_who_failed(engine: Any, things: Things) -> None:
+    engine.enable("user.create", transaction="Any")
+    async with receiving() as good, receiving(answers(500)) as bad:
+        well, ill = (engine.add_webhook(receiver.url, "user.create") for receiver in (good, bad))
+        await engine.bus.perform(engine.call(), things.write, [CREATE])
+        assert good.requests[0].body == bad.requests[0].body
+    assert await things.exists()
+    (event,) = await engine.outbox.find_events({})
+    assert bytes(event["body"]) == good.requests[0].body
+    rows = {row["webhookId"]: row for row in await engine.outbox.deliveries_of(event["_id"])}
+    assert (rows[well["id"]]["state"], len(rows[well["id"]]["attempts"])) == ("succeeded", 1)
+    failed = rows[ill["id"]]
+    assert (failed["state"], failed["attempts"][0]["statusCode"]) == ("due", 500)
+    assert 3900 <= failed["nextAttempt"] - failed["attempts"][0]["endInstant"] <= 6100
+
+
+async def test_synchronous_attempt_was_the_only_one_where_nothing_is_tried_twice(engine: Any, things: Things) -> None:
+    engine.schedule = ()
+    engine.enable("user.create", transaction="Any")
+    async with receiving() as good, receiving(answers(500)) as bad:
+        for receiver in (good, bad):
+            engine.add_webhook(receiver.url, "user.create")
+        await engine.bus.perform(engine.call(), things.write, [CREATE])
+    assert sorted(await engine.states()) == [("given up", 1), ("succeeded", 1)]
+
+
+@pytest.mark.parametrize(
+    ("transaction", "failing", "passes"),
+    [
+        ("None", 3, True),
+        ("Any", 2, True),
+        ("Any", 3, False),
+        ("SimpleMajority", 1, True),
+        ("SimpleMajority", 2, False),
+        ("SuperMajority", 1, True),
+        ("SuperMajority", 2, False),
+        ("AbsoluteMajority", 0, True),
+        ("AbsoluteMajority", 1, False),
+    ],
+)
+async def test_transaction_type_decides(
+    engine: Any, things: Things, transaction: str, failing: int, passes: bool
+) -> None:
+    engine.enable("user.create", transaction=transaction)
+    async with receiving() as good, receiving(answers(400)) as bad:
+        for index in range(3):
+            engine.add_webhook(bad.url if index < failing else good.url, "user.create")
+        if passes:
+            await engine.bus.perform(engine.call(), things.write, [CREATE])
+        else:
+            with pytest.raises(WebhookTransactionFailed):
+                await engine.bus.perform(engine.call(), things.write, [CREATE])
+        asked = len(good.requests) + len(bad.requests)
+    assert await things.exists() == passes
+    assert asked == (0 if transaction == "None" else 3)
+
+
+async def test_transactional_webhooks_are_asked_at_the_same_time(engine: Any, things: Things) -> None:
+    engine.enable("user.create", transaction="AbsoluteMajority")
+    arrived = 0
+    everybody = asyncio.Event()
+
+    async def behave(request: Any, writer: asyncio.StreamWriter) -> None:
+        nonlocal arrived
+        arrived += 1
+        if arrived == 5:
+            everybody.set()
+        await everybody.wait()
+        await answers(200)(request, writer)
+
+    async with receiving(behave) as receiver:
+        for _ in range(5):
+            engine.add_webhook(receiver.url, "user.create")
+        await engine.bus.perform(engine.call(), things.write, [CREATE])
+    assert await things.exists()
+
+
+async def test_receiver_that_hangs_vetoes_after_its_own_timeouts(engine: Any, things: Things) -> None:
+    engine.enable("user.create", transaction="AbsoluteMajority")
+    async with receiving(hangs) as receiver:
+        engine.add_webhook(receiver.url, "user.create", connectTimeout=50, readTimeout=50)
+        with pytest.raises(WebhookTransactionFailed):
+            await engine.bus.perform(engine.call(), things.write, [CREATE])
+    assert not await things.exists()
+
+
+async def test_veto_of_the_second_event_undoes_the_first(engine: Any, things: Things) -> None:
+    engine.enable("user.create", "user.registration.create", transaction="AbsoluteMajority")
+    async with receiving(in_turn(answers(200), answers(403))) as receiver:
+        engine.add_webhook(receiver.url, "user.create", "user.registration.create")
+        with pytest.raises(WebhookTransactionFailed):
+            await engine.bus.perform(engine.call(), things.write, [CREATE, REGISTER])
+        assert [request.event["type"] for request in receiver.requests] == ["user.create", "user.registration.create"]
+    assert not await things.exists()
+    assert await engine.outbox.find_events({}) == []
+
+
+async def test_veto_of_the_first_event_keeps_the_second_from_being_sent(engine: Any, things: Things) -> None:
+    engine.enable("user.create", "user.registration.create", transaction="AbsoluteMajority")
+    async with receiving(answers(403)) as receiver:
+        engine.add_webhook(receiver.url, "user.create", "user.registration.create")
+        with pytest.raises(WebhookTransactionFailed):
+            await engine.bus.perform(engine.call(), things.write, [CREATE, REGISTER])
+        assert len(receiver.requests) == 1
+
+
+async def test_object_is_invisible_to_the_receiver_that_is_asked(engine: Any, things: Things) -> None:
+    engine.enable("user.create", transaction="AbsoluteMajority")
+    seen: list[bool] = []
+
+    async def behave(request: Any, writer: asyncio.StreamWriter) -> None:
+        seen.append(await things.exists())
+        await answers(200)(request, writer)
+
+    async with receiving(behave) as receiver:
+        engine.add_webhook(receiver.url, "user.create")
+        await engine.bus.perform(engine.call(), things.write, [CREATE])
+    assert seen == [False]
+    assert await things.exists()
+
+
+async def test_login_is_vetoed_without_any_write(engine: Any) -> None:
+    engine.enable("user.login.success", transaction="Any")
+    async with receiving(answers(401)) as receiver:
+        engine.add_webhook(receiver.url, "user.login.success")
+        with pytest.raises(WebhookTransactionFailed):
+            await engine.bus.offer(engine.call(), [Event("user.login.success", PAYLOADS["user.login.success"])])
+    assert await engine.outbox.find_events({}) == []
+
+
+async def test_announced_event_cannot_be_vetoed(engine: Any) -> None:
+    engine.enable("user.login.failed", transaction="AbsoluteMajority")
+    async with receiving(answers(500)) as receiver:
+        engine.add_webhook(receiver.url, "user.login.failed")
+        await engine.bus.announce(engine.call(), [Event("user.login.failed", PAYLOADS["user.login.failed"])])
+        assert receiver.requests == []
+    assert await engine.states() == [("due", 0)]
+
+
+async def test_call_of_another_tenant_reaches_nobody(engine: Any, things: Things) -> None:
+    engine.enable("user.create")
+    engine.add_webhook("http://127.0.0.1:9/", "user.create")
+    other = engine.call("00000000-0000-4000-8000-000000000000")
+    await engine.bus.perform(other, things.write, [CREATE])
+    assert things.sessions == [None]
+
+
+async def test_changed_webhook_is_heard_at_once(engine: Any, things: Things) -> None:
+    bus = engine.bus
+    engine.enable("user.create")
+    await bus.announce(engine.call(), [CREATE])
+    engine.add_webhook("http://127.0.0.1:9/", "user.create")
+    await bus.announce(engine.call(), [CREATE])
+    engine.webhooks = []
+    await bus.announce(engine.call(), [CREATE])
+    assert len(await engine.outbox.find_events({})) == 1
+
+
+async def test_racing_changes_each_keep_their_events(engine: Any) -> None:
+    engine.enable("user.create")
+    engine.add_webhook("http://127.0.0.1:9/", "user.create")
+    bus, counter = engine.bus, engine.database.collection("things")
+    await counter.insert_one({"_id": "counter", "value": 0})
+
+    async def write(session: Any) -> None:
+        await counter.update_one({"_id": "counter"}, {"$inc": {"value": 1}}, session=session)
+
+    await asyncio.gather(*(bus.perform(engine.call(), write, [CREATE]) for _ in range(20)))
+    stored = await counter.find_one({"_id": "counter"})
+    assert stored["value"] == 20
+    events = await engine.outbox.find_events({})
+    assert len({event["_id"] for event in events}) == 20
+    assert len({event["sequence"] for event in events}) == 20

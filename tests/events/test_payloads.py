@@ -1,0 +1,93 @@
+"""Events as they go out: their common members, their order, and their schemas."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from identity.events.bus import Event
+from identity.events.catalogue import EVENTS, INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
+from identity.schemas import FOLDER, Schemas
+from tests.events.samples import PAYLOADS, USER_ID, user
+
+SCHEMAS = Schemas()
+
+
+def test_catalogue_has_all_types() -> None:
+    assert len(EVENTS) == 63
+    assert len(TRANSACTIONAL_EVENTS) == 31
+    assert {"audit-log.create", "event-log.create", "kickstart.success"} == INSTANCE_EVENTS
+    assert not any(name.endswith(".complete") for name in TRANSACTIONAL_EVENTS)
+
+
+def test_every_payload_schema_has_a_sample() -> None:
+    files = {file.name.removesuffix(".json") for file in Path(FOLDER, "events").glob("*.json")}
+    assert files - {"definitions"} == set(PAYLOADS)
+
+
+def test_webhooks_and_tenants_know_the_same_types_as_the_catalogue() -> None:
+    webhook = SCHEMAS["api/webhook.json"].schema["properties"]["webhook"]["properties"]["eventsEnabled"]
+    assert set(EVENTS) <= set(webhook["propertyNames"]["enum"])
+    tenant = SCHEMAS["api/tenant.json"].schema["properties"]["tenant"]["properties"]["eventConfiguration"]
+    assert set(tenant["properties"]["events"]["propertyNames"]["enum"]) >= set(EVENTS)
+
+
+async def body_of(engine: Any, name: str, payload: dict[str, Any] | None = None, **event_info: Any) -> bytes:
+    """The bytes that would be delivered."""
+    engine.enable(name)
+    engine.add_webhook("http://127.0.0.1:9/", name)
+    await engine.bus.announce(engine.call(**event_info), [Event(name, PAYLOADS[name] if payload is None else payload)])
+    (event,) = await engine.outbox.find_events({"type": name})
+    return bytes(event["body"])
+
+
+@pytest.mark.parametrize("name", sorted(PAYLOADS))
+async def test_event_fits_its_schema(engine: Any, name: str) -> None:
+    body = await body_of(engine, name)
+    assert list(SCHEMAS[f"events/{name}.json"].errors(orjson.loads(body))) == []
+
+
+async def test_event_has_the_common_members(engine: Any) -> None:
+    call_before = engine.clock.now()
+    event = orjson.loads(await body_of(engine, "user.create"))["event"]
+    assert event["type"] == "user.create"
+    assert event["tenantId"] == engine.tenant_id
+    assert event["linkedObjectId"] == USER_ID
+    assert call_before <= event["createInstant"] <= engine.clock.now()
+    assert event["info"] == {"ipAddress": "192.0.2.7", "userAgent": "Browser/1"}
+
+
+async def test_keys_are_sorted_and_nulls_left_out_at_every_level(engine: Any) -> None:
+    body = await body_of(engine, "user.create", {"user": user(data={"b": None, "a": [{"z": 1, "y": None}]})})
+    assert body == json.dumps(json.loads(body), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    event = json.loads(body)["event"]
+    assert event["user"]["data"] == {"a": [{"z": 1}]}
+    assert "birthDate" not in event["user"]
+    assert event["user"]["memberships"] == []
+
+
+async def test_caller_tells_where_the_request_came_from(engine: Any) -> None:
+    body = await body_of(engine, "user.login.success", None, ipAddress="198.51.100.9", deviceName="Phone")
+    event = orjson.loads(body)["event"]
+    assert event["info"] == {"deviceName": "Phone", "ipAddress": "198.51.100.9", "userAgent": "Browser/1"}
+    assert event["ipAddress"] == "198.51.100.9"
+
+
+async def test_instance_event_has_neither_tenant_nor_origin(engine: Any) -> None:
+    event = orjson.loads(await body_of(engine, "kickstart.success"))["event"]
+    assert event.keys() == {"createInstant", "id", "instanceId", "type"}
+
+
+async def test_payload_cannot_replace_the_envelope(engine: Any) -> None:
+    event = orjson.loads(await body_of(engine, "user.create", {"user": user(), "id": "x", "type": "y"}))["event"]
+    assert event["type"] == "user.create"
+    assert event["id"] != "x"
+
+
+def test_unknown_type_is_a_programming_error() -> None:
+    with pytest.raises(KeyError):
+        _ = Event("user.crate", {}).kind

@@ -1,0 +1,73 @@
+"""The three gates, in every combination."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from identity.events.catalogue import EVENTS
+from identity.events.routing import Routes, transaction_type
+from identity.ids import TenantId
+
+ONE, OTHER = TenantId("one"), TenantId("other")
+CREATE, KICKSTART = EVENTS["user.create"], EVENTS["kickstart.success"]
+
+
+def tenant(*, enabled: bool | None, transaction: str = "None") -> dict[str, Any]:
+    entry = {} if enabled is None else {"user.create": {"enabled": enabled, "transactionType": transaction}}
+    return {"eventConfiguration": {"events": entry}}
+
+
+def webhook(is_global: bool, tenant_ids: list[str], switch: bool | None, name: str = "user.create") -> dict[str, Any]:
+    return {
+        "id": "w",
+        "global": is_global,
+        "tenantIds": tenant_ids,
+        "eventsEnabled": {} if switch is None else {name: switch},
+    }
+
+
+CASES = list(itertools.product((True, False, None), (True, False), ([], ["one"], ["other"]), (True, False, None)))
+
+
+@pytest.mark.parametrize(("enabled", "is_global", "tenant_ids", "switch"), CASES)
+def test_tenant_event_passes_only_when_all_gates_are_open(
+    enabled: bool | None, is_global: bool, tenant_ids: list[str], switch: bool | None
+) -> None:
+    routes = Routes([webhook(is_global, tenant_ids, switch)])
+    expected = enabled is True and (is_global or "one" in tenant_ids) and switch is True
+    settings = tenant(enabled=enabled)
+    assert bool(routes.to(CREATE, ONE, settings)) == expected
+    assert routes.are_open(ONE, settings) == expected
+
+
+@pytest.mark.parametrize(("enabled", "is_global", "tenant_ids", "switch"), CASES)
+def test_instance_event_ignores_tenants_but_not_an_inert_webhook(
+    enabled: bool | None, is_global: bool, tenant_ids: list[str], switch: bool | None
+) -> None:
+    routes = Routes([webhook(is_global, tenant_ids, switch, "kickstart.success")])
+    expected = (is_global or bool(tenant_ids)) and switch is True
+    assert bool(routes.to(KICKSTART, None, tenant(enabled=enabled))) == expected
+
+
+def test_webhook_that_names_a_tenant_twice_hears_once() -> None:
+    routes = Routes([webhook(False, ["one", "one"], True)])
+    assert len(routes.to(CREATE, ONE, tenant(enabled=True))) == 1
+
+
+def test_tenant_event_without_a_tenant_reaches_nobody() -> None:
+    assert Routes([webhook(True, [], True)]).to(CREATE, None, tenant(enabled=True)) == ()
+
+
+def test_webhook_of_another_tenant_does_not_hear() -> None:
+    routes = Routes([webhook(False, ["one"], True)])
+    assert routes.to(CREATE, OTHER, tenant(enabled=True)) == ()
+
+
+def test_type_that_cannot_be_vetoed_has_no_transaction() -> None:
+    settings = {"eventConfiguration": {"events": {"user.create.complete": {"enabled": True, "transactionType": "Any"}}}}
+    assert transaction_type(EVENTS["user.create.complete"], settings) == "None"
+    assert transaction_type(CREATE, tenant(enabled=True, transaction="Any")) == "Any"
+    assert transaction_type(CREATE, {}) == "None"

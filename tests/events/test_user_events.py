@@ -1,0 +1,325 @@
+"""What webhooks hear of users and registrations: which events, with which payload, and what a veto undoes."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from identity import app
+from identity.ids import TenantId, UserId, new_id
+from identity.instants import later
+from tests.receiver import Receiver, answers, receiving
+
+PASSWORD = "correct horse battery staple"
+SECRET = base64.b64encode(b"12345678901234567890").decode()
+TYPES = (
+    "jwt.refresh-token.revoke",
+    "user.create",
+    "user.create.complete",
+    "user.deactivate",
+    "user.delete",
+    "user.delete.complete",
+    "user.email.update",
+    "user.identity.update",
+    "user.loginId.duplicate.create",
+    "user.loginId.duplicate.update",
+    "user.password.update",
+    "user.reactivate",
+    "user.registration.create",
+    "user.registration.create.complete",
+    "user.registration.delete",
+    "user.registration.delete.complete",
+    "user.registration.update",
+    "user.registration.update.complete",
+    "user.two-factor.method.add",
+    "user.two-factor.method.remove",
+    "user.update",
+    "user.update.complete",
+)
+
+
+class Stage:
+    """A tenant whose every user event reaches one receiver."""
+
+    def __init__(self, api: httpx.AsyncClient, receiver: Receiver, service: app.Service) -> None:
+        self.api = api
+        self.receiver = receiver
+        self.services = service.services
+        self.tenant_id = TenantId(api.headers["X-FusionAuth-TenantId"])
+        self._seen = 0
+
+    async def listen(self, transaction_type: str = "None") -> None:
+        settings = {kind: {"enabled": True} for kind in TYPES}
+        for kind in TYPES:
+            if transaction_type != "None" and kind in {"user.create", "user.update", "user.delete", "user.deactivate"}:
+                settings[kind]["transactionType"] = transaction_type  # type: ignore[assignment]
+        change = {"tenant": {"eventConfiguration": {"events": settings}}}
+        answer = await self.api.patch(f"/api/tenant/{self.tenant_id}", json=change)
+        assert answer.status_code == 200, answer.text
+        webhook = {
+            "url": self.receiver.url,
+            "connectTimeout": 5000,
+            "readTimeout": 5000,
+            "tenantIds": [self.tenant_id],
+            "eventsEnabled": dict.fromkeys(TYPES, True),
+        }
+        answer = await self.api.post("/api/webhook", json={"webhook": webhook})
+        assert answer.status_code == 200, answer.text
+
+    async def send(self, method: str, path: str, status: int = 200, **body: Any) -> Any:
+        answer = await self.api.request(method, path, json=body or None)
+        assert answer.status_code == status, answer.text
+        return answer.json() if answer.content else None
+
+    async def heard(self, *types: str) -> list[dict[str, Any]]:
+        """The next events; exactly these types, given back in this order."""
+        requests = await self.receiver.wait_for(self._seen + len(types))
+        events = [request.event for request in requests[self._seen :]]
+        self._seen += len(types)
+        assert sorted(event["type"] for event in events) == sorted(types)
+        return sorted(events, key=lambda event: types.index(event["type"]))
+
+    async def add_user(self, **members: Any) -> dict[str, Any]:
+        wanted = {"email": f"{new_id()}@example.com", "password": PASSWORD, **members}
+        made = await self.send("POST", "/api/user", user=wanted)
+        return dict(made["user"])
+
+    async def add_token(self, user_id: str, application_id: str) -> str:
+        now = self.services.clock.now()
+        record = {"id": new_id(), "userId": user_id, "applicationId": application_id, "insertInstant": now}
+        await self.services.refresh_tokens.insert(self.tenant_id, record, later(now, seconds=600))
+        return str(record["id"])
+
+    async def is_denied(self, record_id: str) -> bool:
+        return await self.services.revocations.is_revoked(self.tenant_id, [record_id])
+
+    async def tokens(self, user_id: str) -> int:
+        now = self.services.clock.now()
+        return len(await self.services.refresh_tokens.find_all(self.tenant_id, UserId(user_id), now))
+
+
+@pytest.fixture
+async def stage(service: app.Service, tenant_api: httpx.AsyncClient) -> AsyncIterator[Stage]:
+    async with receiving() as receiver:
+        yield Stage(tenant_api, receiver, service)
+
+
+@pytest.fixture
+async def application_id(tenant_api: httpx.AsyncClient) -> str:
+    body = {"application": {"name": f"App {new_id()}", "roles": [{"name": "admin"}, {"name": "user"}]}}
+    return str((await tenant_api.post("/api/application", json=body)).json()["application"]["id"])
+
+
+def assert_secured(event: dict[str, Any]) -> None:
+    for name in ("user", "original", "existing"):
+        if name in event:
+            assert not {"password", "salt", "factor", "encryptionScheme", "private"} & event[name].keys()
+            assert event[name]["twoFactor"]["recoveryCodes"] == []
+
+
+async def test_a_created_user_is_told_before_and_after_with_the_callers_information(stage: Stage) -> None:
+    await stage.listen()
+    method = {"method": "authenticator", "secret": SECRET}
+    body = {
+        "email": "a@example.com",
+        "password": PASSWORD,
+        "twoFactor": {"methods": [method], "recoveryCodes": ["c-1"]},
+    }
+    info = {"ipAddress": "192.0.2.9", "deviceName": "phone", "userAgent": "app/1"}
+    user = (await stage.send("POST", "/api/user", user=body, eventInfo=info))["user"]
+    created, complete, added = await stage.heard("user.create", "user.create.complete", "user.two-factor.method.add")
+    for event in (created, complete, added):
+        assert event["info"] == info
+        assert event["linkedObjectId"] == user["id"] and event["tenantId"] == stage.tenant_id
+        assert_secured(event)
+        assert event["user"] == user
+    assert created["id"] != complete["id"]
+    assert created.keys() == {"createInstant", "id", "info", "linkedObjectId", "tenantId", "type", "user"}
+    assert added["method"]["method"] == "authenticator" and "secret" not in added["method"]
+    raw = b"".join(request.body for request in stage.receiver.requests).decode()
+    assert SECRET not in raw and "c-1" not in raw and PASSWORD not in raw and "argon2id" not in raw
+
+
+async def test_user_and_registration_made_together_are_both_told(stage: Stage, application_id: str) -> None:
+    await stage.listen()
+    body = {
+        "user": {"email": "a@example.com", "password": PASSWORD},
+        "registration": {"applicationId": application_id, "roles": ["user"]},
+        "generateAuthenticationToken": True,
+    }
+    made = await stage.send("POST", "/api/user/registration", **body)
+    _, registered, *_ = await stage.heard(
+        "user.create", "user.registration.create", "user.create.complete", "user.registration.create.complete"
+    )
+    assert registered["applicationId"] == application_id
+    assert registered["user"]["registrations"] == [] and registered["user"]["id"] == made["user"]["id"]
+    token = made["registration"].pop("authenticationToken")
+    assert registered["registration"] == made["registration"]
+    assert token not in b"".join(request.body for request in stage.receiver.requests).decode()
+
+
+async def test_an_update_is_told_with_what_was_and_what_changed(stage: Stage) -> None:
+    user = await stage.add_user(email="old@example.com", username="ann")
+    await stage.listen()
+    change = {"email": "new@example.com", "username": "bob", "password": "another password"}
+    await stage.send("PATCH", f"/api/user/{user['id']}", user=change)
+    update, complete, mail, password, *identities = await stage.heard(
+        "user.update",
+        "user.update.complete",
+        "user.email.update",
+        "user.password.update",
+        "user.identity.update",
+        "user.identity.update",
+    )
+    for event in (update, complete):
+        assert event["original"]["email"] == "old@example.com" and event["user"]["email"] == "new@example.com"
+        assert_secured(event)
+    assert mail["previousEmail"] == "old@example.com"
+    assert password["user"]["id"] == user["id"]
+    told = {(event["loginIdType"], event["previousLoginId"], event["newLoginId"]) for event in identities}
+    assert told == {("email", "old@example.com", "new@example.com"), ("username", "ann", "bob")}
+    await stage.send("PUT", f"/api/user/{user['id']}", user={"email": "new@example.com"}, eventInfo={"os": "X"})
+    again, _ = await stage.heard("user.update", "user.update.complete")
+    assert again["info"]["os"] == "X"
+
+
+async def test_removed_two_factor_methods_are_told(stage: Stage) -> None:
+    methods = [{"method": "email", "email": "a@example.com"}]
+    user = await stage.add_user(email="a@example.com", twoFactor={"methods": methods})
+    await stage.listen()
+    await stage.send("PUT", f"/api/user/{user['id']}", user={"email": "a@example.com"})
+    *_, removed = await stage.heard("user.update", "user.update.complete", "user.two-factor.method.remove")
+    assert removed["method"] == user["twoFactor"]["methods"][0]
+
+
+async def test_a_login_id_in_use_is_told_and_the_request_fails(stage: Stage) -> None:
+    existing = await stage.add_user(email="a@example.com", username="Ann")
+    other = await stage.add_user(email="b@example.com")
+    await stage.listen()
+    taken = {"email": "a@example.com", "username": "ann", "password": PASSWORD}
+    await stage.send("POST", "/api/user", 400, user=taken)
+    (event,) = await stage.heard("user.loginId.duplicate.create")
+    assert event["duplicateEmail"] == "a@example.com" and event["duplicateUsername"] == "ann"
+    assert event["duplicateIdentities"] == [
+        {"type": "email", "value": "a@example.com"},
+        {"type": "username", "value": "ann"},
+    ]
+    assert event["existing"]["id"] == existing["id"]
+    assert event["linkedObjectId"] == event["user"]["id"] != existing["id"]
+    assert_secured(event)
+    await stage.send("PATCH", f"/api/user/{other['id']}", 400, user={"email": "A@example.com"})
+    (event,) = await stage.heard("user.loginId.duplicate.update")
+    assert event["user"]["id"] == other["id"] and "duplicateUsername" not in event
+
+
+async def test_deactivation_ends_what_the_user_is_signed_in_with(stage: Stage, application_id: str) -> None:
+    user = await stage.add_user()
+    record_id = await stage.add_token(user["id"], application_id)
+    await stage.listen()
+    await stage.send("DELETE", f"/api/user/{user['id']}", eventInfo={"os": "X"})
+    gone, revoked = await stage.heard("user.deactivate", "jwt.refresh-token.revoke")
+    assert gone["user"]["active"] is True and gone["info"]["os"] == "X"
+    assert revoked["userId"] == revoked["linkedObjectId"] == user["id"]
+    assert revoked["applicationTimeToLiveInSeconds"] == {application_id: 3600}
+    assert not {"applicationId", "refreshToken"} & revoked.keys()
+    assert await stage.tokens(user["id"]) == 0
+    assert await stage.is_denied(record_id)
+    await stage.send("DELETE", f"/api/user/{user['id']}")
+    await stage.send("PUT", f"/api/user/{user['id']}?reactivate=true")
+    (back,) = await stage.heard("user.reactivate")
+    assert back["user"]["active"] is True
+
+
+async def test_a_deleted_user_is_told_before_and_after(stage: Stage, application_id: str) -> None:
+    user = await stage.add_user()
+    await stage.add_token(user["id"], application_id)
+    await stage.listen()
+    await stage.send("DELETE", f"/api/user/{user['id']}?hardDelete=true")
+    deleted, complete, _ = await stage.heard("user.delete", "user.delete.complete", "jwt.refresh-token.revoke")
+    assert deleted["user"]["id"] == complete["user"]["id"] == user["id"]
+    assert await stage.tokens(user["id"]) == 0
+
+
+async def test_a_new_password_revokes_tokens_where_the_tenant_says_so(stage: Stage, application_id: str) -> None:
+    user = await stage.add_user()
+    await stage.add_token(user["id"], application_id)
+    await stage.send("PATCH", f"/api/user/{user['id']}", user={"firstName": "Ann"})
+    assert await stage.tokens(user["id"]) == 1
+    await stage.send("PATCH", f"/api/user/{user['id']}", user={"password": "another password"})
+    assert await stage.tokens(user["id"]) == 0
+    policy = {"refreshTokenRevocationPolicy": {"onPasswordChanged": False}}
+    await stage.send("PATCH", f"/api/tenant/{stage.tenant_id}", tenant={"jwtConfiguration": policy})
+    await stage.add_token(user["id"], application_id)
+    await stage.send("PATCH", f"/api/user/{user['id']}", user={"password": "a third password"})
+    assert await stage.tokens(user["id"]) == 1
+
+
+async def test_registrations_are_told_when_made_changed_and_removed(stage: Stage, application_id: str) -> None:
+    user = await stage.add_user()
+    await stage.listen()
+    path = f"/api/user/registration/{user['id']}"
+    await stage.send("POST", path, registration={"applicationId": application_id, "roles": ["user"]})
+    await stage.heard("user.registration.create", "user.registration.create.complete")
+    await stage.send("PATCH", f"{path}/{application_id}", registration={"roles": ["admin"]})
+    for event in await stage.heard("user.registration.update", "user.registration.update.complete"):
+        assert event["original"]["roles"] == ["user"] and event["registration"]["roles"] == ["admin", "user"]
+        assert event["applicationId"] == application_id and event["user"]["registrations"] == []
+    ended = await stage.add_token(user["id"], application_id)
+    kept = await stage.add_token(user["id"], new_id())
+    await stage.send("DELETE", f"{path}/{application_id}")
+    deleted, _, revoked = await stage.heard(
+        "user.registration.delete", "user.registration.delete.complete", "jwt.refresh-token.revoke"
+    )
+    assert deleted["registration"]["applicationId"] == revoked["applicationId"] == application_id
+    assert revoked["applicationTimeToLiveInSeconds"].keys() == {application_id}
+    assert await stage.tokens(user["id"]) == 1
+    assert await stage.is_denied(ended) and not await stage.is_denied(kept)
+
+
+async def test_a_veto_leaves_everything_as_it_was(stage: Stage, application_id: str) -> None:
+    user = await stage.add_user(email="a@example.com")
+    await stage.add_token(user["id"], application_id)
+    stage.receiver.behaviour = answers(500)
+    await stage.listen("AbsoluteMajority")
+    before = await stage.services.users.get(stage.tenant_id, user["id"])
+    path = f"/api/user/{user['id']}"
+    body = {"email": "b@example.com", "password": PASSWORD}
+    for method, where, wanted in (
+        ("POST", "/api/user", {"user": body}),
+        ("POST", "/api/user/registration", {"user": body, "registration": {"applicationId": application_id}}),
+        ("PUT", path, {"user": {"email": "c@example.com"}}),
+        ("PATCH", path, {"user": {"password": "another password"}}),
+        ("DELETE", path, {}),
+        ("DELETE", f"{path}?hardDelete=true", {}),
+    ):
+        answer = await stage.send(method, where, 504, **wanted)
+        assert answer["generalErrors"][0]["code"] == "[WebhookTransactionException]"
+    assert await stage.services.users.get(stage.tenant_id, user["id"]) == before
+    assert await stage.services.users.count(stage.tenant_id) == 1
+    assert await stage.tokens(user["id"]) == 1
+    assert {request.event["type"] for request in stage.receiver.requests} == {
+        "user.create",
+        "user.update",
+        "user.deactivate",
+        "user.delete",
+    }
+
+
+async def test_a_user_is_not_to_be_seen_before_the_webhooks_agreed(stage: Stage) -> None:
+    seen: list[int] = []
+
+    async def look(request: Any, writer: Any) -> None:
+        answer = await stage.api.get("/api/user?email=a@example.com")
+        if request.event["type"] == "user.create":
+            seen.append(answer.status_code)
+        await answers(200)(request, writer)
+
+    stage.receiver.behaviour = look
+    await stage.listen("AbsoluteMajority")
+    await stage.add_user(email="a@example.com")
+    await stage.heard("user.create", "user.create.complete")
+    assert seen == [404]

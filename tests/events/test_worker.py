@@ -1,0 +1,296 @@
+"""The delivery loop: nothing lost, nobody held up, whatever dies when."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+from typing import Any
+
+import pytest
+from pymongo.errors import AutoReconnect
+
+from identity.events.bus import Event
+from identity.store.outbox import Outbox
+from tests.events.conftest import VAULT
+from tests.events.samples import PAYLOADS
+from tests.receiver import Receiver, answers, hangs, in_turn, receiving, until
+
+CREATE = Event("user.create", PAYLOADS["user.create"])
+
+
+@pytest.fixture(autouse=True)
+def enabled(engine: Any) -> None:
+    engine.enable("user.create")
+
+
+async def raise_events(engine: Any, count: int = 1) -> None:
+    for _ in range(count):
+        await engine.bus.announce(engine.call(), [CREATE])
+
+
+def move(engine: Any, *, seconds: float) -> None:
+    """Move the clock, and have the worker look at it."""
+    engine.clock.advance(seconds=seconds)
+    engine.wakeups.awake.set()
+
+
+async def test_every_webhook_gets_the_same_bytes(engine: Any) -> None:
+    async with receiving() as receiver, engine.working():
+        for _ in range(3):
+            engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine)
+        await receiver.wait_for(3)
+    assert len({request.body for request in receiver.requests}) == 1
+    assert await engine.states() == [("succeeded", 1)] * 3
+
+
+async def test_event_that_was_committed_before_the_worker_started_is_delivered(engine: Any) -> None:
+    """As after `kill -9` between commit and delivery."""
+    async with receiving() as receiver:
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine, 5)
+        async with engine.working():
+            await receiver.wait_for(5)
+    ids = [request.event["id"] for request in receiver.requests]
+    assert len(set(ids)) == len(ids) == 5
+
+
+async def test_lease_of_a_killed_process_runs_out_and_another_takes_over(engine: Any) -> None:
+    async with receiving() as receiver:
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine, 3)
+        assert len(await engine.outbox.lease(engine.clock.now(), 30, {}, 100, 100)) == 3
+        async with engine.working():
+            assert await engine.outbox.lease(engine.clock.now(), 30, {}, 100, 100) == []
+            move(engine, seconds=31)
+            await receiver.wait_for(3)
+    assert len({request.event["id"] for request in receiver.requests}) == 3
+
+
+async def test_receiver_that_is_down_gets_the_event_after_it_is_back(engine: Any) -> None:
+    receiver = Receiver()
+    await receiver.start()
+    port = receiver.port
+    await receiver.stop()
+    engine.add_webhook(receiver.url, "user.create")
+    async with engine.working():
+        await raise_events(engine)
+        await until(lambda: has_state(engine, ("due", 1)))
+        back = Receiver()
+        await back.start(port)
+        move(engine, seconds=6)
+        await back.wait_for(1)
+        await until(lambda: has_state(engine, ("succeeded", 2)))
+        await back.stop()
+
+
+async def has_state(engine: Any, *expected: tuple[str, int]) -> bool:
+    return await engine.states() == list(expected)
+
+
+async def test_retries_carry_the_same_event_and_end_with_the_schedule(engine: Any) -> None:
+    async with receiving(answers(500)) as receiver, engine.working():
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine)
+        await receiver.wait_for(1)
+        await until(lambda: has_state(engine, ("due", 1)))
+        move(engine, seconds=6)
+        await receiver.wait_for(2)
+        await until(lambda: has_state(engine, ("due", 2)))
+        move(engine, seconds=301)
+        await receiver.wait_for(3)
+        await until(lambda: has_state(engine, ("given up", 3)))
+        move(engine, seconds=100_000)
+    assert len({request.body for request in receiver.requests}) == 1
+    assert len({request.headers["webhook-id"] for request in receiver.requests}) == 1
+    assert len({request.headers["webhook-timestamp"] for request in receiver.requests}) == 3
+
+
+async def test_retry_after_is_waited_for(engine: Any) -> None:
+    async with (
+        receiving(in_turn(answers(503, headers=["Retry-After: 100"]), answers(200))) as receiver,
+        engine.working(),
+    ):
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine)
+        await until(lambda: has_state(engine, ("due", 1)))
+        move(engine, seconds=95)
+        assert await engine.outbox.lease(engine.clock.now(), 30, {}, 100, 100) == []
+        move(engine, seconds=6)
+        await receiver.wait_for(2)
+
+
+async def test_webhook_that_hangs_holds_up_nobody_else(engine: Any) -> None:
+    async with (
+        receiving(hangs) as dead,
+        receiving() as alive,
+        engine.working(concurrency_per_webhook=2, stop_seconds=0.0),
+    ):
+        engine.add_webhook(dead.url, "user.create", readTimeout=60_000)
+        engine.add_webhook(alive.url, "user.create")
+        await raise_events(engine, 30)
+        await alive.wait_for(30)
+        assert len(dead.requests) <= 2
+
+
+async def test_no_more_requests_at_a_time_than_a_webhook_may_have(engine: Any) -> None:
+    running = most = 0
+
+    async def behave(request: Any, writer: asyncio.StreamWriter) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.005)
+        running -= 1
+        await answers(200)(request, writer)
+
+    async with receiving(behave) as receiver:
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine, 30)
+        async with engine.working(concurrency_per_webhook=3):
+            await receiver.wait_for(30)
+    assert most == 3
+
+
+async def test_several_workers_share_the_work_without_doing_any_twice(engine: Any) -> None:
+    async with receiving() as receiver:
+        for _ in range(4):
+            engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine, 25)
+        async with engine.working(), engine.working(jitter=0.1), engine.working(jitter=0.2):
+            await receiver.wait_for(100)
+    counts = collections.Counter(request.event["id"] for request in receiver.requests)
+    assert set(counts.values()) == {4}
+    assert set(await engine.states()) == {("succeeded", 1)}
+
+
+async def test_stopping_worker_finishes_what_is_under_way_and_hands_back_the_rest(engine: Any) -> None:
+    arrived, go = asyncio.Event(), asyncio.Event()
+
+    async def behave(request: Any, writer: asyncio.StreamWriter) -> None:
+        arrived.set()
+        await go.wait()
+        await answers(200)(request, writer)
+
+    async with receiving(behave) as receiver:
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine, 4)
+        worker = engine.worker(concurrency_per_webhook=1)
+        await worker.start()
+        await arrived.wait()
+        stopping = asyncio.create_task(worker.stop())
+        await asyncio.sleep(0)
+        go.set()
+        await stopping
+        assert sorted(await engine.states()) == [("due", 0)] * 3 + [("succeeded", 1)]
+        assert len(await engine.outbox.lease(engine.clock.now(), 30, {}, 100, 100)) == 3
+
+
+async def test_stopping_worker_does_not_wait_for_ever(engine: Any) -> None:
+    async with receiving(hangs) as receiver:
+        engine.add_webhook(receiver.url, "user.create", readTimeout=100_000)
+        await raise_events(engine)
+        worker = engine.worker(stop_seconds=0.05)
+        await worker.start()
+        await receiver.wait_for(1)
+        await worker.stop()
+        assert len(await engine.outbox.lease(engine.clock.now(), 30, {}, 100, 100)) == 1
+
+
+async def test_lease_is_renewed_while_a_slow_receiver_takes_its_time(engine: Any) -> None:
+    renewals: list[int] = []
+
+    class Watched(Outbox):
+        async def renew(self, leases: Any, until: Any) -> None:
+            await super().renew(leases, until)
+            renewals.append(len(leases))
+
+    engine.outbox = Watched(engine.database, VAULT, retention_seconds=86_400)
+    async with receiving(hangs) as receiver, engine.working(lease_seconds=1, stop_seconds=0.0):
+        engine.add_webhook(receiver.url, "user.create", readTimeout=60_000)
+        await raise_events(engine)
+        await receiver.wait_for(1)
+        await until(lambda: sum(renewals) >= 4)
+        assert await engine.outbox.lease(engine.clock.now(), 30, {}, 100, 100) == []
+        assert len(receiver.requests) == 1
+
+
+async def test_delivery_to_a_webhook_that_was_removed_is_dropped(engine: Any) -> None:
+    async with receiving() as receiver:
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine)
+        engine.webhooks = []
+        async with engine.working():
+            await until(lambda: has_state(engine, ("given up", 0)))
+    assert receiver.requests == []
+
+
+async def test_changed_webhook_is_used_for_what_is_still_due(engine: Any) -> None:
+    async with receiving() as receiver:
+        webhook = engine.add_webhook("http://127.0.0.1:9/", "user.create")
+        await raise_events(engine)
+        engine.webhooks = [{**webhook, "url": receiver.url}]
+        async with engine.working():
+            await receiver.wait_for(1)
+
+
+class Failing(Outbox):
+    """An outbox whose MongoDB goes away."""
+
+    is_away = False
+
+    async def lease(self, *arguments: Any) -> Any:
+        self._check()
+        return await super().lease(*arguments)
+
+    async def settle(self, outcomes: Any) -> None:
+        self._check()
+        await super().settle(outcomes)
+
+    def _check(self) -> None:
+        if self.is_away:
+            raise AutoReconnect("gone")
+
+
+async def test_outage_of_mongodb_is_survived(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("identity.workers.deliver._BACK_OFF_SECONDS", 0.01)
+    outbox = engine.outbox = Failing(engine.database, VAULT, retention_seconds=86_400)
+
+    async def behave(request: Any, writer: asyncio.StreamWriter) -> None:
+        outbox.is_away = len(receiver.requests) == 1
+        await answers(200)(request, writer)
+
+    async with receiving(behave) as receiver, engine.working():
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine)
+        await receiver.wait_for(1)
+        assert await engine.states() == [("due", 0)]
+        outbox.is_away = False
+        await until(lambda: has_state(engine, ("succeeded", 1)))
+        await raise_events(engine)
+        await receiver.wait_for(2)
+
+
+async def test_fault_of_ours_fails_one_delivery_and_stops_nothing(engine: Any) -> None:
+    async with receiving() as receiver, engine.working():
+        broken = engine.add_webhook(receiver.url, "user.create")
+        del broken["readTimeout"]
+        await raise_events(engine)
+        await until(lambda: has_state(engine, ("due", 1)))
+        engine.webhooks = []
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine)
+        await receiver.wait_for(1)
+
+
+async def test_metrics_tell_of_attempts(engine: Any) -> None:
+    async with receiving(in_turn(answers(500), answers(200))) as receiver, engine.working():
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine, 2)
+        await receiver.wait_for(2)
+        await until(lambda: engine.registry.get_sample_value("identity_webhook_deliveries_held") == 0)
+    attempts = "identity_webhook_attempts_total"
+    assert engine.registry.get_sample_value(attempts, {"outcome": "success"}) == 1
+    assert engine.registry.get_sample_value(attempts, {"outcome": "failure"}) == 1
+    assert engine.registry.get_sample_value("identity_webhook_attempt_seconds_count") == 2
+    assert engine.registry.get_sample_value("identity_webhook_first_attempt_delay_seconds_count") == 2

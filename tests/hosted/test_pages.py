@@ -1,0 +1,197 @@
+"""The hosted pages as bytes: policies, escaping, forged forms, and what may be kept."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests import relying_party
+from tests.relying_party import PASSWORD, REDIRECT_URI, page, response
+
+ELSEWHERE = {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example.com"}
+NASTY = '"><script>alert(1)</script>'
+
+
+def directives(answer) -> dict[str, str]:
+    policy = answer.headers["Content-Security-Policy"]
+    return dict(directive.split(" ", 1) for directive in policy.split("; "))
+
+
+async def every_page(rp, browser):
+    """One of each page."""
+    await relying_party.make(rp.api, tenant=rp.tenant, logoutURL="https://sibling.example.com/out")
+    shown = await rp.authorize(browser)
+    return {
+        "login": shown,
+        "login again": await rp.submit(browser, shown, password="wrong"),
+        "error": await rp.authorize(browser, client_id="x"),
+        "form_post": await rp.authorize(browser, prompt="none", response_mode="form_post"),
+        "index": await browser.get("/"),
+        "confirm": await browser.get("/oauth2/logout", headers=ELSEWHERE),
+        "frames": await browser.get("/oauth2/logout", params={"client_id": rp.client_id}),
+        "signed out": await browser.get("/"),
+    }
+
+
+async def test_attack_14_no_page_can_be_framed_or_run_what_it_did_not_bring(rp, browser):
+    for name, answer in (await every_page(rp, browser)).items():
+        assert answer.headers["Content-Type"] == "text/html; charset=utf-8", name
+        assert answer.headers["X-Frame-Options"] == "DENY", name
+        assert answer.headers["Referrer-Policy"] == "no-referrer", name
+        assert answer.headers["Cache-Control"] == "no-store", name
+        policy = directives(answer)
+        assert policy["default-src"] == "'none'", name
+        assert policy["frame-ancestors"] == "'none'", name
+        assert policy["base-uri"] == "'none'", name
+        assert "unsafe" not in str(policy), name
+        assert not re.search(r"\son\w+=|style=|javascript:", answer.text), name
+        for url in re.findall(r'(?:src|href)="([^"]*)"', answer.text):
+            assert url.startswith("/") or name == "frames", name
+
+
+async def test_scripts_carry_a_fresh_nonce(rp, browser):
+    seen = set()
+    for _ in range(2):
+        answer = await rp.authorize(browser, prompt="none", response_mode="form_post")
+        nonce = re.search(r'<script nonce="([^"]+)">', answer.text)
+        assert nonce is not None
+        assert directives(answer)["script-src"] == f"'nonce-{nonce[1]}'"
+        seen.add(nonce[1])
+    assert len(seen) == 2
+    assert "<script" not in (await rp.authorize(browser)).text
+
+
+async def test_stylesheet_may_be_kept_for_ever_and_no_other_is_there(browser, rp):
+    shown = await rp.authorize(browser)
+    path = re.search(r'<link rel="stylesheet" href="([^"]+)">', shown.text)
+    assert path is not None
+    sheet = await browser.get(path[1])
+    assert sheet.status_code == 200
+    assert sheet.headers["Content-Type"] == "text/css; charset=utf-8"
+    assert "immutable" in sheet.headers["Cache-Control"]
+    assert (await browser.get("/static/style-other.css")).status_code == 404
+
+
+async def test_attack_12_form_post_escapes_what_it_carries(rp, browser):
+    answer = await rp.authorize(browser, prompt="none", response_mode="form_post", state=NASTY)
+    assert "<script>" not in answer.text
+    assert response(answer)["state"] == NASTY
+    assert directives(answer)["form-action"] == "https: https://app.example.com"
+
+
+async def test_attack_19_pages_escape_what_they_repeat(rp, browser):
+    shown = await rp.authorize(browser, state=NASTY, login_hint=NASTY, scope="openid", locale=NASTY)
+    assert "<script>" not in shown.text
+    assert page(shown).forms[0]["fields"]["state"] == NASTY
+    assert page(shown).forms[0]["fields"]["loginId"] == NASTY
+    again = await rp.submit(browser, shown, loginId=NASTY, password="wrong")
+    assert "<script>" not in again.text
+    error = await rp.authorize(browser, redirect_uri=NASTY)
+    assert error.status_code == 400
+    assert "<script>" not in error.text
+
+
+async def test_login_page_carries_the_whole_request(rp, browser):
+    sent = {
+        **rp.query(nonce="n", max_age="100", locale="fr", login_hint="x@example.com"),
+        "metaData.device.name": "phone",
+        "tenantId": rp.tenant["id"],
+    }
+    for shown in (
+        await browser.get("/oauth2/authorize", params=sent),
+        await browser.post("/oauth2/authorize", data=sent, headers=ELSEWHERE),
+    ):
+        (form,) = page(shown).forms
+        assert form["method"] == "post"
+        assert form["fields"].items() >= sent.items()
+
+
+async def test_attack_42_login_form_that_was_not_shown_to_this_browser_is_refused(rp, browser):
+    forged = {**rp.query(), "loginId": rp.login_id, "password": PASSWORD}
+    for fields, headers in (
+        (forged, {}),
+        ({**forged, "csrf_token": "guessed"}, {}),
+        ({**forged, "csrf_token": ""}, ELSEWHERE),
+    ):
+        answer = await browser.post("/oauth2/authorize", data=fields, headers=headers)
+        assert answer.status_code == 403
+        assert "fusionauth.sso" not in browser.cookies
+        assert "sign in again" in page(answer).text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "https://evil.example.com"},
+    ],
+)
+async def test_attack_42_another_site_cannot_send_even_a_right_form(rp, browser, headers):
+    fields = page(await rp.authorize(browser)).forms[0]["fields"]
+    filled = {**fields, "loginId": rp.login_id, "password": PASSWORD}
+    assert (await browser.post("/oauth2/authorize", data=filled, headers=headers)).status_code == 403
+    own = {"Sec-Fetch-Site": "same-origin", "Origin": "null"}
+    assert "code" in response(await browser.post("/oauth2/authorize", data=filled, headers=own))
+
+
+async def test_refused_form_can_be_sent_again(rp, browser):
+    refused = await browser.post("/oauth2/authorize", data={**rp.query(), "loginId": rp.login_id, "password": PASSWORD})
+    assert "code" in response(await rp.submit(browser, refused))
+
+
+async def test_attack_13_login_is_answered_so_that_no_password_is_posted_on(rp, browser):
+    answer = await rp.submit(browser, await rp.authorize(browser))
+    assert answer.status_code in {302, 303}
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert answer.content == b""
+
+
+async def test_unknown_user_and_wrong_password_look_alike(rp, browser):
+    texts = set()
+    for fields in ({"loginId": "nobody@example.com"}, {"password": "wrong"}):
+        shown = await rp.submit(browser, await rp.authorize(browser), **fields)
+        assert shown.status_code == 200
+        texts.add(page(shown).text)
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"expiry": 1}, "expired"),
+        ({"passwordChangeRequired": True}, "has to be changed"),
+    ],
+)
+async def test_user_who_knows_the_password_learns_what_is_missing(rp, browser, change, message):
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": change})
+    shown = await rp.submit(browser, await rp.authorize(browser))
+    assert message in page(shown).text
+    assert "fusionauth.sso" not in browser.cookies
+
+
+async def test_locked_user_is_told_so_and_only_with_the_password(rp, browser, api):
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    assert (await api.delete(f"/api/user/{rp.user['id']}", headers=headers)).status_code == 200
+    shown = await rp.authorize(browser)
+    assert "locked" in page(await rp.submit(browser, shown)).text
+    assert "locked" not in page(await rp.submit(browser, shown, password="wrong")).text
+
+
+async def test_index_knows_who_is_signed_in(rp, browser, api, service):
+    tenant = {"id": service.services.default_tenant_id, "issuer": service.base_url}
+    own = await relying_party.make(api, tenant=tenant)
+    assert "You are signed in" not in page(await browser.get("/")).text
+    await own.log_in(browser)
+    assert "You are signed in" in page(await browser.get("/")).text
+
+
+async def test_error_is_bare_json_for_who_prefers_it(rp, browser):
+    answer = await browser.get(
+        "/oauth2/authorize", params=rp.query(client_id="x"), headers={"Accept": "application/json"}
+    )
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.json()["error_reason"] == "invalid_client_id"
+    assert REDIRECT_URI not in answer.text

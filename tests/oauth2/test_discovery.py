@@ -1,0 +1,123 @@
+"""Discovery: metadata of each tenant, the key set, and what keeps both cheap and safe."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+import httpx
+
+from identity.ids import new_id
+from tests.conftest import DEFAULT_TENANT
+from tests.relying_party import header
+
+CONFIGURATION = "/.well-known/openid-configuration"
+KEYS = "/.well-known/jwks.json"
+CONTRACT = {
+    "authorization_endpoint", "backchannel_logout_supported", "claims_supported", "device_authorization_endpoint",
+    "end_session_endpoint", "frontchannel_logout_supported", "grant_types_supported",
+    "id_token_signing_alg_values_supported", "issuer", "jwks_uri", "response_modes_supported",
+    "response_types_supported", "scopes_supported", "subject_types_supported", "token_endpoint",
+    "token_endpoint_auth_methods_supported", "userinfo_endpoint", "userinfo_signing_alg_values_supported",
+}  # fmt: skip
+
+
+async def test_default_tenant_describes_itself_under_its_issuer(http, service):
+    document = (await http.get(CONFIGURATION)).json()
+    assert document["issuer"] == service.base_url
+    assert document.keys() >= CONTRACT
+    assert document["authorization_endpoint"] == f"{service.base_url}/oauth2/authorize"
+    assert all(document[name].startswith(service.base_url) for name in document if name.endswith(("_endpoint", "_uri")))
+    assert document["code_challenge_methods_supported"] == ["S256"]
+    assert document["authorization_response_iss_parameter_supported"] is True
+    assert {"openid", "profile", "email", "address", "phone", "offline_access"} <= set(document["scopes_supported"])
+    assert document["token_endpoint_auth_methods_supported"] == ["client_secret_basic", "client_secret_post", "none"]
+    for name in ("request_parameter_supported", "request_uri_parameter_supported", "claims_parameter_supported"):
+        assert document[name] is False
+
+
+async def test_tenant_is_named_in_path_or_query(http, tenant):
+    by_path = (await http.get(f"/{tenant['id']}{CONFIGURATION}")).json()
+    by_query = (await http.get(CONFIGURATION, params={"tenantId": tenant["id"]})).json()
+    assert by_path == by_query
+    assert by_path["issuer"] == tenant["issuer"]
+
+
+async def test_unknown_tenant_has_no_metadata(http):
+    for tenant_id in (new_id(), "no-uuid"):
+        assert (await http.get(f"/{tenant_id}{CONFIGURATION}")).status_code == 404
+        assert (await http.get(CONFIGURATION, params={"tenantId": tenant_id})).status_code == 404
+
+
+async def test_changed_tenant_is_described_anew_at_once(http, api):
+    tenant = (await api.post("/api/tenant", json={"tenant": {"name": new_id(), "issuer": "one"}})).json()["tenant"]
+    first = await http.get(f"/{tenant['id']}{CONFIGURATION}")
+    await api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": {"issuer": "two"}})
+    second = await http.get(f"/{tenant['id']}{CONFIGURATION}")
+    assert (first.json()["issuer"], second.json()["issuer"]) == ("one", "two")
+    assert first.headers["ETag"] != second.headers["ETag"]
+
+
+async def test_documents_may_be_kept_and_are_checked_by_etag(http):
+    for path in (CONFIGURATION, KEYS):
+        answer = await http.get(path)
+        assert answer.headers["Cache-Control"] == "public, max-age=300"
+        again = await http.get(path, headers={"If-None-Match": answer.headers["ETag"]})
+        assert (again.status_code, again.content) == (304, b"")
+
+
+async def test_attack_39_key_set_is_public_halves_alone(http, api):
+    for algorithm in ("RS256", "ES256", "ES384", "ES512", "HS256"):
+        key = {
+            "algorithm": algorithm,
+            "name": f"{algorithm} {new_id()}",
+            **({"length": 2048} if "RS" in algorithm else {}),
+        }
+        assert (await api.post("/api/key/generate", json={"key": key})).status_code == 200
+    keys = (await http.get(KEYS)).json()["keys"]
+    kids = [key["kid"] for key in keys]
+    assert all(kids)
+    assert len(kids) == len(set(kids))
+    for key in keys:
+        assert key["use"] == "sig"
+        public = {"RSA": {"n", "e"}, "EC": {"crv", "x", "y"}, "OKP": {"crv", "x"}}[key["kty"]]
+        assert public <= key.keys() <= public | {"alg", "kid", "kty", "use", "x5c", "x5t", "x5t#S256"}
+        assert all(re.fullmatch(r"[A-Za-z0-9_-]+", key[name]) for name in public - {"crv"})
+
+
+async def test_new_key_is_published_at_once(http, api):
+    before = await http.get(KEYS)
+    key = {"algorithm": "ES256", "name": new_id()}
+    made = (await api.post("/api/key/generate", json={"key": key})).json()["key"]
+    after = await http.get(KEYS)
+    assert made["kid"] in {key["kid"] for key in after.json()["keys"]}
+    assert before.headers["ETag"] != after.headers["ETag"]
+
+
+async def test_foreign_public_key_is_not_published_as_ours(http, api):
+    made = (await api.post("/api/key/generate", json={"key": {"algorithm": "ES256", "name": new_id()}})).json()["key"]
+    foreign = {"name": new_id(), "publicKey": made["publicKey"], "kid": new_id()}
+    answer = await api.post("/api/key/import", json={"key": foreign})
+    assert answer.status_code == 200, answer.text
+    assert foreign["kid"] not in {key["kid"] for key in (await http.get(KEYS)).json()["keys"]}
+
+
+async def test_signing_key_is_among_the_published(rp, browser, http):
+    tokens = await rp.tokens(http, browser)
+    keys = {key["kid"]: key for key in (await http.get(KEYS)).json()["keys"]}
+    key = keys[header(tokens["id_token"])["kid"]]
+    assert (key["kty"], key["alg"]) == ("RSA", "RS256")
+    assert len(base64.urlsafe_b64decode(key["n"] + "==")) == 256
+
+
+async def test_attack_47_host_headers_never_reach_the_issuer(build, api):
+    forged = {"Host": "evil.example.com", "X-Forwarded-Host": "evil.example.com", "X-Forwarded-Proto": "https"}
+    async with build(server__base_url="https://id.example.com") as service, httpx.AsyncClient() as client:
+        document = (await client.get(f"http://127.0.0.1:{service.port}{CONFIGURATION}", headers=forged)).json()
+    assert document["issuer"] == "https://id.example.com"
+    assert "evil" not in str(document)
+
+
+async def test_default_tenant_is_the_one_without_a_name(http):
+    named = (await http.get(f"/{DEFAULT_TENANT}{CONFIGURATION}")).json()
+    assert named == (await http.get(CONFIGURATION)).json()

@@ -1,0 +1,137 @@
+"""What webhooks hear of logins, refreshes and revocations, and what their veto does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from identity.ids import new_id
+from tests import relying_party
+from tests.receiver import Receiver, answers, receiving
+from tests.relying_party import page, response
+
+TYPES = ("jwt.refresh", "jwt.refresh-token.revoke", "user.login.failed", "user.login.success")
+
+
+@pytest.fixture
+async def receiver(rp, api) -> AsyncIterator[Receiver]:
+    """Hears of everything that happens in the tenant."""
+    async with receiving() as running:
+        await listen(rp, api, running)
+        yield running
+
+
+async def listen(rp, api, receiver: Receiver, transaction_type: str = "None") -> None:
+    events = {kind: {"enabled": True, "transactionType": transaction_type} for kind in TYPES}
+    await rp.configure_tenant(eventConfiguration={"events": events})
+    webhook = {
+        "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
+        "eventsEnabled": dict.fromkeys(TYPES, True), "description": new_id(),
+    }  # fmt: skip
+    answer = await api.post("/api/webhook", json={"webhook": webhook})
+    assert answer.status_code == 200, answer.text
+
+
+async def heard(receiver: Receiver, *types: str) -> list[dict]:
+    """The events, which arrive in any order."""
+    requests = await receiver.wait_for(len(types))
+    events = [request.event for request in requests]
+    assert sorted(event["type"] for event in events) == sorted(types)
+    return sorted(events, key=lambda event: event["type"])
+
+
+async def test_login_is_told_with_how_it_was_done(rp, browser, receiver):
+    await rp.log_in(browser)
+    await rp.authorize(browser)
+    events = await heard(receiver, "user.login.success", "user.login.success")
+    assert {event["authenticationType"] for event in events} == {"PASSWORD", "PING"}
+    for event in events:
+        assert event["tenantId"] == rp.tenant["id"]
+        assert event["applicationId"] == rp.client_id
+        assert event["user"]["id"] == rp.user["id"]
+        assert event["info"]["ipAddress"] == "127.0.0.1"
+
+
+async def test_failed_login_is_told(rp, browser, receiver):
+    await rp.submit(browser, await rp.authorize(browser), password="wrong")
+    (event,) = await heard(receiver, "user.login.failed")
+    assert event["user"]["id"] == rp.user["id"]
+    assert "wrong" not in str(event["user"])
+
+
+async def test_refresh_tells_both_tokens_and_the_one_they_replace(rp, browser, http, receiver):
+    tokens = await rp.tokens(http, browser)
+    await receiver.wait_for(1)
+    receiver.requests.clear()
+    by_body = (await rp.refresh(http, tokens["refresh_token"], access_token="the-old-one")).json()
+    (event,) = await heard(receiver, "jwt.refresh")
+    assert event["original"] == "the-old-one"
+    assert event["refreshToken"] == tokens["refresh_token"]
+    assert event["token"] == by_body["access_token"]
+    assert event["userId"] == event["linkedObjectId"] == rp.user["id"]
+    assert event["applicationId"] == rp.client_id
+
+
+async def test_cookie_beats_the_body_as_the_original(rp, browser, http, receiver):
+    tokens = await rp.tokens(http, browser)
+    await receiver.wait_for(1)
+    receiver.requests.clear()
+    http.cookies.set("access_token", "from-the-cookie", domain="localhost.local", path="/")
+    await rp.refresh(http, tokens["refresh_token"], access_token="from-the-body")
+    (event,) = await heard(receiver, "jwt.refresh")
+    assert event["original"] == "from-the-cookie"
+
+
+async def test_replay_tells_what_it_revoked(rp, browser, http, receiver):
+    code = await rp.code(browser)
+    tokens = (await rp.exchange(http, code)).json()
+    await rp.exchange(http, code)
+    event, _ = await heard(receiver, "jwt.refresh-token.revoke", "user.login.success")
+    assert event["refreshToken"]["id"] == tokens["refresh_token_id"]
+    assert "token" not in event["refreshToken"]
+    assert "private" not in event["refreshToken"]
+    assert event["applicationTimeToLiveInSeconds"] == {rp.client_id: 3600}
+    assert event["applicationId"] == rp.client_id
+    assert event["userId"] == rp.user["id"]
+
+
+async def test_veto_of_a_refresh_leaves_the_token_as_it_was(rp, browser, http, api):
+    await rp.configure_tenant(jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse"})
+    value = (await rp.tokens(http, browser))["refresh_token"]
+    async with receiving(answers(500)) as receiver:
+        await listen(rp, api, receiver, "AbsoluteMajority")
+        answer = await rp.refresh(http, value)
+        assert (answer.status_code, answer.json()["error"], answer.json()["error_reason"]) == (
+            400,
+            "invalid_grant",
+            "unknown",
+        )
+        receiver.behaviour = answers(200)
+        assert (await rp.refresh(http, value)).status_code == 200
+
+
+async def test_veto_of_a_login_shows_the_page_again_and_makes_no_session(rp, browser, api):
+    async with receiving(answers(500)) as receiver:
+        await listen(rp, api, receiver, "AbsoluteMajority")
+        shown = await rp.submit(browser, await rp.authorize(browser))
+        assert shown.status_code == 200
+        assert "refused" in page(shown).text
+        assert "fusionauth.sso" not in browser.cookies
+        receiver.behaviour = answers(200)
+        assert "code" in response(await rp.submit(browser, shown))
+        receiver.behaviour = answers(500)
+        assert response(await rp.authorize(browser, prompt="none"))["error"] == "access_denied"
+        assert (await rp.authorize(browser)).status_code == 200
+
+
+async def test_rotation_that_lost_a_race_is_not_told(rp, browser, http, api, receiver):
+    await rp.configure_tenant(jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse"})
+    tokens = await rp.tokens(http, browser)
+    await receiver.wait_for(1)
+    receiver.requests.clear()
+    for _ in range(3):
+        await rp.refresh(http, tokens["refresh_token"])
+    other = await relying_party.make(api)
+    await other.refresh(http, tokens["refresh_token"])
+    await heard(receiver, "jwt.refresh")

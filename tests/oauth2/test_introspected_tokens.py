@@ -1,0 +1,104 @@
+"""Introspection of tokens that our key signed for others or for several, and of tokens that another process ended."""
+
+from __future__ import annotations
+
+import shutil
+
+import httpx
+import pytest
+
+from tests import relying_party
+from tests.receiver import until
+from tests.relying_party import claims
+
+INACTIVE = {"active": False}
+NOBODY = "3a4d6c0e-5b1f-4c52-9d0e-8f7a6b5c4d3e"
+FAR_FUTURE = 4_102_444_800
+
+
+async def introspect(rp, http, token: str) -> httpx.Response:
+    form = {"client_id": rp.client_id, "client_secret": rp.secret, "token": token}
+    return await http.post("/oauth2/introspect", data=form)
+
+
+async def revoke(rp, http, token: str) -> httpx.Response:
+    form = {"client_id": rp.client_id, "client_secret": rp.secret, "token": token}
+    return await http.post("/oauth2/revoke", data=form)
+
+
+@pytest.fixture
+async def forge(rp, browser, http, service):
+    """Signs the claims of a real access token, changed, with the key of its tenant."""
+    services = service.services
+    tenant = await services.tenants.get(None, rp.tenant["id"])
+    token = claims((await rp.tokens(http, browser))["access_token"])
+
+    async def sign(**changes: object) -> str:
+        changed = {name: value for name, value in {**token, **changes}.items() if value is not None}
+        return await services.tokens.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], changed)
+
+    return sign
+
+
+async def test_token_for_several_is_told_to_each_of_them_in_its_tenant(rp, http, api, forge):
+    other = await relying_party.make(api, tenant=rp.tenant)
+    stranger = await relying_party.make(api, tenant=rp.tenant)
+    for audience in ([rp.client_id, other.client_id], [other.client_id, rp.client_id, "https://api.example.com"]):
+        token = await forge(aud=audience)
+        for party in (rp, other):
+            told = (await introspect(party, http, token)).json()
+            assert (told["active"], told["aud"]) == (True, audience)
+        refused = await introspect(stranger, http, token)
+        assert (refused.status_code, refused.json()["error_reason"]) == (401, "client_id_mismatch")
+    alone = await introspect(rp, http, await forge(aud=[rp.client_id]))
+    assert alone.json()["active"] is True
+
+
+async def test_attack_30_token_for_several_reaches_no_other_tenant(rp, http, api, forge):
+    elsewhere = await relying_party.make(api)
+    token = await forge(aud=[rp.client_id, elsewhere.client_id])
+    assert (await introspect(elsewhere, http, token)).json() == INACTIVE
+    token = await forge(aud=[elsewhere.client_id, rp.client_id])
+    for party in (rp, elsewhere):
+        assert (await introspect(party, http, token)).json() == INACTIVE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"iss": "https://other.example.com"}, {"iss": None}, {"aud": []}, {"aud": None}, {"aud": NOBODY},
+        {"tid": NOBODY}, {"tty": "logout"}, {"tty": None}, {"exp": None}, {"sub": None}, {"sub": NOBODY},
+        {"jti": None}, {"nbf": FAR_FUTURE},
+    ],
+    ids=str,
+)  # fmt: skip
+async def test_token_that_is_not_for_here_or_now_is_not_active_and_cannot_be_ended(rp, http, forge, changes):
+    token = await forge(**changes)
+    assert (await introspect(rp, http, token)).json() == INACTIVE
+    answer = await revoke(rp, http, token)
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
+async def test_what_one_process_ends_is_ended_in_every_other(
+    rp, browser, http, api, service, build, session_clock, tmp_path
+):
+    config = service.services.config
+    data_dir = shutil.copytree(config.data_dir, tmp_path / "second")
+    one, two, third = [await rp.tokens(http, browser) for _ in range(3)]
+    async with (
+        build(clock=session_clock, role="web", data_dir=data_dir, database=config.mongodb.database) as second,
+        httpx.AsyncClient(base_url=second.base_url) as there,
+    ):
+        for tokens in (one, two, third):
+            assert (await introspect(rp, there, tokens["access_token"])).json()["active"] is True
+        await revoke(rp, http, one["access_token"])
+        assert (await introspect(rp, there, one["access_token"])).json() == INACTIVE
+        await revoke(rp, http, two["refresh_token"])
+        assert (await introspect(rp, there, two["access_token"])).json() == INACTIVE
+        headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+        assert (await api.delete(f"/api/user/{rp.user['id']}", headers=headers)).status_code == 200
+
+        async def is_over() -> bool:
+            return (await introspect(rp, there, third["access_token"])).json() == INACTIVE
+
+        await until(is_over)

@@ -1,0 +1,342 @@
+"""Introspection (RFC 7662): who may ask, about which token, and every answer and refusal."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+
+import pytest
+import redis.asyncio
+
+from identity.ids import new_id, new_secret
+from identity.store.documents import Documents
+from identity.store.refresh_tokens import RefreshTokens
+from tests import relying_party
+from tests.relying_party import claims
+
+INACTIVE = {"active": False}
+
+
+async def introspect(rp, http, token: str | None, *, path: str = "", **form: str | None):
+    merged = {"client_id": rp.client_id, "client_secret": rp.secret, "token": token, **form}
+    given = {name: value for name, value in merged.items() if value is not None}
+    answer = await http.post(f"{path}/oauth2/introspect", data=given)
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["Pragma"] == "no-cache"
+    assert answer.headers["Content-Type"] == "application/json"
+    return answer
+
+
+async def told(rp, http, token: str, **form: str | None) -> dict:
+    answer = await introspect(rp, http, token, **form)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def refused(answer, status: int, error: str, reason: str) -> None:
+    assert answer.status_code == status, answer.text
+    body = answer.json()
+    assert (body["error"], body["error_reason"]) == (error, reason)
+    assert body.keys() == {"error", "error_reason", "error_description"}
+    assert answer.headers.get("WWW-Authenticate") == ('Basic realm="oauth2"' if status == 401 else None)
+
+
+async def test_access_token_is_told_with_all_its_claims(rp, browser, http):
+    tokens = await rp.tokens(http, browser)
+    answer = await told(rp, http, tokens["access_token"])
+    assert answer == {"active": True, **claims(tokens["access_token"])}
+    assert answer["active"] is True
+    assert answer["applicationId"] == answer["aud"] == rp.client_id
+    assert answer["sub"] == rp.user["id"]
+    assert answer["tid"] == rp.tenant["id"]
+    assert answer["iss"] == rp.tenant["issuer"]
+    assert answer["authenticationType"] == "PASSWORD"
+    assert answer["scope"] == "openid offline_access"
+    assert answer["roles"] == []
+    assert (answer["tty"], answer["gty"]) == ("at", ["authorization_code"])
+    assert answer["sid"] == tokens["refresh_token_id"]
+    # Seconds, not milliseconds.
+    assert all(0 < answer[name] < 10**10 for name in ("auth_time", "exp", "iat"))
+    assert answer["exp"] - answer["iat"] == 3600
+    assert "alg" not in answer
+    assert "kid" not in answer
+
+
+async def test_compatible_application_is_told_the_users_claims(rp, browser, http, api):
+    await rp.configure(scopeHandlingPolicy="Compatibility")
+    rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id, username=f"u{new_id()}")
+    answer = await told(rp, http, (await rp.tokens(http, browser, scope=None))["access_token"])
+    assert answer["email"] == rp.login_id
+    assert answer["email_verified"] is True
+    assert answer["preferred_username"] == rp.user["username"]
+    assert "scope" not in answer
+
+
+async def test_id_token_is_told_with_all_its_claims(rp, browser, http):
+    token = (await rp.tokens(http, browser, nonce="n"))["id_token"]
+    for form in ({}, {"token_type_hint": "id_token"}):
+        assert await told(rp, http, token, **form) == {"active": True, **claims(token)}
+
+
+async def test_refresh_token_is_told_by_its_end_alone_and_only_with_the_hint(rp, browser, http, service):
+    tokens = await rp.tokens(http, browser)
+    answer = await told(rp, http, tokens["refresh_token"], token_type_hint="refresh_token")
+    record = await service.services.refresh_tokens.find(rp.tenant["id"], tokens["refresh_token_id"])
+    assert answer == {"active": True, "exp": record["expiresAt"] // 1000}
+    assert await told(rp, http, tokens["refresh_token"]) == INACTIVE
+
+
+async def test_token_of_the_kind_that_the_hint_names_is_told(rp, browser, http):
+    tokens = await rp.tokens(http, browser)
+    for kind in ("access_token", "id_token", "refresh_token"):
+        assert (await told(rp, http, tokens[kind], token_type_hint=kind))["active"] is True
+
+
+@pytest.mark.parametrize("kind", ["access_token", "id_token", "refresh_token"])
+async def test_attack_27_hint_of_another_kind_is_refused(rp, browser, http, kind):
+    tokens = await rp.tokens(http, browser)
+    for hint in {"access_token", "id_token", "refresh_token"} - {kind}:
+        answer = await introspect(rp, http, tokens[kind], token_type_hint=hint)
+        refused(answer, 400, "invalid_request", "token_type_hint_mismatch")
+
+
+async def test_unknown_hint_is_refused(rp, browser, http):
+    token = (await rp.tokens(http, browser))["access_token"]
+    for hint in ("magic", "ACCESS_TOKEN", "urn:ietf:params:oauth:token-type:access_token"):
+        answer = await introspect(rp, http, token, token_type_hint=hint)
+        refused(answer, 400, "unsupported_token_type", "unsupported_token_type")
+
+
+async def test_empty_hint_is_no_hint(rp, browser, http):
+    token = (await rp.tokens(http, browser))["access_token"]
+    assert (await told(rp, http, token, token_type_hint=""))["active"] is True
+
+
+async def test_token_must_be_there(rp, http):
+    for token in (None, ""):
+        refused(await introspect(rp, http, token), 400, "invalid_request", "missing_token")
+
+
+@pytest.mark.parametrize("hint", [None, "access_token", "id_token", "refresh_token"])
+@pytest.mark.parametrize("token", ["x", "a.b.c", "..", "a" * 20_000, "é.x.y", "eyJhbGciOiJub25lIn0.e30.", " "])
+async def test_what_is_no_token_is_not_active(rp, http, token, hint):
+    assert await told(rp, http, token, token_type_hint=hint) == INACTIVE
+
+
+async def test_changed_token_is_not_active(rp, browser, http):
+    tokens = await rp.tokens(http, browser)
+    for kind in ("access_token", "id_token"):
+        head, body, signature = tokens[kind].split(".")
+        flipped = ("A" if signature[0] != "A" else "B") + signature[1:]
+        assert await told(rp, http, f"{head}.{body}.{flipped}") == INACTIVE
+        none = base64.urlsafe_b64encode(b'{"alg":"none","typ":"JWT"}').rstrip(b"=").decode()
+        assert await told(rp, http, f"{none}.{body}.") == INACTIVE
+
+
+async def test_changed_refresh_token_is_not_active(rp, browser, http):
+    value = (await rp.tokens(http, browser))["refresh_token"]
+    forged = value[:32] + new_secret(24)
+    assert await told(rp, http, forged, token_type_hint="refresh_token") == INACTIVE
+
+
+async def test_expired_tokens_are_not_active(rp, browser, http, clock):
+    await rp.configure_tenant(jwtConfiguration={"refreshTokenTimeToLiveInMinutes": 30})
+    tokens = await rp.tokens(http, browser)
+    clock.advance(seconds=1801)
+    assert await told(rp, http, tokens["refresh_token"], token_type_hint="refresh_token") == INACTIVE
+    assert (await told(rp, http, tokens["access_token"]))["active"] is True
+    clock.advance(seconds=1800)
+    for kind in ("access_token", "id_token"):
+        assert await told(rp, http, tokens[kind]) == INACTIVE
+
+
+async def test_attack_20_revoked_tokens_are_not_active(rp, browser, http):
+    code = await rp.code(browser)
+    tokens = (await rp.exchange(http, code)).json()
+    assert (await told(rp, http, tokens["access_token"]))["active"] is True
+    await rp.exchange(http, code)
+    for kind in ("access_token", "id_token", "refresh_token"):
+        hint = kind if kind == "refresh_token" else None
+        assert await told(rp, http, tokens[kind], token_type_hint=hint) == INACTIVE
+
+
+async def test_one_access_token_may_be_denied_by_its_id(rp, browser, http, service):
+    one, other = [(await rp.tokens(http, browser))["access_token"] for _ in range(2)]
+    await service.services.revocations.revoke(rp.tenant["id"], [claims(one)["jti"]], 60)
+    assert await told(rp, http, one) == INACTIVE
+    assert (await told(rp, http, other))["active"] is True
+
+
+async def test_rotated_refresh_token_is_active_as_long_as_the_grant_takes_it(rp, browser, http, clock):
+    one_time = {"gracePeriodInSeconds": 10}
+    await rp.configure_tenant(
+        jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse", "refreshTokenOneTimeUseConfiguration": one_time}
+    )
+    first = (await rp.tokens(http, browser))["refresh_token"]
+    second = (await rp.refresh(http, first)).json()["refresh_token"]
+    for value in (first, second):
+        assert (await told(rp, http, value, token_type_hint="refresh_token"))["active"] is True
+    clock.advance(seconds=11)
+    assert await told(rp, http, first, token_type_hint="refresh_token") == INACTIVE
+    assert (await told(rp, http, second, token_type_hint="refresh_token"))["active"] is True
+    await rp.configure_tenant(jwtConfiguration={"refreshTokenUsagePolicy": "Reusable"})
+    assert await told(rp, http, first, token_type_hint="refresh_token") == INACTIVE
+
+
+@pytest.mark.parametrize("kind", ["access_token", "id_token", "refresh_token"])
+async def test_attack_30_token_of_another_client_is_refused_and_tells_nothing(rp, browser, http, api, kind):
+    other = await relying_party.make(api, tenant=rp.tenant)
+    token = (await other.tokens(http, browser))[kind]
+    for hint in ("access_token", "id_token", "refresh_token"):
+        answer = await introspect(rp, http, token, token_type_hint=hint)
+        refused(answer, 401, "invalid_client", "client_id_mismatch")
+        assert other.user["id"] not in answer.text
+
+
+@pytest.mark.parametrize("kind", ["access_token", "id_token", "refresh_token"])
+async def test_attack_30_token_of_another_tenant_is_nothing(rp, browser, http, api, kind):
+    other = await relying_party.make(api)
+    token = (await other.tokens(http, browser))[kind]
+    for hint in (None, "access_token", "id_token", "refresh_token"):
+        assert await told(rp, http, token, token_type_hint=hint) == INACTIVE
+
+
+@pytest.mark.parametrize("query", [{"hardDelete": "true"}, {}])
+async def test_attack_29_token_of_a_user_who_is_gone_is_inactive_at_once(rp, browser, http, api, query):
+    tokens = await rp.tokens(http, browser)
+    assert (await told(rp, http, tokens["access_token"]))["active"] is True
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    assert (await api.delete(f"/api/user/{rp.user['id']}", params=query, headers=headers)).status_code == 200
+    for kind in ("access_token", "id_token", "refresh_token"):
+        hint = kind if kind == "refresh_token" else None
+        assert await told(rp, http, tokens[kind], token_type_hint=hint) == INACTIVE
+
+
+async def test_attack_29_token_of_an_expired_user_is_inactive(rp, browser, http):
+    tokens = await rp.tokens(http, browser)
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"expiry": 1}})
+    for kind in ("access_token", "refresh_token"):
+        assert await told(rp, http, tokens[kind], token_type_hint=kind) == INACTIVE
+
+
+async def test_attack_29_inactive_client_learns_nothing(rp, browser, http, api):
+    token = (await rp.tokens(http, browser))["access_token"]
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    assert (await api.delete(f"/api/application/{rp.client_id}", headers=headers)).status_code == 200
+    refused(await introspect(rp, http, token), 401, "invalid_client", "invalid_client_id")
+
+
+async def test_attack_29_client_of_a_deleted_tenant_learns_nothing(rp, browser, http, api):
+    token = (await rp.tokens(http, browser))["access_token"]
+    assert (await api.delete(f"/api/tenant/{rp.tenant['id']}", params={"async": "true"})).status_code in {200, 202}
+    refused(await introspect(rp, http, token), 401, "invalid_client", "invalid_client_id")
+
+
+async def test_attack_31_answer_is_never_one_that_another_question_got(rp, browser, http, api):
+    """The same token, asked for by others, with other hints and later, is judged anew each time."""
+    other = await relying_party.make(api, tenant=rp.tenant)
+    tokens = await rp.tokens(http, browser)
+    token = tokens["access_token"]
+    for _ in range(2):
+        assert (await told(rp, http, token))["active"] is True
+        refused(await introspect(other, http, token), 401, "invalid_client", "client_id_mismatch")
+        answer = await introspect(rp, http, token, token_type_hint="id_token")
+        refused(answer, 400, "invalid_request", "token_type_hint_mismatch")
+
+
+async def test_secret_may_come_in_the_header(rp, browser, http):
+    token = (await rp.tokens(http, browser))["access_token"]
+    answer = await http.post("/oauth2/introspect", data={"token": token}, auth=(rp.client_id, rp.secret))
+    assert answer.json()["active"] is True
+
+
+async def test_tenant_may_be_named_and_must_be_the_clients(rp, browser, http, api):
+    token = (await rp.tokens(http, browser))["access_token"]
+    tenant_id = rp.tenant["id"]
+    assert (await told(rp, http, token, tenantId=tenant_id))["active"] is True
+    assert (await introspect(rp, http, token, path=f"/{tenant_id}")).json()["active"] is True
+    other = (await relying_party.make(api)).tenant["id"]
+    refused(await introspect(rp, http, token, tenantId=other), 400, "invalid_request", "invalid_tenant_id")
+    refused(await introspect(rp, http, token, path=f"/{other}"), 400, "invalid_request", "invalid_tenant_id")
+
+
+async def test_policy_decides_whether_the_client_has_to_authenticate(rp, browser, http):
+    token = (await rp.tokens(http, browser))["access_token"]
+    anonymous = {"client_secret": None}
+    for policy in ("Required", "NotRequiredWhenUsingPKCE"):
+        await rp.configure(clientAuthenticationPolicy=policy)
+        answer = await introspect(rp, http, token, **anonymous)
+        refused(answer, 401, "invalid_client", "client_authentication_missing")
+    await rp.configure(clientAuthenticationPolicy="NotRequired")
+    assert (await told(rp, http, token, **anonymous))["active"] is True
+    answer = await introspect(rp, http, token, client_secret="wrong")
+    refused(answer, 401, "invalid_client", "invalid_client_authentication")
+
+
+async def test_attacks_24_and_25_authentication_is_that_of_the_token_endpoint(rp, http):
+    refused(await introspect(rp, http, "x", client_secret=""), 401, "invalid_client", "missing_client_secret")
+    refused(await introspect(rp, http, "x", client_id=None), 400, "invalid_request", "missing_client_id")
+    refused(await introspect(rp, http, "x", client_id=new_id()), 401, "invalid_client", "invalid_client_id")
+    form = {"token": "x"}
+    auth = (rp.client_id, rp.secret)
+    answer = await http.post("/oauth2/introspect", data={**form, "client_secret": "other"}, auth=auth)
+    refused(answer, 401, "invalid_client", "invalid_client_authentication")
+    answer = await http.post("/oauth2/introspect", data={**form, "client_id": new_id()}, auth=auth)
+    refused(answer, 401, "invalid_client", "client_id_mismatch")
+    answer = await http.post("/oauth2/introspect", data=form, headers={"Authorization": "Bearer x"})
+    refused(answer, 401, "invalid_client", "invalid_client_authentication_scheme")
+
+
+async def test_secret_is_judged_before_anything_is_said_of_the_token(rp, browser, http):
+    token = (await rp.tokens(http, browser))["access_token"]
+    for shown, hint in ((token, None), (token, "magic"), (None, None)):
+        answer = await introspect(rp, http, shown, token_type_hint=hint, client_secret="wrong")
+        refused(answer, 401, "invalid_client", "invalid_client_authentication")
+
+
+async def test_request_is_a_form_by_post_with_each_parameter_once(rp, browser, http):
+    token = (await rp.tokens(http, browser))["access_token"]
+    form = {"client_id": rp.client_id, "client_secret": rp.secret, "token": token}
+    refused(await http.post("/oauth2/introspect", json=form), 400, "invalid_request", "unknown")
+    answer = await http.post("/oauth2/introspect", params=form, data={"a": "b"})
+    refused(answer, 400, "invalid_request", "missing_client_id")
+    answer = await http.post("/oauth2/introspect", data={**form, "token": [token, token]})
+    refused(answer, 400, "invalid_request", "unknown")
+    assert (await http.get("/oauth2/introspect", params=form)).status_code == 405
+
+
+async def test_access_token_costs_one_question_to_redis_and_none_to_mongodb(rp, browser, http, service, monkeypatch):
+    token = (await rp.tokens(http, browser))["access_token"]
+    await told(rp, http, token)
+    questions: list[str] = []
+    ids = (rp.tenant["id"], rp.client_id, rp.user["id"])
+    for store, name in ((Documents, "_load"), (Documents, "find_all"), (RefreshTokens, "present")):
+        monkeypatch.setattr(store, name, _noted(questions, name, getattr(store, name), ids))
+    client = redis.asyncio.Redis
+    monkeypatch.setattr(client, "execute_command", _noted(questions, "redis", client.execute_command, ids))
+    answers = await asyncio.gather(*(told(rp, http, token) for _ in range(5)))
+    assert all(answer["active"] for answer in answers)
+    assert questions == ["redis"] * 5
+    service.services.users.forget(rp.user["id"])
+    await told(rp, http, token)
+    assert questions[5:] == ["_load", "redis"]
+
+
+def _noted(questions: list[str], name: str, original, ids: tuple[str, ...]):
+    """The method, which notes each call that is about one of these objects."""
+
+    def call(self, *arguments, **options):
+        if any(one in str(arguments) for one in ids):
+            questions.append(name)
+        return original(self, *arguments, **options)
+
+    return call
+
+
+async def test_tokens_and_secrets_are_not_logged(rp, browser, http, capsys):
+    tokens = await rp.tokens(http, browser)
+    for kind in ("access_token", "id_token", "refresh_token"):
+        await told(rp, http, tokens[kind], token_type_hint=kind)
+    out, err = capsys.readouterr()
+    for secret in (rp.secret, tokens["access_token"], tokens["id_token"], tokens["refresh_token"]):
+        assert secret not in out + err

@@ -1,0 +1,161 @@
+"""Logout: what ends, where the browser goes, whom it tells, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.ids import new_id
+from tests import relying_party
+from tests.relying_party import REDIRECT_URI, claims, page, response
+
+AFTER = "https://app.example.com/bye"
+ELSEWHERE = {"Sec-Fetch-Site": "cross-site"}
+
+
+async def log_out(browser, method: str = "GET", headers=None, **parameters: str):
+    if method == "GET":
+        return await browser.get("/oauth2/logout", params=parameters, headers=headers)
+    return await browser.post("/oauth2/logout", data=parameters, headers=headers)
+
+
+async def is_logged_in(rp, browser) -> bool:
+    return "code" in response(await rp.authorize(browser, prompt="none"))
+
+
+def refused(answer, reason: str) -> None:
+    assert answer.status_code == 400, answer.headers
+    assert "Location" not in answer.headers
+    assert f'"error_reason": "{reason}"' in page(answer).text
+
+
+@pytest.fixture
+async def leaver(rp, browser):
+    await rp.configure(authorizedRedirectURLs=[REDIRECT_URI, AFTER])
+    await rp.log_in(browser)
+    return rp
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_logout_ends_the_session_and_goes_where_it_was_asked_to(leaver, browser, method):
+    answer = await log_out(browser, method, client_id=leaver.client_id, post_logout_redirect_uri=AFTER, state="a b&c")
+    assert answer.status_code == 302
+    assert answer.headers["Location"] == AFTER + "?state=a%20b%26c"
+    assert 'fusionauth.sso=""' in answer.headers["Set-Cookie"] or "fusionauth.sso=;" in answer.headers["Set-Cookie"]
+    assert not await is_logged_in(leaver, browser)
+
+
+async def test_session_is_over_even_for_who_kept_the_cookie(leaver, browser):
+    cookie = browser.cookies["fusionauth.sso"]
+    await log_out(browser, client_id=leaver.client_id)
+    browser.cookies.set("fusionauth.sso", cookie, domain="localhost.local", path="/")
+    assert not await is_logged_in(leaver, browser)
+
+
+async def test_tokens_live_on(rp, browser, http):
+    tokens = await rp.tokens(http, browser)
+    await log_out(browser, client_id=rp.client_id)
+    assert (await rp.refresh(http, tokens["refresh_token"])).status_code == 200
+
+
+async def test_target_is_the_first_that_is_configured(leaver, browser):
+    assert (await log_out(browser, client_id=leaver.client_id)).headers["Location"] == "/"
+    await leaver.configure_tenant(logoutURL="https://tenant.example.com/")
+    assert (await log_out(browser, client_id=leaver.client_id)).headers["Location"] == "https://tenant.example.com/"
+    assert (await log_out(browser, tenantId=leaver.tenant["id"])).headers["Location"] == "https://tenant.example.com/"
+    await leaver.configure(logoutURL="https://app.example.com/out", logoutBehavior="RedirectOnly")
+    answer = await log_out(browser, client_id=leaver.client_id, state="s")
+    assert answer.headers["Location"] == "https://app.example.com/out"
+
+
+async def test_logout_that_cannot_go_back_says_so(leaver, browser):
+    answer = await log_out(browser, client_id=leaver.client_id)
+    shown = await browser.get(answer.headers["Location"])
+    assert "signed out" in page(shown).text.lower()
+    again = await browser.get("/")
+    assert "Identity service" in page(again).text
+
+
+async def test_without_a_session_the_browser_is_sent_on_all_the_same(rp, browser):
+    answer = await log_out(browser, client_id=rp.client_id, post_logout_redirect_uri=REDIRECT_URI)
+    assert answer.headers["Location"] == REDIRECT_URI
+
+
+async def test_id_token_names_the_client_expired_or_not(rp, browser, http, clock):
+    id_token = (await rp.tokens(http, browser))["id_token"]
+    clock.advance(seconds=3601)
+    answer = await log_out(browser, id_token_hint=id_token, post_logout_redirect_uri=REDIRECT_URI)
+    assert answer.headers["Location"] == REDIRECT_URI
+
+
+async def test_attack_43_hint_of_another_client_is_refused_and_nothing_ends(rp, browser, http, api):
+    id_token = (await rp.tokens(http, browser))["id_token"]
+    other = await relying_party.make(api, tenant=rp.tenant)
+    answer = await log_out(browser, client_id=other.client_id, id_token_hint=id_token)
+    refused(answer, "invalid_id_token_hint")
+    assert await is_logged_in(rp, browser)
+
+
+@pytest.mark.parametrize("forged", ["unsigned", "access token", "nonsense", "changed"])
+async def test_attack_43_hint_that_is_no_id_token_of_ours_is_refused(rp, browser, http, forged):
+    tokens = await rp.tokens(http, browser)
+    head, body, signature = tokens["id_token"].split(".")
+    hint = {
+        "unsigned": f"eyJhbGciOiJub25lIn0.{body}.",
+        "access token": tokens["access_token"],
+        "nonsense": "nonsense",
+        "changed": f"{head}.{body}.{signature[::-1]}",
+    }[forged]
+    refused(await log_out(browser, id_token_hint=hint), "invalid_id_token_hint")
+    assert await is_logged_in(rp, browser)
+
+
+async def test_attack_43_unregistered_target_is_refused(rp, browser):
+    for parameters in ({"client_id": rp.client_id}, {}):
+        answer = await log_out(browser, post_logout_redirect_uri="https://evil.example.com/", **parameters)
+        refused(answer, "invalid_post_logout_redirect_uri")
+
+
+async def test_unknown_client_and_tenant_are_refused(rp, browser):
+    refused(await log_out(browser, client_id=new_id()), "invalid_client_id")
+    refused(await log_out(browser, client_id=rp.client_id, tenantId=new_id()), "invalid_tenant_id")
+
+
+async def test_attack_42_another_site_cannot_log_out_without_a_word(leaver, browser):
+    answer = await log_out(browser, headers=ELSEWHERE, tenantId=leaver.tenant["id"])
+    assert answer.status_code == 200
+    form = page(answer).forms[0]
+    assert await is_logged_in(leaver, browser)
+    own = {"Sec-Fetch-Site": "same-origin"}
+    assert (await browser.post(form["action"], data=form["fields"], headers=own)).status_code == 302
+    assert not await is_logged_in(leaver, browser)
+
+
+async def test_application_of_another_site_logs_its_user_out(leaver, browser):
+    answer = await log_out(browser, headers=ELSEWHERE, client_id=leaver.client_id)
+    assert answer.status_code == 302
+    assert not await is_logged_in(leaver, browser)
+
+
+async def test_every_application_is_told_by_a_frame(leaver, browser, api, http):
+    await leaver.configure(logoutURL="https://app.example.com/out")
+    urls = ["https://one.example.com/out", "https://two.example.com/out?x=1"]
+    for url in urls:
+        await relying_party.make(api, tenant=leaver.tenant, logoutURL=url)
+    sid = claims((await leaver.tokens(http, browser, scope="openid"))["id_token"])["sid"]
+    answer = await log_out(browser, client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
+    assert answer.status_code == 200
+    frames = page(answer).frames
+    assert len(frames) == 3
+    issuer = "iss=https%3A%2F%2Fissuer.example.com"
+    assert f"https://one.example.com/out?{issuer}&sid={sid}" in frames
+    assert f"https://two.example.com/out?x=1&{issuer}&sid={sid}" in frames
+    policy = answer.headers["Content-Security-Policy"]
+    assert "frame-src https://app.example.com https://one.example.com https://two.example.com;" in policy
+    assert f'href="{AFTER}"' in answer.text
+    assert not await is_logged_in(leaver, browser)
+
+
+async def test_redirect_only_tells_nobody(leaver, browser):
+    await leaver.configure(logoutURL="https://app.example.com/out", logoutBehavior="RedirectOnly")
+    answer = await log_out(browser, client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
+    assert (answer.status_code, answer.headers["Location"]) == (302, AFTER)

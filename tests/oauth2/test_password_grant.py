@@ -1,0 +1,477 @@
+"""The password grant: what it gives, every refusal, what nobody learns, what webhooks hear and may veto."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.errors import Unavailable
+from identity.ids import new_id
+from identity.operations import login
+from identity.passwords import PasswordPool
+from tests import relying_party
+from tests.receiver import answers, receiving
+from tests.relying_party import PASSWORD, RelyingParty, claims, half_hash, header
+
+LOGIN_EVENTS = ("user.login.failed", "user.login.success")
+
+
+@pytest.fixture
+async def rp(api: httpx.AsyncClient) -> RelyingParty:
+    """A relying party that may use the grant."""
+    return await relying_party.make(api, enabledGrants=["password", "refresh_token"])
+
+
+async def ask(rp, http, **form: str | None) -> httpx.Response:
+    return await rp.token(http, **{"grant_type": "password", "username": rp.login_id, "password": PASSWORD, **form})
+
+
+async def given(rp, http, **form: str | None) -> dict[str, Any]:
+    answer = await ask(rp, http, **form)
+    assert answer.status_code == 200, answer.text
+    assert (answer.headers["Cache-Control"], answer.headers["Pragma"]) == ("no-store", "no-cache")
+    return dict(answer.json())
+
+
+def refused(answer: httpx.Response, error: str, reason: str | None, status: int = 400) -> None:
+    assert answer.status_code == status, answer.text
+    body = answer.json()
+    assert (body["error"], body.get("error_reason")) == (error, reason), body
+    assert body["error_description"]
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+async def change_user(rp, **members: Any) -> None:
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": members})
+
+
+async def lock(rp, api) -> None:
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    assert (await api.delete(f"/api/user/{rp.user['id']}", headers=headers)).status_code == 200
+
+
+async def test_password_gives_tokens(rp, http):
+    tokens = await given(rp, http, scope="openid offline_access")
+    assert tokens.keys() == {
+        "access_token", "expires_in", "id_token", "refresh_token", "refresh_token_id", "scope", "token_type", "userId",
+    }  # fmt: skip
+    assert (tokens["expires_in"], tokens["token_type"]) == (3600, "Bearer")
+    assert tokens["scope"] == "openid offline_access"
+    assert tokens["userId"] == rp.user["id"]
+    access_token, id_token = claims(tokens["access_token"]), claims(tokens["id_token"])
+    for token in (access_token, id_token):
+        assert (token["iss"], token["aud"], token["sub"]) == (rp.tenant["issuer"], rp.client_id, rp.user["id"])
+        assert token["gty"] == ["password"]
+        assert token["sid"] == tokens["refresh_token_id"]
+        assert token["iat"] - 5 <= token["auth_time"] <= token["iat"]
+    assert header(tokens["access_token"])["gty"] == ["password"]
+    assert access_token["authenticationType"] == "PASSWORD"
+    assert (access_token["applicationId"], access_token["roles"]) == (rp.client_id, [])
+    assert id_token["at_hash"] == half_hash(tokens["access_token"])
+    assert not id_token.keys() & {"c_hash", "nonce"}
+    bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
+    assert (await http.get("/oauth2/userinfo", headers=bearer)).json() == {"sub": rp.user["id"]}
+
+
+async def test_scope_decides_what_is_given(rp, http):
+    assert (await given(rp, http)).keys() == {"access_token", "expires_in", "token_type", "userId"}
+    with_email = await given(rp, http, scope="openid email")
+    assert with_email.keys() == {"access_token", "expires_in", "id_token", "scope", "token_type", "userId"}
+    assert claims(with_email["access_token"])["scope"] == with_email["scope"] == "openid email"
+    offline = await given(rp, http, scope="offline_access")
+    assert "id_token" not in offline
+    assert claims(offline["access_token"])["sid"] == offline["refresh_token_id"]
+
+
+async def test_refresh_token_works_on_as_any_other(rp, http, clock):
+    first = await given(rp, http, scope="openid offline_access")
+    clock.advance(seconds=100)
+    answer = await rp.refresh(http, first["refresh_token"])
+    assert answer.status_code == 200, answer.text
+    refreshed = claims(answer.json()["access_token"])
+    assert refreshed["gty"] == ["password", "refresh_token"]
+    assert refreshed["auth_time"] == claims(first["access_token"])["auth_time"]
+    assert refreshed["sid"] == first["refresh_token_id"]
+
+
+async def test_application_without_refresh_tokens_gives_none(rp, http):
+    await rp.configure(generateRefreshTokens=False)
+    assert not (await given(rp, http, scope="offline_access")).keys() & {"refresh_token", "refresh_token_id"}
+
+
+async def test_device_is_kept_with_the_refresh_token(rp, http, service):
+    device = {"description": "Ada's phone", "name": "phone", "type": "FOLDABLE"}
+    named = {f"metaData.device.{name}": value for name, value in device.items()}
+    tokens = await given(rp, http, scope="offline_access", **named)
+    record = await service.services.refresh_tokens.find(rp.tenant["id"], tokens["refresh_token_id"])
+    seen = record["metaData"]["device"]
+    assert {name: seen[name] for name in device} == device
+    assert seen["lastAccessedAddress"] == "127.0.0.1"
+    assert record["metaData"]["scopes"] == ["offline_access"]
+    assert (record["applicationId"], record["userId"]) == (rp.client_id, rp.user["id"])
+
+
+async def test_user_is_found_by_email_and_username_under_either_parameter(rp, http, api):
+    name = f"Ada {new_id()}"
+    rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id, username=name)
+    for login_id in (rp.login_id, f" {rp.login_id.upper()} ", name, name.lower()):
+        assert (await given(rp, http, username=login_id))["userId"] == rp.user["id"]
+        assert (await given(rp, http, username=None, loginId=login_id))["userId"] == rp.user["id"]
+    assert (await given(rp, http, loginId=rp.login_id))["userId"] == rp.user["id"]
+    refused(await ask(rp, http, loginId="somebody@example.com"), "invalid_request", "unknown")
+
+
+async def test_password_is_taken_as_it_is(rp, http, api):
+    password = " pässwörd + % & = \t"
+    rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id, password=password)
+    await given(rp, http, password=password)
+    refused(await ask(rp, http, password=password.strip()), "invalid_grant", "invalid_user_credentials")
+
+
+@pytest.mark.parametrize("value", [None, ""])
+@pytest.mark.parametrize("name", ["username", "password"])
+async def test_user_and_password_must_be_there(rp, http, name, value):
+    answer = await ask(rp, http, **{name: value})
+    refused(answer, "invalid_request", "unknown")
+    assert name in answer.json()["error_description"]
+
+
+async def test_grant_is_off_unless_the_application_enables_it(rp, http, api):
+    other = await relying_party.make(api)
+    refused(await ask(other, http), "unauthorized_client", "grant_type_disabled")
+    await rp.configure(enabledGrants=["authorization_code"])
+    refused(await ask(rp, http), "unauthorized_client", "grant_type_disabled")
+
+
+async def test_policy_decides_whether_the_client_has_to_authenticate(rp, http):
+    for policy in ("Required", "NotRequiredWhenUsingPKCE"):
+        await rp.configure(clientAuthenticationPolicy=policy)
+        refused(await ask(rp, http, client_secret=None), "invalid_client", "client_authentication_missing", 401)
+    await rp.configure(clientAuthenticationPolicy="NotRequired")
+    await given(rp, http, client_secret=None)
+    refused(await ask(rp, http, client_secret="wrong"), "invalid_client", "invalid_client_authentication", 401)
+    refused(await ask(rp, http, client_secret=""), "invalid_client", "missing_client_secret", 401)
+
+
+async def test_refresh_token_of_a_password_is_no_proof_of_the_client(rp, http):
+    await rp.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
+    tokens = await given(rp, http, scope="offline_access")
+    answer = await rp.refresh(http, tokens["refresh_token"], client_secret=None)
+    refused(answer, "invalid_client", "client_authentication_missing", 401)
+
+
+async def test_attack_44_unknown_user_and_wrong_password_look_alike(rp, http, api):
+    told = []
+    for form in ({"password": "wrong"}, {"username": "nobody@example.com"}, {"username": f"{new_id()}"}):
+        answer = await ask(rp, http, **form)
+        refused(answer, "invalid_grant", "invalid_user_credentials")
+        told.append((answer.content, sorted(answer.headers.items())))
+    stranger = await relying_party.make_user(api, (await relying_party.make(api)).tenant["id"])
+    answer = await ask(rp, http, username=stranger["email"])
+    told.append((answer.content, sorted(answer.headers.items())))
+    assert len({content for content, _ in told}) == 1
+    assert len({str([pair for pair in pairs if pair[0] != "date"]) for _, pairs in told}) == 1
+
+
+async def test_attack_44_unknown_user_costs_a_comparison_like_a_wrong_password(rp, http, monkeypatch):
+    compared: list[str] = []
+    verify = PasswordPool.verify
+
+    async def noted(self, password, stored):
+        compared.append(f"{stored.scheme} {stored.factor}")
+        return await verify(self, password, stored)
+
+    monkeypatch.setattr(PasswordPool, "verify", noted)
+    await ask(rp, http, password="wrong")
+    await ask(rp, http, username="nobody@example.com")
+    assert len(compared) == 2
+    assert compared[0] == compared[1]
+
+
+STATES = {
+    "expired": ({"expiry": 1}, "invalid_grant", "user_expired"),
+    "administrative": ({"passwordChangeRequired": True}, "change_password_required", "change_password_administrative"),
+    "second factor": (
+        {"twoFactor": {"methods": [{"method": "email", "email": "a@example.com"}]}}, "two_factor_required", None,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_what_is_wrong_with_a_user_is_told_only_for_the_right_password(rp, http, state):
+    change, error, reason = STATES[state]
+    await change_user(rp, **change)
+    refused(await ask(rp, http), error, reason)
+    refused(await ask(rp, http, password="wrong"), "invalid_grant", "invalid_user_credentials")
+
+
+async def test_attack_29_locked_user_gets_nothing(rp, http, api):
+    await lock(rp, api)
+    refused(await ask(rp, http), "invalid_grant", "user_locked")
+    refused(await ask(rp, http, password="wrong"), "invalid_grant", "invalid_user_credentials")
+
+
+async def test_attack_29_inactive_client_and_deleted_tenant_get_nothing(rp, http, api):
+    other = await relying_party.make(api, tenant=rp.tenant, enabledGrants=["password"])
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    assert (await api.delete(f"/api/application/{rp.client_id}", headers=headers)).status_code == 200
+    refused(await ask(rp, http), "invalid_client", "invalid_client_id", 401)
+    assert (await api.delete(f"/api/tenant/{rp.tenant['id']}", params={"async": "true"})).status_code in {200, 202}
+    refused(await ask(other, http), "invalid_client", "invalid_client_id", 401)
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [("Breached", "breached"), ("Expired", "expired"), ("Validation", "validation"), (None, "administrative")],
+)
+async def test_reason_of_a_change_of_password_is_told(rp, http, service, reason, told):
+    users = service.services.users
+    user = await users.find(rp.tenant["id"], rp.user["id"])
+    marked = {**user, "passwordChangeRequired": True}
+    if reason is not None:
+        marked["passwordChangeReason"] = reason
+    await users.replace(rp.tenant["id"], marked, user["lastUpdateInstant"])
+    answer = await ask(rp, http)
+    refused(answer, "change_password_required", f"change_password_{told}")
+    assert "access_token" not in answer.json()
+
+
+async def test_old_password_has_to_be_changed(rp, http, clock):
+    await rp.configure_tenant(maximumPasswordAge={"enabled": True, "days": 1})
+    await given(rp, http)
+    clock.advance(seconds=86_401)
+    refused(await ask(rp, http), "change_password_required", "change_password_expired")
+
+
+async def test_password_below_the_rules_has_to_be_changed(rp, http):
+    await rp.configure_tenant(passwordValidationRules={"requireNumber": True, "validateOnLogin": True})
+    refused(await ask(rp, http), "change_password_required", "change_password_validation")
+
+
+async def test_second_factor_is_told_without_its_secret(rp, http):
+    secret = "bm9ib2R5IG1heSBzZWUgdGhpcyE="
+    methods = [
+        {"method": "authenticator", "secret": secret, "authenticator": {}},
+        {"method": "sms", "mobilePhone": "+14155550123"},
+        {"method": "email", "email": "ada@example.com"},
+    ]
+    await change_user(rp, twoFactor={"methods": methods})
+    answer = await ask(rp, http)
+    refused(answer, "two_factor_required", None)
+    shown = {method["method"]: method for method in answer.json()["two_factor_methods"]}
+    assert shown.keys() == {"authenticator", "sms", "email"}
+    assert shown["sms"]["mobilePhone"] == "+14155550123"
+    assert shown["email"]["email"] == "ada@example.com"
+    assert all(len(method["id"]) == 4 for method in shown.values())
+    assert secret not in answer.text
+    assert not answer.json().keys() & {"access_token", "refresh_token"}
+
+
+async def test_gates_are_told(rp, http, api, service):
+    gated = {"verifyRegistration": True, "verificationEmailTemplateId": new_id(), "unverified": {"behavior": "Gated"}}
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": gated})
+    await _unverify(rp, service, registration=True)
+    refused(await ask(rp, http), "invalid_grant", "registration_verification_required")
+    await rp.configure_tenant(
+        emailConfiguration={
+            "verifyEmail": True, "verificationEmailTemplateId": new_id(), "unverified": {"behavior": "Gated"},
+        }
+    )  # fmt: skip
+    await _unverify(rp, service, registration=False)
+    refused(await ask(rp, http), "invalid_grant", "email_verification_required")
+    refused(await ask(rp, http, password="wrong"), "invalid_grant", "invalid_user_credentials")
+
+
+async def _unverify(rp, service, *, registration: bool) -> None:
+    users = service.services.users
+    user = await users.find(rp.tenant["id"], rp.user["id"])
+    changed = {**user, "verified": registration}
+    changed["registrations"] = [{**entry, "verified": False} for entry in user["registrations"]]
+    await users.replace(rp.tenant["id"], changed, user["lastUpdateInstant"])
+
+
+async def test_user_without_a_registration_gets_tokens_even_where_pages_want_one(rp, http, api):
+    await rp.configure(requireRegistration=True)
+    rp.user = await relying_party.make_user(api, rp.tenant["id"])
+    token = claims((await given(rp, http))["access_token"])
+    assert not token.keys() & {"applicationId", "roles"}
+
+
+@pytest.mark.parametrize("scope", ["openid magic", 'a"b', "x" * 3 + "\\"])
+async def test_unknown_and_malformed_scopes_are_refused(rp, http, scope):
+    refused(await ask(rp, http, scope=scope), "invalid_scope", "unknown_scope")
+
+
+async def test_policy_decides_about_unknown_scopes(rp, http):
+    await rp.configure(unknownScopePolicy="Remove")
+    assert (await given(rp, http, scope="openid magic"))["scope"] == "openid"
+    await rp.configure(unknownScopePolicy="Allow")
+    assert (await given(rp, http, scope="openid magic"))["scope"] == "openid magic"
+
+
+async def test_third_party_gets_nothing_that_the_user_would_have_to_be_asked_for(rp, http):
+    await rp.configure(relationship="ThirdParty", consentMode="AlwaysPrompt")
+    for mode in ("AlwaysPrompt", "RememberDecision"):
+        await rp.configure(consentMode=mode)
+        refused(await ask(rp, http, scope="openid email"), "invalid_scope", "missing_required_scope")
+    assert (await given(rp, http, scope="openid offline_access"))["scope"] == "openid offline_access"
+    await rp.configure(consentMode="NeverPrompt")
+    assert (await given(rp, http, scope="openid email"))["scope"] == "openid email"
+    await rp.configure(relationship="FirstParty", consentMode="AlwaysPrompt")
+    assert (await given(rp, http, scope="openid email"))["scope"] == "openid email"
+
+
+async def test_user_code_of_no_device_is_refused_before_anybody_is_logged_in(rp, http, service):
+    refused(await ask(rp, http, user_code="ABCDEF"), "invalid_request", "invalid_user_code")
+    assert "lastLoginInstant" not in await service.services.users.find(rp.tenant["id"], rp.user["id"])
+
+
+async def test_login_is_noted(rp, http, service):
+    await given(rp, http)
+    user = await service.services.users.find(rp.tenant["id"], rp.user["id"])
+    assert user["lastLoginInstant"] == user["registrations"][0]["lastLoginInstant"] > 0
+
+
+async def test_user_of_another_tenant_is_unknown(rp, http, api):
+    other = await relying_party.make(api, enabledGrants=["password"])
+    refused(await ask(rp, http, username=other.login_id), "invalid_grant", "invalid_user_credentials")
+    refused(await ask(rp, http, tenantId=other.tenant["id"]), "invalid_request", "invalid_tenant_id")
+
+
+async def closes_after(rp, limit: int) -> None:
+    failed = {"enabled": True, "limit": limit, "timePeriodInSeconds": 60}
+    await rp.configure_tenant(rateLimitConfiguration={"failedLogin": failed})
+
+
+async def test_attack_48_account_is_closed_after_too_many_failures_whatever_the_headers_say(rp, http):
+    await closes_after(rp, 3)
+    for attempt in range(3):
+        http.headers["X-Forwarded-For"] = f"203.0.113.{attempt}"
+        http.headers["User-Agent"] = f"agent {attempt}"
+        refused(await ask(rp, http, password="wrong"), "invalid_grant", "invalid_user_credentials")
+    answer = await ask(rp, http)
+    refused(answer, "invalid_grant", "unknown")
+    assert "Too many attempts" in answer.json()["error_description"]
+
+
+async def test_attack_48_success_elsewhere_resets_nothing(rp, http, api):
+    await closes_after(rp, 2)
+    victim = rp.login_id
+    rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
+    for _ in range(2):
+        refused(await ask(rp, http, username=victim, password="wrong"), "invalid_grant", "invalid_user_credentials")
+        await given(rp, http)
+    refused(await ask(rp, http, username=victim), "invalid_grant", "unknown")
+
+
+async def test_attack_48_pages_and_grant_count_together(rp, http, browser):
+    await closes_after(rp, 2)
+    await rp.configure(enabledGrants=["authorization_code", "password"])
+    await rp.submit(browser, await rp.authorize(browser), password="wrong")
+    refused(await ask(rp, http, password="wrong"), "invalid_grant", "invalid_user_credentials")
+    refused(await ask(rp, http), "invalid_grant", "unknown")
+
+
+async def test_attacks_44_and_48_unknown_users_are_closed_like_known_ones(rp, http):
+    await closes_after(rp, 1)
+    told = set()
+    for login_id in (rp.login_id, "nobody@example.com"):
+        refused(await ask(rp, http, username=login_id, password="x"), "invalid_grant", "invalid_user_credentials")
+        answer = await ask(rp, http, username=login_id)
+        refused(answer, "invalid_grant", "unknown")
+        told.add(answer.json()["error_description"].partition(" in ")[0])
+    assert len(told) == 1
+
+
+async def test_attack_48_address_that_fails_for_everybody_is_refused_for_everybody(rp, http, monkeypatch):
+    monkeypatch.setattr(login, "ADDRESS_FAILURES", 2)
+    for number in range(2):
+        answer = await ask(rp, http, username=f"user-{number}@example.com")
+        refused(answer, "invalid_grant", "invalid_user_credentials")
+    refused(await ask(rp, http), "invalid_grant", "unknown")
+
+
+async def test_attack_45_huge_passwords_are_wrong_or_refused(rp, http):
+    refused(await ask(rp, http, password="x" * 1_000_000), "invalid_grant", "invalid_user_credentials")
+    answer = await ask(rp, http, password="x" * 1_100_000)
+    assert answer.status_code == 413
+    await given(rp, http)
+
+
+async def test_attack_45_full_queue_of_passwords_is_told_as_such(rp, http, monkeypatch):
+    async def full(*_arguments: object) -> bool:
+        raise Unavailable("Too many passwords wait.")
+
+    monkeypatch.setattr(PasswordPool, "verify", full)
+    refused(await ask(rp, http), "server_error", "unknown", 503)
+
+
+async def listen(rp, api, receiver, transaction_type: str = "None") -> None:
+    events = {kind: {"enabled": True, "transactionType": transaction_type} for kind in LOGIN_EVENTS}
+    await rp.configure_tenant(eventConfiguration={"events": events})
+    webhook = {
+        "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
+        "eventsEnabled": dict.fromkeys(LOGIN_EVENTS, True), "description": new_id(),
+    }  # fmt: skip
+    answer = await api.post("/api/webhook", json={"webhook": webhook})
+    assert answer.status_code == 200, answer.text
+
+
+async def test_logins_are_told_with_the_device_and_without_the_password(rp, http, api):
+    device = {"description": "Ada's phone", "name": "phone", "type": "MOBILE"}
+    named = {f"metaData.device.{name}": value for name, value in device.items()}
+    async with receiving() as receiver:
+        await listen(rp, api, receiver)
+        await ask(rp, http, username="nobody@example.com")
+        await ask(rp, http, password="a wrong one", **named)
+        await given(rp, http, **named)
+        requests = await receiver.wait_for(2)
+    told = {request.event["type"]: request.event for request in requests}
+    assert told.keys() == set(LOGIN_EVENTS)
+    for event in told.values():
+        assert (event["tenantId"], event["applicationId"]) == (rp.tenant["id"], rp.client_id)
+        assert event["user"]["id"] == rp.user["id"]
+        assert event["authenticationType"] == "PASSWORD"
+        info = event["info"]
+        assert (info["deviceDescription"], info["deviceName"], info["deviceType"]) == tuple(device.values())
+        assert info["ipAddress"] == "127.0.0.1"
+    assert told["user.login.failed"]["reason"] == {"code": "credentials"}
+    assert all(b"a wrong one" not in request.body and PASSWORD.encode() not in request.body for request in requests)
+
+
+async def test_veto_of_a_login_gives_no_tokens_and_notes_nothing(rp, http, api, service):
+    async with receiving(answers(500)) as receiver:
+        await listen(rp, api, receiver, "AbsoluteMajority")
+        refused(await ask(rp, http, scope="openid offline_access"), "invalid_grant", "unknown")
+        user = await service.services.users.find(rp.tenant["id"], rp.user["id"])
+        assert "lastLoginInstant" not in user
+        assert await service.services.refresh_tokens.find_all(rp.tenant["id"], rp.user["id"], 0) == []
+        refused(await ask(rp, http, password="wrong"), "invalid_grant", "invalid_user_credentials")
+        receiver.behaviour = answers(200)
+        await given(rp, http, scope="openid offline_access")
+
+
+async def test_tokens_of_a_password_can_be_introspected_and_revoked(rp, http):
+    tokens = await given(rp, http, scope="openid offline_access")
+    form = {"client_id": rp.client_id, "client_secret": rp.secret}
+    for token, active in ((tokens["access_token"], True), (tokens["refresh_token"], False)):
+        answer = await http.post("/oauth2/introspect", data={**form, "token": token})
+        assert answer.json()["active"] is active
+    await http.post("/oauth2/revoke", data={**form, "token": tokens["refresh_token"]})
+    answer = await http.post("/oauth2/introspect", data={**form, "token": tokens["access_token"]})
+    assert answer.json() == {"active": False}
+
+
+async def test_grant_is_published(http):
+    for path in ("openid-configuration", "oauth-authorization-server"):
+        assert "password" in (await http.get(f"/.well-known/{path}")).json()["grant_types_supported"]
+
+
+async def test_passwords_are_not_logged(rp, http, capsys):
+    await given(rp, http, scope="offline_access")
+    await ask(rp, http, password="a-wrong-password")
+    out, err = capsys.readouterr()
+    for secret in (PASSWORD, "a-wrong-password", rp.secret):
+        assert secret not in out + err

@@ -1,0 +1,53 @@
+"""Authorization server metadata (RFC 8414): the same document as OpenID discovery, at the place of the RFC."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.ids import new_id
+
+OPENID = "/.well-known/openid-configuration"
+METADATA = "/.well-known/oauth-authorization-server"
+METHODS = ["client_secret_basic", "client_secret_post", "none"]
+
+
+async def test_document_is_that_of_openid_discovery(http, tenant):
+    assert (await http.get(METADATA)).json() == (await http.get(OPENID)).json()
+    by_path = await http.get(f"{METADATA}/{tenant['id']}")
+    assert by_path.status_code == 200
+    assert by_path.headers["Content-Type"] == "application/json"
+    assert by_path.json() == (await http.get(f"/{tenant['id']}{OPENID}")).json()
+    assert by_path.json()["issuer"] == tenant["issuer"]
+    assert (await http.get(METADATA, params={"tenantId": tenant["id"]})).json() == by_path.json()
+
+
+@pytest.mark.parametrize("path", [METADATA, OPENID])
+async def test_introspection_and_revocation_are_published(http, service, path):
+    document = (await http.get(path)).json()
+    assert document["introspection_endpoint"] == f"{service.base_url}/oauth2/introspect"
+    assert document["introspection_endpoint_auth_methods_supported"] == METHODS
+    assert document["revocation_endpoint"] == f"{service.base_url}/oauth2/revoke"
+    assert document["revocation_endpoint_auth_methods_supported"] == METHODS
+    for name in ("introspection_endpoint", "revocation_endpoint"):
+        answer = await http.post(document[name], data={"token": "x"})
+        assert (answer.status_code, answer.json()["error_reason"]) == (400, "missing_client_id")
+
+
+async def test_required_members_are_there(http):
+    document = (await http.get(METADATA)).json()
+    assert {"issuer", "authorization_endpoint", "token_endpoint", "response_types_supported"} <= document.keys()
+
+
+async def test_unknown_tenant_has_no_metadata(http):
+    for tenant_id in (new_id(), "no-uuid"):
+        assert (await http.get(f"{METADATA}/{tenant_id}")).status_code == 404
+        assert (await http.get(METADATA, params={"tenantId": tenant_id})).status_code == 404
+
+
+async def test_document_may_be_kept_read_by_scripts_and_is_checked_by_etag(http, tenant):
+    for path in (METADATA, f"{METADATA}/{tenant['id']}"):
+        answer = await http.get(path)
+        assert answer.headers["Cache-Control"] == "public, max-age=300"
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        again = await http.get(path, headers={"If-None-Match": answer.headers["ETag"]})
+        assert (again.status_code, again.content) == (304, b"")

@@ -1,0 +1,139 @@
+"""Userinfo: how the token comes, whose claims are told, and every refusal."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.ids import new_id
+from tests import relying_party
+from tests.relying_party import claims
+
+
+def refused(answer, reason: str) -> None:
+    assert answer.status_code == 401, answer.text
+    assert (answer.json()["error"], answer.json()["error_reason"]) == ("invalid_token", reason)
+    expected = "Bearer" if reason == "access_token_required" else 'Bearer error="invalid_token"'
+    assert answer.headers["WWW-Authenticate"] == expected
+
+
+async def ask(http, token: str):
+    return await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
+
+
+async def test_token_comes_in_the_header_or_in_the_form(rp, browser, http):
+    token = (await rp.tokens(http, browser))["access_token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    for answer in (
+        await http.get("/oauth2/userinfo", headers=headers),
+        await http.post("/oauth2/userinfo", headers=headers),
+        await http.post("/oauth2/userinfo", data={"access_token": token}),
+    ):
+        assert answer.status_code == 200, answer.text
+        assert answer.json() == {"sub": rp.user["id"]}
+
+
+async def test_token_in_the_query_is_not_read(rp, browser, http):
+    token = (await rp.tokens(http, browser))["access_token"]
+    refused(await http.get("/oauth2/userinfo", params={"access_token": token}), "access_token_required")
+
+
+async def test_token_may_not_come_twice(rp, browser, http):
+    token = (await rp.tokens(http, browser))["access_token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    answer = await http.post("/oauth2/userinfo", data={"access_token": token}, headers=headers)
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+
+
+async def test_no_token_and_another_scheme_are_refused(http):
+    refused(await http.get("/oauth2/userinfo"), "access_token_required")
+    refused(await http.get("/oauth2/userinfo", headers={"Authorization": "Basic eDp5"}), "access_token_required")
+
+
+async def test_scopes_decide_which_claims_are_told(rp, browser, http, api):
+    members = {
+        "firstName": "Ada", "lastName": "Lovelace", "birthDate": "1815-12-10", "preferredLanguages": ["en_GB"],
+        "timezone": "Europe/London", "data": {"nickname": "Countess", "address": {"country": "UK"}},
+        "imageUrl": "https://example.com/ada.png", "mobilePhone": "+441234567890",
+    }  # fmt: skip
+    rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id, **members)
+    token = (await rp.tokens(http, browser, scope="openid profile email phone address"))["access_token"]
+    told = (await ask(http, token)).json()
+    assert told["sub"] == rp.user["id"]
+    assert told["given_name"] == "Ada"
+    assert told["name"] == "Ada Lovelace"
+    assert told["birthdate"] == "1815-12-10"
+    assert told["email"] == rp.login_id
+    assert told["email_verified"] is True
+    assert told["phone_number"] == "+441234567890"
+    assert told["address"] == {"country": "UK"}
+    assert told["nickname"] == "Countess"
+    assert isinstance(told["updated_at"], int)
+    assert "roles" not in told
+    only_email = (await ask(http, (await rp.tokens(http, browser, scope="openid email"))["access_token"])).json()
+    assert only_email.keys() == {"sub", "email", "email_verified"}
+
+
+async def test_compatible_application_is_told_the_houses_claims(rp, browser, http):
+    await rp.configure(scopeHandlingPolicy="Compatibility", unknownScopePolicy="Allow")
+    tokens = await rp.tokens(http, browser, scope=None)
+    told = (await ask(http, tokens["access_token"])).json()
+    assert told["applicationId"] == rp.client_id
+    assert told["roles"] == []
+    assert told["email"] == rp.login_id
+    assert not told.keys() & {"aud", "exp", "iat", "iss", "jti", "sid", "tid", "scope", "auth_time", "gty", "tty"}
+
+
+async def test_strict_application_needs_the_scope_openid(rp, browser, http):
+    refused(await ask(http, (await rp.tokens(http, browser, scope="email"))["access_token"]), "missing_required_scope")
+
+
+async def test_attack_27_id_token_is_no_access_token(rp, browser, http):
+    refused(await ask(http, (await rp.tokens(http, browser))["id_token"]), "id_token_invalid")
+
+
+@pytest.mark.parametrize("token", ["x", "a.b.c", "a" * 20_000, "é.x.y"])
+async def test_what_is_no_token_is_malformed(http, token):
+    answer = await http.post("/oauth2/userinfo", data={"access_token": token})
+    refused(answer, "access_token_malformed")
+
+
+async def test_changed_token_is_invalid(rp, browser, http):
+    head, body, signature = (await rp.tokens(http, browser))["access_token"].split(".")
+    flipped = ("A" if signature[0] != "A" else "B") + signature[1:]
+    refused(await ask(http, f"{head}.{body}.{flipped}"), "access_token_invalid")
+
+
+async def test_expired_token_is_told_so(rp, browser, http, clock):
+    token = (await rp.tokens(http, browser))["access_token"]
+    clock.advance(seconds=3601)
+    refused(await ask(http, token), "access_token_expired")
+
+
+@pytest.mark.parametrize(("query", "reason"), [({"hardDelete": "true"}, "user_not_found"), ({}, "user_locked")])
+async def test_attack_29_token_of_a_user_who_is_gone_is_refused_at_once(rp, browser, http, api, query, reason):
+    token = (await rp.tokens(http, browser))["access_token"]
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    assert (await api.delete(f"/api/user/{rp.user['id']}", params=query, headers=headers)).status_code == 200
+    refused(await ask(http, token), reason)
+
+
+async def test_attack_29_token_of_an_inactive_client_is_refused_at_once(rp, browser, http, api):
+    token = (await rp.tokens(http, browser))["access_token"]
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    assert (await api.delete(f"/api/application/{rp.client_id}", headers=headers)).status_code == 200
+    refused(await ask(http, token), "access_token_invalid")
+
+
+async def test_attack_29_token_of_a_deleted_tenant_is_refused_at_once(rp, browser, http, api):
+    token = (await rp.tokens(http, browser))["access_token"]
+    assert (await api.delete(f"/api/tenant/{rp.tenant['id']}", params={"async": "true"})).status_code in {200, 202}
+    answer = await ask(http, token)
+    assert answer.status_code == 401
+
+
+async def test_token_says_who_it_is_for(rp, browser, http):
+    token = claims((await rp.tokens(http, browser))["access_token"])
+    assert token["aud"] == rp.client_id
+    assert token["tid"] == rp.tenant["id"]
+    assert token["tty"] == "at"
+    assert token["jti"] != new_id()

@@ -1,0 +1,41 @@
+"""Loops are not ended by a surprise, and are ended when told, also where a cancellation gets lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from identity import loops
+
+
+async def test_loop_that_fails_is_started_again(monkeypatch) -> None:
+    monkeypatch.setattr(loops, "_RESTART_SECONDS", 0)
+    runs = asyncio.Queue[int]()
+
+    async def loop() -> None:
+        runs.put_nowait(1)
+        raise LookupError("a surprise")
+
+    task = loops.start("surprised", loop)
+    for _ in range(3):
+        await asyncio.wait_for(runs.get(), 10)
+    await loops.end([task])
+    assert task.cancelled()
+
+
+async def test_loop_that_swallows_a_cancellation_is_ended_all_the_same() -> None:
+    swallowed = 0
+
+    async def loop() -> None:
+        nonlocal swallowed
+        while swallowed < 2:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(3600)
+            swallowed += 1
+        await asyncio.sleep(3600)
+
+    task = loops.start("deaf", loop)
+    await asyncio.sleep(0)
+    await asyncio.wait_for(loops.end([task]), 10)
+    assert task.done()
+    assert swallowed == 2

@@ -1,0 +1,117 @@
+"""run.py as an operator meets it: a process with arguments, environment, output and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PATIENCE_SECONDS = 60
+
+
+def environment(data_dir: Path, **settings: object) -> dict[str, str]:
+    """The environment of a run.py: settings as server__port=9012."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("IDENTITY__")}
+    given = {f"IDENTITY__{name.upper()}": str(value) for name, value in settings.items()}
+    return {
+        **inherited,
+        "IDENTITY__DATA_DIR": str(data_dir),
+        "IDENTITY__SERVER__PORT": "0",
+        **given,
+    }
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, str(ROOT / "run.py"), "--config", str(ROOT / "config"), *arguments]
+
+
+def run(data_dir: Path, *arguments: str, limit: str = "", **settings: object) -> subprocess.CompletedProcess[str]:
+    """Run to the end. `limit` is a shell command before it, such as a ulimit."""
+    full = command(*arguments)
+    given = environment(data_dir, **settings)
+    if limit:
+        full = ["/bin/sh", "-c", f'{limit} && exec "$@"', "sh", *full]
+        # What limits the service would keep the measurement of coverage from writing its own file, too.
+        given = {name: value for name, value in given.items() if not name.startswith("COVERAGE_")}
+    return subprocess.run(
+        full,
+        check=False,
+        env=given,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        cwd=ROOT,
+    )
+
+
+class Process:
+    """A serving run.py."""
+
+    def __init__(self, data_dir: Path, *arguments: str, **settings: object) -> None:
+        self.output = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed by `serving`
+        self.port = int(settings.setdefault("server__port", free_port()))
+        self.popen = subprocess.Popen(
+            command(*arguments),
+            env=environment(data_dir, **settings),
+            stdout=self.output,
+            stderr=subprocess.STDOUT,
+            cwd=ROOT,
+        )
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def text(self) -> str:
+        """What it has written so far."""
+        self.output.seek(0)
+        return self.output.read()
+
+    def wait_until_ready(self) -> None:
+        self.wait_for(self.is_ready)
+
+    def is_ready(self) -> bool:
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(f"{self.url}/api/health", timeout=5).status_code == 200
+        return False
+
+    def wait_for(self, condition) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not condition():
+            assert self.popen.poll() is None, self.text()
+            assert time.monotonic() < deadline, self.text()
+            time.sleep(0.02)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Tell it to stop and wait for its exit code."""
+        if self.popen.poll() is None:
+            self.popen.send_signal(number)
+        return self.popen.wait(PATIENCE_SECONDS)
+
+
+@contextlib.contextmanager
+def serving(data_dir: Path, *arguments: str, **settings: object) -> Iterator[Process]:
+    """A run.py that is ready, and stopped at the end."""
+    process = Process(data_dir, *arguments, **settings)
+    try:
+        process.wait_until_ready()
+        yield process
+    finally:
+        process.stop()
+        process.output.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

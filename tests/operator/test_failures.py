@@ -1,0 +1,144 @@
+"""What an operator can get wrong, or a machine: each a message that helps, an exit code, no traceback."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tests.operator.processes import ROOT, command, environment, run
+
+
+def failure(*arguments, **settings) -> str:
+    """The message of a run.py that must fail, without the log lines before it."""
+    finished = run(*arguments, **settings)
+    assert finished.returncode == 1, finished.stderr
+    assert "Traceback" not in finished.stderr
+    assert "Task exception" not in finished.stderr
+    _, marker, message = finished.stderr.rpartition("run.py: ")
+    assert marker, finished.stderr
+    return message
+
+
+def test_a_wrong_configuration_is_reported_with_a_code_of_its_own(tmp_path):
+    finished = run(tmp_path, server__port="many", server__prot=1)
+    assert finished.returncode == 78
+    assert finished.stderr.splitlines() == [
+        "run.py: the configuration is not usable:",
+        "environment: IDENTITY__SERVER__PORT: must be a whole number, not 'many'; the default is 9011",
+        "environment: IDENTITY__SERVER__PROT: there is no such setting; did you mean IDENTITY__SERVER__PORT?",
+    ]
+
+
+def test_check_config_says_what_it_checked(tmp_path):
+    finished = run(tmp_path, "check-config")
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout == f"{ROOT / 'config' / 'identity.yaml'}: no faults found\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_check_config_of_a_broken_file_names_file_and_line(tmp_path):
+    (tmp_path / "identity.yaml").write_text("server:\n  porch: 1\n")
+    (tmp_path / "kickstart.yaml").touch()
+    finished = subprocess.run(
+        [sys.executable, str(ROOT / "run.py"), "--config", str(tmp_path), "check-config"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert finished.returncode == 78
+    assert f"{tmp_path}/identity.yaml:2: server.porch: there is no such setting; did you mean port?" in finished.stderr
+
+
+def test_version_is_one_word(tmp_path):
+    assert run(tmp_path, "version").stdout.strip().count(".") == 2
+
+
+def test_a_port_in_use_is_named_before_anything_is_started(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as squatter:
+        port = squatter.getsockname()[1]
+        message = failure(tmp_path / "var", server__port=port)
+    assert message.startswith(
+        f"Cannot listen on 127.0.0.1:{port}: another program uses it; stop that one, or set server.port"
+    )
+    assert not (tmp_path / "var" / "mongodb").exists()
+
+
+def test_an_address_of_another_machine_is_named(tmp_path):
+    assert "this machine has no such address" in failure(tmp_path, server__address="192.0.2.1")
+
+
+def test_an_address_that_is_none_is_named(tmp_path):
+    assert "server.address no.such.host.invalid" in failure(tmp_path, server__address="no.such.host.invalid")
+
+
+def test_a_data_dir_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    message = failure(tmp_path / "file" / "var")
+    assert message.startswith(f"data_dir {tmp_path}/file/var cannot be used: Not a directory")
+
+
+def test_a_full_disk_is_named(tmp_path):
+    # Every write beyond the limit fails, as on a disk without room; the first probe file is already too large.
+    message = failure(tmp_path / "var", limit="trap '' XFSZ && ulimit -f 4")
+    assert message.startswith(f"data_dir {tmp_path}/var cannot be used: File too large")
+    assert "make room there" in message
+
+
+def test_a_disk_that_fills_up_while_mongodb_starts_is_named(tmp_path):
+    message = failure(tmp_path / "var", limit="ulimit -f 2000")
+    assert message.startswith("The embedded mongod does not start: the disk of ")
+    assert "make room there, or set data_dir" in message
+
+
+def test_a_library_that_debian_must_give_is_named(tmp_path):
+    (tmp_path / "libraries").mkdir()
+    (tmp_path / "libraries" / "libcurl.so.4").touch()
+    finished = subprocess.run(
+        command(),
+        env={**environment(tmp_path / "var"), "LD_LIBRARY_PATH": str(tmp_path / "libraries")},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert finished.returncode == 1
+    assert "library libcurl.so.4 is missing or broken; install it: apt-get install libcurl4" in finished.stderr
+    assert "Traceback" not in finished.stderr
+
+
+def test_an_unreachable_mongodb_is_named(tmp_path):
+    message = failure(
+        tmp_path, mongodb__uri="mongodb://127.0.0.1:9/?serverSelectionTimeoutMS=300", redis__url="embedded"
+    )
+    assert message.startswith("MongoDB does not answer (mongodb.uri): ")
+
+
+def test_an_unreachable_redis_is_named(tmp_path):
+    message = failure(tmp_path, redis__url="redis://127.0.0.1:9/0")
+    assert message.startswith("Redis does not answer (redis.url): ")
+
+
+def test_python_without_the_packages_says_how_to_install_them(tmp_path):
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    finished = subprocess.run(
+        [str(bare / "bin" / "python"), str(ROOT / "run.py")], check=False, capture_output=True, text=True
+    )
+    assert finished.returncode == 1
+    assert "is not installed" in finished.stderr
+    assert "make run" in finished.stderr
+    assert "Traceback" not in finished.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--role", "janitor"], ["--port", "1"], ["sing"]])
+def test_unknown_arguments_are_usage_errors(tmp_path, arguments):
+    finished = run(tmp_path, *arguments)
+    assert finished.returncode == 2
+    assert finished.stderr.startswith("usage: run.py")
+
+
+def test_nothing_of_the_embedded_stores_is_left_running_after_a_failure(tmp_path):
+    failure(tmp_path / "var", redis__url="redis://127.0.0.1:9/0")
+    assert not (tmp_path / "var" / "mongodb" / "mongod.pid").exists()

@@ -1,0 +1,113 @@
+"""The log: two styles, request ids, no secrets, no forged lines."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+import pytest
+import structlog
+
+from identity import logs
+from identity.ids import Secret
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    names = {name: logging.getLogger(name).level for name in logs._QUIET}
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name, before in names.items():
+        logging.getLogger(name).setLevel(before)
+    logging.captureWarnings(False)
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def log():
+    stream = io.StringIO()
+    logs.configure("info", "json", stream)
+    return stream
+
+
+def entries(stream: io.StringIO) -> list[dict]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_an_entry_is_one_json_object_with_time_level_logger_and_request_id(log):
+    with structlog.contextvars.bound_contextvars(request_id="r-1"):
+        structlog.get_logger("identity.web").info("request", status=200)
+    (entry,) = entries(log)
+    assert entry.pop("timestamp").endswith("Z")
+    assert entry == {
+        "event": "request",
+        "level": "info",
+        "logger": "identity.web",
+        "request_id": "r-1",
+        "status": 200,
+    }
+
+
+def test_libraries_come_out_in_the_same_form(log):
+    logging.getLogger("library").warning("took %d ms", 3)
+    (entry,) = entries(log)
+    assert (entry["event"], entry["level"], entry["logger"]) == ("took 3 ms", "warning", "library")
+
+
+def test_a_traceback_is_part_of_its_entry(log):
+    try:
+        raise ValueError("client_secret=hunter2")
+    except ValueError:
+        structlog.get_logger().exception("failed")
+    (entry,) = entries(log)
+    assert "ValueError: client_secret=***" in entry["exception"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Secret("hunter2"),
+        {"password": "hunter2"},
+        {"headers": {"Authorization": "hunter2", "Cookie": "sso=hunter2"}},
+        [{"nested": ({"client_secret": "hunter2"},)}],
+        "GET /oauth2/authorize?client_id=a&code=hunter2&state=s",
+        "mongodb://identity:hunter2@127.0.0.1/?replicaSet=rs0",
+        "redis://:hunter2@cache/0",
+        "Authorization: Bearer hunter2hunter2",
+        "eyJhbGciOiJSUzI1NiJ9.hunter2.hunter2",
+    ],
+)
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_no_secret_gets_into_the_log(value, style):
+    stream = io.StringIO()
+    logs.configure("debug", style, stream)
+    structlog.get_logger("identity").info("message", value=value)
+    logging.getLogger("library").info("message %r", value if isinstance(value, str) else logs.mask(value))
+    assert "hunter2" not in stream.getvalue()
+    assert stream.getvalue().count("\n") == 2
+
+
+def test_input_cannot_forge_a_line():
+    stream = io.StringIO()
+    logs.configure("info", "console", stream)
+    structlog.get_logger("identity").info("login failed", login_id="a\n2026-01-01 [info] login succeeded\x1b[2J")
+    assert stream.getvalue().count("\n") == 1
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_the_level_can_be_changed_while_running(log):
+    logger = structlog.get_logger("identity")
+    logger.debug("unseen")
+    logs.configure("debug", "json", log)
+    logger.debug("seen")
+    logging.getLogger("pymongo.command").debug("never seen")
+    assert [entry["event"] for entry in entries(log)] == ["seen"]
+
+
+def test_what_json_cannot_hold_is_written_as_text(log):
+    structlog.get_logger().info("odd", value=object, bytes=b"\xff")
+    assert entries(log)[0]["value"] == "<class 'object'>"

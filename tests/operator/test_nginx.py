@@ -1,0 +1,264 @@
+"""The nginx configuration of docs/deploy in front of two processes that share external stores."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import getpass
+import json
+import os
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+
+from identity.store.embedded.stores import EmbeddedStores
+from tests import certificates
+from tests.operator.processes import ROOT, Process, free_port
+
+NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") or "nginx"
+API_KEY = "key-of-the-nginx-tests-0123456789abcdefghijklmnopqrstuvwxyz"
+MANAGER_KEY = "key-manager-of-the-nginx-tests-0123456789abcdefghijklmnopqrst"
+KICKSTART = {"apiKeys": [{"key": API_KEY}, {"key": MANAGER_KEY, "keyManager": True}], "requests": []}
+HOST = "login.example.com"
+
+# What surrounds a file of /etc/nginx/conf.d, with every path below a folder of the test.
+FRAME = """
+daemon off;
+user {user};
+worker_processes 1;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log notice;
+events {{ worker_connections 1024; }}
+http {{
+    access_log {folder}/access.log;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    include {folder}/identity.conf;
+}}
+"""
+
+
+@dataclasses.dataclass
+class Site:
+    """nginx and the two processes behind it."""
+
+    processes: list[Process]
+    start: object
+    https_port: int
+    http_port: int
+    trust: ssl.SSLContext
+
+    def client(self, address: str = "127.0.0.1", **options) -> httpx.AsyncClient:
+        """A client that calls from `address` and knows the site by its name."""
+        transport = httpx.AsyncHTTPTransport(verify=self.trust, local_address=address, **options)
+        return httpx.AsyncClient(
+            transport=transport,
+            base_url=f"https://127.0.0.1:{self.https_port}",
+            headers={"Host": f"{HOST}:{self.https_port}"},
+            timeout=30,
+        )
+
+
+def configuration(folder: Path, ports: list[int], http_port: int, https_port: int) -> None:
+    """The documented file with the marked lines filled in, and a frame around it."""
+    text = (ROOT / "docs" / "deploy" / "nginx.conf").read_text()
+    for documented, actual in (
+        ("127.0.0.1:9011", f"127.0.0.1:{ports[0]}"),
+        ("127.0.0.1:9012", f"127.0.0.1:{ports[1]}"),
+        ("listen 80;", f"listen 127.0.0.1:{http_port};"),
+        ("listen 443 ssl", f"listen 127.0.0.1:{https_port} ssl"),
+        ("/etc/letsencrypt/live/login.example.com/fullchain.pem", f"{folder}/site.pem"),
+        ("/etc/letsencrypt/live/login.example.com/privkey.pem", f"{folder}/site.key"),
+    ):
+        assert documented in text, documented
+        text = text.replace(documented, actual)
+    (folder / "identity.conf").write_text(text)
+    (folder / "nginx.conf").write_text(FRAME.format(folder=folder, user=getpass.getuser()))
+
+
+@pytest.fixture(scope="module")
+async def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("nginx")
+    certificate = certificates.make(HOST, certificates.authority())
+    (folder / "site.pem").write_text(certificate.pem)
+    (folder / "site.key").write_text(certificate.key_pem)
+    (folder / "kickstart.json").write_text(json.dumps(KICKSTART))
+    trust = ssl.create_default_context(cadata=certificates.authority().pem)
+    stores = await EmbeddedStores.start(folder / "stores", mongodb=True, redis=True)
+
+    def start(port: int) -> Process:
+        return Process(
+            folder / "var",
+            server__port=port,
+            mongodb__uri=str(stores.mongodb_uri),
+            redis__url=stores.redis_url,
+            kickstart__file=folder / "kickstart.json",
+        )
+
+    ports = [free_port(), free_port()]
+    found = Site([start(ports[0])], start, free_port(), free_port(), trust)
+    configuration(folder, ports, found.http_port, found.https_port)
+    try:
+        await asyncio.to_thread(found.processes[0].wait_until_ready)
+        found.processes.append(start(ports[1]))
+        await asyncio.to_thread(found.processes[1].wait_until_ready)
+        nginx = subprocess.Popen(
+            [NGINX, "-p", str(folder), "-c", str(folder / "nginx.conf")], stderr=subprocess.DEVNULL
+        )
+        try:
+            async with found.client() as client, asyncio.timeout(30):
+                while True:
+                    with contextlib.suppress(httpx.HTTPError):
+                        if (await client.get("/api/health")).status_code == 200:
+                            break
+                    await asyncio.sleep(0.02)
+            yield found
+        finally:
+            nginx.terminate()
+            nginx.wait()
+    finally:
+        for process in found.processes:
+            await asyncio.to_thread(process.stop)
+            process.output.close()
+        await stores.stop()
+
+
+async def test_plain_http_is_sent_to_https(site):
+    async with httpx.AsyncClient() as client:
+        answer = await client.get(f"http://127.0.0.1:{site.http_port}/oauth2/authorize?a=b", headers={"Host": HOST})
+    assert answer.status_code == 308
+    assert answer.headers["Location"] == f"https://{HOST}/oauth2/authorize?a=b"
+
+
+async def test_the_base_url_is_the_address_that_the_client_used(site):
+    async with site.client() as client:
+        discovery = (await client.get("/.well-known/openid-configuration")).json()
+        forged = await client.get(
+            "/.well-known/openid-configuration",
+            headers={"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "http"},
+        )
+    assert discovery["token_endpoint"] == f"https://{HOST}:{site.https_port}/oauth2/token"
+    assert forged.json() == discovery
+
+
+async def test_the_client_address_is_the_one_that_nginx_saw_and_cannot_be_forged(site):
+    async with site.client() as client:
+        client.headers["Authorization"] = API_KEY
+        made = await client.post(
+            "/api/ip-acl",
+            json={
+                "ipAccessControlList": {
+                    "name": "one address",
+                    "entries": [
+                        {"startIPAddress": "*", "action": "Block"},
+                        {"startIPAddress": "127.0.0.5", "endIPAddress": "127.0.0.5", "action": "Allow"},
+                    ],
+                }
+            },
+        )
+        assert made.status_code == 200, made.text
+        acl = made.json()["ipAccessControlList"]["id"]
+        client.headers["Authorization"] = MANAGER_KEY
+        key = await client.post("/api/api-key", json={"apiKey": {"ipAccessControlListId": acl}})
+        assert key.status_code == 200, key.text
+        restricted = key.json()["apiKey"]["key"]
+    expectations = [
+        ("127.0.0.5", {}, 200),
+        ("127.0.0.6", {}, 401),
+        ("127.0.0.6", {"X-Forwarded-For": "127.0.0.5"}, 401),
+        ("127.0.0.6", {"X-Real-IP": "127.0.0.5", "Forwarded": "for=127.0.0.5"}, 401),
+        ("127.0.0.5", {"X-Forwarded-For": "127.0.0.6, 127.0.0.1"}, 200),
+    ]
+    for address, headers, status in expectations:
+        async with site.client(address) as client:
+            answer = await client.get("/api/tenant", headers={"Authorization": restricted, **headers})
+            assert answer.status_code == status, (address, headers)
+
+
+@pytest.mark.parametrize("kind", ["query", "cookie", "header"])
+async def test_large_requests_pass(site, kind):
+    large = "x" * 28_000
+    options = {
+        "query": {"params": {"state": large}},
+        "cookie": {"headers": {"Cookie": f"a={large}"}},
+        "header": {"headers": {"X-Large": large}},
+    }[kind]
+    async with site.client() as client:
+        through = await client.get("/.well-known/openid-configuration", **options)
+    assert through.status_code == 200
+
+
+async def test_a_body_of_a_megabyte_reaches_the_service(site):
+    async with site.client() as client:
+        answer = await client.post(
+            "/api/tenant",
+            headers={"Authorization": API_KEY},
+            json={"tenant": {"name": "", "data": {"x": "x" * 900_000}}},
+        )
+    assert answer.status_code == 400
+    assert "tenant.name" in answer.json()["fieldErrors"]
+
+
+async def test_connections_between_nginx_and_the_service_are_kept(site):
+    for _ in range(60):
+        async with site.client() as client:
+            assert (await client.get("/.well-known/jwks.json")).status_code == 200
+    ports = {process.port for process in site.processes}
+    assert len(connections_to(ports)) <= 8
+
+
+def connections_to(ports: set[int]) -> list[str]:
+    """The sockets of this machine whose other end is one of the ports, closed ones in TIME_WAIT included."""
+    rows = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return [row for row in rows if int(row.split()[2].rpartition(":")[2], 16) in ports]
+
+
+async def test_metrics_are_not_for_the_world(site):
+    async with site.client() as client:
+        assert (await client.get("/api/prometheus/metrics")).status_code == 404
+
+
+async def test_a_rolling_restart_fails_no_request(site):
+    answers: list[tuple[str, object]] = []
+    stop = asyncio.Event()
+
+    async def call(method: str, path: str) -> None:
+        async with site.client() as client:
+            while not stop.is_set():
+                try:
+                    answer = await client.request(method, path, data={"a": "b"} if method == "POST" else None)
+                    answers.append((f"{method} {path}", answer.status_code))
+                except httpx.HTTPError as error:
+                    answers.append((f"{method} {path}", repr(error)))
+
+    callers = [
+        asyncio.create_task(call(method, path))
+        for method, path in (("GET", "/.well-known/jwks.json"), ("GET", "/api/health"), ("POST", "/oauth2/token"))
+        for _ in range(3)
+    ]
+    try:
+        for number, process in enumerate(site.processes):
+            seen = len(answers)
+            code = await asyncio.to_thread(process.stop)
+            assert code == 0, process.text()
+            while len(answers) < seen + 100:
+                await asyncio.sleep(0.01)
+            process.output.close()
+            site.processes[number] = site.start(process.port)
+            await asyncio.to_thread(site.processes[number].wait_until_ready)
+            while len(answers) < seen + 300:
+                await asyncio.sleep(0.01)
+    finally:
+        stop.set()
+        await asyncio.gather(*callers)
+    failed = [answer for answer in answers if not isinstance(answer[1], int) or answer[1] >= 500]
+    assert not failed
+    assert len(answers) > 600

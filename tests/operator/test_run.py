@@ -1,0 +1,245 @@
+"""run.py as a process: what it says, how it stops, what survives it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.operator.processes import Process, run, serving
+
+
+def pid_of(data_dir: Path, name: str) -> int:
+    folder = {"mongod": "mongodb", "redis": "redis"}[name]
+    return int((data_dir / folder / f"{name}.pid").read_text())
+
+
+def is_alive(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes() != b""
+    return False
+
+
+def announced(text: str, name: str) -> str:
+    """A line of the start-up text."""
+    found = re.search(rf"^  {name}  +(.*)$", text, re.MULTILINE)
+    assert found, text
+    return found[1]
+
+
+def tenants(process: Process, key: str) -> httpx.Response:
+    return httpx.get(f"{process.url}/api/tenant", headers={"Authorization": key}, timeout=30)
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory):
+    """The data folder of an instance that was started once and stopped, and what it said."""
+    data_dir = tmp_path_factory.mktemp("used") / "var"
+    with serving(data_dir) as process:
+        process.wait_for(lambda: "Stop with" in process.text())
+        text = process.text()
+        assert process.stop() == 0
+    return data_dir, text
+
+
+def test_the_first_start_says_where_to_go_and_shows_the_secrets_once(used):
+    data_dir, text = used
+    assert re.fullmatch(r"http://localhost:\d+", announced(text, "Address"))
+    assert "/oauth2/authorize" in announced(text, "Login page")
+    assert announced(text, "Administrator") == "admin@example.com"
+    assert len(announced(text, "Password")) >= 20
+    assert len(announced(text, "API key")) >= 20
+    kept = data_dir / "kickstart-secrets.txt"
+    assert announced(text, "Kept in").startswith(str(kept))
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert announced(text, "API key") in kept.read_text()
+
+
+def test_the_second_start_shows_no_secret_and_has_the_same_data(used):
+    data_dir, text = used
+    key = announced(text, "API key")
+    with serving(data_dir) as process:
+        process.wait_for(lambda: "Stop with" in process.text())
+        assert key not in process.text()
+        assert announced(process.text(), "Kept in")
+        assert tenants(process, key).status_code == 200
+
+
+def test_secrets_do_not_go_into_the_journal(tmp_path, monkeypatch):
+    monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+    with serving(tmp_path) as process:
+        process.wait_for(lambda: "Stop with" in process.text())
+        kept = (tmp_path / "kickstart-secrets.txt").read_text()
+        assert "Password" not in process.text()
+        assert announced(process.text(), "Kept in")
+    assert "Password" in kept
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_everything_in_order_and_the_exit_code_is_zero(used, number):
+    data_dir, _ = used
+    with serving(data_dir) as process:
+        children = [pid_of(data_dir, name) for name in ("mongod", "redis")]
+        assert all(map(is_alive, children))
+        assert process.stop(number) == 0
+        assert not any(map(is_alive, children))
+        assert "Traceback" not in process.text()
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(process.url)
+
+
+def test_a_signal_during_the_start_stops_it_and_leaves_nothing_running(used):
+    data_dir, _ = used
+    process = Process(data_dir)
+    process.wait_for((data_dir / "mongodb" / "mongod.pid").exists)
+    child = pid_of(data_dir, "mongod")
+    assert process.stop() == 0
+    assert not is_alive(child)
+    assert "Traceback" not in process.text()
+    process.output.close()
+
+
+@pytest.mark.parametrize("victim", ["run.py", "mongod", "redis"])
+def test_data_survive_a_kill(used, victim):
+    data_dir, text = used
+    key = announced(text, "API key")
+    name = f"survives {victim}"
+    with serving(data_dir) as process:
+        made = httpx.post(
+            f"{process.url}/api/tenant", headers={"Authorization": key}, json={"tenant": {"name": name}}, timeout=30
+        )
+        assert made.status_code == 200, made.text
+        if victim == "run.py":
+            process.stop(signal.SIGKILL)
+        else:
+            killed = pid_of(data_dir, victim)
+            os.kill(killed, signal.SIGKILL)
+            process.wait_for(lambda: has_tenant(process, key, name) and pid_of(data_dir, victim) != killed)
+    with serving(data_dir) as process:
+        assert has_tenant(process, key, name)
+
+
+def has_tenant(process: Process, key: str, name: str) -> bool:
+    with contextlib.suppress(httpx.HTTPError):
+        answer = tenants(process, key)
+        return answer.status_code == 200 and name in [tenant["name"] for tenant in answer.json()["tenants"]]
+    return False
+
+
+def test_requests_in_flight_finish_while_no_new_connection_is_taken(used):
+    data_dir, _ = used
+    with serving(data_dir) as process:
+        # A request whose body is still on its way when the signal comes.
+        body = b"grant_type=none"
+        head = b"POST /oauth2/token HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+        with socket.create_connection(("127.0.0.1", process.port), 30) as slow:
+            slow.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body[:3])
+            process.popen.send_signal(signal.SIGTERM)
+            process.wait_for(lambda: refuses(process.port))
+            slow.sendall(body[3:])
+            answer = slow.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 4"), answer
+        assert b"\r\nConnection: close\r\n" in answer
+        assert process.stop() == 0
+
+
+def refuses(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 5).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_a_reload_changes_the_log_level_and_names_what_waits_for_a_restart(used, tmp_path):
+    data_dir, _ = used
+    folder = tmp_path / "config"
+    folder.mkdir()
+    (folder / "identity.yaml").write_text("kickstart: {file: null}\n")
+    with serving(data_dir, "--config", str(folder)) as process:
+        (folder / "identity.yaml").write_text(
+            "kickstart: {file: null}\nlogging: {format: json, level: debug}\nwebhooks: {jitter: 0.5}\n"
+        )
+        process.popen.send_signal(signal.SIGHUP)
+        process.wait_for(lambda: "only at a restart" in process.text())
+        entries = [json.loads(line) for line in process.text().splitlines() if line.startswith("{")]
+        assert entries[0]["changed"] == ["logging.format", "logging.level"]
+        assert entries[1]["settings"] == ["webhooks.jitter"]
+        (folder / "identity.yaml").write_text("webhooks: {jitter: much}\n")
+        process.popen.send_signal(signal.SIGHUP)
+        process.wait_for(lambda: "configuration not reloaded" in process.text())
+        assert process.is_ready()
+
+
+def test_systemd_is_told_when_it_is_ready_and_when_it_stops(used, monkeypatch, tmp_path):
+    data_dir, _ = used
+    address = f"\0identity-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.bind(address)
+        channel.settimeout(30)
+        monkeypatch.setenv("NOTIFY_SOCKET", address.replace("\0", "@"))
+        with serving(data_dir) as process:
+            assert channel.recv(100) == b"READY=1"
+            assert process.stop() == 0
+        assert channel.recv(100) == b"STOPPING=1"
+
+
+def test_a_worker_opens_no_port(used):
+    data_dir, _ = used
+    process = Process(data_dir, "--role", "worker")
+    process.wait_for(lambda: "Stop with" in process.text())
+    assert refuses(process.port)
+    assert "worker without a port" in process.text()
+    assert process.stop() == 0
+    process.output.close()
+
+
+def test_a_copy_of_data_dir_is_a_backup(used, tmp_path):
+    data_dir, text = used
+    key = announced(text, "API key")
+    archive = tmp_path / "backup.tar.gz"
+    subprocess.run(["tar", "-czf", archive, "-C", data_dir.parent, data_dir.name], check=True)
+    restored = tmp_path / "elsewhere"
+    restored.mkdir()
+    subprocess.run(["tar", "-xzf", archive, "-C", restored], check=True)
+    with serving(restored / "var") as process:
+        assert tenants(process, key).status_code == 200
+
+
+def test_the_master_key_rotates_while_the_service_runs(tmp_path):
+    with serving(tmp_path) as process:
+        process.wait_for(lambda: "Stop with" in process.text())
+        key = announced(process.text(), "API key")
+        rotated = run(tmp_path, "rotate-master-key")
+        assert rotated.returncode == 0, rotated.stderr
+        assert tenants(process, key).status_code == 200
+    master = tmp_path / "master.key"
+    assert len(master.read_text().split()) == 2
+    assert stat.S_IMODE(master.stat().st_mode) == 0o600
+    with serving(tmp_path) as process:
+        done = run(tmp_path, "reencrypt")
+        assert done.returncode == 0, done.stderr
+        assert re.match(r"[1-9]\d* documents re-encrypted", done.stdout)
+        assert run(tmp_path, "reencrypt").stdout.startswith("0 documents re-encrypted")
+    master.write_text(master.read_text().splitlines()[0] + "\n")
+    with serving(tmp_path) as process:
+        assert tenants(process, key).status_code == 200
+
+
+def test_two_starts_at_once_make_one_instance(tmp_path):
+    results: list[int] = []
+    with serving(tmp_path):
+        rival = threading.Thread(target=lambda: results.append(run(tmp_path).returncode))
+        rival.start()
+        rival.join(60)
+    assert results == [1]

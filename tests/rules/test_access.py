@@ -1,0 +1,268 @@
+"""Who may call what: every kind of key against every management route and method, and one tenant against another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import prometheus_client
+import pytest
+
+from identity import app, permissions
+from identity.call import Call, Nobody, Origin
+from identity.domain.resource import Resource
+from identity.ids import new_id
+from identity.instants import later
+from identity.operations import api_keys
+from identity.web import application
+from identity.web.endpoint import Access, Route
+from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
+
+Document = dict[str, Any]
+
+KEYED = {Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY}
+ROUTES = [
+    (route, method, getattr(route.handler, method.lower()).endpoint.access)
+    for route in application.routes(prometheus_client.CollectorRegistry())
+    for method in route.handler.SUPPORTED_METHODS
+    if hasattr(getattr(route.handler, method.lower()), "endpoint")
+    and getattr(route.handler, method.lower()).endpoint.access in KEYED
+]
+IDS = [f"{method} {route.template}" for route, method, _ in ROUTES]
+
+# A tenant-scoped key may use the endpoint, but not for this.
+REFUSED_TO_TENANT_KEYS = {("POST", "/api/tenant"), ("POST", "/api/tenant/{object_id}")}
+
+_WITHOUT = {"none", "empty"}
+"""The kinds of key that are none."""
+
+OF_INSTANCE = ("webhook", "key", "ip-acl")
+
+
+async def add_key(service: app.Service, *, manager: bool = False, **given: Any) -> str:
+    """A key as only the service itself can make it: one that has expired, one that manages others."""
+    call = Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    expiration = given.pop("expirationInstant", None)
+    wanted = service.services.schemas["api/api-key.json"].read({"apiKey": given})["apiKey"]
+    made = await api_keys.add(service.services, call, wanted, None, caller=None, manager=manager)
+    if expiration is not None:
+        where = {"_id": made["id"]}
+        await service.services.api_keys.update(None, where, {"$set": {"expirationInstant": expiration}})
+    return str(made["key"])
+
+
+@pytest.fixture(scope="module")
+async def tenants(service: app.Service) -> tuple[str, str]:
+    """Two tenants."""
+    async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api:
+        made = [(await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"] for _ in range(2)]
+    return made[0]["id"], made[1]["id"]
+
+
+@pytest.fixture(scope="module")
+async def keys(service: app.Service, tenants: tuple[str, str]) -> dict[str, str | None]:
+    """One key of each kind."""
+    now = service.services.clock.now()
+    elsewhere = {"endpoints": {"/api/user/comment": ["GET"]}}
+    return {
+        "none": None,
+        "empty": "",
+        "unknown": "nobody has this key",
+        "expired": await add_key(service, expirationInstant=later(now, seconds=-1)),
+        "super": SUPER_KEY,
+        "limited": await add_key(service, permissions=elsewhere),
+        "tenant": await add_key(service, tenantId=tenants[0]),
+        "limited tenant": await add_key(service, tenantId=tenants[0], permissions=elsewhere),
+        "manager": MANAGER_KEY,
+        "limited manager": await add_key(service, manager=True, permissions=elsewhere),
+        "tenant manager": await add_key(service, manager=True, tenantId=tenants[0]),
+    }
+
+
+def is_refused(kind: str, route: Route, method: str, access: Access) -> bool:
+    """Whether a call must be answered with 401."""
+    if kind in _WITHOUT:
+        return access is not Access.OPTIONAL_KEY
+    if kind in {"unknown", "expired"}:
+        return True
+    if access is Access.KEY_MANAGER:
+        return "manager" not in kind
+    if kind.startswith("limited"):
+        return True
+    if kind.startswith("tenant"):
+        endpoint = permissions.endpoint_of(route.template)
+        return permissions.is_global_only(endpoint) or (method, route.template) in REFUSED_TO_TENANT_KEYS
+    return False
+
+
+def path_of(route: Route, ids: dict[str, str] | None = None) -> str:
+    return re.sub(r"\{(\w+)\}", lambda match: (ids or {}).get(match[1], new_id()), route.template)
+
+
+@pytest.fixture(scope="module")
+async def client(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
+    async with checking_client(service.base_url) as one:
+        yield one
+
+
+@pytest.mark.parametrize(("route", "method", "access"), ROUTES, ids=IDS)
+async def test_key_kind_decides(client, keys, route: Route, method: str, access: Access) -> None:
+    wrong = {}
+    for kind, key in keys.items():
+        # An address from outside, so that nothing is let in for being near.
+        headers = {"X-Forwarded-For": "203.0.113.9"} | ({} if key is None else {"Authorization": key})
+        answer = await client.request(method, path_of(route), json={}, headers=headers)
+        # Metrics belong to nobody without a key; the route is public only to near addresses.
+        expected = is_refused(kind, route, method, access) or (
+            route.template == "/api/prometheus/metrics" and kind in _WITHOUT
+        )
+        if (answer.status_code == 401) is not expected:
+            wrong[kind] = answer.status_code
+    assert not wrong
+
+
+GRANTABLE = sorted(
+    {(permissions.endpoint_of(route.template), method) for route, method, access in ROUTES if access is Access.API_KEY}
+    & {(endpoint, method) for endpoint, methods in permissions.ENDPOINTS.items() for method in methods}
+)
+
+
+@pytest.mark.parametrize(("endpoint", "method"), GRANTABLE, ids=lambda part: part)
+async def test_a_permission_opens_its_endpoint_and_method_and_nothing_else(service, client, endpoint, method) -> None:
+    """Prefixes, siblings and other methods stay shut, both ways round."""
+    only = await add_key(service, permissions={"endpoints": {endpoint: [method]}})
+    rest = {name: sorted(methods) for name, methods in permissions.ENDPOINTS.items()}
+    rest[endpoint] = sorted(permissions.ENDPOINTS[endpoint] - {method})
+    if not rest[endpoint]:
+        del rest[endpoint]
+    others = await add_key(service, permissions={"endpoints": rest})
+    wrong = []
+    for route, other, access in ROUTES:
+        is_it = (permissions.endpoint_of(route.template), other) == (endpoint, method)
+        if access is not Access.API_KEY or not (is_it or other == method or route.template.startswith(endpoint)):
+            continue
+        path = path_of(route)
+        inside = await client.request(other, path, json={}, headers={"Authorization": only})
+        outside = await client.request(other, path, json={}, headers={"Authorization": others})
+        grantable = other in permissions.ENDPOINTS.get(permissions.endpoint_of(route.template), ())
+        if (inside.status_code != 401) is not is_it or (grantable and (outside.status_code == 401) is not is_it):
+            wrong.append((other, route.template, inside.status_code, outside.status_code))
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    "path", ["//api/tenant", "/api/tenant//", "/api/./tenant", "/api/user/../tenant", "/api/tenant%2f", "/API/TENANT"]
+)
+async def test_no_way_of_writing_a_path_goes_round_a_permission(service, client, path) -> None:
+    key = await add_key(service, permissions={"endpoints": {"/api/user": ["GET"]}})
+    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as plain:
+        request = plain.build_request("GET", "/", headers={"Authorization": key})
+        request.url = request.url.copy_with(raw_path=path.encode())
+        assert (await plain.send(request)).status_code in {401, 404}
+
+
+# One tenant against another
+
+
+@pytest.fixture(scope="module")
+async def objects(service: app.Service, tenants: tuple[str, str]) -> dict[str, str]:
+    """Objects of the first tenant, and of the instance, by the name of their id in templates."""
+    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenants[0]}
+    async with checking_client(service.base_url, headers=headers) as api:
+        body = {"application": {"name": "One", "roles": [{"name": "r"}], "scopes": [{"name": "s"}]}}
+        one = (await api.post("/api/application", json=body)).json()["application"]
+        user = {"user": {"username": new_id(), "password": "password"}, "registration": {"applicationId": one["id"]}}
+        made = (await api.post("/api/user/registration", json=user)).json()
+        ids = {
+            "application_id": one["id"],
+            "role": one["roles"][0]["id"],
+            "scope": one["scopes"][0]["id"],
+            "tenant": tenants[0],
+            "user_id": made["user"]["id"],
+        }
+        instance = [
+            ("webhook", "/api/webhook", {"url": "https://example.com", "connectTimeout": 1, "readTimeout": 1}),
+            ("key", "/api/key/generate", {"algorithm": "HS256"}),
+            ("ipAccessControlList", "/api/ip-acl", {"entries": [{"startIPAddress": "*", "action": "Allow"}]}),
+        ]
+        for wrapper, path, members in instance:
+            answer = await api.post(path, json={wrapper: {"name": new_id(), **members}})
+            ids[wrapper] = answer.json()[wrapper]["id"]
+    async with checking_client(service.base_url, headers={"Authorization": MANAGER_KEY}) as manager:
+        key = await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenants[0]}})
+        ids["key_id"] = key.json()["apiKey"]["id"]
+    return ids
+
+
+def ids_for(route: Route, objects: dict[str, str]) -> dict[str, str]:
+    resource = route.arguments.get("resource", getattr(route.handler, "resource", None))
+    ids = {name: objects[name] for name in ("application_id", "user_id", "key_id")}
+    if isinstance(resource, Resource):
+        ids["object_id"] = objects["application_id" if resource.name == "application" else resource.name]
+    elif "oauth-configuration" in route.template:
+        ids["object_id"] = objects["application_id"]
+    if "part" in route.arguments:
+        ids["part_id"] = objects[route.arguments["part"]]
+    return ids
+
+
+BODIES: Document = {
+    "apiKey": {},
+    "application": {"name": "Stolen"},
+    "ipAccessControlList": {"name": "Stolen", "entries": [{"startIPAddress": "*", "action": "Allow"}]},
+    "key": {"name": "Stolen", "algorithm": "HS256"},
+    "registration": {"roles": []},
+    "role": {"name": "stolen"},
+    "scope": {"name": "stolen"},
+    "tenant": {"name": "Stolen"},
+    "user": {"username": "stolen", "password": "password"},
+    "webhook": {"url": "https://evil.example.com", "connectTimeout": 1, "readTimeout": 1, "global": True},
+}
+
+
+async def snapshot(service: app.Service) -> Document:
+    """Everything that is stored, but for what the second tenant's own keys make."""
+    found = {}
+    for name in ("tenants", "applications", "keys", "webhooks", "api_keys", "ip_access_control_lists", "users"):
+        async for document in service.services.database.collection(name).find({}):
+            found[f"{name} {document['_id']}"] = document
+    return found
+
+
+@pytest.mark.parametrize("kind", ["key", "header"])
+async def test_other_tenant_sees_and_changes_nothing(service, client, tenants, objects, kind) -> None:
+    """Its own key, or a header that names it: the first tenant's ids are worth nothing, and 200 never has them."""
+    if kind == "key":
+        headers = {"Authorization": await add_key(service, manager=True, tenantId=tenants[1])}
+    else:
+        headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenants[1]}
+    before, wrong = await snapshot(service), []
+    for route, method, _ in ROUTES:
+        ids = ids_for(route, objects)
+        if "{" not in route.template or (method == "POST" and re.search(r"/(import|generate)/", route.template)):
+            continue
+        if kind == "header" and route.template.split("/")[2] in {*OF_INSTANCE, "tenant"}:
+            continue
+        path = path_of(route, ids)
+        for query in ("", "?hardDelete=true", "?reactivate=true", "?async=true"):
+            answer = await client.request(method, path + query, json=BODIES, headers=headers)
+            if answer.status_code not in {400, 401, 404, 405}:
+                wrong.append((method, path + query, answer.status_code))
+            if any(value in answer.text for name, value in objects.items() if name not in path and value not in path):
+                wrong.append((method, path, "shows"))
+    after = await snapshot(service)
+    assert not wrong
+    assert {name: after.get(name) for name in before} == before
+
+
+@pytest.mark.parametrize(
+    "path", ["application", "application?inactive=true", "application/search", "tenant", "user/search?queryString=*"]
+)
+async def test_lists_of_another_tenant_s_key_hold_nothing_of_this_one(service, client, tenants, objects, path) -> None:
+    key = await add_key(service, tenantId=tenants[1])
+    answer = await client.get(f"/api/{path}", headers={"Authorization": key})
+    assert answer.status_code == 200
+    for foreign in (objects["application_id"], objects["user_id"], tenants[0], DEFAULT_TENANT):
+        assert foreign not in answer.text

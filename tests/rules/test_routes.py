@@ -1,0 +1,178 @@
+"""Every route says who may call it, every permission belongs to a route's path, every schema file is used."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import prometheus_client
+import pytest
+
+from identity import permissions
+from identity.domain.resource import Resource
+from identity.events.catalogue import EVENTS
+from identity.schemas import FOLDER, Schemas, load
+from identity.web import application
+from identity.web.endpoint import Access, ApiHandler, Endpoint, Family, Route
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ROUTES = application.routes(prometheus_client.CollectorRegistry())
+
+# What anybody may call, each for a reason: a new line here is a decision.
+PUBLIC = {
+    ("/.well-known/jwks.json", "GET"),
+    ("/.well-known/oauth-authorization-server", "GET"),
+    ("/.well-known/oauth-authorization-server/{tenant_id}", "GET"),
+    ("/.well-known/openid-configuration", "GET"),
+    ("/admin", "GET"),
+    ("/admin/{name}", "GET"),
+    ("/api/health", "GET"),
+    ("/api/tenant/password-validation-rules", "GET"),
+    ("/api/tenant/password-validation-rules/{object_id}", "GET"),
+    ("/static/{name}", "GET"),
+    ("/{tenant_id}/.well-known/openid-configuration", "GET"),
+}
+OPTIONAL_KEY = {
+    ("/api/application/{object_id}/oauth-configuration", "GET"),
+    ("/api/prometheus/metrics", "GET"),
+    ("/api/status", "GET"),
+}
+
+
+def declared(route: Route) -> Iterator[tuple[str, Endpoint]]:
+    """The methods of a route, with what they declare."""
+    for method in route.handler.SUPPORTED_METHODS:
+        found = getattr(getattr(route.handler, method.lower()), "endpoint", None)
+        if found is not None and has_verb(route, method):
+            yield method, found
+
+
+def has_verb(route: Route, method: str) -> bool:
+    """Whether a declared resource has the verb of this method; others answer 405."""
+    resource = route.arguments.get("resource")
+    verbs = getattr(route.handler, "verbs", {})
+    return not isinstance(resource, Resource) or verbs.get(method, "search") in {*resource.verbs, "search"}
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.template)
+def test_every_method_of_a_handler_declares_its_access(route: Route) -> None:
+    assert issubclass(route.handler, Family)
+    own = {
+        name
+        for base in route.handler.__mro__[: route.handler.__mro__.index(Family)]
+        for name in vars(base)
+        if name.upper() in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+    }
+    assert own, "a handler without methods"
+    for name in own:
+        method = getattr(route.handler, name)
+        assert isinstance(getattr(method, "endpoint", None), Endpoint), name
+        assert name.upper() in route.handler.SUPPORTED_METHODS
+
+
+@pytest.mark.parametrize(
+    ("access", "expected"), [(Access.PUBLIC, PUBLIC), (Access.OPTIONAL_KEY, OPTIONAL_KEY)], ids=["public", "optional"]
+)
+def test_routes_without_credentials_are_the_ones_decided_on(access: Access, expected: set[tuple[str, str]]) -> None:
+    found = {
+        (route.template, method) for route in ROUTES for method, about in declared(route) if about.access is access
+    }
+    assert found == expected
+
+
+def test_management_routes_ask_for_an_api_key() -> None:
+    exceptions = PUBLIC | OPTIONAL_KEY
+    for route in ROUTES:
+        if route.template.startswith("/api/"):
+            assert issubclass(route.handler, ApiHandler), route.template
+            for method, about in declared(route):
+                if (route.template, method) not in exceptions:
+                    assert about.access in {Access.API_KEY, Access.KEY_MANAGER}, (method, route.template)
+
+
+def test_every_key_route_can_be_granted_and_the_key_manager_s_cannot() -> None:
+    for route in ROUTES:
+        for method, about in declared(route):
+            endpoint = permissions.endpoint_of(route.template)
+            if about.access in {Access.API_KEY, Access.OPTIONAL_KEY}:
+                assert method in permissions.ENDPOINTS.get(endpoint, ()), f"{method} {endpoint}"
+            elif about.access is Access.KEY_MANAGER:
+                assert endpoint == permissions.KEY_MANAGER_ENDPOINT
+                assert endpoint not in permissions.ENDPOINTS
+
+
+def test_templates_are_unique_and_match_only_themselves() -> None:
+    """The first route that matches answers, so a template with an id must not hide one that is spelled out."""
+    templates = [route.template for route in ROUTES]
+    assert len(set(templates)) == len(templates)
+    for route in ROUTES:
+        path = re.sub(r"\{\w+\}", "00000000-0000-4000-8000-000000000000", route.template)
+        first = next(other for other in ROUTES if re.fullmatch(other.pattern, path))
+        assert first.template == route.template
+
+
+def test_endpoints_drop_the_ids_and_nothing_else() -> None:
+    assert permissions.endpoint_of("/api/application/{a}/role/{b}") == "/api/application/role"
+    assert permissions.endpoint_of("/api/entity/type/{a}/permission") == "/api/entity/type/permission"
+    assert permissions.endpoint_of("/api/webhook") == "/api/webhook"
+
+
+# Schemas
+
+FILES = sorted(str(file.relative_to(FOLDER)) for file in FOLDER.rglob("*.json"))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_schema_file_is_used(name: str) -> None:
+    if name.startswith("events/"):
+        kind = Path(name).stem
+        referred = any(Path(name).name in (FOLDER / other).read_text() for other in FILES if other != name)
+        assert kind in EVENTS or referred
+        return
+    source = "".join(file.read_text() for file in (ROOT / "identity").rglob("*.py"))
+    parts = {
+        "api/application-role.json": "api/application-{part}.json",
+        "api/application-scope.json": "api/application-{part}.json",
+    }
+    assert f'"{parts.get(name, name)}"' in source or (name == "config.json" and "config.json" in source)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name != "config.json"])
+def test_every_schema_file_compiles_and_lets_no_unknown_keyword_pass(name: str) -> None:
+    """A misspelled keyword would silently check nothing."""
+    Schemas()[name]
+    known = {
+        "$comment", "$defs", "$id", "$ref", "$schema", "additionalProperties", "allOf", "anyOf", "const", "default",
+        "dependentRequired", "description", "else", "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "if",
+        "items", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties",
+        "minimum", "not", "oneOf", "pattern", "patternProperties", "properties", "propertyNames", "readOnly",
+        "required", "then", "title", "type", "uniqueItems", "writeOnly",
+    }  # fmt: skip
+
+    def check(node: object) -> None:
+        if not isinstance(node, dict):
+            return
+        unknown = {key for key in node if key not in known and not key.startswith("x-")}
+        assert not unknown, json.dumps(node)[:200]
+        for key in ("properties", "$defs", "patternProperties"):
+            for child in node.get(key, {}).values():
+                check(child)
+        for key in ("items", "additionalProperties", "propertyNames", "not", "if", "then", "else"):
+            check(node.get(key))
+        for key in ("allOf", "anyOf", "oneOf"):
+            for child in node.get(key, []):
+                check(child)
+
+    check(load(name))
+
+
+def test_defaults_fit_their_own_schema() -> None:
+    """`{}` with every default filled in must pass, but for what is required."""
+    for name in FILES:
+        if not name.startswith("api/"):
+            continue
+        wrapper = next(iter(load(name)["properties"]))
+        _, errors = Schemas()[name].examine({wrapper: {}})
+        assert {re.match(r"\[\w+\]", error.code)[0] for error in errors} <= {"[blank]", "[missing]"}, name

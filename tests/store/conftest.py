@@ -1,0 +1,37 @@
+"""Connections of the store tests: a database of their own, a Redis name space, a vault."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+
+import pytest
+
+from identity.ids import new_id
+from identity.store.embedded.stores import EmbeddedStores
+from identity.store.mongo import Database
+from identity.store.redis import Redis
+from identity.store.vault import Vault
+
+
+@pytest.fixture(scope="session")
+async def redis(stores: EmbeddedStores) -> AsyncIterator[Redis]:
+    """A name space of its own on the session's Redis."""
+    connected = Redis(str(stores.redis_url), f"test_{new_id()}")
+    yield connected
+    await connected.close()
+
+
+@pytest.fixture(scope="session")
+async def database(stores: EmbeddedStores) -> AsyncIterator[Database]:
+    """A database of its own on the session's MongoDB."""
+    connected = Database(str(stores.mongodb_uri), f"test_{new_id()[:13].replace('-', '')}")
+    yield connected
+    await connected.drop()
+    connected.close()
+
+
+@pytest.fixture(scope="session")
+def vault() -> Vault:
+    """A vault with keys of its own."""
+    return Vault({"test": secrets.token_bytes(32)}, secrets.token_bytes(32))

@@ -1,0 +1,84 @@
+"""Authorization codes: used once, by one caller, in one tenant; a replay learns what there is to undo."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from identity.ids import TenantId, fingerprint, new_id, new_secret
+from identity.store.authorization_codes import TOMBSTONE_SECONDS, AuthorizationCodes
+
+GRANT = {"userId": "u", "scopes": ["openid"], "nonce": "n-0S6_WzA2Mj"}
+
+
+@pytest.fixture
+def codes(redis) -> AuthorizationCodes:
+    return AuthorizationCodes(redis)
+
+
+async def issued(codes: AuthorizationCodes, ttl_seconds: int = 30) -> tuple[TenantId, str]:
+    tenant_id, code = TenantId(new_id()), new_secret()
+    await codes.issue(tenant_id, code, GRANT, ttl_seconds)
+    return tenant_id, code
+
+
+async def test_code_gives_its_grant_once(codes):
+    tenant_id, code = await issued(codes)
+    first = await codes.consume(tenant_id, code)
+    assert (first.outcome, first.grant) == ("fresh", GRANT)
+    second = await codes.consume(tenant_id, code)
+    assert (second.outcome, second.grant, second.given) == ("replayed", None, None)
+
+
+async def test_unknown_code_is_unknown_and_stays_so(codes):
+    tenant_id = TenantId(new_id())
+    for _ in range(2):
+        assert (await codes.consume(tenant_id, "nobody-made-this")).outcome == "unknown"
+
+
+async def test_replay_learns_what_the_code_gave(codes):
+    tenant_id, code = await issued(codes)
+    await codes.consume(tenant_id, code)
+    assert await codes.redeemed(tenant_id, code, {"tokenIds": ["a"]})
+    assert (await codes.consume(tenant_id, code)).given == {"tokenIds": ["a"]}
+
+
+async def test_redemption_learns_of_a_replay_that_came_first(codes):
+    tenant_id, code = await issued(codes)
+    await codes.consume(tenant_id, code)
+    assert (await codes.consume(tenant_id, code)).outcome == "replayed"
+    assert not await codes.redeemed(tenant_id, code, {"tokenIds": ["a"]})
+
+
+async def test_of_64_racing_callers_one_finds_the_code_fresh(codes):
+    tenant_id, code = await issued(codes)
+    found = await asyncio.gather(*(codes.consume(tenant_id, code) for _ in range(64)))
+    assert sorted(consumption.outcome for consumption in found) == ["fresh"] + ["replayed"] * 63
+
+
+async def test_code_of_one_tenant_is_nothing_in_another(codes):
+    tenant_id, code = await issued(codes)
+    assert (await codes.consume(TenantId(new_id()), code)).outcome == "unknown"
+    assert (await codes.consume(tenant_id, code)).outcome == "fresh"
+
+
+async def test_redemption_in_another_tenant_leaves_the_code_alone(codes):
+    tenant_id, code = await issued(codes)
+    await codes.redeemed(TenantId(new_id()), code, {"tokenIds": ["a"]})
+    assert (await codes.consume(tenant_id, code)).outcome == "fresh"
+
+
+async def test_key_holds_a_hash_and_lives_as_long_as_the_code(codes, redis):
+    tenant_id, code = await issued(codes, 30)
+    key = redis.key("code", tenant_id, fingerprint(code))
+    assert code not in key
+    assert 0 < await redis.client.ttl(key) <= 30
+
+
+async def test_tombstone_outlives_the_code_and_holds_no_grant(codes, redis):
+    tenant_id, code = await issued(codes, 1)
+    await codes.consume(tenant_id, code)
+    key = redis.key("code", tenant_id, fingerprint(code))
+    assert 30 < await redis.client.ttl(key) <= TOMBSTONE_SECONDS
+    assert await redis.client.hkeys(key) == ["used"]

@@ -1,0 +1,81 @@
+"""The cache of documents: how long it remembers, how much, and what it never keeps."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from identity.store import cache
+from identity.store.cache import Cache, Freshness
+
+
+class Source:
+    """What is cached; it counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.value: str | None = "first"
+        self.asked = 0
+
+    async def load(self) -> str | None:
+        self.asked += 1
+        return self.value
+
+
+@pytest.fixture
+def freshness() -> Freshness:
+    return Freshness()
+
+
+async def test_an_entry_lasts_while_changes_are_told_and_a_second_while_they_are_not(freshness, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(cache.time, "monotonic", lambda: now)
+    source, remembered = Source(), Cache[str](10, freshness)
+    freshness.is_streaming = True
+    await remembered.get("a", source.load)
+    now += 3600
+    assert await remembered.get("a", source.load) == "first"
+    assert source.asked == 1
+    freshness.is_streaming, source.value = False, "second"
+    assert await remembered.get("a", source.load) == "second"
+    now += cache.STREAM_DOWN_SECONDS
+    assert await remembered.get("a", source.load) == "second"
+    assert source.asked == 2
+    now += 0.001
+    await remembered.get("a", source.load)
+    assert source.asked == 3
+
+
+async def test_what_changes_while_it_is_read_is_handed_out_and_forgotten(freshness):
+    remembered, begun, go_on = Cache[str](10, freshness), asyncio.Event(), asyncio.Event()
+
+    async def slow() -> str:
+        begun.set()
+        await go_on.wait()
+        return "old"
+
+    reading = asyncio.create_task(remembered.get("a", slow))
+    await begun.wait()
+    remembered.drop("a")
+    go_on.set()
+    assert await reading == "old"
+    assert remembered.peek("a") is None
+
+
+async def test_absence_is_looked_up_again(freshness):
+    source, remembered = Source(), Cache[str](10, freshness)
+    source.value = None
+    assert await remembered.get("a", source.load) is None
+    source.value = "there now"
+    assert await remembered.get("a", source.load) == "there now"
+
+
+async def test_the_least_used_goes_when_there_are_too_many(freshness):
+    source, remembered = Source(), Cache[str](2, freshness)
+    for key in ("a", "b"):
+        await remembered.get(key, source.load)
+    remembered.peek("a")
+    await remembered.get("c", source.load)
+    assert [remembered.peek(key) for key in "abc"] == ["first", None, "first"]
+    remembered.clear()
+    assert len(remembered) == 0

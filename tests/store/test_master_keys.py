@@ -1,0 +1,83 @@
+"""Master keys: made by one of several processes, rotated, and everything that is sealed moved to the new one."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import secrets
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from identity.errors import StartupError
+from identity.ids import new_id
+from identity.store.cache import Freshness
+from identity.store.documents import Documents
+from identity.store.mongo import Database
+from identity.store.vault import Vault, add_master_key, ensure_master_keys, read_master_keys
+
+
+def test_processes_that_start_at_once_agree_on_the_key_that_one_of_them_makes(tmp_path: Path) -> None:
+    file = tmp_path / "keys" / "master.key"
+    with concurrent.futures.ThreadPoolExecutor(16) as threads:
+        found = list(threads.map(lambda _: ensure_master_keys(file), range(64)))
+    assert all(keys == found[0] for keys in found)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_new_key_stands_before_the_old_ones(tmp_path: Path) -> None:
+    file = tmp_path / "master.key"
+    before = ensure_master_keys(file)
+    file.chmod(0o400)
+    added = add_master_key(file)
+    assert list(read_master_keys(file)) == [added, *before]
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_key_file_in_a_place_that_takes_none_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StartupError, match="cannot be written"):
+        ensure_master_keys(tmp_path / "file" / "master.key")
+
+
+def test_process_that_was_not_restarted_yet_reads_what_the_new_key_sealed(tmp_path: Path) -> None:
+    file = tmp_path / "master.key"
+    early = Vault.of_file(file)
+    add_master_key(file)
+    late = Vault.of_file(file)
+    sealed = late.seal("secret", "place")
+    assert early.unseal(sealed, "place") == "secret"
+    assert late.unseal(early.seal("other", "place"), "place") == "other"
+    assert not early.is_current(sealed)
+
+
+def test_key_that_is_nowhere_is_told_by_its_id(tmp_path: Path) -> None:
+    lost = Vault({"lost": secrets.token_bytes(32)}).seal("secret", "place")
+    with pytest.raises(StartupError, match=r"\[lost\]"):
+        Vault.of_file(tmp_path / "master.key").unseal(lost, "place")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"$ne": "anything"},
+        {"$unknown": 1},
+        {"$ref": "other", "$id": "1"},
+        {"dotted.name": 1, "": None},
+    ],
+)
+async def test_document_moves_to_the_new_key_whatever_its_data_look_like(database: Database, data: Any) -> None:
+    """A document may hold what a query would take for operators."""
+    old, new = secrets.token_bytes(32), secrets.token_bytes(32)
+    name = f"things_{new_id()[:8]}"
+
+    def things(**keys: bytes) -> Documents:
+        sealed = ("secret", "list.*.secret")
+        return Documents(database, name, Vault(keys), Freshness(), tenant_scoped=False, sealed=sealed)
+
+    document = {"id": new_id(), "secret": "one", "list": [{"secret": "two"}, {"other": 1}], "data": data}
+    await things(old=old).insert(None, document)
+    assert await things(new=new, old=old).reseal() == 1
+    assert await things(new=new, old=old).reseal() == 0
+    assert await things(new=new).find(None, document["id"]) == document

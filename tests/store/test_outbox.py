@@ -1,0 +1,315 @@
+"""The outbox: leases that nobody gets twice, results that count, rows that outlive whoever took them."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+import secrets
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from identity.ids import EventId, TenantId, WebhookId, new_id
+from identity.instants import Instant, later
+from identity.store.mongo import Database
+from identity.store.outbox import Attempt, EventRow, Lease, NewDelivery, Outbox, Outcome
+from identity.store.vault import Vault
+
+NOW = Instant(1_900_000_000_000)
+LEASE_SECONDS = 60
+
+
+@pytest.fixture(scope="session")
+async def database(stores: Any) -> AsyncIterator[Database]:
+    found = Database(stores.mongodb_uri, f"test_{new_id()[:13].replace('-', '')}")
+    yield found
+    await found.drop()
+    found.close()
+
+
+@pytest.fixture
+async def outbox(database: Database, vault: Vault) -> AsyncIterator[Outbox]:
+    found = Outbox(database, vault, retention_seconds=86_400)
+    await found.ensure_indexes()
+    yield found
+    for name in ("events", "deliveries", "counters"):
+        await database.collection(name).delete_many({})
+
+
+def make_event(body: bytes = b'{"event":{}}', tenant_id: str | None = None) -> EventRow:
+    tenant = None if tenant_id is None else TenantId(tenant_id)
+    return EventRow(EventId(new_id()), "user.create", tenant, None, body, NOW)
+
+
+async def record(outbox: Outbox, events: int, webhooks: list[str], due: Instant = NOW) -> list[EventRow]:
+    rows = [make_event() for _ in range(events)]
+    deliveries = [NewDelivery(WebhookId(webhook), due) for webhook in webhooks]
+    first = await outbox.reserve_sequence(events)
+    await outbox.record(None, [(row, deliveries) for row in rows], first)
+    return rows
+
+
+async def take(
+    outbox: Outbox, now: Instant = NOW, limit: int = 1000, per_webhook: int = 1000, **held: int
+) -> list[Lease]:
+    counts = {WebhookId(name): count for name, count in held.items()}
+    return await outbox.lease(now, LEASE_SECONDS, counts, per_webhook, limit)
+
+
+def tried(status: int | None = 200) -> Attempt:
+    return Attempt(NOW, later(NOW, seconds=1), "http://example.com/", status, None if status else "timeout: too slow")
+
+
+async def test_body_comes_back_byte_for_byte(outbox: Outbox) -> None:
+    body = '{"event":{"name":"Zoë \\u0000","n":1}}'.encode()
+    row = make_event(body)
+    await outbox.record(None, [(row, [NewDelivery(WebhookId("w"), NOW)])], 1)
+    (lease,) = await take(outbox)
+    assert (lease.body, lease.event_id, lease.attempts, lease.insert_instant) == (body, row.event_id, 0, NOW)
+
+
+async def test_leased_delivery_is_nobody_elses_until_the_lease_runs_out(outbox: Outbox) -> None:
+    await record(outbox, 1, ["w"])
+    (first,) = await take(outbox)
+    assert await take(outbox, later(NOW, seconds=LEASE_SECONDS - 1)) == []
+    (second,) = await take(outbox, later(NOW, seconds=LEASE_SECONDS))
+    assert first.delivery_id == second.delivery_id
+    assert first.token != second.token
+
+
+async def test_sixty_four_racing_lessees_never_get_the_same_row(outbox: Outbox) -> None:
+    await record(outbox, 100, ["a", "b", "c"])
+    taken: list[Lease] = []
+
+    async def race() -> None:
+        while leases := await take(outbox, limit=7):
+            taken.extend(leases)
+
+    await asyncio.gather(*(race() for _ in range(64)))
+    while leases := await take(outbox):
+        taken.extend(leases)
+    counts = collections.Counter(lease.delivery_id for lease in taken)
+    assert len(counts) == 300
+    assert set(counts.values()) == {1}
+
+
+async def test_delivery_that_is_not_due_yet_is_left(outbox: Outbox) -> None:
+    await record(outbox, 1, ["w"], later(NOW, seconds=1))
+    assert await take(outbox) == []
+    assert len(await take(outbox, later(NOW, seconds=1))) == 1
+
+
+async def test_webhook_gets_no_more_than_its_room(outbox: Outbox) -> None:
+    await record(outbox, 20, ["busy", "idle"])
+    leases = await take(outbox, per_webhook=5, busy=3)
+    assert collections.Counter(lease.webhook_id for lease in leases) == {"busy": 2, "idle": 5}
+    assert await take(outbox, per_webhook=5, busy=5, idle=5) == []
+
+
+async def test_long_backlog_of_one_webhook_leaves_room_for_the_others(outbox: Outbox) -> None:
+    await record(outbox, 500, ["backlog"], later(NOW, seconds=-1000))
+    await record(outbox, 1, ["fresh"])
+    leases = await take(outbox, limit=10)
+    assert "fresh" in {lease.webhook_id for lease in leases}
+    assert len(leases) <= 10
+
+
+async def test_oldest_deliveries_of_a_webhook_come_first(outbox: Outbox) -> None:
+    await record(outbox, 5, ["w"])
+    (old,) = await record(outbox, 1, ["w"], later(NOW, seconds=-5))
+    (lease,) = await take(outbox, limit=1)
+    assert lease.event_id == old.event_id
+
+
+async def test_no_room_takes_nothing(outbox: Outbox) -> None:
+    await record(outbox, 1, ["w"])
+    assert await take(outbox, limit=0) == []
+
+
+async def stored(outbox: Outbox, row: EventRow) -> dict[str, Any]:
+    (delivery,) = await outbox.deliveries_of(row.event_id)
+    return delivery
+
+
+async def test_success_ends_a_delivery(outbox: Outbox) -> None:
+    (row,) = await record(outbox, 1, ["w"])
+    (lease,) = await take(outbox)
+    await outbox.settle([Outcome(lease, tried(204), None)])
+    delivery = await stored(outbox, row)
+    assert (delivery["state"], [attempt["statusCode"] for attempt in delivery["attempts"]]) == ("succeeded", [204])
+    assert "lease" not in delivery
+    assert await take(outbox, later(NOW, seconds=10**6)) == []
+
+
+async def test_failure_is_due_again_at_its_time_and_counts(outbox: Outbox) -> None:
+    (row,) = await record(outbox, 1, ["w"])
+    (lease,) = await take(outbox)
+    await outbox.settle([Outcome(lease, tried(None), later(NOW, seconds=300))])
+    assert await take(outbox, later(NOW, seconds=299)) == []
+    (again,) = await take(outbox, later(NOW, seconds=300))
+    assert again.attempts == 1
+    assert (await stored(outbox, row))["attempts"][0]["exception"] == "timeout: too slow"
+
+
+async def test_last_failure_gives_up(outbox: Outbox) -> None:
+    (row,) = await record(outbox, 1, ["w"])
+    (lease,) = await take(outbox)
+    await outbox.settle([Outcome(lease, tried(500), None)])
+    assert (await stored(outbox, row))["state"] == "given up"
+    assert await take(outbox, later(NOW, seconds=10**6)) == []
+
+
+async def test_late_failure_does_not_touch_the_lease_of_the_next_one(outbox: Outbox) -> None:
+    (row,) = await record(outbox, 1, ["w"])
+    (late,) = await take(outbox)
+    (current,) = await take(outbox, later(NOW, seconds=LEASE_SECONDS))
+    await outbox.settle([Outcome(late, tried(500), later(NOW, seconds=1))])
+    delivery = await stored(outbox, row)
+    assert (delivery["lease"], delivery["attempts"]) == (current.token, [])
+
+
+async def test_late_success_counts_all_the_same(outbox: Outbox) -> None:
+    (row,) = await record(outbox, 1, ["w"])
+    (late,) = await take(outbox)
+    (current,) = await take(outbox, later(NOW, seconds=LEASE_SECONDS))
+    await outbox.settle([Outcome(late, tried(200), None)])
+    await outbox.settle([Outcome(current, tried(500), later(NOW, seconds=1))])
+    assert (await stored(outbox, row))["state"] == "succeeded"
+
+
+async def test_settling_twice_changes_nothing(outbox: Outbox) -> None:
+    (row,) = await record(outbox, 1, ["w"])
+    (lease,) = await take(outbox)
+    outcome = Outcome(lease, tried(500), later(NOW, seconds=5))
+    await outbox.settle([outcome])
+    await outbox.settle([outcome])
+    assert len((await stored(outbox, row))["attempts"]) == 1
+
+
+async def test_renewed_lease_lasts_longer(outbox: Outbox) -> None:
+    await record(outbox, 3, ["w"])
+    leases = await take(outbox)
+    await outbox.renew(leases[:2], later(NOW, seconds=500))
+    assert len(await take(outbox, later(NOW, seconds=LEASE_SECONDS))) == 1
+
+
+async def test_handed_back_deliveries_are_due_at_once(outbox: Outbox) -> None:
+    await record(outbox, 3, ["w"])
+    leases = await take(outbox)
+    await outbox.hand_back(leases, NOW)
+    assert {lease.delivery_id for lease in await take(outbox)} == {lease.delivery_id for lease in leases}
+
+
+async def test_handing_back_a_lost_lease_does_not_take_it_from_its_new_owner(outbox: Outbox) -> None:
+    await record(outbox, 1, ["w"])
+    lost = await take(outbox)
+    await take(outbox, later(NOW, seconds=LEASE_SECONDS))
+    await outbox.hand_back(lost, NOW)
+    assert await take(outbox) == []
+
+
+async def test_first_attempt_before_the_commit_is_the_first_attempt(outbox: Outbox) -> None:
+    row = make_event()
+    deliveries = [
+        NewDelivery(WebhookId("ok"), None, tried(200)),
+        NewDelivery(WebhookId("failed"), later(NOW, seconds=5), tried(500)),
+        NewDelivery(WebhookId("only try"), None, tried(500)),
+    ]
+    await outbox.record(None, [(row, deliveries)], 1)
+    states = {found["webhookId"]: found["state"] for found in await outbox.deliveries_of(row.event_id)}
+    assert states == {"ok": "succeeded", "failed": "due", "only try": "given up"}
+    (lease,) = await take(outbox, later(NOW, seconds=5))
+    assert (lease.webhook_id, lease.attempts) == ("failed", 1)
+
+
+async def test_aborted_transaction_leaves_no_row(outbox: Outbox, database: Database) -> None:
+    row = make_event()
+
+    async def write(session: Any) -> None:
+        await outbox.record(session, [(row, [NewDelivery(WebhookId("w"), NOW)])], 1)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await database.in_transaction(write)
+    assert await outbox.deliveries_of(row.event_id) == []
+    assert await outbox.find_events({"_id": row.event_id}) == []
+
+
+async def test_sequence_numbers_are_never_given_twice(outbox: Outbox) -> None:
+    firsts = await asyncio.gather(*(outbox.reserve_sequence(3) for _ in range(50)))
+    assert sorted(firsts) == list(range(1, 151, 3))
+
+
+async def test_events_keep_their_order_and_their_tenant(outbox: Outbox) -> None:
+    tenant_id = new_id()
+    rows = [make_event(tenant_id=tenant_id) for _ in range(3)]
+    await outbox.record(None, [(row, []) for row in rows], await outbox.reserve_sequence(3))
+    found = await outbox.find_events({"tenantId": tenant_id})
+    assert [event["_id"] for event in found] == [row.event_id for row in rows]
+    assert await outbox.find_events({"tenantId": new_id()}) == []
+
+
+async def test_rows_expire_after_their_retention(outbox: Outbox, database: Database) -> None:
+    (row,) = await record(outbox, 1, ["w"])
+    delivery = await stored(outbox, row)
+    (event,) = await outbox.find_events({"_id": row.event_id})
+    assert delivery["expiresAt"] == event["expiresAt"]
+    assert event["expiresAt"].timestamp() * 1000 == later(NOW, seconds=86_400)
+    for name in ("events", "deliveries"):
+        indexes = await database.collection(name).index_information()
+        assert indexes["expiry"]["expireAfterSeconds"] == 0
+
+
+async def test_backlog_counts_what_is_due(outbox: Outbox) -> None:
+    assert (await outbox.backlog(NOW)).due == 0
+    await record(outbox, 2, ["a", "b"])
+    await record(outbox, 1, ["a"], later(NOW, seconds=3600))
+    backlog = await outbox.backlog(later(NOW, seconds=30))
+    assert (backlog.due, backlog.oldest_seconds) == (4, 30.0)
+
+
+async def test_looking_for_work_reads_the_index_and_no_rows_that_are_done(outbox: Outbox, database: Database) -> None:
+    await record(outbox, 300, ["a", "b"])
+    leases = await take(outbox)
+    await outbox.settle([Outcome(lease, tried(200), None) for lease in leases])
+    await record(outbox, 2, ["a"])
+    explained = await database.motor.command(
+        {
+            "explain": {
+                "distinct": "deliveries",
+                "key": "webhookId",
+                "query": {"state": "due", "nextAttempt": {"$lte": NOW}},
+            },
+            "verbosity": "executionStats",
+        }
+    )
+    assert explained["executionStats"]["totalDocsExamined"] == 0
+    assert explained["executionStats"]["totalKeysExamined"] < 10
+
+
+async def test_a_body_that_holds_a_token_is_sealed_at_rest_and_goes_out_as_it_was(
+    outbox: Outbox, database: Database
+) -> None:
+    row = dataclasses.replace(make_event(b'{"event":{"token":"the-token"}}'), holds_secrets=True)
+    await outbox.record(None, [(row, [NewDelivery(WebhookId("one"), NOW)])], await outbox.reserve_sequence(1))
+    stored = await database.collection("events").find_one({"_id": row.event_id})
+    assert "the-token" not in repr(stored)
+    (lease,) = await take(outbox)
+    assert lease.body == row.body
+    (event,) = await outbox.find_events({})
+    assert event["body"] == row.body
+
+
+async def test_a_sealed_body_moves_to_the_new_master_key(outbox: Outbox, database: Database) -> None:
+    old, new = secrets.token_bytes(32), secrets.token_bytes(32)
+    before, after = (
+        Outbox(database, Vault(keys), retention_seconds=86_400) for keys in ({"old": old}, {"new": new, "old": old})
+    )
+    row = dataclasses.replace(make_event(b'{"event":{"token":"the-token"}}'), holds_secrets=True)
+    await before.record(None, [(row, []), (make_event(), [])], await before.reserve_sequence(2))
+    assert await after.reseal() == 1
+    assert await after.reseal() == 0
+    (event,) = await Outbox(database, Vault({"new": new}), retention_seconds=86_400).find_events({"_id": row.event_id})
+    assert event["body"] == row.body

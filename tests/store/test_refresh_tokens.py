@@ -1,0 +1,217 @@
+"""Refresh tokens: found by value, rotated by one caller, known as spent for ever, revoked in every direction."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from identity.ids import ApplicationId, TenantId, UserId, new_id
+from identity.instants import Instant, later
+from identity.store.refresh_tokens import RefreshTokens, new_value
+
+NOW = Instant(4_000_000_000_000)
+EXPIRES = later(NOW, seconds=3600)
+
+
+@pytest.fixture
+async def tokens(database, vault) -> RefreshTokens:
+    tokens = RefreshTokens(database, vault)
+    await tokens.ensure_indexes()
+    return tokens
+
+
+def a_record(**members) -> dict:
+    return {
+        "id": new_id(),
+        "applicationId": new_id(),
+        "userId": new_id(),
+        "insertInstant": NOW,
+        "startInstant": NOW,
+        "data": {},
+        "metaData": {"scopes": ["openid", "offline_access"]},
+        "private": {"grants": ["authorization_code"]},
+        **members,
+    }
+
+
+async def inserted(tokens: RefreshTokens, tenant_id: str | None = None, **members) -> tuple[TenantId, dict]:
+    tenant = TenantId(tenant_id or new_id())
+    return tenant, await tokens.insert(tenant, a_record(**members), EXPIRES)
+
+
+async def presented(tokens: RefreshTokens, tenant_id: TenantId, value: str, now: Instant = NOW):
+    found = await tokens.present(tenant_id, value, now)
+    assert found is not None
+    return found
+
+
+async def rotated(tokens: RefreshTokens, tenant_id: TenantId, value: str, now: Instant = NOW, grace: int = 0):
+    found = await presented(tokens, tenant_id, value, now)
+    return await tokens.rotate(tenant_id, found, {}, EXPIRES, now, grace_seconds=grace)
+
+
+async def test_token_is_found_by_its_value(tokens):
+    tenant_id, record = await inserted(tokens)
+    found = await presented(tokens, tenant_id, record["token"])
+    assert found.is_current
+    assert found.record["id"] == record["id"]
+    assert found.record["token"] == record["token"]
+    assert len(record["token"]) == 64
+    assert await tokens.present(tenant_id, new_value(), NOW) is None
+
+
+async def test_value_is_sealed_at_rest(tokens, database):
+    _, record = await inserted(tokens)
+    stored = await database.collection("refresh_tokens").find_one({"_id": record["id"]})
+    assert record["token"] not in str(stored)
+    assert record["token"][:32] not in str(stored)
+
+
+async def test_value_is_masked_when_it_is_printed(tokens):
+    tenant_id, record = await inserted(tokens)
+    assert record["token"] not in repr(await tokens.find(tenant_id, record["id"]))
+
+
+async def test_expired_token_is_unknown_before_the_database_removes_it(tokens):
+    tenant_id, record = await inserted(tokens)
+    assert await tokens.present(tenant_id, record["token"], EXPIRES) is None
+
+
+async def test_token_of_one_tenant_is_nothing_in_another(tokens):
+    tenant_id, record = await inserted(tokens)
+    other = TenantId(new_id())
+    assert await tokens.present(other, record["token"], NOW) is None
+    assert await tokens.find(other, record["id"]) is None
+    assert await tokens.find_all(other, record["userId"], NOW) == []
+    found = await presented(tokens, tenant_id, record["token"])
+    assert (await tokens.rotate(other, found, {}, EXPIRES, NOW, grace_seconds=0)).outcome == "unknown"
+    assert await tokens.use(other, found, {}, EXPIRES) is None
+    assert await tokens.revoke(other, record["id"]) is None
+    assert await tokens.revoke_user(other, record["userId"]) == []
+    assert await tokens.revoke_application(other, record["applicationId"]) == 0
+    assert await tokens.revoke_tenant(other) == 0
+    assert (await presented(tokens, tenant_id, record["token"])).is_current
+
+
+async def test_rotation_changes_the_value_and_keeps_the_record(tokens):
+    tenant_id, record = await inserted(tokens)
+    rotation = await rotated(tokens, tenant_id, record["token"])
+    assert rotation.outcome == "rotated"
+    assert rotation.record["id"] == record["id"]
+    assert rotation.record["token"] != record["token"]
+    old = await presented(tokens, tenant_id, record["token"])
+    assert not old.is_current
+    assert (await presented(tokens, tenant_id, rotation.record["token"])).is_current
+
+
+async def test_value_spent_many_rotations_ago_is_still_known(tokens):
+    tenant_id, record = await inserted(tokens)
+    value = record["token"]
+    for _ in range(12):
+        value = (await rotated(tokens, tenant_id, value)).record["token"]
+    old = await presented(tokens, tenant_id, record["token"])
+    assert not old.is_current
+    assert old.record["id"] == record["id"]
+
+
+async def test_of_64_racing_callers_one_rotates(tokens):
+    tenant_id, record = await inserted(tokens)
+    found = await presented(tokens, tenant_id, record["token"])
+    rotations = await asyncio.gather(
+        *(tokens.rotate(tenant_id, found, {}, EXPIRES, NOW, grace_seconds=0) for _ in range(64))
+    )
+    assert sorted(rotation.outcome for rotation in rotations) == ["replayed"] * 63 + ["rotated"]
+
+
+async def test_caller_who_read_the_clock_before_the_one_that_rotated_has_replayed_the_token(tokens):
+    tenant_id, record = await inserted(tokens)
+    found = await presented(tokens, tenant_id, record["token"])
+    instants = (later(NOW, seconds=1), NOW)
+    rotations = [await tokens.rotate(tenant_id, found, {}, EXPIRES, now, grace_seconds=0) for now in instants]
+    assert [rotation.outcome for rotation in rotations] == ["rotated", "replayed"]
+
+
+async def test_racing_callers_share_the_new_value_inside_the_grace_period(tokens):
+    tenant_id, record = await inserted(tokens)
+    found = await presented(tokens, tenant_id, record["token"])
+    rotations = await asyncio.gather(
+        *(tokens.rotate(tenant_id, found, {}, EXPIRES, NOW, grace_seconds=10) for _ in range(16))
+    )
+    assert sorted(rotation.outcome for rotation in rotations) == ["graced"] * 15 + ["rotated"]
+    assert len({rotation.record["token"] for rotation in rotations}) == 1
+
+
+async def test_grace_period_ends(tokens):
+    tenant_id, record = await inserted(tokens)
+    await rotated(tokens, tenant_id, record["token"])
+    old = await presented(tokens, tenant_id, record["token"])
+    assert old.is_graced(10, later(NOW, seconds=9))
+    assert not old.is_graced(10, later(NOW, seconds=10))
+    assert not old.is_graced(0, NOW)
+    assert not old.is_graced(0, later(NOW, seconds=-1))
+
+
+async def test_rotation_of_a_revoked_token_finds_nothing(tokens):
+    tenant_id, record = await inserted(tokens)
+    found = await presented(tokens, tenant_id, record["token"])
+    assert (await tokens.revoke(tenant_id, record["id"]))["id"] == record["id"]
+    assert await tokens.revoke(tenant_id, record["id"]) is None
+    assert (await tokens.rotate(tenant_id, found, {}, EXPIRES, NOW, grace_seconds=60)).outcome == "unknown"
+
+
+async def test_rotation_and_use_write_what_changed(tokens):
+    tenant_id, record = await inserted(tokens)
+    found = await presented(tokens, tenant_id, record["token"])
+    used = await tokens.use(tenant_id, found, {"startInstant": NOW + 5}, later(EXPIRES, seconds=9))
+    assert used["startInstant"] == NOW + 5
+    assert await tokens.present(tenant_id, record["token"], later(EXPIRES, seconds=8)) is not None
+    rotation = await tokens.rotate(tenant_id, found, {"startInstant": NOW + 7}, EXPIRES, NOW, grace_seconds=0)
+    assert rotation.record["startInstant"] == NOW + 7
+    assert await tokens.use(tenant_id, found, {}, EXPIRES) is None
+
+
+async def test_value_changes_by_rotation_only(tokens):
+    tenant_id, record = await inserted(tokens)
+    found = await presented(tokens, tenant_id, record["token"])
+    with pytest.raises(ValueError, match="rotation"):
+        await tokens.use(tenant_id, found, {"token": "mine"}, EXPIRES)
+
+
+@pytest.mark.parametrize("value", ["an-imported-one", "imported-" * 7 + "x"])
+async def test_imported_value_works_and_rotates(tokens, value):
+    tenant_id, record = await inserted(tokens, token=value)
+    assert (await presented(tokens, tenant_id, value)).is_current
+    rotation = await rotated(tokens, tenant_id, value)
+    assert rotation.outcome == "rotated"
+    assert not (await presented(tokens, tenant_id, value)).is_current
+    assert (await presented(tokens, tenant_id, rotation.record["token"])).record["id"] == record["id"]
+
+
+async def test_tokens_end_by_user_by_application_and_by_tenant(tokens):
+    tenant_id, one = await inserted(tokens)
+    _, two = await inserted(tokens, tenant_id, userId=one["userId"])
+    _, three = await inserted(tokens, tenant_id, applicationId=two["applicationId"])
+    user_id, application_id = UserId(one["userId"]), ApplicationId(two["applicationId"])
+    assert {found["id"] for found in await tokens.find_all(tenant_id, user_id, NOW)} == {one["id"], two["id"]}
+    assert await tokens.revoke_user(tenant_id, user_id, application_id) == [application_id]
+    assert [found["id"] for found in await tokens.find_all(tenant_id, user_id, NOW)] == [one["id"]]
+    assert await tokens.revoke_application(tenant_id, application_id) == 1
+    assert await tokens.find(tenant_id, three["id"]) is None
+    assert await tokens.revoke_user(tenant_id, user_id) == [one["applicationId"]]
+    _, four = await inserted(tokens, tenant_id)
+    assert await tokens.revoke_tenant(tenant_id) == 1
+    assert await tokens.find(tenant_id, four["id"]) is None
+
+
+async def test_rotation_inside_a_transaction_that_fails_did_not_happen(tokens, database):
+    tenant_id, record = await inserted(tokens)
+    found = await presented(tokens, tenant_id, record["token"])
+
+    async def write(session):
+        await tokens.rotate(tenant_id, found, {}, EXPIRES, NOW, grace_seconds=0, session=session)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await database.in_transaction(write)
+    assert (await presented(tokens, tenant_id, record["token"])).is_current

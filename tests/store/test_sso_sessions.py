@@ -1,0 +1,112 @@
+"""SSO sessions: known by a secret, idle for so long, ended one by one or all of a user."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from identity.ids import TenantId, UserId, fingerprint, new_id, new_secret
+from identity.instants import Instant
+from identity.store.sso_sessions import SsoSession, SsoSessions
+
+
+@pytest.fixture
+def sessions(redis) -> SsoSessions:
+    return SsoSessions(redis)
+
+
+def a_session(user_id: str | None = None) -> SsoSession:
+    return SsoSession(new_id(), UserId(user_id or new_id()), Instant(1_700_000_000_123), "PASSWORD", True)
+
+
+async def begun(sessions: SsoSessions, user_id: str | None = None, tenant_id: str | None = None, idle: int = 60):
+    tenant, secret, session = TenantId(tenant_id or new_id()), new_secret(), a_session(user_id)
+    await sessions.create(tenant, secret, session, idle)
+    return tenant, secret, session
+
+
+async def test_session_is_found_by_its_secret(sessions):
+    tenant_id, secret, session = await begun(sessions)
+    assert await sessions.use(tenant_id, secret, 60) == session
+    assert await sessions.use(tenant_id, new_secret(), 60) is None
+
+
+async def test_session_of_one_tenant_is_nothing_in_another(sessions):
+    tenant_id, secret, session = await begun(sessions)
+    other = TenantId(new_id())
+    assert await sessions.use(other, secret, 60) is None
+    assert await sessions.end(other, secret) is None
+    await sessions.join(other, secret, "client")
+    await sessions.end_all(other, session.user_id)
+    assert await sessions.use(tenant_id, secret, 60) == session
+
+
+async def test_use_begins_the_idle_time_anew(sessions, redis):
+    tenant_id, secret, session = await begun(sessions, idle=60)
+    await sessions.use(tenant_id, secret, 600)
+    assert await redis.client.ttl(redis.key("sso", f"{{{tenant_id}}}", fingerprint(secret))) > 60
+    assert await redis.client.ttl(redis.key("sso-of-user", f"{{{tenant_id}}}", session.user_id)) > 60
+
+
+async def test_joined_applications_are_remembered(sessions):
+    tenant_id, secret, session = await begun(sessions)
+    await sessions.join(tenant_id, secret, "one")
+    await sessions.join(tenant_id, secret, "two")
+    await sessions.join(tenant_id, secret, "two")
+    expected = dataclasses.replace(session, client_ids=frozenset({"one", "two"}))
+    assert await sessions.use(tenant_id, secret, 60) == expected
+
+
+async def test_nobody_joins_a_session_that_ended(sessions):
+    tenant_id, secret, _ = await begun(sessions)
+    await sessions.end(tenant_id, secret)
+    await sessions.join(tenant_id, secret, "one")
+    assert await sessions.use(tenant_id, secret, 60) is None
+
+
+async def test_ended_session_is_gone_and_told_once(sessions):
+    tenant_id, secret, session = await begun(sessions)
+    assert await sessions.end(tenant_id, secret) == session
+    assert await sessions.end(tenant_id, secret) is None
+    assert await sessions.use(tenant_id, secret, 60) is None
+
+
+async def test_all_sessions_of_a_user_end_and_no_others(sessions):
+    tenant_id, one, session = await begun(sessions)
+    _, two, _ = await begun(sessions, session.user_id, tenant_id)
+    _, others, other = await begun(sessions, None, tenant_id)
+    await sessions.end_all(tenant_id, session.user_id)
+    assert await sessions.use(tenant_id, one, 60) is None
+    assert await sessions.use(tenant_id, two, 60) is None
+    assert await sessions.use(tenant_id, others, 60) == other
+
+
+async def test_no_key_holds_the_secret_and_every_key_ends(sessions, redis):
+    tenant_id, secret, _ = await begun(sessions)
+    keys = [key async for key in redis.client.scan_iter(match=f"*{tenant_id}*")]
+    assert len(keys) == 2
+    for key in keys:
+        assert secret not in key
+        assert await redis.client.ttl(key) > 0
+
+
+async def test_sessions_that_are_over_are_not_listed_for_ever(sessions, redis):
+    tenant_id, _, session = await begun(sessions)
+    users = redis.key("sso-of-user", f"{{{tenant_id}}}", session.user_id)
+    await redis.client.zadd(users, {f"over {number}": 1_000_000_000 + number for number in range(5)})
+    _, secret, _ = await begun(sessions, session.user_id, tenant_id)
+    assert await redis.client.zcard(users) == 2
+    await sessions.end(tenant_id, secret)
+    assert await redis.client.zcard(users) == 1
+
+
+async def test_used_session_stays_listed_as_long_as_it_lives(sessions, redis):
+    tenant_id, secret, session = await begun(sessions, idle=60)
+    users = redis.key("sso-of-user", f"{{{tenant_id}}}", session.user_id)
+    before = await redis.client.zscore(users, fingerprint(secret))
+    await sessions.use(tenant_id, secret, 600)
+    assert await redis.client.zscore(users, fingerprint(secret)) > before
+    await begun(sessions, session.user_id, tenant_id)
+    await sessions.end_all(tenant_id, session.user_id)
+    assert await sessions.use(tenant_id, secret, 60) is None

@@ -1,0 +1,306 @@
+"""Users in MongoDB: what finds them, what judges uniqueness, and that no tenant reaches another's."""
+
+from __future__ import annotations
+
+import base64
+import copy
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from identity.domain import users as rules
+from identity.domain.user_search import Term, UserQuery, read
+from identity.errors import Conflict, Duplicate
+from identity.ids import new_id
+from identity.instants import Instant
+from identity.store.cache import Freshness
+from identity.store.mongo import Database
+from identity.store.users import Users
+from identity.store.vault import Vault
+
+ONE, OTHER = new_id(), new_id()
+NOW = Instant(1_700_000_000_000)
+SECRET = base64.b64encode(b"a" * 20).decode()
+
+
+@pytest.fixture(scope="session")
+async def database(stores: Any) -> AsyncIterator[Database]:
+    found = Database(stores.mongodb_uri, f"test_{new_id()[:13].replace('-', '')}")
+    yield found
+    await found.drop()
+    found.close()
+
+
+@pytest.fixture
+async def users(database: Database) -> AsyncIterator[Users]:
+    found = Users(database, Vault({"k": b"0" * 32}, b"f" * 32), Freshness())
+    await found.ensure_indexes()
+    yield found
+    await found.delete_all(ONE, {})
+    await found.delete_all(OTHER, {})
+
+
+def make_user(tenant_id: str = ONE, **members: Any) -> dict[str, Any]:
+    wanted = {
+        "data": {},
+        "passwordChangeRequired": False,
+        "preferredLanguages": [],
+        "twoFactor": {"methods": [], "recoveryCodes": []},
+        "usernameStatus": "ACTIVE",
+    }
+    registrations = members.pop("registrations", [])
+    user = rules.new(copy.deepcopy(wanted) | members, new_id(), tenant_id, NOW)
+    return rules.filed(rules.with_username({**user, "registrations": registrations}))
+
+
+async def add(users: Users, tenant_id: str = ONE, **members: Any) -> dict[str, Any]:
+    user = make_user(tenant_id, **members)
+    await users.insert(tenant_id, user)
+    return user
+
+
+async def test_login_ids_find_their_user_without_regard_to_case(users: Users) -> None:
+    user = await add(users, email="a@example.com", username="Ann")
+    for login_id in ("A@Example.com ", "ann", "ANN"):
+        found = await users.find_by_login_id(ONE, login_id, ("email", "username"))
+        assert found is not None and found["id"] == user["id"]
+    assert await users.find_by_login_id(ONE, "ann", ("email",)) is None
+    assert await users.find_by_login_id(ONE, "ann", ("nonsense",)) is None
+    assert await users.find_by_login_id(OTHER, "ann", ("email", "username")) is None
+
+
+async def test_an_email_wins_over_a_username_that_looks_like_it(users: Users) -> None:
+    await add(users, username="a@example.com")
+    owner = await add(users, email="a@example.com")
+    found = await users.find_by_login_id(ONE, "a@example.com", ("username", "email"))
+    assert found is not None and found["id"] == owner["id"]
+
+
+async def test_a_moderated_username_is_no_login_id(users: Users) -> None:
+    await add(users, username="rude", usernameStatus="REJECTED")
+    assert await users.find_by_login_id(ONE, "rude", ("username",)) is None
+    assert await users.find_by_username(ONE, "RUDE") is not None
+
+
+async def test_email_and_username_look_ups_stay_in_their_tenant(users: Users) -> None:
+    user = await add(users, email="a@example.com", username="Ann")
+    assert (await users.find_by_email(ONE, "A@example.com") or {})["id"] == user["id"]
+    assert (await users.find_by_username(ONE, "aNN") or {})["id"] == user["id"]
+    assert await users.find_by_email(OTHER, "a@example.com") is None
+    assert await users.find_by_username(OTHER, "ann") is None
+    assert await users.find(OTHER, user["id"]) is None
+    assert await users.cached(ONE, user["id"]) is not None
+    assert await users.cached(OTHER, user["id"]) is None
+
+
+@pytest.mark.parametrize(
+    ("index", "one", "other"),
+    [
+        ("email", {"email": "a@example.com"}, {"email": "a@example.com", "username": "b"}),
+        ("username", {"username": "Ann"}, {"username": "aNN"}),
+        ("phoneNumber", {"phoneNumber": "+15551234567"}, {"phoneNumber": "+15551234567"}),
+    ],
+)
+async def test_the_unique_indexes_judge_login_ids_within_a_tenant(
+    users: Users, index: str, one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    await add(users, **one)
+    with pytest.raises(Duplicate) as caught:
+        await add(users, **other)
+    assert caught.value.index == index
+    await add(users, OTHER, **other)
+
+
+async def test_users_without_a_login_id_of_a_kind_do_not_collide(users: Users) -> None:
+    await add(users, email="a@example.com")
+    await add(users, email="b@example.com")
+    await add(users, username="c")
+    await add(users, username="d")
+
+
+async def test_duplicates_are_found_by_any_login_id_in_the_tenant_only(users: Users) -> None:
+    by_email = await add(users, email="a@example.com")
+    by_name = await add(users, username="Ann")
+    await add(users, OTHER, email="a@example.com")
+    attempted = make_user(email="a@example.com", username="ANN")
+    found = await users.find_duplicates(ONE, attempted)
+    assert {user["id"] for user in found} == {by_email["id"], by_name["id"]}
+    assert await users.find_duplicates(ONE, by_email) == []
+    assert len(await users.find_duplicates(OTHER, {**attempted, "tenantId": OTHER})) == 1
+
+
+async def test_two_factor_secrets_and_authentication_tokens_are_sealed_at_rest(users: Users) -> None:
+    method = {"method": "authenticator", "secret": SECRET}
+    user = await add(
+        users,
+        email="a@example.com",
+        twoFactor={"methods": [method, dict(method)], "recoveryCodes": ["code-1", "code-2"]},
+        registrations=[{"applicationId": new_id(), "authenticationToken": "token-1"}],
+    )
+    stored = str(await users._collection.find_one({"_id": user["id"]}))
+    for secret in (SECRET, "code-1", "code-2", "token-1"):
+        assert secret not in stored
+    assert await users.find(ONE, user["id"]) == user
+    assert await users.reseal() == 0
+
+
+async def test_secrets_in_lists_are_sealed_again_under_a_new_master_key(users: Users, database: Database) -> None:
+    two_factor = {"methods": [{"method": "authenticator", "secret": SECRET}], "recoveryCodes": ["code-1"]}
+    user = await add(users, email="a@example.com", twoFactor=two_factor)
+    rotated = Users(database, Vault({"new": b"1" * 32, "k": b"0" * 32}, b"f" * 32), Freshness())
+    assert await rotated.reseal() == 1
+    assert await rotated.reseal() == 0
+    alone = Users(database, Vault({"new": b"1" * 32}, b"f" * 32), Freshness())
+    assert await alone.find(ONE, user["id"]) == user
+
+
+async def test_a_login_is_noted_on_user_registration_and_identity(users: Users) -> None:
+    application_id, second = new_id(), new_id()
+    registrations = [{"applicationId": application_id}, {"applicationId": second}]
+    user = await add(users, email="a@example.com", username="ann", registrations=registrations)
+    await users.record_login(OTHER, user["id"], application_id, Instant(NOW + 9), "email")
+    assert "lastLoginInstant" not in await users.get(ONE, user["id"])
+    await users.record_login(ONE, user["id"], application_id, Instant(NOW + 9), "email")
+    await users.record_login(ONE, user["id"], None, Instant(NOW + 5))
+    found = await users.get(ONE, user["id"])
+    assert found["lastLoginInstant"] == NOW + 9
+    noted = {entry["applicationId"]: entry.get("lastLoginInstant") for entry in found["registrations"]}
+    assert noted == {application_id: NOW + 9, second: None}
+    assert {entry["type"]: entry.get("lastLoginInstant") for entry in found["identities"]} == {
+        "email": NOW + 9,
+        "username": None,
+    }
+
+
+async def test_a_replace_does_not_forget_a_login_in_between(users: Users) -> None:
+    user = await add(users, email="a@example.com")
+    read_before = await users.get(ONE, user["id"])
+    await users.record_login(ONE, user["id"], None, Instant(NOW + 9))
+    with pytest.raises(Conflict):
+        await users.replace(ONE, {**read_before, "lastUpdateInstant": NOW + 1}, NOW)
+    fresh = await users.get(ONE, user["id"])
+    await users.replace(ONE, {**fresh, "lastUpdateInstant": NOW + 1}, NOW)
+    with pytest.raises(Conflict):
+        await users.replace(ONE, {**fresh, "lastUpdateInstant": NOW + 2}, NOW)
+
+
+async def test_a_replace_from_another_tenant_is_refused(users: Users) -> None:
+    user = await add(users, email="a@example.com")
+    with pytest.raises(Conflict):
+        await users.replace(OTHER, {**user, "tenantId": OTHER}, NOW)
+    assert await users.delete(OTHER, user["id"]) is False
+    assert (await users.get(ONE, user["id"]))["email"] == "a@example.com"
+
+
+async def test_a_rehash_gives_way_to_a_password_that_was_changed(users: Users) -> None:
+    user = await add(users, email="a@example.com")
+    await users.update(ONE, {"_id": user["id"]}, {"$set": {"private.password": {"hash": "second"}}})
+    assert not await users.rehash_password(ONE, user["id"], {"hash": "first"}, {"hash": "third"})
+    assert not await users.rehash_password(OTHER, user["id"], {"hash": "second"}, {"hash": "third"})
+    assert await users.rehash_password(ONE, user["id"], {"hash": "second"}, {"hash": "third"})
+    assert (await users.get(ONE, user["id"]))["private"]["password"] == {"hash": "third"}
+
+
+async def test_registrations_for_an_application_go_in_their_tenant_only(users: Users) -> None:
+    application_id = new_id()
+    registered = [{"applicationId": application_id}, {"applicationId": new_id()}]
+    one = await add(users, email="a@example.com", registrations=registered)
+    other = await add(users, OTHER, email="a@example.com", registrations=registered)
+    assert await users.remove_registrations(ONE, application_id) == 1
+    assert len((await users.get(ONE, one["id"]))["registrations"]) == 1
+    assert len((await users.get(OTHER, other["id"]))["registrations"]) == 2
+
+
+async def test_update_that_read_before_does_not_bring_a_removed_registration_back(users: Users) -> None:
+    application_id = new_id()
+    user = await add(users, email="a@example.com", registrations=[{"applicationId": application_id}])
+    await users.remove_registrations(ONE, application_id)
+    with pytest.raises(Conflict):
+        await users.replace(ONE, user, user["lastUpdateInstant"])
+
+
+async def test_data_comes_back_as_it_went_in_whatever_its_names_mean_to_mongodb(users: Users) -> None:
+    data = {
+        "$ref": "x",
+        "$id": {"$ref": "a", "$id": 1, "$db": "z", "more": [{"$ref": "y", "$id": "z"}]},
+        "a.b": 1,
+        "$where": "1",
+        "__proto__": {"$ne": None},
+        "": 1,
+    }
+    user = await add(users, email="a@example.com", data=data)
+    found = await users.get(ONE, user["id"])
+    assert found["data"] == data
+    await users.replace(ONE, {**found, "lastUpdateInstant": NOW + 1}, NOW)
+    assert (await users.get(ONE, user["id"]))["data"] == data
+
+
+def asked(**criteria: Any) -> UserQuery:
+    return read(criteria, "search.")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("*", {"ann", "bob", "cy"}),
+        ("ANN", {"ann"}),
+        ("bob@example.com", {"bob"}),
+        ("example.com", set()),
+        ("*example.com", {"ann", "bob"}),
+        ("b*", {"bob"}),
+        ("*o*", {"ann", "bob"}),
+        ("email:*example.com", {"ann", "bob"}),
+        ("firstName:bob", {"bob"}),
+        ("lastName:bob", set()),
+        ("active:true", {"ann", "bob", "cy"}),
+        ("verified:true", set()),
+        (".*", set()),
+        ("a.n", set()),
+        ("c$y", set()),
+    ],
+)
+async def test_one_term_finds_users_by_whole_values(users: Users, query: str, expected: set[str]) -> None:
+    await add(users, email="ann@example.com", username="ann")
+    await add(users, email="bob@example.com", username="bob", firstName="Bob")
+    await add(users, username="cy")
+    await add(users, OTHER, email="ann@example.com", username="ann")
+    total, found = await users.search_users(ONE, asked(queryString=query))
+    assert {user["username"] for user in found} == expected
+    assert total == len(expected)
+
+
+async def test_search_across_tenants_sees_them_all_and_within_one_only_its_own(users: Users) -> None:
+    one = await add(users, email="ann@example.com")
+    other = await add(users, OTHER, email="ann@example.com")
+    query = asked(ids=[one["id"], other["id"], new_id()])
+    assert (await users.search_users(ONE, query))[0] == 1
+    assert (await users.search_users_across_tenants(query))[0] == 2
+    by_tenant = asked(queryString=f"tenantId:{OTHER}")
+    assert (await users.search_users(ONE, by_tenant))[0] == 0
+
+
+async def test_sorting_puts_missing_values_where_it_was_asked_to(users: Users) -> None:
+    for name in ("b", "c", None, "a"):
+        named = {"fullName": name} if name else {}
+        await add(users, email=f"{name}@example.com", **named)
+
+    async def names(**field: str) -> list[Any]:
+        _, found = await users.search_users(ONE, asked(sortFields=[{"name": "fullName", **field}]))
+        return [user.get("fullName") for user in found]
+
+    assert await names() == ["a", "b", "c", None]
+    assert await names(order="desc") == ["c", "b", "a", None]
+    assert await names(missing="_first") == [None, "a", "b", "c"]
+
+
+async def test_pages_and_capped_totals(users: Users) -> None:
+    for index in range(5):
+        await add(users, email=f"{index}@example.com")
+    sort = [{"name": "login"}]
+    total, found = await users.search_users(ONE, asked(sortFields=sort, startRow=1, numberOfResults=2))
+    assert total == 5
+    assert [user["email"][0] for user in found] == ["1", "2"]
+    capped = UserQuery(term=Term(None, "example.com", open_start=True), count_limit=3)
+    assert (await users.search_users(ONE, capped))[0] == 3
+    assert (await users.search_users(ONE, asked(numberOfResults=0))) == (5, [])

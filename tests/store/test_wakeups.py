@@ -1,0 +1,83 @@
+"""Wake-ups between processes, and without Redis."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from identity.ids import new_id
+from identity.store.redis import Redis
+from identity.store.wakeups import Wakeups
+from tests.receiver import until
+
+
+@pytest.fixture
+async def pair(stores: Any) -> AsyncIterator[tuple[Wakeups, Wakeups]]:
+    """The wake-ups of two processes of one instance."""
+    prefix = f"test-{new_id()}"
+    redises = [Redis(stores.redis_url, prefix) for _ in range(2)]
+    one, other = (Wakeups(redis) for redis in redises)
+    for wakeups in (one, other):
+        await wakeups.start()
+    yield one, other
+    for wakeups in (one, other):
+        await wakeups.stop()
+    for redis in redises:
+        await redis.close()
+
+
+async def is_woken(one: Wakeups, other: Wakeups) -> None:
+    """Notify until the other hears: a subscription may still be on its way."""
+    other.awake.clear()
+
+    def woken() -> bool:
+        one.notify()
+        return other.awake.is_set()
+
+    await until(woken)
+
+
+async def test_notification_reaches_the_own_process_at_once(pair: tuple[Wakeups, Wakeups]) -> None:
+    one, _ = pair
+    one.awake.clear()
+    one.notify()
+    assert one.awake.is_set()
+
+
+async def test_notification_reaches_the_other_process(pair: tuple[Wakeups, Wakeups]) -> None:
+    one, other = pair
+    await is_woken(one, other)
+    await is_woken(other, one)
+
+
+async def test_listener_comes_back_after_redis_cut_it_off(pair: tuple[Wakeups, Wakeups], stores: Any) -> None:
+    one, other = pair
+    await is_woken(one, other)
+    redis = Redis(stores.redis_url, "killer")
+    await redis.client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+    await redis.close()
+    await is_woken(one, other)
+
+
+async def test_lost_redis_delays_and_breaks_nothing(
+    pair: tuple[Wakeups, Wakeups], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = pair
+    await is_woken(one, other)
+    monkeypatch.setattr("identity.store.wakeups._RETRY_SECONDS", 0.01)
+    attempts = 0
+
+    async def away(*_arguments: Any) -> None:
+        nonlocal attempts
+        attempts += 1
+        raise RedisConnectionError
+
+    with monkeypatch.context() as outage:
+        outage.setattr(one._redis.client, "publish", away)
+        one.notify()
+        await until(lambda: attempts)
+        assert one.awake.is_set()
+    await is_woken(one, other)
