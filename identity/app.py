@@ -71,6 +71,7 @@ _SYNCHRONOUS_CONNECTIONS = 100
 
 
 _QUIET_SECONDS = 0.3
+_CHECK_GRACE_SECONDS = 1.0
 
 
 class Worker(Protocol):
@@ -203,11 +204,15 @@ async def _built(config: Config, role: str, clock: Clock, vault: Vault, database
 
 
 async def _checked(*checks: Coroutine[Any, Any, None]) -> None:
-    """Run the checks at once and raise the first failure, when none of the others goes on and complains on its own."""
+    """Run the checks at once and raise the first failure, when none of the others goes on and complains on its own.
+
+    The others get a moment to end by themselves: a TLS handshake that is cut short complains on the loop.
+    """
     running = [asyncio.create_task(check) for check in checks]
     try:
         await asyncio.gather(*running)
     finally:
+        await asyncio.wait(running, timeout=_CHECK_GRACE_SECONDS)
         for each in running:
             each.cancel()
         await asyncio.gather(*running, return_exceptions=True)

@@ -13,7 +13,7 @@ import random
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http.cookies import Morsel
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import orjson
 import structlog
@@ -64,6 +64,10 @@ class Reply:
     cookies: Sequence[Morsel[str]] = ()
 
 
+Query = Mapping[str, Literal["text", "uuid", "uuids", "boolean", "integer", "instant"]]
+"""The query parameters of a method: name -> what it holds (`uuids`: may be repeated)."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Endpoint:
     """What `@endpoint` declares about one method."""
@@ -72,6 +76,8 @@ class Endpoint:
     body: str | None = None
     raw_body: bool = False
     form: str | None = None
+    answer: str | None = None
+    query: Query = dataclasses.field(default_factory=dict)
     tenancy: Tenancy = Tenancy.BY_KEY_AND_HEADER
 
 
@@ -86,14 +92,17 @@ def endpoint(
     body: str | None = None,
     raw_body: bool = False,
     form: str | None = None,
+    answer: str | None = None,
+    query: Query | None = None,
     tenancy: Tenancy = Tenancy.BY_KEY_AND_HEADER,
 ) -> Callable[[Method], Answer]:
     """Declare a handler method.
 
     `body` names the schema of its JSON body, `form` that of its form; `raw_body` hands over the parsed JSON object
-    unjudged, for operations that judge it themselves (create and update of declared resources).
+    unjudged, for operations that judge it themselves (create and update of declared resources). `answer` names the
+    schema of the JSON it answers with, `query` its query parameters: both are for the OpenAPI document.
     """
-    declared = Endpoint(access, body, raw_body, form, tenancy)
+    declared = Endpoint(access, body, raw_body, form, answer, query or {}, tenancy)
 
     def decorate(method: Method) -> Answer:
         @functools.wraps(method)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import re
@@ -12,10 +13,12 @@ import stat
 import subprocess
 import threading
 from pathlib import Path
+from typing import ClassVar
 
 import httpx
 import pytest
 
+from tests.conftest import ROOT
 from tests.operator.processes import Process, run, serving
 
 
@@ -243,3 +246,22 @@ def test_two_starts_at_once_make_one_instance(tmp_path):
         rival.start()
         rival.join(60)
     assert results == [1]
+
+
+def test_the_last_words_of_a_closed_tls_connection_are_no_error():
+    """What uvloop reports when data arrives for a connection that was closed in the meantime; the rest stays an error."""
+
+    class Loop:
+        reported: ClassVar[list[str]] = []
+
+        def default_exception_handler(self, context):
+            self.reported.append(context["message"])
+
+    spec = importlib.util.spec_from_file_location("run_of_test", ROOT / "run.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    closed = RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+    module._on_loop_error(Loop(), {"message": "SSL error in data received", "exception": closed})
+    module._on_loop_error(Loop(), {"message": "something else", "exception": ValueError("x")})
+    module._on_loop_error(Loop(), {"message": "no exception at all"})
+    assert Loop.reported == ["something else", "no exception at all"]
