@@ -249,7 +249,7 @@ def test_two_starts_at_once_make_one_instance(tmp_path):
 
 
 def test_the_last_words_of_a_closed_tls_connection_are_no_error():
-    """What uvloop reports when data arrives for a connection that was closed in the meantime; the rest stays an error."""
+    """What uvloop reports when data arrives after the end of a connection; everything else stays an error."""
 
     class Loop:
         reported: ClassVar[list[str]] = []
