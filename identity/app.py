@@ -37,6 +37,7 @@ from identity.store.changes import ChangeListener
 from identity.store.documents import Documents
 from identity.store.guard import within
 from identity.store.instance import InstanceStore
+from identity.store.logbooks import Logbook
 from identity.store.mongo import Database
 from identity.store.outbox import Outbox
 from identity.store.rate_limits import RateLimits
@@ -252,6 +253,8 @@ class _Stores:
     users: Users
     refresh_tokens: RefreshTokens
     outbox: Outbox
+    audit_logs: Logbook
+    event_logs: Logbook
 
     @classmethod
     def over(cls, database: Database, vault: Vault, schedule: Schedule) -> _Stores:
@@ -270,7 +273,17 @@ class _Stores:
         }
         api_keys, users = ApiKeys(database, vault, freshness), Users(database, vault, freshness)
         outbox = Outbox(database, vault, retention_seconds=_EVENT_RETENTION_SECONDS + schedule.total_seconds)
-        return cls(database, freshness, documents, api_keys, users, RefreshTokens(database, vault), outbox)
+        return cls(
+            database,
+            freshness,
+            documents,
+            api_keys,
+            users,
+            RefreshTokens(database, vault),
+            outbox,
+            audit_logs=Logbook(database, "audit_logs", indexes=[[("tenantId", 1), ("insertInstant", 1), ("_id", 1)]]),
+            event_logs=Logbook(database, "event_logs", indexes=[[("type", 1), ("insertInstant", 1), ("_id", 1)]]),
+        )
 
     @property
     def cached(self) -> Mapping[str, Documents]:
@@ -283,6 +296,7 @@ class _Stores:
             await asyncio.gather(*(documents.ensure_indexes() for documents in self.cached.values()))
             await self.refresh_tokens.ensure_indexes()
             await self.outbox.ensure_indexes()
+            await asyncio.gather(self.audit_logs.ensure_indexes(), self.event_logs.ensure_indexes())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -324,6 +338,8 @@ def _wired(
         api_keys=stores.api_keys,
         users=stores.users,
         refresh_tokens=stores.refresh_tokens,
+        audit_logs=stores.audit_logs,
+        event_logs=stores.event_logs,
         authorization_codes=AuthorizationCodes(redis),
         sso_sessions=SsoSessions(redis),
         rate_limits=RateLimits(redis),

@@ -16,6 +16,7 @@ from identity.store.api_keys import ApiKeys
 from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.documents import Documents
 from identity.store.instance import InstanceStore
+from identity.store.logbooks import Logbook
 from identity.store.mongo import Database
 from identity.store.rate_limits import RateLimits
 from identity.store.redis import Redis
@@ -43,6 +44,8 @@ class Services:
     api_keys: ApiKeys
     users: Users
     refresh_tokens: RefreshTokens
+    audit_logs: Logbook
+    event_logs: Logbook
     authorization_codes: AuthorizationCodes
     sso_sessions: SsoSessions
     rate_limits: RateLimits

@@ -203,7 +203,7 @@ class Documents:
                     yield at, holder[step], self._context(stored, path)
 
     async def _search(self, query: SearchQuery, scope: Mapping[str, Any]) -> tuple[int, list[Document]]:
-        where = {"$and": [dict(scope), *map(_condition, query.criteria)]}
+        where = {"$and": [dict(scope), *map(condition, query.criteria)]}
         total = await self._collection.count_documents(where)
         if query.number_of_results == 0:
             return total, []
@@ -234,7 +234,7 @@ class Documents:
         return stored
 
     def _opened(self, found: Mapping[str, Any]) -> Document:
-        stored = {name: _plain(value) for name, value in found.items()}
+        stored = {name: plain(value) for name, value in found.items()}
         for path in self._sealed:
             self._rewrite(stored, path, self._vault.unseal, sealed=True)
         stored["id"] = stored.pop("_id")
@@ -266,13 +266,13 @@ def _places(value: Any, path: tuple[str, ...], before: str = "") -> Iterator[tup
             yield value, step, f"{before}{step}"
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A stored value as the JSON it came from: the driver makes an object of its own out of `{"$ref":…, "$id":…}`."""
     if isinstance(value, DBRef):
         value = dict(value.as_doc())
     if isinstance(value, dict):
-        return {name: _plain(member) for name, member in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list) else value
+        return {name: plain(member) for name, member in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
 
 
 def _unique_index(unique: Unique) -> IndexModel:
@@ -284,7 +284,8 @@ def _unique_index(unique: Unique) -> IndexModel:
     )
 
 
-def _condition(criterion: Criterion) -> dict[str, Any]:
+def condition(criterion: Criterion) -> dict[str, Any]:
+    """One criterion as MongoDB asks it."""
     field = "_id" if criterion.field == "id" else criterion.field
     match criterion.kind:
         case "text":

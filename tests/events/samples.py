@@ -50,6 +50,9 @@ _REGISTRATION = {"user": user(), "applicationId": APPLICATION_ID, "registration"
 _LOGIN = {"user": user(), "applicationId": APPLICATION_ID, "authenticationType": "PASSWORD"}
 
 PAYLOADS: dict[str, dict[str, Any]] = {
+    "event-log.create": {
+        "eventLog": {"id": 1773, "insertInstant": 1_629_141_543_059, "message": "It failed.", "type": "Debug"}
+    },
     "jwt.public-key.update": {"applicationIds": [APPLICATION_ID]},
     "jwt.refresh": {
         "applicationId": APPLICATION_ID,
