@@ -68,6 +68,14 @@ class Invalid(ServiceError):
         return cls(general=[GeneralError(code, message)])
 
 
+class NotLicensed(Invalid):
+    """A feature that the operator switched off: 400 with `[NotLicensed]`, at OAuth endpoints `not_licensed`."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(general=[GeneralError("[NotLicensed]", message)])
+        self.message = message
+
+
 class Unauthorized(ServiceError):
     """No credentials, wrong ones, or not enough authority: 401 with an empty body."""
 
@@ -247,6 +255,12 @@ class RegistrationNotSupported(OAuth2Error):
     """The `registration` parameter is not supported (OpenID Connect Core 3.1.2.6)."""
 
     error = "registration_not_supported"
+
+
+class FeatureOff(OAuth2Error):
+    """As NotLicensed, in the words of the OAuth endpoints."""
+
+    error = "not_licensed"
 
 
 class ServerError(OAuth2Error):

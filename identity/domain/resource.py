@@ -45,7 +45,8 @@ class Resource:
     """One kind of object.
 
     `name` is the wrapper in JSON, `path` its API path, `schema` the file of its shape, `collection` its MongoDB
-    collection, `sealed` the dotted members that are encrypted at rest.
+    collection, `sealed` the dotted members that are encrypted at rest, `feature` that of `license.features` without
+    which the whole API is off.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Resource:
     search: SearchRules = SearchRules()
     prepare: Prepare | None = None
     erase: Erase | None = None
+    feature: str | None = None
 
     @property
     def id_name(self) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 from identity.call import Call, Document
 from identity.domain import webhook_headers
-from identity.errors import FieldError, GeneralError, Invalid
+from identity.errors import FieldError, GeneralError, Invalid, NotLicensed
 from identity.events.catalogue import ALIASES, EVENTS
-from identity.operations import key_references
+from identity.operations import features, key_references
 from identity.outbound import tls
 from identity.outbound.addresses import check_url
 from identity.services import Services
@@ -34,12 +34,11 @@ def _normalised(document: Document) -> Document:
     }
 
 
-def _unlicensed(services: Services, webhook: Document) -> list[GeneralError]:
-    wanted = (EVENTS[name] for name, is_on in webhook["eventsEnabled"].items() if is_on)
-    off = sorted(event.name for event in wanted if event.feature and not services.config.license.has(event.feature))
-    if not off:
-        return []
-    return [GeneralError("[NotLicensed]", f"The feature of these events is switched off: {', '.join(off)}.")]
+def _unlicensed(services: Services, webhook: Document) -> tuple[GeneralError, ...]:
+    wanted = [EVENTS[name] for name, is_on in webhook["eventsEnabled"].items() if is_on]
+    missing = features.off(services, (event.feature for event in wanted))
+    names = ", ".join(sorted(event.name for event in wanted if event.feature in missing))
+    return NotLicensed(f"The feature of these events is switched off: {names}.").general if missing else ()
 
 
 async def _url(services: Services, webhook: Document) -> Problems:

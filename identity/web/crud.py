@@ -8,7 +8,7 @@ from identity.call import Call, Document
 from identity.domain.resource import Resource
 from identity.errors import Invalid, MethodNotAllowed
 from identity.operations import crud
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+from identity.web.endpoint import Access, ApiHandler, Endpoint, Reply, Route, endpoint
 
 
 class ResourceHandler(ApiHandler):
@@ -22,6 +22,10 @@ class ResourceHandler(ApiHandler):
         """The methods of this path that the resource has a verb for."""
         every = super().allowed().split(", ")
         return ", ".join(name for name in every if self.verbs.get(name, "search") in {*self.resource.verbs, "search"})
+
+    def feature(self, declared: Endpoint) -> str | None:
+        """The feature of the method or, mostly, of the whole resource."""
+        return declared.feature or self.resource.feature
 
     def shown(self, document: Document) -> Reply:
         """One object in its wrapper."""

@@ -23,6 +23,7 @@ from identity.call import Call, Document, Nobody, Origin
 from identity.domain import patch as patches
 from identity.errors import Invalid, MethodNotAllowed, NotFound, ServiceError, TooLarge, Unavailable
 from identity.ids import parse_id
+from identity.operations import features
 from identity.permissions import endpoint_of
 from identity.services import Services
 from identity.store.outages import OUTAGES
@@ -79,6 +80,7 @@ class Endpoint:
     answer: str | None = None
     query: Query = dataclasses.field(default_factory=dict)
     tenancy: Tenancy = Tenancy.BY_KEY_AND_HEADER
+    feature: str | None = None
 
 
 Method = Callable[..., Awaitable[Reply]]
@@ -95,14 +97,16 @@ def endpoint(
     answer: str | None = None,
     query: Query | None = None,
     tenancy: Tenancy = Tenancy.BY_KEY_AND_HEADER,
+    feature: str | None = None,
 ) -> Callable[[Method], Answer]:
     """Declare a handler method.
 
     `body` names the schema of its JSON body, `form` that of its form; `raw_body` hands over the parsed JSON object
     unjudged, for operations that judge it themselves (create and update of declared resources). `answer` names the
-    schema of the JSON it answers with, `query` its query parameters: both are for the OpenAPI document.
+    schema of the JSON it answers with, `query` its query parameters: both are for the OpenAPI document. `feature` is the
+    one of `license.features` without which callers, once they are known, are told [NotLicensed].
     """
-    declared = Endpoint(access, body, raw_body, form, answer, query or {}, tenancy)
+    declared = Endpoint(access, body, raw_body, form, answer, query or {}, tenancy, feature)
 
     def decorate(method: Method) -> Answer:
         @functools.wraps(method)
@@ -174,6 +178,7 @@ class Family(tornado.web.RequestHandler):
     async def answer(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> Reply:
         """Authenticate, find the tenant, read the body, call."""
         call = await self.open_call(declared)
+        features.require(self.services, self.feature(declared))
         arguments = self.path_ids(path)
         if declared.raw_body:
             arguments["body"] = self.json_object()
@@ -203,6 +208,10 @@ class Family(tornado.web.RequestHandler):
             return call
         header = self.request.headers.get("X-FusionAuth-TenantId")
         return dataclasses.replace(call, tenant_id=await authentication.tenant(self.services, caller, header))
+
+    def feature(self, declared: Endpoint) -> str | None:
+        """The feature of `license.features` that this method belongs to."""
+        return declared.feature
 
     def origin(self) -> Origin:
         """Where the request came from."""

@@ -8,7 +8,9 @@ import base64
 import httpx
 import pytest
 
+from identity.errors import NotLicensed
 from identity.ids import new_id
+from identity.web.oauth2 import family
 from tests import relying_party
 from tests.relying_party import CHALLENGE, PASSWORD, PKCE, REDIRECT_URI, VERIFIER
 
@@ -251,3 +253,13 @@ async def test_internal_failure_is_an_oauth_error_that_says_nothing(rp, service,
         answer = await rp.token(client, **FORM)
     failed(answer, 500, "server_error", "unknown")
     assert "secret" not in answer.text
+
+
+def test_feature_that_is_off_is_told_in_the_words_of_oauth() -> None:
+    error = family.oauth_error(NotLicensed("The feature entityManagement is switched off."))
+    assert error.status == 400
+    assert family.error_body(error) == {
+        "error": "not_licensed",
+        "error_reason": "not_licensed",
+        "error_description": "The feature entityManagement is switched off.",
+    }

@@ -103,6 +103,15 @@ def test_every_key_route_can_be_granted_and_the_key_manager_s_cannot() -> None:
                 assert endpoint not in permissions.ENDPOINTS
 
 
+def test_features_are_those_that_can_be_switched_off() -> None:
+    """A misspelled feature would always be on."""
+    features = json.loads((FOLDER / "config.json").read_text())["properties"]["license"]["properties"]["features"]
+    known = set(features["anyOf"][1]["propertyNames"]["enum"])
+    found = {about.feature for route in ROUTES for _, about in declared(route)}
+    found |= {getattr(route.arguments.get("resource"), "feature", None) for route in ROUTES}
+    assert found - {None} <= known
+
+
 def test_templates_are_unique_and_match_only_themselves() -> None:
     """The first route that matches answers, so a template with an id must not hide one that is spelled out."""
     templates = [route.template for route in ROUTES]

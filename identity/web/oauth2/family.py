@@ -8,9 +8,11 @@ from typing import Any
 
 from identity.call import Document
 from identity.errors import (
+    FeatureOff,
     InvalidClient,
     InvalidRequest,
     InvalidToken,
+    NotLicensed,
     OAuth2Error,
     ServerError,
     ServiceError,
@@ -113,6 +115,8 @@ def oauth_error(error: ServiceError) -> OAuth2Error:
     """Any refusal as an error that these endpoints have."""
     if isinstance(error, OAuth2Error):
         return error
+    if isinstance(error, NotLicensed):
+        return FeatureOff("not_licensed", error.message)
     if error.status >= 500:
         failure: OAuth2Error = ServerError("unknown", "The service cannot answer this request now.")
     else:
