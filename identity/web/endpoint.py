@@ -103,8 +103,8 @@ def endpoint(
 
     `body` names the schema of its JSON body, `form` that of its form; `raw_body` hands over the parsed JSON object
     unjudged, for operations that judge it themselves (create and update of declared resources). `answer` names the
-    schema of the JSON it answers with, `query` its query parameters: both are for the OpenAPI document. `feature` is the
-    one of `license.features` without which callers, once they are known, are told [NotLicensed].
+    schema of the JSON it answers with, `query` its query parameters: both are for the OpenAPI document. `feature` is
+    the one of `license.features` without which callers, once they are known, are told [NotLicensed].
     """
     declared = Endpoint(access, body, raw_body, form, answer, query or {}, tenancy, feature)
 
