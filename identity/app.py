@@ -22,9 +22,10 @@ from identity.domain.kickstart import Source
 from identity.domain.resource import Resource
 from identity.events.bus import Bus
 from identity.events.delivery import Deliverer
+from identity.events.failures import FailureLog
 from identity.ids import Secret, TenantId, new_id
 from identity.instants import Clock, SystemClock
-from identity.operations import applications, bootstrap, keys, tenants
+from identity.operations import applications, bootstrap, event_logs, keys, tenants
 from identity.outbound.http import HttpClient
 from identity.passwords import PasswordPool
 from identity.schemas import Schemas
@@ -157,8 +158,7 @@ class Service:
 
     async def _prepare(self, application: tornado.web.Application) -> None:
         """Make what every instance has, and run the kickstart on a server of our own that nobody else knows."""
-        origin = Origin("127.0.0.1", "", new_id(), self.base_url)
-        await bootstrap.ensure(self.services, Call(None, Nobody(), self.services.clock.now(), origin))
+        await bootstrap.ensure(self.services, _own_call(self.services.clock, self.base_url))
         if self._source is None:
             return
         local = http_server.serving(application, self.services.config.server)
@@ -349,6 +349,9 @@ def _wired(
         bus=delivery.bus,
         http=delivery.http,
     )
+    delivery.deliverer.failures.write_to(
+        lambda message: event_logs.record(services, _own_call(clock), "Error", message)
+    )
     workers = _workers(services, stores, delivery, registry, role)
     parts = Parts(registry, InFlight(), workers, (_closing(services), redis.close, delivery.http.close))
     return Service(services, role, parts, source)
@@ -361,7 +364,8 @@ def _delivery(config: Config, clock: Clock, stores: _Stores, redis: Redis, ring:
         max_connections=config.webhooks.max_concurrency + _SYNCHRONOUS_CONNECTIONS,
         user_agent=f"identity/{__version__}",
     )
-    deliverer = Deliverer(http, clock, __version__, _signer(ring), _certificate_finder(stores.documents["keys"]))
+    certificates = _certificate_finder(stores.documents["keys"])
+    deliverer = Deliverer(http, clock, __version__, _signer(ring), certificates, FailureLog(clock))
     wakeups = Wakeups(redis)
 
     async def every_webhook() -> Sequence[Document]:
@@ -397,6 +401,11 @@ def _workers(
         webhooks=delivery.webhooks,
     )
     return (*listeners, worker, Sweeper(services))
+
+
+def _own_call(clock: Clock, base_url: str = "") -> Call:
+    """What the service does by itself, in no tenant."""
+    return Call(None, Nobody(), clock.now(), Origin("127.0.0.1", "", new_id(), base_url))
 
 
 def _closing(services: Services) -> Callable[[], Awaitable[None]]:

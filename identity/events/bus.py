@@ -22,6 +22,7 @@ from identity.domain.webhook_transactions import NONE, is_satisfied
 from identity.errors import WebhookTransactionFailed
 from identity.events.catalogue import EVENTS, EventType
 from identity.events.delivery import Deliverer, Result
+from identity.events.failures import Ending
 from identity.events.routing import Routes, transaction_type
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.store.mongo import Database, Session
@@ -149,7 +150,9 @@ class Bus:
         row = outgoing.row
         attempts = (self._deliverer.attempt(webhook, row.event_id, row.body) for webhook in outgoing.targets)
         results = await asyncio.gather(*attempts)
-        if not is_satisfied(kind, sum(result.attempt.succeeded for result in results), len(results)):
+        agreed = is_satisfied(kind, sum(result.attempt.succeeded for result in results), len(results))
+        await self._tell(outgoing, results, "will be tried again" if agreed else "stopped a change")
+        if not agreed:
             failures = _failures(outgoing.targets, results)
             _log.warning(
                 "webhooks vetoed a change", event_id=row.event_id, type=row.type, transaction=kind, failures=failures
@@ -158,6 +161,12 @@ class Bus:
         outgoing.deliveries = [
             self._after_first(webhook, result) for webhook, result in zip(outgoing.targets, results, strict=True)
         ]
+
+    async def _tell(self, outgoing: _Outgoing, results: Sequence[Result], ending: Ending) -> None:
+        row = outgoing.row
+        for webhook, result in zip(outgoing.targets, results, strict=True):
+            if not result.attempt.succeeded:
+                await self._deliverer.failures.failed(webhook, row.type, row.event_id, result.attempt, ending)
 
     def _after_first(self, webhook: Document, result: Result) -> NewDelivery:
         webhook_id = WebhookId(webhook["id"])

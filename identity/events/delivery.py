@@ -14,6 +14,7 @@ from identity.call import Document
 from identity.domain import webhook_headers
 from identity.domain.delivery_schedule import retry_after_seconds, wait_at_least
 from identity.errors import ServiceError
+from identity.events.failures import FailureLog
 from identity.ids import EventId, Secret
 from identity.instants import Clock, numeric_date
 from identity.outbound.http import HttpClient, OutboundError, Request, Response
@@ -43,13 +44,20 @@ class Deliverer:
     """Makes attempts; keeps nothing about them."""
 
     def __init__(
-        self, http: HttpClient, clock: Clock, version: str, sign: Sign, client_certificate: ClientCertificate
+        self,
+        http: HttpClient,
+        clock: Clock,
+        version: str,
+        sign: Sign,
+        client_certificate: ClientCertificate,
+        failures: FailureLog,
     ) -> None:
         self._http = http
         self._clock = clock
         self._user_agent = f"identity/{version}"
         self._sign = sign
         self._client_certificate = client_certificate
+        self.failures = failures
         self._warned: set[tuple[str, int]] = set()
 
     async def attempt(self, webhook: Document, event_id: EventId, body: bytes) -> Result:
@@ -104,7 +112,7 @@ class Deliverer:
 
     async def _headers(self, webhook: Document, event_id: EventId, body: bytes) -> dict[str, str]:
         configured = webhook.get("headers") or {}
-        self._warn_of_unsendable(webhook, configured)
+        await self._warn_of_unsendable(webhook, configured)
         headers = webhook_headers.sendable(configured)
         names = {name.lower() for name in headers}
         if "accept" not in names:
@@ -120,7 +128,7 @@ class Deliverer:
             headers[webhook_headers.SIGNATURE_HEADER] = await self._sign(signature["signingKeyId"], claims)
         return headers
 
-    def _warn_of_unsendable(self, webhook: Document, configured: Mapping[str, str]) -> None:
+    async def _warn_of_unsendable(self, webhook: Document, configured: Mapping[str, str]) -> None:
         """Once for each state of a webhook."""
         names = webhook_headers.unsendable(configured)
         state = (webhook["id"], webhook.get("lastUpdateInstant", 0))
@@ -129,3 +137,4 @@ class Deliverer:
                 self._warned.clear()
             self._warned.add(state)
             _log.warning("webhook headers left out: no HTTP tokens", webhook_id=webhook["id"], names=names)
+            await self.failures.left_out(webhook, names)

@@ -85,6 +85,7 @@ class Lease:
     event_id: EventId
     webhook_id: WebhookId
     attempts: int
+    type: str
     body: bytes
     insert_instant: Instant
     token: str
@@ -224,14 +225,15 @@ class Outbox:
 
     async def _leases(self, taken: Sequence[Document], token: str) -> list[Lease]:
         wanted = {"_id": {"$in": list({row["eventId"] for row in taken})}}
-        bodies = {event["_id"]: self._body(event) async for event in self._events.find(wanted, {"body": 1})}
+        found = self._events.find(wanted, {"body": 1, "type": 1})
+        events = {event["_id"]: (event["type"], self._body(event)) async for event in found}
         return [
             Lease(
                 row["_id"],
                 row["eventId"],
                 row["webhookId"],
                 len(row.get("attempts", ())),
-                bodies.get(row["eventId"], b""),
+                *events.get(row["eventId"], ("", b"")),
                 row["insertInstant"],
                 token,
             )

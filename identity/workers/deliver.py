@@ -21,6 +21,7 @@ from identity.call import Document
 from identity.config import Webhooks
 from identity.domain.delivery_schedule import Schedule
 from identity.events.delivery import Deliverer, Result
+from identity.events.failures import Ending
 from identity.ids import WebhookId
 from identity.instants import Clock, later
 from identity.store.mongo import STORE_ERRORS
@@ -179,6 +180,15 @@ class DeliveryWorker:
                 return
             outcome = await self._outcome(lease)
         self._add(outcome)
+        await self._tell(outcome)
+
+    async def _tell(self, outcome: Outcome) -> None:
+        """Put a failure into the event log; after the attempt is noted, and when its place is free again."""
+        lease, attempt = outcome.lease, outcome.attempt
+        webhook = self._by_id.get(lease.webhook_id)
+        if webhook is not None and attempt is not None and not attempt.succeeded:
+            ending: Ending = "was given up" if outcome.next_attempt is None else "will be tried again"
+            await self._deliverer.failures.failed(webhook, lease.type, lease.event_id, attempt, ending)
 
     def _add(self, outcome: Outcome) -> None:
         self._outcomes.append(outcome)

@@ -16,6 +16,7 @@ from identity.config import Webhooks
 from identity.domain.delivery_schedule import Schedule
 from identity.events.bus import Bus
 from identity.events.delivery import Deliverer
+from identity.events.failures import FailureLog
 from identity.ids import Secret, TenantId, new_id
 from identity.instants import Instant, SystemClock
 from identity.outbound.http import HttpClient
@@ -75,9 +76,17 @@ class Engine:
         default_factory=prometheus_client.CollectorRegistry
     )
 
+    def __post_init__(self) -> None:
+        self.failures = FailureLog(self.clock)
+        self.failures.write_to(self._written)
+        self.told: list[str] = []
+
+    async def _written(self, message: str) -> None:
+        self.told.append(message)
+
     @property
     def deliverer(self) -> Deliverer:
-        return Deliverer(self.http, self.clock, "1.2.3", self.sign, self.client_certificate)
+        return Deliverer(self.http, self.clock, "1.2.3", self.sign, self.client_certificate, self.failures)
 
     @property
     def bus(self) -> Bus:

@@ -50,6 +50,19 @@ _REGISTRATION = {"user": user(), "applicationId": APPLICATION_ID, "registration"
 _LOGIN = {"user": user(), "applicationId": APPLICATION_ID, "authenticationType": "PASSWORD"}
 
 PAYLOADS: dict[str, dict[str, Any]] = {
+    "audit-log.create": {
+        "auditLog": {
+            "data": {},
+            "id": 1773,
+            "insertInstant": 1_629_141_543_059,
+            "insertUser": "admin@example.com",
+            "message": "Updated a user",
+            "newValue": {"active": True, "data": {"a": [1, "b"]}},
+            "oldValue": "free text",
+            "reason": "Admin user interface",
+            "tenantId": TENANT_ID,
+        }
+    },
     "event-log.create": {
         "eventLog": {"id": 1773, "insertInstant": 1_629_141_543_059, "message": "It failed.", "type": "Debug"}
     },

@@ -1,0 +1,144 @@
+"""What the event log hears of failing webhooks: which, of what event, how; and not more than anybody can read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from identity.errors import WebhookTransactionFailed
+from identity.events.bus import Event
+from identity.events.failures import SILENCE_SECONDS
+from identity.ids import EventId, new_id
+from tests.events.samples import PAYLOADS
+from tests.receiver import answers, receiving, until
+
+CREATE = Event("user.create", PAYLOADS["user.create"])
+
+
+async def raise_events(engine: Any, count: int = 1) -> None:
+    for _ in range(count):
+        await engine.bus.announce(engine.call(), [CREATE])
+
+
+def move(engine: Any, *, seconds: float) -> None:
+    engine.clock.advance(seconds=seconds)
+    engine.wakeups.awake.set()
+
+
+async def test_failed_delivery_is_told_with_webhook_event_and_reason(engine: Any) -> None:
+    engine.enable("user.create")
+    async with receiving(answers(500)) as receiver, engine.working():
+        webhook = engine.add_webhook(f"{receiver.url}?token=secret", "user.create")
+        await raise_events(engine)
+        await until(lambda: engine.told)
+    (event,) = await engine.outbox.find_events({})
+    (told,) = engine.told
+    assert told == (
+        f"Webhook [{webhook['id']}] at [http://127.0.0.1:{receiver.port}]. Event [user.create] with id"
+        f" [{event['_id']}] was not delivered and will be tried again: the receiver answered 500."
+    )
+
+
+async def test_delivery_that_is_given_up_is_told(engine: Any) -> None:
+    engine.enable("user.create")
+    engine.schedule = ()
+    engine.add_webhook("http://127.0.0.1:9/", "user.create")
+    async with engine.working(schedule=()):
+        await raise_events(engine)
+        await until(lambda: engine.told)
+    assert "was not delivered and was given up: blocked: " in engine.told[0]
+
+
+async def test_success_is_not_told(engine: Any) -> None:
+    engine.enable("user.create")
+    async with receiving() as receiver, engine.working():
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine)
+        await receiver.wait_for(1)
+    assert engine.told == []
+
+
+async def test_dead_webhook_does_not_flood_the_log_and_what_was_kept_back_is_counted(engine: Any) -> None:
+    engine.enable("user.create")
+    async with receiving(answers(500)) as receiver, engine.working(schedule=(3600, 3600)):
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine, 20)
+        await receiver.wait_for(20)
+        await until(lambda: _settled(engine, 20))
+        assert len(engine.told) == 1
+        move(engine, seconds=SILENCE_SECONDS)
+        await raise_events(engine)
+        await until(lambda: len(engine.told) == 2)
+    assert engine.told[1].endswith(" 19 earlier failures of this kind were not written.")
+
+
+async def _settled(engine: Any, count: int) -> bool:
+    return await engine.states() == [("due", 1)] * count
+
+
+async def test_each_webhook_has_its_own_bound(engine: Any) -> None:
+    engine.enable("user.create")
+    async with receiving(answers(500)) as receiver, engine.working():
+        webhooks = [engine.add_webhook(receiver.url, "user.create") for _ in range(2)]
+        await raise_events(engine)
+        await until(lambda: len(engine.told) == 2)
+    assert {webhook["id"] for webhook in webhooks} == {told.split("[")[1].split("]")[0] for told in engine.told}
+
+
+@pytest.mark.parametrize("name", ["event-log.create", "audit-log.create"])
+async def test_failure_to_tell_of_a_log_row_is_no_row_itself(engine: Any, name: str) -> None:
+    async with receiving(answers(500)) as receiver, engine.working():
+        engine.add_webhook(receiver.url, name, "user.create")
+        engine.enable("user.create")
+        await engine.bus.announce(engine.call(), [Event(name, PAYLOADS[name])])
+        await receiver.wait_for(1)
+        await until(lambda: _settled(engine, 1))
+        assert engine.told == []
+        # The webhook is as dead for other events, and of those somebody hears: the silence above had its reason.
+        await raise_events(engine)
+        await until(lambda: engine.told)
+    assert "[user.create]" in engine.told[0]
+
+
+async def test_veto_is_told(engine: Any) -> None:
+    engine.enable("user.create", transaction="AbsoluteMajority")
+    async with receiving(answers(403)) as receiver:
+        webhook = engine.add_webhook(receiver.url, "user.create")
+        with pytest.raises(WebhookTransactionFailed):
+            await engine.bus.offer(engine.call(), [CREATE])
+    (told,) = engine.told
+    assert told.startswith(f"Webhook [{webhook['id']}]")
+    assert told.endswith("was not delivered and stopped a change: the receiver answered 403.")
+
+
+async def test_webhook_that_failed_where_enough_others_agreed_is_told(engine: Any) -> None:
+    engine.enable("user.create", transaction="Any")
+    async with receiving() as good, receiving(answers(500)) as bad:
+        engine.add_webhook(good.url, "user.create")
+        webhook = engine.add_webhook(bad.url, "user.create")
+        await engine.bus.offer(engine.call(), [CREATE])
+    (told,) = engine.told
+    assert told.startswith(f"Webhook [{webhook['id']}]")
+    assert "will be tried again" in told
+
+
+async def test_headers_that_cannot_be_sent_are_told_once(engine: Any) -> None:
+    async with receiving() as receiver:
+        webhook = engine.add_webhook(receiver.url, headers={"Header 1": "value"})
+        deliverer = engine.deliverer
+        for _ in range(2):
+            await deliverer.attempt(webhook, EventId(new_id()), b"{}")
+    (told,) = engine.told
+    assert told == (
+        f"Webhook [{webhook['id']}] at [http://127.0.0.1:{receiver.port}]. Its headers [Header 1] are left out:"
+        " their names cannot stand in an HTTP request."
+    )
+
+
+async def test_what_is_remembered_is_bounded(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("identity.events.failures._REMEMBERED", 2)
+    for _ in range(5):
+        await engine.failures.left_out({"id": new_id(), "url": "https://example.com"}, ["a b"])
+    assert len(engine.told) == 5
+    assert len(engine.failures._silences) <= 2
