@@ -3,45 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
 from identity.call import Document
-from identity.domain import redirect_uris, scopes
+from identity.domain import parts, redirect_uris, scopes
 from identity.domain import tenants as tenant_rules
 from identity.errors import FieldError
-from identity.ids import new_id, new_secret
-from identity.instants import Instant
+from identity.ids import new_secret
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 RESERVED_PREFIXES = ("idp-link:", "source-entity:", "target-entity:")
 
-Part = Literal["role", "scope"]
 
-
-def completed(application: Document, stored: Document | None, now: Instant) -> Document:
-    """The application with everything that the service decides: client id and secret, roles, scopes, state."""
+def completed(application: Document, stored: Document | None) -> Document:
+    """The application with what the service decides: client id and secret, state, and what a change leaves alone."""
     oauth = application["oauthConfiguration"]
     oauth["clientId"] = application["id"]
     _mirror_authentication_policy(oauth, None if stored is None else stored["oauthConfiguration"])
     if stored is None:
         oauth.setdefault("clientSecret", new_secret(32))
         application |= {"active": True, "state": "Active"}
-        for part in ("role", "scope"):
-            application[f"{part}s"] = [new_part(application, part, entry, now) for entry in application[f"{part}s"]]
     else:
         oauth.setdefault("clientSecret", stored["oauthConfiguration"]["clientSecret"])
         application |= {name: stored[name] for name in ("active", "state", "roles", "scopes")}
     if application["multiFactorConfiguration"].get("loginPolicy") is None:
         application["multiFactorConfiguration"].pop("trustPolicy", None)
     return application
-
-
-def new_part(application: Document, part: Part, wanted: Document, now: Instant, part_id: str | None = None) -> Document:
-    """A role or scope as it is stored."""
-    entry = {**wanted, "id": part_id or wanted.get("id") or new_id(), "insertInstant": now, "lastUpdateInstant": now}
-    if part == "scope":
-        entry["applicationId"] = application["id"]
-    return entry
 
 
 def problems(application: Document) -> list[FieldError]:
@@ -54,21 +40,17 @@ def problems(application: Document) -> list[FieldError]:
         errors.append(_missing("application.verificationEmailTemplateId"))
     if application["jwtConfiguration"]["enabled"]:
         errors += tenant_rules.token_problems(application["jwtConfiguration"], "application.jwtConfiguration")
-    errors += _repeated(application["roles"], "application.roles")
-    errors += _repeated(application["scopes"], "application.scopes")
+    errors += parts.repeated(application["roles"], "application.roles")
+    errors += parts.repeated(application["scopes"], "application.scopes")
     errors += [
         error for scope in application["scopes"] for error in scope_name_problems(scope["name"], "application.scopes")
     ]
     return errors
 
 
-def part_problems(application: Document, part: Part, entry: Document) -> list[FieldError]:
-    """What is wrong with one role or scope among the others of its application."""
-    errors = []
-    if sum(other["name"] == entry["name"] for other in application[f"{part}s"]) > 1:
-        message = f"A {part} with name = [{entry['name']}] already exists."
-        errors.append(FieldError.of("duplicate", f"{part}.name", message))
-    return errors + (scope_name_problems(entry["name"], "scope.name") if part == "scope" else [])
+def scope_problems(_application: Document, scope: Document) -> list[FieldError]:
+    """What is wrong with one scope."""
+    return scope_name_problems(scope["name"], "scope.name")
 
 
 def scope_name_problems(name: str, path: str) -> list[FieldError]:
@@ -111,18 +93,6 @@ def _url_problems(oauth: Document) -> Iterable[FieldError]:
         if name in oauth and redirect_uris.registration_problem(oauth[name], "ExactMatch") is not None:
             path = f"application.oauthConfiguration.{name}"
             yield FieldError.of("invalid", path, f"The [{path}] must be an absolute URL.")
-
-
-def _repeated(entries: list[Document], path: str) -> list[FieldError]:
-    """The names and ids that occur twice in a list of roles or scopes."""
-    errors, seen = [], set()
-    for index, entry in enumerate(entries):
-        for member in ("name", "id"):
-            if (member, entry[member]) in seen:
-                message = f"The {member} [{entry[member]}] occurs twice."
-                errors.append(FieldError.of("duplicate", f"{path}[{index}].{member}", message))
-            seen.add((member, entry[member]))
-    return errors
 
 
 def _missing(path: str) -> FieldError:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from identity.call import Call, Document
 from identity.domain import applications as rules
-from identity.domain import patch as patches
+from identity.domain.parts import Part
 from identity.domain.resource import Resource, SearchRules, Unique
-from identity.errors import Invalid, NotFound
+from identity.errors import Invalid
 from identity.ids import ApplicationId, TenantId
 from identity.operations import crud, ip_access_control_lists, key_references
 from identity.services import Services
@@ -17,12 +16,13 @@ from identity.services import Services
 UNIQUE = (Unique("name", ("tenantId", "name"), "application.name"),)
 SEALED = ("oauthConfiguration.clientSecret",)
 
-_Wanted = Callable[[Document], Document]
-
 
 async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
     """Complete the document and judge it. Raises Invalid."""
-    document = rules.completed(document, stored, call.now)
+    document = rules.completed(document, stored)
+    if stored is None:
+        for part in (ROLE, SCOPE):
+            document[part.member] = [part.fresh(document, entry, call.now) for entry in document[part.member]]
     errors = rules.problems(document)
     errors += await key_references.problems(services, document["jwtConfiguration"], "application.jwtConfiguration")
     errors += await ip_access_control_lists.reference_problems(services, document, "application")
@@ -44,6 +44,17 @@ RESOURCE = Resource(
         {"id": "_id", "insertInstant": "insertInstant", "name": "name", "tenant": "tenantId"},
     ),
     prepare=prepare,
+)
+
+ROLE = Part("role", "roles", RESOURCE, "api/application-role.json")
+SCOPE = Part(
+    "scope",
+    "scopes",
+    RESOURCE,
+    "api/application-scope.json",
+    fixed=("name",),
+    names_owner=True,
+    problems=rules.scope_problems,
 )
 
 
@@ -101,93 +112,6 @@ async def oauth_configuration(services: Services, call: Call, application_id: st
     return {name: value for name, value in answer.items() if value is not None}
 
 
-async def add_part(
-    services: Services, call: Call, part: rules.Part, application_id: str, body: Document, part_id: str | None
-) -> Document:
-    """A new role or scope. Raises NotFound and Invalid."""
-    wanted = services.schemas[f"api/application-{part}.json"].read(body)[part]
-
-    def change(application: Document) -> Document:
-        entries = application[f"{part}s"]
-        if part_id is not None and any(entry["id"] == part_id for entry in entries):
-            raise Invalid.field("duplicate", f"{part}Id", f"A {part} with id = [{part_id}] already exists.")
-        entry = rules.new_part(application, part, {k: v for k, v in wanted.items() if k != "id"}, call.now, part_id)
-        entries.append(entry)
-        return entry
-
-    return await _change_parts(services, call, part, application_id, change)
-
-
-async def replace_part(
-    services: Services, call: Call, part: rules.Part, application_id: str, body: Document, part_id: str
-) -> Document:
-    """Replace a role or scope; the name of a scope never changes. Raises NotFound and Invalid."""
-    return await _edit_part(services, call, part, application_id, part_id, lambda _stored: body)
-
-
-async def patch_part(
-    services: Services, call: Call, part: rules.Part, application_id: str, kind: str, body: Any, part_id: str
-) -> Document:
-    """Change parts of a role or scope. Raises NotFound and Invalid."""
-    return await _edit_part(
-        services, call, part, application_id, part_id, lambda stored: patches.apply(kind, {part: stored}, body)
-    )
-
-
-async def retrieve_part(
-    services: Services, call: Call, part: rules.Part, application_id: str, part_id: str
-) -> Document:
-    """A role or scope. Raises NotFound."""
-    return _part(await crud.retrieve(services, call, RESOURCE, application_id), part, "id", part_id)
-
-
-async def remove_part(
-    services: Services, call: Call, part: rules.Part, application_id: str, member: str, value: str
-) -> None:
-    """Remove the role or scope whose `member` (id or name) has this value. Raises NotFound."""
-
-    def change(application: Document) -> Document:
-        entry = _part(application, part, member, value)
-        application[f"{part}s"].remove(entry)
-        return entry
-
-    await _change_parts(services, call, part, application_id, change)
-
-
-async def _edit_part(
-    services: Services, call: Call, part: rules.Part, application_id: str, part_id: str, wanted_of: _Wanted
-) -> Document:
-    def change(application: Document) -> Document:
-        stored = _part(application, part, "id", part_id)
-        wanted = services.schemas[f"api/application-{part}.json"].read(wanted_of(stored))[part]
-        kept: Document = {k: stored[k] for k in ("id", "insertInstant", "applicationId") if k in stored}
-        kept |= {"name": stored["name"]} if part == "scope" else {}
-        entry = {**wanted, **kept, "lastUpdateInstant": max(call.now, stored["lastUpdateInstant"] + 1)}
-        entries = application[f"{part}s"]
-        entries[entries.index(stored)] = entry
-        return entry
-
-    return await _change_parts(services, call, part, application_id, change)
-
-
-async def _change_parts(
-    services: Services, call: Call, part: rules.Part, application_id: str, change: Callable[[Document], Document]
-) -> Document:
-    """Change one role or scope of an application and store it, again when somebody else was faster."""
-    tenant_id = await crud.tenant_of(services, call, RESOURCE, application_id)
-
-    async def attempt() -> Document:
-        application = await services.applications.get(tenant_id, application_id)
-        version = application["lastUpdateInstant"]
-        entry = change(application)
-        crud.gather(rules.part_problems(application, part, entry))
-        application |= crud.restamped(application, call.now)
-        await services.applications.replace(tenant_id, application, version)
-        return entry
-
-    return await crud.retried(attempt)
-
-
 async def _set_state(services: Services, call: Call, application_id: str, *, active: bool) -> Document:
     tenant_id = await crud.tenant_of(services, call, RESOURCE, application_id)
 
@@ -238,10 +162,3 @@ async def _with_source(services: Services, call: Call, body: Document) -> Docume
     for entry in (*copy["roles"], *copy["scopes"]):
         entry.pop("id")
     return {"application": {**copy, "name": given.get("name") if isinstance(given, dict) else None}}
-
-
-def _part(application: Document, part: rules.Part, member: str, value: str) -> Document:
-    for entry in application[f"{part}s"]:
-        if entry[member] == value:
-            return dict(entry)
-    raise NotFound

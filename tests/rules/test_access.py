@@ -204,7 +204,8 @@ def ids_for(route: Route, objects: dict[str, str]) -> dict[str, str]:
     elif "oauth-configuration" in route.template:
         ids["object_id"] = objects["application_id"]
     if "part" in route.arguments:
-        ids["part_id"] = objects[route.arguments["part"]]
+        part = route.arguments["part"]
+        ids |= {"owner_id": objects[f"{part.owner.name}_id"], "part_id": objects[part.name]}
     return ids
 
 

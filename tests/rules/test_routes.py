@@ -141,11 +141,7 @@ def test_every_schema_file_is_used(name: str) -> None:
         assert kind in EVENTS or referred
         return
     source = "".join(file.read_text() for file in (ROOT / "identity").rglob("*.py"))
-    parts = {
-        "api/application-role.json": "api/application-{part}.json",
-        "api/application-scope.json": "api/application-{part}.json",
-    }
-    assert f'"{parts.get(name, name)}"' in source or (name == "config.json" and "config.json" in source)
+    assert f'"{name}"' in source or (name == "config.json" and "config.json" in source)
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name != "config.json"])
