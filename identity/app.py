@@ -25,7 +25,7 @@ from identity.events.delivery import Deliverer
 from identity.events.failures import FailureLog
 from identity.ids import Secret, TenantId, new_id
 from identity.instants import Clock, SystemClock
-from identity.operations import applications, bootstrap, event_logs, keys, tenants
+from identity.operations import applications, bootstrap, event_logs, keys, references, tenants
 from identity.outbound.http import HttpClient
 from identity.passwords import PasswordPool
 from identity.schemas import Schemas
@@ -268,10 +268,12 @@ class _Stores:
                 tenant_scoped=row.tenant_scoped,
                 sealed=row.sealed,
                 unique=row.unique,
+                references=references.members_of(row.collection),
             )
             for row in _STORED_RESOURCES
         }
-        api_keys, users = ApiKeys(database, vault, freshness), Users(database, vault, freshness)
+        api_keys = ApiKeys(database, vault, freshness, references=references.members_of("api_keys"))
+        users = Users(database, vault, freshness)
         outbox = Outbox(database, vault, retention_seconds=_EVENT_RETENTION_SECONDS + schedule.total_seconds)
         return cls(
             database,

@@ -19,7 +19,6 @@ IP_ACCESS_CONTROL_LIST = Resource(
         {"id": "_id", "insertInstant": "insertInstant", "lastUpdateInstant": "lastUpdateInstant", "name": "name"},
     ),
     prepare=ip_access_control_lists.prepare,
-    erase=ip_access_control_lists.erase,
 )
 
 WEBHOOK = Resource(

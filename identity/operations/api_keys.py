@@ -10,9 +10,10 @@ from identity.domain import patch as patches
 from identity.domain.resource import Resource
 from identity.errors import FieldError, Invalid, NotFound, Unauthorized
 from identity.ids import new_id, new_secret
-from identity.operations import crud
+from identity.operations import crud, references
 from identity.services import Services
 from identity.store.api_keys import UNIQUE
+from identity.store.mongo import Session
 
 RESOURCE = Resource(
     "apiKey",
@@ -60,7 +61,11 @@ async def add(
     api_key["permissions"] = rules.tidied_permissions(api_key["permissions"])
     await _require_valid(services, call, api_key, caller)
     api_key["private"] = {"fingerprint": services.api_keys.fingerprint(api_key["key"])}
-    await crud.writing(RESOURCE, api_key, services.api_keys.insert(None, api_key))
+
+    async def insert(session: Session | None) -> None:
+        await services.api_keys.insert(None, api_key, session)
+
+    await crud.writing(RESOURCE, api_key, references.keeping(services, RESOURCE, api_key, None, insert))
     return api_key
 
 
@@ -112,8 +117,11 @@ async def _replace(services: Services, call: Call, stored: Document, body: Docum
     api_key["permissions"] = rules.tidied_permissions(api_key["permissions"])
     await _require_valid(services, call, api_key, _caller(call))
     api_key["private"] = {"fingerprint": services.api_keys.fingerprint(value)} if value else stored["private"]
-    write = services.api_keys.replace(None, api_key, stored["lastUpdateInstant"])
-    await crud.writing(RESOURCE, api_key, write)
+
+    async def put(session: Session | None) -> None:
+        await services.api_keys.replace(None, api_key, stored["lastUpdateInstant"], session)
+
+    await crud.writing(RESOURCE, api_key, references.keeping(services, RESOURCE, api_key, stored, put))
     return api_key
 
 

@@ -10,8 +10,9 @@ from identity.domain.parts import Part
 from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import Invalid
 from identity.ids import ApplicationId, TenantId
-from identity.operations import crud, ip_access_control_lists, key_references
+from identity.operations import crud, ip_access_control_lists, key_references, references
 from identity.services import Services
+from identity.store.mongo import Session
 
 UNIQUE = (Unique("name", ("tenantId", "name"), "application.name"),)
 SEALED = ("oauthConfiguration.clientSecret",)
@@ -130,13 +131,16 @@ def _writer(services: Services, call: Call) -> crud.Write:
     """Writes a changed application; says so by event where it now signs with other public keys."""
 
     async def write(document: Document, stored: Document) -> None:
+        async def put(session: Session | None) -> None:
+            await services.applications.replace(tenant_id, document, stored["lastUpdateInstant"], session)
+
         tenant_id = TenantId(document["tenantId"])
         tenant = await services.tenants.get(None, tenant_id)
         before, after = _effective_keys(tenant, stored), _effective_keys(tenant, document)
         changed = await key_references.asymmetric_change(services, before, after)
         await services.bus.perform(
             call.within(tenant_id),
-            lambda session: services.applications.replace(tenant_id, document, stored["lastUpdateInstant"], session),
+            lambda session: references.keeping(services, RESOURCE, document, stored, put, session),
             offered=[key_references.change_event([document["id"]])] if changed else [],
         )
 

@@ -19,9 +19,11 @@ from identity.domain.resource import Resource
 from identity.errors import Conflict, Duplicate, FieldError, Invalid, NotFound, Unavailable
 from identity.ids import TenantId, new_id
 from identity.instants import Instant
+from identity.operations import references
 from identity.schemas import fill
 from identity.services import Services
 from identity.store.documents import Documents
+from identity.store.mongo import Session
 
 Write = Callable[[Document, Document], Awaitable[None]]
 """(wanted, stored): writes the change, where that is more than replacing the document."""
@@ -44,7 +46,11 @@ async def create(
     if tenant_id is not None:
         own["tenantId"] = tenant_id
     document = await judged(services, call, resource, wanted, lambda fresh: {**fresh, **own}, None)
-    await writing(resource, document, documents_of(services, resource).insert(tenant_id, document))
+
+    async def insert(session: Session | None) -> None:
+        await documents_of(services, resource).insert(tenant_id, document, session)
+
+    await writing(resource, document, references.keeping(services, resource, document, None, insert))
     return document
 
 
@@ -87,14 +93,17 @@ async def patch(
 
 
 async def delete(services: Services, call: Call, resource: Resource, object_id: str) -> None:
-    """Remove the object. Raises NotFound."""
+    """Remove the object. Raises NotFound, and Invalid with `[inUse]` where others refer to it."""
     stored = await retrieve(services, call, resource, object_id)
     if resource.erase is not None:
         await resource.erase(services, call, stored)
-    else:
-        await documents_of(services, resource).delete(
-            stored.get("tenantId") if resource.tenant_scoped else None, object_id
-        )
+        return
+    tenant_id = stored.get("tenantId") if resource.tenant_scoped else None
+
+    async def remove(session: Session | None) -> None:
+        await documents_of(services, resource).delete(tenant_id, object_id, session)
+
+    await references.removing(services, resource, object_id, call.now, remove)
 
 
 async def search(
@@ -258,7 +267,10 @@ async def _change(
     documents = documents_of(services, resource)
 
     async def replace(document: Document, stored: Document) -> None:
-        await documents.replace(tenant_id, document, stored["lastUpdateInstant"])
+        async def put(session: Session | None) -> None:
+            await documents.replace(tenant_id, document, stored["lastUpdateInstant"], session)
+
+        await references.keeping(services, resource, document, stored, put)
 
     async def attempt() -> Document:
         stored = await documents.get(tenant_id, object_id)

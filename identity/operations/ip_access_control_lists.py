@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain import ip_access
-from identity.errors import FieldError, Invalid
+from identity.errors import FieldError
 from identity.operations import crud
 from identity.services import Services
 
@@ -27,21 +27,3 @@ async def reference_problems(services: Services, document: Document, path: str) 
         return []
     field = f"{path}.{_REFERENCE}"
     return [FieldError.of("invalid", field, f"The [{field}] must name an existing list.")]
-
-
-async def erase(services: Services, _call: Call, stored: Document) -> None:
-    """Remove a list that nothing uses. Raises Invalid with `[inUse]`.
-
-    Dropping the references instead would open what the list protects to every address.
-    """
-    list_id = stored["id"]
-    used = (
-        await services.api_keys.count(None, {"ipAccessControlListId": list_id})
-        + await services.tenants.count(None, {_REFERENCE: list_id})
-        + await services.applications.count_across_tenants({_REFERENCE: list_id})
-    )
-    if used:
-        raise Invalid.field(
-            "inUse", "ipAccessControlListId", "The list is in use by an API key, tenant or application."
-        )
-    await services.ip_access_control_lists.delete(None, list_id)

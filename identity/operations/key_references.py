@@ -1,4 +1,4 @@
-"""References from other objects to keys: whether the key exists and can do what it is wanted for, and who uses it."""
+"""References from other objects to keys: whether the key exists and can do what it is wanted for."""
 
 from __future__ import annotations
 
@@ -9,14 +9,6 @@ from identity.domain import tenants as tenant_rules
 from identity.errors import FieldError
 from identity.events.bus import Event
 from identity.services import Services
-
-_USERS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("tenants", ("jwtConfiguration.accessTokenKeyId", "jwtConfiguration.idTokenKeyId")),
-    ("tenants", ("jwtConfiguration.accessTokenVerificationKeyIds", "jwtConfiguration.idTokenVerificationKeyIds")),
-    ("applications", ("jwtConfiguration.accessTokenKeyId", "jwtConfiguration.idTokenKeyId")),
-    ("applications", ("jwtConfiguration.accessTokenVerificationKeyIds", "jwtConfiguration.idTokenVerificationKeyIds")),
-    ("webhooks", ("signatureConfiguration.signingKeyId", "sslCertificateKeyId")),
-)
 
 
 async def problems(services: Services, jwt_configuration: Document, path: str) -> list[FieldError]:
@@ -38,15 +30,6 @@ async def can_sign(services: Services, key_id: str) -> bool:
     """Whether the key exists and holds a secret or a private half."""
     key = await services.keys.cached(None, key_id)
     return key is not None and ("secret" in key or "privateKey" in key)
-
-
-async def is_used(services: Services, key_id: str) -> bool:
-    """Whether a tenant, an application or a webhook refers to the key."""
-    for collection, members in _USERS:
-        where = {"$or": [{member: key_id} for member in members]}
-        if await services.documents[collection].count_across_tenants(where, limit=1):
-            return True
-    return False
 
 
 def change_event(application_ids: list[str]) -> Event:

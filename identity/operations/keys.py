@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain.resource import Resource, SearchRules, Unique
-from identity.errors import Invalid
 from identity.ids import new_id
-from identity.operations import crud, key_references
+from identity.operations import crud
 from identity.services import Services
 from identity.tokens import keys as material
 
@@ -19,13 +18,6 @@ async def prepare(_services: Services, _call: Call, document: Document, stored: 
     if stored is None:
         return document
     return {**stored, "name": document.get("name"), "lastUpdateInstant": document["lastUpdateInstant"]}
-
-
-async def erase(services: Services, _call: Call, stored: Document) -> None:
-    """Remove a key that nothing refers to. Raises Invalid with `[inUse]`."""
-    if await key_references.is_used(services, stored["id"]):
-        raise Invalid.field("inUse", "keyId", "The key is in use by a tenant, application or webhook.")
-    await services.keys.delete(None, stored["id"])
 
 
 RESOURCE = Resource(
@@ -51,7 +43,6 @@ RESOURCE = Resource(
         },
     ),
     prepare=prepare,
-    erase=erase,
 )
 
 

@@ -10,9 +10,10 @@ from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import Invalid, NotFound, Unauthorized
 from identity.events.catalogue import INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
 from identity.ids import TenantId, WebhookId
-from identity.operations import crud, ip_access_control_lists, key_references
+from identity.operations import crud, ip_access_control_lists, key_references, references
 from identity.passwords import scheme_problems
 from identity.services import Services
+from identity.store.mongo import Session
 
 UNIQUE = (Unique("name", ("name",), "tenant.name"),)
 SEALED = ("emailConfiguration.password", "captchaConfiguration.secretKey")
@@ -190,6 +191,9 @@ def _writer(services: Services, call: Call) -> crud.Write:
     """Writes a changed tenant; says so by event where applications get other public keys."""
 
     async def write(document: Document, stored: Document) -> None:
+        async def put(session: Session | None) -> None:
+            await services.tenants.replace(None, document, stored["lastUpdateInstant"], session)
+
         offered = []
         if await key_references.asymmetric_change(services, stored["jwtConfiguration"], document["jwtConfiguration"]):
             tenant_id = TenantId(document["id"])
@@ -198,7 +202,7 @@ def _writer(services: Services, call: Call) -> crud.Write:
             offered = [key_references.change_event(affected)]
         await services.bus.perform(
             call.within(TenantId(document["id"])),
-            lambda session: services.tenants.replace(None, document, stored["lastUpdateInstant"], session),
+            lambda session: references.keeping(services, RESOURCE, document, stored, put, session),
             offered=offered,
         )
 

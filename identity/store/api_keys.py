@@ -21,7 +21,11 @@ UNIQUE = (
 class ApiKeys(Documents):
     """The collection of API keys. Keys belong to the instance; a key's own tenantId limits what it may do."""
 
-    def __init__(self, database: Database, vault: Vault, freshness: Freshness) -> None:
+    cache_size = 10_000
+
+    def __init__(
+        self, database: Database, vault: Vault, freshness: Freshness, *, references: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(
             database,
             "api_keys",
@@ -30,7 +34,7 @@ class ApiKeys(Documents):
             tenant_scoped=False,
             sealed=("key",),
             unique=UNIQUE,
-            cache_size=10_000,
+            references=references,
         )
         self._keyed = vault
         self._ids: Cache[str] = Cache(10_000, freshness)

@@ -18,7 +18,7 @@ from identity.call import Document
 from identity.domain.resource import Unique
 from identity.domain.search import Criterion, SearchQuery
 from identity.errors import Conflict, NotFound
-from identity.ids import TenantId
+from identity.ids import TenantId, fingerprint
 from identity.store.cache import Cache, Freshness
 from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, Collection, Database, Session, duplicates
@@ -30,6 +30,9 @@ Tenant = TenantId | None
 class Documents:
     """One collection of API objects, read through a cache."""
 
+    cache_size = 2000
+    """How many documents are remembered at most."""
+
     def __init__(
         self,
         database: Database,
@@ -40,16 +43,18 @@ class Documents:
         tenant_scoped: bool,
         sealed: tuple[str, ...] = (),
         unique: tuple[Unique, ...] = (),
-        cache_size: int = 2000,
+        references: tuple[str, ...] = (),
     ) -> None:
+        """`references` are the dotted members that name other objects: documents are looked up by them."""
         self.name = name
         self.unique = unique
+        self._references = references
         self._database = database
         self._collection: Collection = database.collection(name)
         self._vault = vault
         self._tenant_scoped = tenant_scoped
         self._sealed = tuple(tuple(path.split(".")) for path in sealed)
-        self._cache: Cache[Document] = Cache(cache_size, freshness)
+        self._cache: Cache[Document] = Cache(self.cache_size, freshness)
         self._lists: Cache[list[Document]] = Cache(64, freshness)
 
     @property
@@ -62,6 +67,8 @@ class Documents:
         models = [_unique_index(unique) for unique in self.unique]
         if self._tenant_scoped:
             models.append(IndexModel([("tenantId", 1)], name="tenant"))
+        if self._references:
+            models.append(_references_index(self._references))
         return models
 
     async def ensure_indexes(self) -> None:
@@ -127,10 +134,21 @@ class Documents:
         """How many documents match."""
         return await self._collection.count_documents({**(where or {}), **self._of(tenant_id)})
 
-    async def count_across_tenants(self, where: Mapping[str, Any], limit: int = 0) -> int:
+    async def count_across_tenants(
+        self, where: Mapping[str, Any], limit: int = 0, session: Session | None = None
+    ) -> int:
         """How many documents of all tenants match; counting stops at `limit`, when given."""
         options: dict[str, Any] = {"limit": limit} if limit else {}
-        return await self._collection.count_documents(where, **options)
+        return await self._collection.count_documents(where, session=session, **options)
+
+    async def hold(self, tenant_id: Tenant, document_id: str, session: Session) -> bool:
+        """Keep a document from being deleted by others until the transaction ends; False when it is not there.
+
+        It takes a change for that: two transactions that only read the same document do not see each other.
+        """
+        where = {**self._of(tenant_id), "_id": document_id}
+        result = await self._collection.update_one(where, {"$inc": {"private.holds": 1}}, session=session)
+        return result.matched_count == 1
 
     async def insert(self, tenant_id: Tenant, document: Document, session: Session | None = None) -> None:
         """Add a document. Raises Duplicate."""
@@ -294,3 +312,9 @@ def condition(criterion: Criterion) -> dict[str, Any]:
             return {"$or": [{"tenantIds": criterion.value}, {"global": True}]}
         case _:
             return {field: criterion.value}
+
+
+def _references_index(members: tuple[str, ...]) -> IndexModel:
+    """One index over all members that name other objects, under a name that changes with them."""
+    named = fingerprint(" ".join(members))[:8]
+    return IndexModel([("$**", 1)], name=f"references-{named}", wildcardProjection=dict.fromkeys(members, 1))

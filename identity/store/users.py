@@ -38,6 +38,8 @@ _KEY_OF_TYPE = {"email": "email", "phoneNumber": "phoneNumber", "username": "pri
 class Users(Documents):
     """The collection of users."""
 
+    cache_size = 10_000
+
     def __init__(self, database: Database, vault: Vault, freshness: Freshness) -> None:
         super().__init__(
             database,
@@ -47,7 +49,6 @@ class Users(Documents):
             tenant_scoped=True,
             sealed=SEALED,
             unique=UNIQUE,
-            cache_size=10_000,
         )
 
     def indexes(self) -> list[IndexModel]:
