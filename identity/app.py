@@ -25,7 +25,7 @@ from identity.events.delivery import Deliverer
 from identity.events.failures import FailureLog
 from identity.ids import Secret, TenantId, new_id
 from identity.instants import Clock, SystemClock
-from identity.operations import applications, bootstrap, event_logs, keys, references, tenants
+from identity.operations import applications, bootstrap, event_logs, keys, references, tenants, user_actions
 from identity.outbound.http import HttpClient
 from identity.passwords import PasswordPool
 from identity.schemas import Schemas
@@ -61,7 +61,13 @@ from identity.workers.sweep import Sweeper
 
 _log = structlog.get_logger(__name__)
 
-_STORED_RESOURCES: tuple[Resource, ...] = (tenants.RESOURCE, applications.RESOURCE, keys.RESOURCE, *resources.RESOURCES)
+_STORED_RESOURCES: tuple[Resource, ...] = (
+    tenants.RESOURCE,
+    applications.RESOURCE,
+    keys.RESOURCE,
+    user_actions.RESOURCE,
+    *resources.RESOURCES,
+)
 
 SECRETS_FILE = "kickstart-secrets.txt"
 

@@ -133,6 +133,9 @@ _GLOBAL: Final[Mapping[str, str]] = {
     "/api/webhook/search": _SEARCH,
 }
 
+_SHARED: Final = frozenset({"/api/consent"})
+"""Objects that all tenants share, though the table lets tenant-scoped keys in: those read them and no more."""
+
 ENDPOINTS: Final[Mapping[str, frozenset[str]]] = {
     endpoint: frozenset(methods.split()) for endpoint, methods in {**_TENANT_SCOPED, **_GLOBAL}.items()
 }
@@ -144,9 +147,9 @@ Granted = Mapping[str, Collection[str]]
 """`permissions.endpoints` of a key; empty means everything."""
 
 
-def is_global_only(endpoint: str) -> bool:
-    """Whether only a key without a tenant may call this endpoint."""
-    return endpoint in _GLOBAL
+def is_global_only(endpoint: str, method: str) -> bool:
+    """Whether only a key without a tenant may use this method of this endpoint."""
+    return endpoint in _GLOBAL or (endpoint in _SHARED and method != "GET")
 
 
 def endpoint_of(path: str) -> str:

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from identity.domain.resource import Resource, SearchRules, Unique
-from identity.operations import ip_access_control_lists, webhooks
+from identity.domain.resource import CREATE_TO_SEARCH, Resource, SearchRules, Unique
+from identity.operations import consents, ip_access_control_lists, webhooks
+
+CONSENT = Resource(
+    "consent",
+    "/api/consent",
+    "api/consent.json",
+    "consents",
+    "consents",
+    "Consent",
+    tenant_scoped=False,
+    unique=(Unique("name", ("name",), "consent.name"),),
+    search=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),
+    prepare=consents.prepare,
+)
 
 IP_ACCESS_CONTROL_LIST = Resource(
     "ipAccessControlList",
@@ -19,6 +32,21 @@ IP_ACCESS_CONTROL_LIST = Resource(
         {"id": "_id", "insertInstant": "insertInstant", "lastUpdateInstant": "lastUpdateInstant", "name": "name"},
     ),
     prepare=ip_access_control_lists.prepare,
+)
+
+USER_ACTION_REASON = Resource(
+    "userActionReason",
+    "/api/user-action-reason",
+    "api/user-action-reason.json",
+    "user_action_reasons",
+    "userActionReasons",
+    "User Action Reason",
+    tenant_scoped=False,
+    verbs=CREATE_TO_SEARCH - {"search"},
+    unique=(
+        Unique("code", ("code",), "userActionReason.code"),
+        Unique("text", ("text",), "userActionReason.text"),
+    ),
 )
 
 WEBHOOK = Resource(
@@ -45,4 +73,4 @@ WEBHOOK = Resource(
     prepare=webhooks.prepare,
 )
 
-RESOURCES = (IP_ACCESS_CONTROL_LIST, WEBHOOK)
+RESOURCES = (CONSENT, IP_ACCESS_CONTROL_LIST, USER_ACTION_REASON, WEBHOOK)

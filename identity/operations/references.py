@@ -48,6 +48,7 @@ TABLE = (
     Reference("api_keys", ("ipAccessControlListId",), "ip_access_control_lists"),
     Reference("tenants", _ACCESS_LIST, "ip_access_control_lists"),
     Reference("applications", _ACCESS_LIST, "ip_access_control_lists"),
+    Reference("tenants", ("failedAuthenticationConfiguration.userActionId",), "user_actions"),
 )
 
 

@@ -10,7 +10,7 @@ from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import Invalid, NotFound, Unauthorized
 from identity.events.catalogue import INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
 from identity.ids import TenantId, WebhookId
-from identity.operations import crud, ip_access_control_lists, key_references, references
+from identity.operations import crud, ip_access_control_lists, key_references, references, user_actions
 from identity.passwords import scheme_problems
 from identity.services import Services
 from identity.store.mongo import Session
@@ -32,6 +32,7 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     errors += await key_references.problems(services, document["jwtConfiguration"], "tenant.jwtConfiguration")
     errors += scheme_problems(document["passwordEncryptionConfiguration"], "tenant.passwordEncryptionConfiguration")
     errors += await ip_access_control_lists.reference_problems(services, document, "tenant")
+    errors += await user_actions.reference_problems(services, document)
     crud.gather(errors)
     return document
 

@@ -12,7 +12,7 @@ from identity import resources
 from identity.services import Services
 from identity.web import crud
 from identity.web.admin import pages as admin
-from identity.web.api import api_keys, applications, keys, registrations, system, tenants, users
+from identity.web.api import api_keys, applications, keys, registrations, system, tenants, user_actions, users
 from identity.web.client_address import AddressBook
 from identity.web.endpoint import Family, Missing, Route
 from identity.web.hosted import pages
@@ -32,7 +32,11 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
             for route in module.ROUTES
         ),
         *crud.routes(resources.RESOURCES),
-        *(route for module in (api_keys, applications, keys, registrations, tenants, users) for route in module.ROUTES),
+        *(
+            route
+            for module in (api_keys, applications, keys, registrations, tenants, user_actions, users)
+            for route in module.ROUTES
+        ),
         *system.routes(registry),
         *pages.ROUTES,
         *admin.ROUTES,

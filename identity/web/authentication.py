@@ -93,7 +93,7 @@ def _require_permission(api_key: Document, endpoint: str, method: str, *, key_ma
         if not api_key["keyManager"]:
             raise Unauthorized(log_detail="not a key manager")
         return
-    if api_key.get("tenantId") is not None and permissions.is_global_only(endpoint):
+    if api_key.get("tenantId") is not None and permissions.is_global_only(endpoint, method):
         raise Unauthorized(log_detail="tenant-scoped key on a global endpoint")
     if not permissions.may_call(api_key["permissions"]["endpoints"], endpoint, method):
         raise Unauthorized(log_detail="endpoint not granted")

@@ -91,6 +91,7 @@ CASES = [
     Case("api/application.json", "/api/application", "application", {"name": "#"}),
     Case("api/application-role.json", "/api/application/@/role", "role", {"name": "#"}),
     Case("api/application-scope.json", "/api/application/@/scope", "scope", {"name": "#"}),
+    Case("api/consent.json", "/api/consent", "consent", {"name": "#", "defaultMinimumAgeForSelfConsent": 13}),
     Case(
         "api/ip-access-control-list.json",
         "/api/ip-acl",
@@ -106,6 +107,8 @@ CASES = [
         update="/api/key",
     ),
     Case("api/tenant.json", "/api/tenant", "tenant", {"name": "#"}),
+    Case("api/user-action.json", "/api/user-action", "userAction", {"name": "#"}),
+    Case("api/user-action-reason.json", "/api/user-action-reason", "userActionReason", {"code": "#", "text": "#"}),
     Case("api/user.json", "/api/user", "user", {"username": "#", "password": "password"}),
     Case(
         "api/webhook.json",
@@ -164,7 +167,7 @@ async def test_wrong_values_are_400_or_taken_and_never_500(service, application_
         assert listed.status_code in {200, 400}
 
 
-@pytest.mark.parametrize("path", ["webhook", "application", "tenant", "ip-acl", "key", "user"])
+@pytest.mark.parametrize("path", ["webhook", "application", "consent", "tenant", "ip-acl", "key", "user"])
 async def test_wrong_search_criteria_are_400_or_find_something(service, path: str) -> None:
     names = (
         "description", "url", "tenantId", "name", "state", "type", "algorithm", "orderBy", "startRow",

@@ -1,0 +1,38 @@
+"""User actions: what makes a valid one, and what one is good for."""
+
+from __future__ import annotations
+
+from identity.call import Document
+from identity.errors import FieldError
+
+_PHASES = ("start", "modify", "cancel", "end")
+
+TEMPLATE_MEMBERS = tuple(f"{phase}EmailTemplateId" for phase in _PHASES)
+"""The members that name email templates, one for each phase of a temporal action."""
+
+
+def problems(action: Document) -> list[FieldError]:
+    """What is wrong with a user action whatever else is stored."""
+    errors = []
+    if action["preventLogin"] and not action["temporal"]:
+        path = "userAction.preventLogin"
+        errors.append(FieldError.of("invalid", path, f"The [{path}] needs an action that is temporal."))
+    if action["temporal"] and action["userEmailingEnabled"]:
+        paths = (f"userAction.{member}" for member in TEMPLATE_MEMBERS if member not in action)
+        errors += [FieldError.of("missing", path, f"You must specify the [{path}] property.") for path in paths]
+    return errors + _option_problems(action["options"])
+
+
+def can_lock_out(action: Document) -> bool:
+    """Whether taking the action keeps a user from logging in for a time: what a tenant's lock-out needs."""
+    return bool(action["active"] and action["temporal"] and action["preventLogin"])
+
+
+def _option_problems(options: list[Document]) -> list[FieldError]:
+    errors, seen = [], set()
+    for index, option in enumerate(options):
+        if option["name"] in seen:
+            path = f"userAction.options[{index}].name"
+            errors.append(FieldError.of("duplicate", path, f"An option with name = [{option['name']}] already exists."))
+        seen.add(option["name"])
+    return errors

@@ -1,0 +1,50 @@
+"""/api/user-action."""
+
+from __future__ import annotations
+
+from identity.call import Call
+from identity.domain.resource import Resource
+from identity.operations import crud
+from identity.operations import user_actions as operations
+from identity.web.crud import CollectionHandler, ObjectHandler
+from identity.web.endpoint import Access, Reply, Route, endpoint
+
+
+class UserActionsHandler(CollectionHandler):
+    """Create with a random id, retrieve all."""
+
+    resource: Resource = operations.RESOURCE
+
+    @endpoint(access=Access.API_KEY, query={"inactive": "boolean"})
+    async def get(self, call: Call) -> Reply:
+        """Retrieve the active user actions, or with `inactive` the others."""
+        found = await operations.retrieve_all(self.services, call, inactive=self.flag("inactive"))
+        return Reply({self.resource.plural: self.listed(found)})
+
+
+class UserActionHandler(ObjectHandler):
+    """One user action."""
+
+    resource: Resource = operations.RESOURCE
+
+    @endpoint(access=Access.API_KEY, query={"reactivate": "boolean"})
+    async def put(self, call: Call, object_id: str) -> Reply:
+        """Replace, or with `reactivate` switch on again."""
+        if self.flag("reactivate"):
+            return self.shown(await operations.reactivate(self.services, call, object_id))
+        return self.shown(await crud.update(self.services, call, self.resource, self.json_object(), object_id))
+
+    @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"})
+    async def delete(self, call: Call, object_id: str) -> Reply:
+        """Deactivate, or with `hardDelete` remove for good."""
+        if self.flag("hardDelete"):
+            await crud.delete(self.services, call, self.resource, object_id)
+        else:
+            await operations.deactivate(self.services, call, object_id)
+        return Reply()
+
+
+ROUTES = [
+    Route("/api/user-action", UserActionsHandler),
+    Route("/api/user-action/{object_id}", UserActionHandler),
+]

@@ -1,0 +1,76 @@
+"""The official Python client, unmodified, on consents, user actions and their reasons."""
+
+from __future__ import annotations
+
+from fusionauth.fusionauth_client import FusionAuthClient
+
+from identity import app
+from identity.ids import new_id
+from tests.clients.test_fusionauth_client_objects import done, with_client
+
+
+async def test_the_client_makes_reads_changes_and_removes_consents(service: app.Service) -> None:
+    def work(client: FusionAuthClient) -> None:
+        name, consent_id = new_id(), new_id()
+        wanted = {"consent": {"name": name, "defaultMinimumAgeForSelfConsent": 13, "values": ["a", "b"]}}
+        made = done(client.create_consent(wanted, consent_id))["consent"]
+        assert (made["id"], made["values"]) == (consent_id, ["a", "b"])
+        assert done(client.retrieve_consent(consent_id)) == {"consent": made}
+        assert made in done(client.retrieve_consents())["consents"]
+        assert done(client.search_consents({"search": {"name": name, "startRow": 0}}))["consents"] == [made]
+        by_parameters = client.search_consents_by_parameters(
+            name=name, number_of_results=1, order_by="name ASC", start_row=0
+        )
+        assert done(by_parameters) == {"consents": [made], "total": 1}
+        patched = done(client.patch_consent(consent_id, {"consent": {"multipleValuesAllowed": True}}))["consent"]
+        assert (patched["multipleValuesAllowed"], patched["name"]) == (True, name)
+        updated = done(
+            client.update_consent(consent_id, {"consent": {"name": name, "defaultMinimumAgeForSelfConsent": 16}})
+        )["consent"]
+        assert (updated["defaultMinimumAgeForSelfConsent"], updated["multipleValuesAllowed"]) == (16, False)
+        done(client.delete_consent(consent_id))
+        assert client.retrieve_consent(consent_id).status == 404
+
+    await with_client(service, work)
+
+
+async def test_the_client_makes_reads_changes_and_removes_user_actions(service: app.Service) -> None:
+    def work(client: FusionAuthClient) -> None:
+        name, action_id = new_id(), new_id()
+        made = done(client.create_user_action({"userAction": {"name": name, "temporal": True}}, action_id))
+        assert (made["userAction"]["id"], made["userAction"]["temporal"]) == (action_id, True)
+        assert done(client.retrieve_user_action(action_id)) == made
+        assert made["userAction"] in done(client.retrieve_user_actions())["userActions"]
+        assert made["userAction"] in done(client.retrieve_user_action())["userActions"]
+        patched = done(client.patch_user_action(action_id, {"userAction": {"preventLogin": True}}))["userAction"]
+        assert (patched["preventLogin"], patched["temporal"]) == (True, True)
+        updated = done(client.update_user_action(action_id, {"userAction": {"name": f"{name}!"}}))["userAction"]
+        assert (updated["name"], updated["temporal"]) == (f"{name}!", False)
+        done(client.deactivate_user_action(action_id))
+        inactive = done(client.retrieve_inactive_user_actions())["userActions"]
+        assert [one["active"] for one in inactive if one["id"] == action_id] == [False]
+        assert done(client.reactivate_user_action(action_id))["userAction"]["active"] is True
+        done(client.delete_user_action(action_id))
+        assert client.retrieve_user_action(action_id).status == 404
+
+    await with_client(service, work)
+
+
+async def test_the_client_makes_reads_changes_and_removes_user_action_reasons(service: app.Service) -> None:
+    def work(client: FusionAuthClient) -> None:
+        code, reason_id = new_id(), new_id()
+        wanted = {"userActionReason": {"code": code, "text": f"Text {code}"}}
+        made = done(client.create_user_action_reason(wanted, reason_id))
+        assert (made["userActionReason"]["id"], made["userActionReason"]["code"]) == (reason_id, code)
+        assert done(client.retrieve_user_action_reason(reason_id)) == made
+        assert made["userActionReason"] in done(client.retrieve_user_action_reasons())["userActionReasons"]
+        assert made["userActionReason"] in done(client.retrieve_user_action_reason())["userActionReasons"]
+        texts = {"localizedTexts": {"de": "Grund"}}
+        patched = done(client.patch_user_action_reason(reason_id, {"userActionReason": texts}))["userActionReason"]
+        assert (patched["localizedTexts"], patched["code"]) == ({"de": "Grund"}, code)
+        updated = done(client.update_user_action_reason(reason_id, wanted))["userActionReason"]
+        assert updated["localizedTexts"] == {}
+        done(client.delete_user_action_reason(reason_id))
+        assert client.retrieve_user_action_reason(reason_id).status == 404
+
+    await with_client(service, work)
