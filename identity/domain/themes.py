@@ -1,0 +1,96 @@
+"""Themes: the default one, the texts that a theme may change, and what is wrong inside of one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from identity.call import Document
+from identity.errors import FieldError
+
+DEFAULT_ID: Final = "75a068fd-e94b-451a-9aeb-3ddb9a3b5987"
+DEFAULT_NAME: Final = "Default"
+"""The published name of the theme that every instance has."""
+
+MAXIMUM_TEMPLATES = 524_288
+"""Letters of all page templates of a theme together."""
+
+
+def problems(theme: Document) -> list[FieldError]:
+    """What is wrong inside the theme: texts that are no lines of `key=text`, too much of everything."""
+    return [*_message_problems(theme), *_size_problems(theme)]
+
+
+def _message_problems(theme: Document) -> Iterator[FieldError]:
+    texts = {"theme.defaultMessages": theme.get("defaultMessages", "")}
+    texts |= {
+        f"theme.localizedMessages.{locale}": text for locale, text in theme.get("localizedMessages", {}).items()
+    }
+    for path, text in texts.items():
+        for number, line in enumerate(_logical_lines(text)):
+            if line and "=" not in line and ":" not in line:
+                yield FieldError.of("invalid", path, f"Line {number + 1} of [{path}] is not of the form key=text.")
+                break
+
+
+def _size_problems(theme: Document) -> Iterator[FieldError]:
+    if sum(map(len, theme.get("templates", {}).values())) > MAXIMUM_TEMPLATES:
+        yield FieldError.of("tooLong", "theme.templates", "The templates of the theme are too long together.")
+
+
+def texts(theme: Document, locales: Sequence[str]) -> dict[str, str]:
+    """The texts of a theme by key: those of the first locale that it has over the default ones."""
+    found = messages(theme.get("defaultMessages", ""))
+    localized = {_plain(locale): text for locale, text in theme.get("localizedMessages", {}).items()}
+    for locale in map(_plain, locales):
+        for wanted in (locale, locale.partition("_")[0]):
+            if wanted in localized:
+                return found | messages(localized[wanted])
+    return found
+
+
+def messages(text: str) -> dict[str, str]:
+    """The entries of a properties text: `key=text` or `key: text`, comments after `#` or `!`, `\\u00e9` for letters."""
+    found = {}
+    for line in _logical_lines(text):
+        match = re.match(r"((?:[^=:\\]|\\.)+?)\s*[=:]\s*(.*)$", line, re.DOTALL)
+        if match is not None:
+            found[_unescaped(match[1])] = _unescaped(match[2])
+    return found
+
+
+def as_messages(entries: Mapping[str, str]) -> str:
+    """Entries as a properties text."""
+    return "".join(f"{key}={text}\n" for key, text in entries.items())
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """The lines, with those that end in a backslash joined to the next; comments are empty."""
+    held = ""
+    for raw in text.splitlines():
+        line = held + raw.lstrip()
+        if not held and line[:1] in {"#", "!"}:
+            yield ""
+        elif (len(line) - len(line.rstrip("\\"))) % 2:
+            held = line[:-1]
+            yield ""
+            continue
+        else:
+            yield line.rstrip()
+        held = ""
+    if held:
+        yield held
+
+
+def _unescaped(text: str) -> str:
+    def character(found: re.Match[str]) -> str:
+        if found[1]:
+            return chr(int(found[1], 16))
+        return {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}.get(found[2], found[2])
+
+    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", character, text)
+
+
+def _plain(locale: str) -> str:
+    return locale.replace("-", "_").lower()

@@ -1,0 +1,67 @@
+"""Themes: create, copy, change and delete, but for the default one, which every instance has and nobody changes."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain import themes as rules
+from identity.domain.resource import Resource, SearchRules, Unique
+from identity.errors import Invalid
+from identity.operations import crud, template_references
+from identity.services import Services
+
+
+async def prepare(_services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
+    """Judge the theme. Raises Invalid, also for a change of the default theme."""
+    if stored is not None:
+        _require_own(stored["id"])
+    crud.gather(rules.problems(document))
+    return document
+
+
+async def erase(services: Services, _call: Call, stored: Document) -> None:
+    """Remove a theme that nothing names. Raises Invalid with `[inUse]`."""
+    _require_own(stored["id"])
+    if await template_references.is_theme_used(services, stored["id"]):
+        raise Invalid.field("inUse", "themeId", "The theme is in use by a tenant or an application.")
+    await services.documents["themes"].delete(None, stored["id"])
+
+
+RESOURCE = Resource(
+    "theme",
+    "/api/theme",
+    "api/theme.json",
+    "themes",
+    "themes",
+    "Theme",
+    tenant_scoped=False,
+    unique=(Unique("name", ("name",), "theme.name"),),
+    search=SearchRules(
+        {"name": "text", "type": "exact"},
+        {"id": "_id", "insertInstant": "insertInstant", "name": "name"},
+        default="insertInstant ASC",
+    ),
+    prepare=prepare,
+    erase=erase,
+)
+
+
+async def create(services: Services, call: Call, body: Document, theme_id: str | None) -> Document:
+    """A new theme, plain or as a copy of `sourceThemeId` under the name given. Raises Invalid."""
+    return await crud.create(services, call, RESOURCE, await _with_source(services, body), theme_id)
+
+
+async def _with_source(services: Services, body: Document) -> Document:
+    source_id = body.get("sourceThemeId")
+    if source_id is None:
+        return body
+    source = await services.documents["themes"].find(None, str(source_id).lower())
+    if source is None:
+        raise Invalid.field("invalid", "sourceThemeId", "The [sourceThemeId] must name an existing theme.")
+    given = body.get("theme")
+    return {"theme": {**crud.request_form(source), "name": given.get("name") if isinstance(given, dict) else None}}
+
+
+def _require_own(theme_id: str) -> None:
+    """Raise Invalid for the default theme."""
+    if theme_id == rules.DEFAULT_ID:
+        raise Invalid.field("invalid", "themeId", "The default theme cannot be changed or deleted; copy it.")
