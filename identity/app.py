@@ -25,7 +25,17 @@ from identity.events.delivery import Deliverer
 from identity.events.failures import FailureLog
 from identity.ids import Secret, TenantId, new_id
 from identity.instants import Clock, SystemClock
-from identity.operations import applications, bootstrap, event_logs, keys, references, tenants, user_actions
+from identity.operations import (
+    applications,
+    bootstrap,
+    email_templates,
+    event_logs,
+    keys,
+    references,
+    tenants,
+    themes,
+    user_actions,
+)
 from identity.outbound.http import HttpClient
 from identity.passwords import PasswordPool
 from identity.schemas import Schemas
@@ -39,6 +49,7 @@ from identity.store.documents import Documents
 from identity.store.guard import within
 from identity.store.instance import InstanceStore
 from identity.store.logbooks import Logbook
+from identity.store.mails import Mails
 from identity.store.mongo import Database
 from identity.store.outbox import Outbox
 from identity.store.rate_limits import RateLimits
@@ -57,6 +68,7 @@ from identity.web import http_server
 from identity.web.in_flight import InFlight
 from identity.workers import kickstart
 from identity.workers.deliver import DeliveryWorker
+from identity.workers.mail import MailWorker
 from identity.workers.sweep import Sweeper
 
 _log = structlog.get_logger(__name__)
@@ -66,6 +78,8 @@ _STORED_RESOURCES: tuple[Resource, ...] = (
     applications.RESOURCE,
     keys.RESOURCE,
     user_actions.RESOURCE,
+    email_templates.RESOURCE,
+    themes.RESOURCE,
     *resources.RESOURCES,
 )
 
@@ -241,6 +255,7 @@ async def reencrypt(config: Config) -> int:
         with within(0):
             changed = await InstanceStore(database).reseal(vault)
             changed += await stores.refresh_tokens.reseal() + await stores.outbox.reseal()
+            changed += await stores.mails.reseal()
             for documents in stores.cached.values():
                 changed += await documents.reseal()
         return changed
@@ -261,6 +276,7 @@ class _Stores:
     outbox: Outbox
     audit_logs: Logbook
     event_logs: Logbook
+    mails: Mails
 
     @classmethod
     def over(cls, database: Database, vault: Vault, schedule: Schedule) -> _Stores:
@@ -291,6 +307,7 @@ class _Stores:
             outbox,
             audit_logs=Logbook(database, "audit_logs", indexes=[[("tenantId", 1), ("insertInstant", 1), ("_id", 1)]]),
             event_logs=Logbook(database, "event_logs", indexes=[[("type", 1), ("insertInstant", 1), ("_id", 1)]]),
+            mails=Mails(database, vault),
         )
 
     @property
@@ -304,16 +321,19 @@ class _Stores:
             await asyncio.gather(*(documents.ensure_indexes() for documents in self.cached.values()))
             await self.refresh_tokens.ensure_indexes()
             await self.outbox.ensure_indexes()
-            await asyncio.gather(self.audit_logs.ensure_indexes(), self.event_logs.ensure_indexes())
+            await asyncio.gather(
+                self.audit_logs.ensure_indexes(), self.event_logs.ensure_indexes(), self.mails.ensure_indexes()
+            )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Delivery:
-    """What brings events to webhooks: the bus in front, the worker's parts behind."""
+    """What brings events to webhooks, and mails to readers: the bus in front, the workers' parts behind."""
 
     http: HttpClient
     deliverer: Deliverer
     wakeups: Wakeups
+    mail_wakeups: Wakeups
     webhooks: Callable[[], Awaitable[Sequence[Document]]]
     bus: Bus
 
@@ -348,6 +368,7 @@ def _wired(
         refresh_tokens=stores.refresh_tokens,
         audit_logs=stores.audit_logs,
         event_logs=stores.event_logs,
+        mails=stores.mails,
         authorization_codes=AuthorizationCodes(redis),
         sso_sessions=SsoSessions(redis),
         rate_limits=RateLimits(redis),
@@ -374,7 +395,8 @@ def _delivery(config: Config, clock: Clock, stores: _Stores, redis: Redis, ring:
     )
     certificates = _certificate_finder(stores.documents["keys"])
     deliverer = Deliverer(http, clock, __version__, _signer(ring), certificates, FailureLog(clock))
-    wakeups = Wakeups(redis)
+    wakeups, mail_wakeups = Wakeups(redis), Wakeups(redis, "mails")
+    stores.mails.on_new(mail_wakeups.notify)
 
     async def every_webhook() -> Sequence[Document]:
         return await webhooks_.cached_list(None, "all", {})
@@ -388,14 +410,15 @@ def _delivery(config: Config, clock: Clock, stores: _Stores, redis: Redis, ring:
         tenant=lambda wanted: tenants_.cached(None, wanted),
         wake=wakeups.notify,
     )
-    return _Delivery(http, deliverer, wakeups, every_webhook, bus)
+    return _Delivery(http, deliverer, wakeups, mail_wakeups, every_webhook, bus)
 
 
 def _workers(
     services: Services, stores: _Stores, delivery: _Delivery, registry: prometheus_client.CollectorRegistry, role: str
 ) -> tuple[Worker, ...]:
     """The loops of this process: every one hears of changes, those that are not only for the web do the rest."""
-    listeners = (ChangeListener(stores.database, stores.cached, stores.freshness), delivery.wakeups)
+    changes = ChangeListener(stores.database, stores.cached, stores.freshness)
+    listeners = (changes, delivery.wakeups, delivery.mail_wakeups)
     if role == "web":
         return listeners
     settings = services.config.webhooks
@@ -408,7 +431,7 @@ def _workers(
         registry,
         webhooks=delivery.webhooks,
     )
-    return (*listeners, worker, Sweeper(services))
+    return (*listeners, worker, MailWorker(services, delivery.mail_wakeups), Sweeper(services))
 
 
 def _own_call(clock: Clock, base_url: str = "") -> Call:

@@ -106,6 +106,17 @@ class Webhooks:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Email:
+    """Sending of mail."""
+
+    schedule: tuple[int, ...]
+    timeout_seconds: int
+    concurrency_per_tenant: int
+    max_concurrency: int
+    authorities_file: Path | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Logging:
     """The log on standard error."""
 
@@ -134,6 +145,7 @@ class Config:
     secrets: Secrets
     license: License
     webhooks: Webhooks
+    email: Email
     logging: Logging
     metrics: Metrics
 
@@ -381,10 +393,14 @@ def _nearest(name: str, known: list[str]) -> str:
 
 def _file_faults(folder: Path, values: Mapping[str, Any]) -> Iterator[str]:
     """Faults that only the disk knows: a file that is named but not there."""
-    for section, name in (("kickstart", "file"), ("secrets", "master_key_file")):
+    remedies = {
+        ("kickstart", "file"): "create it, or set null",
+        ("secrets", "master_key_file"): "create it, or set null to have one made",
+        ("email", "authorities_file"): "create it, or set null to trust those of the system alone",
+    }
+    for (section, name), remedy in remedies.items():
         given = values[section][name]
         if given is not None and not (folder / given).is_file():
-            remedy = "create it, or set null" if section == "kickstart" else "create it, or set null to have one made"
             yield f"{folder / FILE_NAME}: {section}.{name}: there is no file {folder / given}; {remedy}"
 
 
@@ -417,6 +433,13 @@ def _typed(folder: Path, values: dict[str, Any]) -> Config:
                 **webhooks,
                 "schedule": tuple(webhooks["schedule"]),
                 "allowed_networks": _networks(webhooks["allowed_networks"]),
+            }
+        ),
+        email=Email(
+            **{
+                **values["email"],
+                "schedule": tuple(values["email"]["schedule"]),
+                "authorities_file": _below(folder, values["email"]["authorities_file"]),
             }
         ),
         logging=Logging(**values["logging"]),

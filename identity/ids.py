@@ -18,6 +18,7 @@ ApiKeyId = NewType("ApiKeyId", str)
 KeyId = NewType("KeyId", str)
 WebhookId = NewType("WebhookId", str)
 EventId = NewType("EventId", str)
+MailId = NewType("MailId", str)
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 

@@ -17,6 +17,7 @@ from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.documents import Documents
 from identity.store.instance import InstanceStore
 from identity.store.logbooks import Logbook
+from identity.store.mails import Mails
 from identity.store.mongo import Database
 from identity.store.rate_limits import RateLimits
 from identity.store.redis import Redis
@@ -43,6 +44,7 @@ class Services:
     """The collections of declared resources and of tenants, applications and keys, by collection name."""
     api_keys: ApiKeys
     users: Users
+    mails: Mails
     refresh_tokens: RefreshTokens
     audit_logs: Logbook
     event_logs: Logbook

@@ -26,6 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 SUPER_KEY = "a-super-key-of-the-test-suite-0123456789"
 MANAGER_KEY = "a-key-manager-of-the-test-suite-0123456789"
 
+EMAIL_TEMPLATE = "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0002"
+"""An email template that every service of the tests has, for objects that have to name one."""
+
 KICKSTART = f"""
 variables:
   defaultTenantId: "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0001"
@@ -36,6 +39,10 @@ requests:
   - method: PATCH
     url: "/api/tenant/#{{FUSIONAUTH_TENANT_ID}}"
     body: {{tenant: {{issuer: "#{{BASE_URL}}"}}}}
+  - method: POST
+    url: "/api/email/template/{EMAIL_TEMPLATE}"
+    body:
+      emailTemplate: {{name: Mail, defaultSubject: Mail, defaultHtmlTemplate: <p>Hello</p>, defaultTextTemplate: Hello}}
 """
 DEFAULT_TENANT = "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0001"
 

@@ -46,10 +46,10 @@ _WORDS = {"true": "true", "false": "false"}
 _DEPTH = 50
 
 # Names that mean something to FreeMarker; `[#1]` or `<#anchor` in a text is left alone.
-_DIRECTIVES = frozenset(
-    "assign attempt autoesc break case compress default else elseif escape fallback flush ftl function global if import"
-    " include items list local lt macro nested noautoesc noescape noparse nt outputformat recover recurse return rt sep"
-    " setting stop switch t visit".split()
+_DIRECTIVES = re.compile(
+    "assign|attempt|autoesc|break|case|compress|default|else|elseif|escape|fallback|flush|ftl|function|global|if|import"
+    "|include|items|list|local|macro|nested|noautoesc|noescape|noparse|outputformat|recover|recurse|return|sep|setting"
+    "|stop|switch|visit"
 )
 
 
@@ -87,7 +87,7 @@ class _Translation:
                 at = self._end(at, "}")
                 inside = self.text[found.end() : at - 1]
                 yield f"{{{{ {self._expression(inside, found.end())}{_lines(inside)} }}}}"
-            elif found["name"] in _DIRECTIVES:
+            elif _DIRECTIVES.fullmatch(found["name"]):
                 at = self._end(at, "]" if found[0][0] == "[" else ">")
                 inside = self.text[found.end() : at - 1]
                 yield self._directive(found["close"], found["name"], inside, found.start()) + _lines_tag(inside)
@@ -255,27 +255,26 @@ class _Expression:
         return f"({of}|{_BUILT_INS[name]})"
 
     def _default(self) -> str:
-        token = self._next()
-        if token[:1].isalnum() or token[:1] in {'"', "'", "_", "("} or token == "{}":
+        if self._next()[:1].isalnum() or self._next()[:1] in {'"', "'", "_", "(", "{"}:
             return self._postfix()
         return "''"
 
     def _primary(self) -> str:
-        token = self._next()
-        self._at += 1
-        if token == "(":
+        if self._take("("):
             inside = self._or()
             self._require(")")
             return f"({inside})"
-        if token == "{}":
+        if self._take("{}"):
             return "{}"
-        if token[:1] in {'"', "'"}:
-            return _quoted(_unescaped(token))
-        if token[:1].isdigit():
-            return token
-        if token and (token[0].isalpha() or token[0] == "_"):
-            return _WORDS.get(token, token)
-        raise ValueError(f"unexpected [{token}]" if token else "something is missing at its end")
+        word = self._next()
+        self._at += 1
+        if word[:1] in {'"', "'"} and word:
+            return _quoted(_unescaped(word))
+        if word[:1].isdigit():
+            return word
+        if word[:1].isalpha() or word[:1] == "_":
+            return _WORDS.get(word, word)
+        raise ValueError(f"unexpected [{word}]" if word else "something is missing at its end")
 
     def _name(self) -> str:
         token = self._next()

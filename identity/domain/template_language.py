@@ -11,11 +11,13 @@ import contextvars
 import dataclasses
 import functools
 import json
+import traceback
+import types
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import jinja2
-from jinja2 import filters, nodes
+from jinja2 import filters, nodes, utils
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup
@@ -88,7 +90,7 @@ _budget: contextvars.ContextVar[_Budget] = contextvars.ContextVar("template_budg
 class Missing(jinja2.StrictUndefined):
     """A value that is not there: may be asked for, and for its members; may not be shown."""
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> bool:  # type: ignore[override]  # the strict one raises: here a condition may ask
         return False
 
     def __getattr__(self, name: str) -> Any:
@@ -208,7 +210,7 @@ def _is_there(value: Any) -> bool:
 
 
 def _has_content(value: Any) -> bool:
-    return _is_there(value) and value != "" and value != [] and value != {}
+    return _is_there(value) and value not in ("", [], {})
 
 
 def _cap_first(value: Any) -> str:
@@ -226,10 +228,6 @@ def _items(value: Any) -> Iterator[tuple[Any, Any]]:
 def _truncate(value: Any, length: int = 255, end: str = "...") -> str:
     text = str(value)
     return text if len(text) <= length else text[: max(0, length - len(end))] + end
-
-
-def _to_json(value: Any) -> Any:
-    return filters.htmlsafe_json_dumps(value)
 
 
 _FILTERS: dict[str, Callable[..., Any]] = {
@@ -253,7 +251,7 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "sort": sorted,
     "string": lambda value: str(_finalized(value)),
     "title": lambda value: str(value).title(),
-    "tojson": _to_json,
+    "tojson": utils.htmlsafe_json_dumps,
     "trim": lambda value: str(value).strip(),
     "truncate": _truncate,
     "upper": lambda value: str(value).upper(),
@@ -336,14 +334,24 @@ def render(text: str, values: Mapping[str, Any], *, html: bool, preview: bool = 
     token = _budget.set(budget)
     try:
         return "".join(_written(template.generate(dict(values)), budget))
-    except RenderError:
-        raise
+    except RenderError as error:
+        raise RenderError(error.message, _line_of(error)) from error
     except jinja2.TemplateError as error:
-        raise RenderError(error.message or "the template cannot be rendered") from error
+        raise RenderError(error.message or "the template cannot be rendered", _line_of(error)) from error
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, MemoryError) as error:
-        raise RenderError(str(error)[:300] or type(error).__name__) from error
+        raise RenderError(str(error)[:300] or type(error).__name__, _line_of(error)) from error
     finally:
         _budget.reset(token)
+
+
+def _line_of(error: BaseException) -> int:
+    """The line of the template at which an error arose, or 0: Jinja puts it into the traceback."""
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if _is_template(frame)]
+    return lines[-1] if lines else 0
+
+
+def _is_template(frame: types.FrameType) -> bool:
+    return frame.f_code.co_filename == "<template>"
 
 
 def _written(chunks: Iterator[str], budget: _Budget) -> Iterator[str]:
@@ -418,12 +426,16 @@ class _Pricing(jinja2.visitor.NodeTransformer):
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 (named by Jinja)
         parts = sum(1 for part in node.body for _ in part.find_all(nodes.Node))
         self.generic_visit(node)
-        node.iter = _called("__ticked", node.iter, nodes.Const(parts // _NODES_PER_STEP))
+        items = cast("nodes.Expr", node.iter)
+        node.iter = _called("__ticked", items, nodes.Const(parts // _NODES_PER_STEP))
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 (named by Jinja)
         self.generic_visit(node)
-        return functools.reduce(nodes.Add, node.nodes, nodes.Const("")).set_lineno(node.lineno)
+        joined: nodes.Expr = nodes.Const("")
+        for part in node.nodes:
+            joined = nodes.Add(joined, part)
+        return joined.set_lineno(node.lineno)
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:  # noqa: N802 (named by Jinja)
         self.generic_visit(node)
@@ -435,4 +447,5 @@ class _Pricing(jinja2.visitor.NodeTransformer):
 
 def _called(name: str, *arguments: nodes.Expr) -> nodes.Call:
     made = nodes.Call(nodes.Name(name, "load"), list(arguments), [], None, None)
-    return made.set_lineno(arguments[0].lineno)
+    made.set_lineno(arguments[0].lineno)
+    return made

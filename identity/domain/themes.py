@@ -24,9 +24,7 @@ def problems(theme: Document) -> list[FieldError]:
 
 def _message_problems(theme: Document) -> Iterator[FieldError]:
     texts = {"theme.defaultMessages": theme.get("defaultMessages", "")}
-    texts |= {
-        f"theme.localizedMessages.{locale}": text for locale, text in theme.get("localizedMessages", {}).items()
-    }
+    texts |= {f"theme.localizedMessages.{locale}": text for locale, text in theme.get("localizedMessages", {}).items()}
     for path, text in texts.items():
         for number, line in enumerate(_logical_lines(text)):
             if line and "=" not in line and ":" not in line:
@@ -51,7 +49,7 @@ def texts(theme: Document, locales: Sequence[str]) -> dict[str, str]:
 
 
 def messages(text: str) -> dict[str, str]:
-    """The entries of a properties text: `key=text` or `key: text`, comments after `#` or `!`, `\\u00e9` for letters."""
+    """The entries of a properties text: `key=text` or `key: text`, comments after `#` or `!`, letters by number."""
     found = {}
     for line in _logical_lines(text):
         match = re.match(r"((?:[^=:\\]|\\.)+?)\s*[=:]\s*(.*)$", line, re.DOTALL)

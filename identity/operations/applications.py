@@ -27,6 +27,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors = rules.problems(document)
     errors += await key_references.problems(services, document["jwtConfiguration"], "application.jwtConfiguration")
     errors += await ip_access_control_lists.reference_problems(services, document, "application")
+    errors += await references.problems(services, RESOURCE, document, stored, ("email_templates", "themes"))
     crud.gather(errors)
     return document
 

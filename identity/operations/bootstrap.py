@@ -1,4 +1,4 @@
-"""What every instance has before anybody asks: a signing key, a default tenant, the administrators' application."""
+"""What every instance has before anybody asks: theme, signing key, tenant, the administrators' application."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Mapping
 
 from identity.call import Call, Document
 from identity.domain import tenants as tenant_rules
+from identity.domain import themes as theme_rules
 from identity.errors import Invalid
-from identity.operations import applications, crud, keys, tenants
+from identity.operations import applications, crud, keys, tenants, themes
 from identity.services import Services
 
 # Published names of objects that an instance may come with: their ids are settled, whether or not they are there yet.
@@ -38,6 +39,9 @@ def default_signing_key_id(instance_id: str) -> str:
 
 async def ensure(services: Services, call: Call) -> None:
     """Make what is missing. Safe to run in several processes at once, and at every start."""
+    if await services.documents["themes"].cached(None, theme_rules.DEFAULT_ID) is None:
+        theme = {"theme": {"name": theme_rules.DEFAULT_NAME}}
+        await _unless_there(crud.create(services, call, themes.RESOURCE, theme, theme_rules.DEFAULT_ID))
     if await services.applications.cached(services.default_tenant_id, ADMINISTRATOR_APPLICATION_ID) is not None:
         return
     key_id = default_signing_key_id(services.instance_id)

@@ -7,9 +7,10 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain import mail_templates
-from identity.errors import FieldError, Invalid
+from identity.domain.resource import Resource, SearchRules, Unique
+from identity.errors import FieldError
 from identity.ids import new_id
-from identity.operations import crud, template_references
+from identity.operations import crud
 from identity.services import Services
 
 
@@ -19,12 +20,18 @@ async def prepare(_services: Services, _call: Call, document: Document, _stored:
     return document
 
 
-async def erase(services: Services, _call: Call, stored: Document) -> None:
-    """Remove a template that nothing names. Raises Invalid with `[inUse]`."""
-    if await template_references.is_template_used(services, stored["id"]):
-        message = "The email template is in use by a tenant, an application, a consent or a user action."
-        raise Invalid.field("inUse", "emailTemplateId", message)
-    await services.documents["email_templates"].delete(None, stored["id"])
+RESOURCE = Resource(
+    "emailTemplate",
+    "/api/email/template",
+    "api/email-template.json",
+    "email_templates",
+    "emailTemplates",
+    "Email template",
+    tenant_scoped=False,
+    unique=(Unique("name", ("name",), "emailTemplate.name"),),
+    search=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),
+    prepare=prepare,
+)
 
 
 async def preview(services: Services, call: Call, request: Document) -> Document:

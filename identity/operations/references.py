@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from identity.call import Document
 from identity.domain.resource import Resource
-from identity.errors import Invalid
+from identity.errors import FieldError, Invalid
 from identity.instants import Instant
 from identity.services import Services
 from identity.store.documents import Documents
@@ -40,6 +40,25 @@ class Reference:
 _SIGNING = ("jwtConfiguration.accessTokenKeyId", "jwtConfiguration.idTokenKeyId")
 _VERIFYING = ("jwtConfiguration.accessTokenVerificationKeyIds", "jwtConfiguration.idTokenVerificationKeyIds")
 _ACCESS_LIST = ("accessControlConfiguration.uiIPAccessControlListId",)
+_USER_MAILS = (
+    "emailUpdate",
+    "emailVerified",
+    "forgotPassword",
+    "loginIdInUseOnCreate",
+    "loginIdInUseOnUpdate",
+    "loginNewDevice",
+    "loginSuspicious",
+    "passwordResetSuccess",
+    "passwordUpdate",
+    "passwordless",
+    "setPassword",
+    "twoFactorMethodAdd",
+    "twoFactorMethodRemove",
+)
+_MAILS = (
+    *(f"emailConfiguration.{name}EmailTemplateId" for name in _USER_MAILS),
+    "multiFactorConfiguration.email.templateId",
+)
 
 TABLE = (
     Reference("tenants", (*_SIGNING, *_VERIFYING), "keys"),
@@ -49,12 +68,55 @@ TABLE = (
     Reference("tenants", _ACCESS_LIST, "ip_access_control_lists"),
     Reference("applications", _ACCESS_LIST, "ip_access_control_lists"),
     Reference("tenants", ("failedAuthenticationConfiguration.userActionId",), "user_actions"),
+    Reference(
+        "tenants",
+        (
+            *_MAILS,
+            "emailConfiguration.verificationEmailTemplateId",
+            "familyConfiguration.confirmChildEmailTemplateId",
+            "familyConfiguration.familyRequestEmailTemplateId",
+            "familyConfiguration.parentRegistrationEmailTemplateId",
+            "passwordValidationRules.breachDetection.notifyUserEmailTemplateId",
+        ),
+        "email_templates",
+    ),
+    Reference(
+        "applications",
+        (*_MAILS, "emailConfiguration.emailVerificationEmailTemplateId", "verificationEmailTemplateId"),
+        "email_templates",
+    ),
+    Reference("consents", ("consentEmailTemplateId", "emailPlus.emailTemplateId"), "email_templates"),
+    Reference(
+        "user_actions",
+        ("cancelEmailTemplateId", "endEmailTemplateId", "modifyEmailTemplateId", "startEmailTemplateId"),
+        "email_templates",
+    ),
+    Reference("tenants", ("themeId",), "themes"),
+    Reference("applications", ("themeId",), "themes"),
 )
 
 
 def members_of(source: str) -> tuple[str, ...]:
     """The members of a collection's documents that name others: the look-ups by them need an index."""
     return tuple(member for row in TABLE if row.source == source for member in row.members)
+
+
+async def problems(
+    services: Services, resource: Resource, document: Document, stored: Document | None, targets: tuple[str, ...]
+) -> list[FieldError]:
+    """A field error for each object of the collections `targets` that a document, and not yet `stored`, names in vain.
+
+    `keeping` has the last word; this one says everything at once.
+    """
+    errors = []
+    before = set() if stored is None else {(member, value) for _, member, value in _named(resource, stored)}
+    for row, member, value in _named(resource, document):
+        if row.target in targets and (member, value) not in before:
+            found = await _collection(services, row.target).cached(document.get("tenantId"), value)
+            if found is None:
+                path = f"{resource.name}.{member}"
+                errors.append(FieldError.of("invalid", path, f"The [{path}] must name an existing object."))
+    return errors
 
 
 async def keeping(

@@ -33,6 +33,7 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     errors += scheme_problems(document["passwordEncryptionConfiguration"], "tenant.passwordEncryptionConfiguration")
     errors += await ip_access_control_lists.reference_problems(services, document, "tenant")
     errors += await user_actions.reference_problems(services, document)
+    errors += await references.problems(services, RESOURCE, document, stored, ("email_templates", "themes"))
     crud.gather(errors)
     return document
 
@@ -113,6 +114,7 @@ async def finish_deletion(services: Services, tenant_id: TenantId) -> None:
     """Remove everything that is a tenant's, and the tenant last, so that an interruption is only a delay."""
     await services.refresh_tokens.revoke_tenant(tenant_id)
     await services.users.delete_all(tenant_id, {})
+    await services.mails.delete_all(tenant_id)
     for documents in services.documents.values():
         if documents.is_tenant_scoped:
             await documents.delete_all(tenant_id, {})

@@ -6,8 +6,9 @@ from identity.call import Call, Document
 from identity.domain import themes as rules
 from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import Invalid
-from identity.operations import crud, template_references
+from identity.operations import crud, references
 from identity.services import Services
+from identity.store.mongo import Session
 
 
 async def prepare(_services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
@@ -18,12 +19,14 @@ async def prepare(_services: Services, _call: Call, document: Document, stored: 
     return document
 
 
-async def erase(services: Services, _call: Call, stored: Document) -> None:
-    """Remove a theme that nothing names. Raises Invalid with `[inUse]`."""
+async def erase(services: Services, call: Call, stored: Document) -> None:
+    """Remove a theme that nothing names. Raises Invalid."""
     _require_own(stored["id"])
-    if await template_references.is_theme_used(services, stored["id"]):
-        raise Invalid.field("inUse", "themeId", "The theme is in use by a tenant or an application.")
-    await services.documents["themes"].delete(None, stored["id"])
+
+    async def remove(session: Session | None) -> None:
+        await services.documents["themes"].delete(None, stored["id"], session)
+
+    await references.removing(services, RESOURCE, stored["id"], call.now, remove)
 
 
 RESOURCE = Resource(

@@ -12,7 +12,18 @@ from identity import resources
 from identity.services import Services
 from identity.web import crud
 from identity.web.admin import pages as admin
-from identity.web.api import api_keys, applications, keys, registrations, system, tenants, user_actions, users
+from identity.web.api import (
+    api_keys,
+    applications,
+    email,
+    keys,
+    registrations,
+    system,
+    tenants,
+    themes,
+    user_actions,
+    users,
+)
 from identity.web.client_address import AddressBook
 from identity.web.endpoint import Family, Missing, Route
 from identity.web.hosted import pages
@@ -34,7 +45,17 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
         *crud.routes(resources.RESOURCES),
         *(
             route
-            for module in (api_keys, applications, keys, registrations, tenants, user_actions, users)
+            for module in (
+                api_keys,
+                applications,
+                email,
+                keys,
+                registrations,
+                tenants,
+                themes,
+                user_actions,
+                users,
+            )
             for route in module.ROUTES
         ),
         *system.routes(registry),

@@ -11,7 +11,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id, unbase64url
-from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
+from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, SUPER_KEY, checking_client
 
 PASSWORD = "correct horse battery staple"
 
@@ -217,7 +217,7 @@ async def test_the_three_kinds_of_patch(tenant_api: httpx.AsyncClient, user_id: 
 
 
 async def test_verification_follows_the_application_and_the_caller(tenant_api: httpx.AsyncClient, user_id: str) -> None:
-    verifying = {"verifyRegistration": True, "verificationEmailTemplateId": new_id()}
+    verifying = {"verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
     application_id = await make_application(tenant_api, **verifying)
     plain = (await register(tenant_api, user_id, applicationId=application_id)).json()["registration"]
     assert plain["verified"] is False and "verifiedInstant" not in plain

@@ -11,7 +11,7 @@ import pytest
 from identity import app
 from identity.ids import new_id
 from identity.operations import tenants
-from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
+from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, SUPER_KEY, checking_client
 
 Document = dict[str, Any]
 
@@ -337,7 +337,7 @@ async def test_members_that_do_not_go_together(api, members, code) -> None:
 async def test_what_is_cleared_forced_and_folded(api) -> None:
     made = await make(
         api,
-        emailConfiguration={"verifyEmailWhenChanged": True, "verificationEmailTemplateId": new_id()},
+        emailConfiguration={"verifyEmailWhenChanged": True, "verificationEmailTemplateId": EMAIL_TEMPLATE},
         multiFactorConfiguration={
             "authenticator": {"enabled": False, "algorithm": "HmacSHA512", "codeLength": 8, "timeStep": 60}
         },

@@ -12,6 +12,7 @@ from identity.ids import new_id
 from identity.operations import login
 from identity.passwords import PasswordPool
 from tests import relying_party
+from tests.conftest import EMAIL_TEMPLATE
 from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty, claims, half_hash, header
 
@@ -270,13 +271,17 @@ async def test_second_factor_is_told_without_its_secret(rp, http):
 
 
 async def test_gates_are_told(rp, http, api, service):
-    gated = {"verifyRegistration": True, "verificationEmailTemplateId": new_id(), "unverified": {"behavior": "Gated"}}
+    gated = {
+        "verifyRegistration": True,
+        "verificationEmailTemplateId": EMAIL_TEMPLATE,
+        "unverified": {"behavior": "Gated"},
+    }
     await rp.patch(f"/api/application/{rp.client_id}", {"application": gated})
     await _unverify(rp, service, registration=True)
     refused(await ask(rp, http), "invalid_grant", "registration_verification_required")
     await rp.configure_tenant(
         emailConfiguration={
-            "verifyEmail": True, "verificationEmailTemplateId": new_id(), "unverified": {"behavior": "Gated"},
+            "verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE, "unverified": {"behavior": "Gated"},
         }
     )  # fmt: skip
     await _unverify(rp, service, registration=False)

@@ -6,6 +6,7 @@ import time
 
 from identity.ids import new_id
 from tests import relying_party
+from tests.conftest import EMAIL_TEMPLATE
 from tests.relying_party import PASSWORD, response
 
 GATED = {"behavior": "Gated"}
@@ -17,7 +18,7 @@ async def refusal(rp, browser) -> tuple[str, str | None]:
 
 
 async def test_email_address_that_nobody_verified(rp, browser, api):
-    gate = {"verifyEmail": True, "verificationEmailTemplateId": new_id(), "unverified": {"behavior": "Allow"}}
+    gate = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE, "unverified": {"behavior": "Allow"}}
     await rp.configure_tenant(emailConfiguration=gate)
     body = {"user": {"email": f"{new_id()}@example.com", "password": PASSWORD}}
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
@@ -42,7 +43,13 @@ async def test_second_factor(rp, browser):
 async def test_registration_that_nobody_verified(rp, browser, api):
     await rp.patch(
         f"/api/application/{rp.client_id}",
-        {"application": {"verifyRegistration": True, "verificationEmailTemplateId": new_id(), "unverified": GATED}},
+        {
+            "application": {
+                "verifyRegistration": True,
+                "verificationEmailTemplateId": EMAIL_TEMPLATE,
+                "unverified": GATED,
+            }
+        },
     )
     sibling = await relying_party.make(api, tenant=rp.tenant)
     rp.user = sibling.user

@@ -16,6 +16,7 @@ from identity.domain.login import LoginResult
 from identity.errors import Unavailable, WebhookTransactionFailed
 from identity.ids import TenantId, new_id
 from identity.operations import login
+from tests.conftest import EMAIL_TEMPLATE
 from tests.receiver import answers, receiving, until
 
 PASSWORD = "correct horse battery staple"
@@ -146,9 +147,11 @@ async def test_a_second_factor_is_never_skipped(desk: Desk) -> None:
 
 
 async def test_gates_for_unverified_users_and_registrations(desk: Desk) -> None:
-    await desk.register(verifyRegistration=True, verificationEmailTemplateId=new_id(), unverified={"behavior": "Gated"})
+    await desk.register(
+        verifyRegistration=True, verificationEmailTemplateId=EMAIL_TEMPLATE, unverified={"behavior": "Gated"}
+    )
     assert isinstance(await desk.log_in(), outcomes.RegistrationNotVerified)
-    gate = {"verifyEmail": True, "verificationEmailTemplateId": new_id(), "unverified": {"behavior": "Gated"}}
+    gate = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE, "unverified": {"behavior": "Gated"}}
     await desk.configure(emailConfiguration=gate)
     assert isinstance(await desk.log_in(), outcomes.EmailNotVerified)
 

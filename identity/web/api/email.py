@@ -1,0 +1,37 @@
+"""/api/email: templates with the generic verbs, previews, and sending."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.operations import email_templates, mail
+from identity.web import crud
+from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+
+
+class PreviewHandler(ApiHandler):
+    """How a template would look."""
+
+    @endpoint(access=Access.API_KEY, body="api/email-preview.json", answer="api/email-preview.response.json")
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Render the template of the request for an example user."""
+        return Reply(await email_templates.preview(self.services, call, body))
+
+
+class SendHandler(ApiHandler):
+    """Mails by a template."""
+
+    def path_name(self, name: str) -> str:
+        """The id by the name the API gives it."""
+        return "emailTemplateId"
+
+    @endpoint(access=Access.API_KEY, body="api/email-send.json", answer="api/email-send.response.json")
+    async def post(self, call: Call, object_id: str, body: Document) -> Reply:
+        """Accept a mail for each reader: 202, with the errors of those who get none."""
+        return Reply(await mail.send_all(self.services, call, object_id, body), 202)
+
+
+ROUTES = [
+    Route("/api/email/template/preview", PreviewHandler),
+    Route("/api/email/send/{object_id}", SendHandler),
+    *crud.routes([email_templates.RESOURCE]),
+]
