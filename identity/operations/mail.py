@@ -10,7 +10,7 @@ from typing import Any
 from identity.call import Call, Document
 from identity.domain import mail_messages, mail_templates
 from identity.domain.mail_messages import Address, Letter, Undeliverable
-from identity.errors import Invalid
+from identity.errors import FieldError, Invalid
 from identity.ids import MailId, TenantId, new_id
 from identity.operations import applications, crud, email_templates, event_logs, tenants, users
 from identity.outbound.mail import properties
@@ -118,11 +118,16 @@ async def _tenant_of(services: Services, call: Call, application: Document | Non
 
 
 async def _users(services: Services, tenant_id: TenantId, user_ids: Sequence[str]) -> list[Document]:
-    found = [await services.users.cached(tenant_id, user_id) for user_id in user_ids]
-    missing = [user_id for user_id, user in zip(user_ids, found, strict=True) if user is None]
-    if missing:
-        raise Invalid.field("invalid", "userIds", f"There is no user [{'], ['.join(missing)[:500]}].")
-    return [user for user in found if user is not None]
+    """The users of a request. Raises Invalid for each that the tenant does not have."""
+    found, errors = [], []
+    for index, user_id in enumerate(user_ids):
+        user = await services.users.cached(tenant_id, user_id)
+        if user is None:
+            errors.append(FieldError.of("invalid", f"userIds[{index}]", f"The [userIds[{index}]] must name a user."))
+        else:
+            found.append(user)
+    crud.gather(errors)
+    return found
 
 
 def _values(

@@ -41,7 +41,7 @@ SHARED = {("GET", "/api/consent/{object_id}")}
 _WITHOUT = {"none", "empty"}
 """The kinds of key that are none."""
 
-OF_INSTANCE = ("webhook", "key", "ip-acl", "consent", "user-action", "user-action-reason")
+OF_INSTANCE = ("webhook", "key", "ip-acl", "consent", "user-action", "user-action-reason", "email/template", "theme")
 
 
 async def add_key(service: app.Service, *, manager: bool = False, **given: Any) -> str:
@@ -191,6 +191,12 @@ async def objects(service: app.Service, tenants: tuple[str, str]) -> dict[str, s
             ("ipAccessControlList", "/api/ip-acl", {"entries": [{"startIPAddress": "*", "action": "Allow"}]}),
             ("consent", "/api/consent", {"defaultMinimumAgeForSelfConsent": 13}),
             ("userAction", "/api/user-action", {}),
+            (
+                "emailTemplate",
+                "/api/email/template",
+                {"defaultSubject": "s", "defaultHtmlTemplate": "h", "defaultTextTemplate": "t"},
+            ),
+            ("theme", "/api/theme", {}),
             ("userActionReason", "/api/user-action-reason", {"code": new_id(), "text": new_id()}),
         ]
         for wrapper, path, members in instance:
@@ -207,6 +213,8 @@ def ids_for(route: Route, objects: dict[str, str]) -> dict[str, str]:
     ids = {name: objects[name] for name in ("application_id", "user_id", "key_id")}
     if isinstance(resource, Resource):
         ids["object_id"] = objects["application_id" if resource.name == "application" else resource.name]
+    elif "/email/send" in route.template:
+        ids["object_id"] = objects["emailTemplate"]
     elif "oauth-configuration" in route.template:
         ids["object_id"] = objects["application_id"]
     if "part" in route.arguments:
@@ -220,7 +228,9 @@ BODIES: Document = {
     "application": {"name": "Stolen"},
     "consent": {"name": "Stolen", "defaultMinimumAgeForSelfConsent": 1},
     "ipAccessControlList": {"name": "Stolen", "entries": [{"startIPAddress": "*", "action": "Allow"}]},
+    "emailTemplate": {"name": "Stolen", "defaultSubject": "s", "defaultHtmlTemplate": "h", "defaultTextTemplate": "t"},
     "key": {"name": "Stolen", "algorithm": "HS256"},
+    "theme": {"name": "Stolen"},
     "registration": {"roles": []},
     "role": {"name": "stolen"},
     "scope": {"name": "stolen"},
@@ -236,9 +246,12 @@ COLLECTIONS = (
     "api_keys",
     "applications",
     "consents",
+    "email_templates",
     "ip_access_control_lists",
     "keys",
+    "mails",
     "tenants",
+    "themes",
     "user_action_reasons",
     "user_actions",
     "users",
@@ -262,18 +275,19 @@ async def test_other_tenant_sees_and_changes_nothing(service, client, tenants, o
         headers = {"Authorization": await add_key(service, manager=True, tenantId=tenants[1])}
     else:
         headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenants[1]}
+    bodies = {**BODIES, "userIds": [objects["user_id"]]}
     before, wrong = await snapshot(service), []
     for route, method, _ in ROUTES:
         ids = ids_for(route, objects)
         if "{" not in route.template or (method == "POST" and re.search(r"/(import|generate)/", route.template)):
             continue
-        if kind == "header" and route.template.split("/")[2] in {*OF_INSTANCE, "tenant"}:
+        if kind == "header" and any(route.template.startswith(f"/api/{name}") for name in (*OF_INSTANCE, "tenant")):
             continue
         if (method, route.template) in SHARED:
             continue
         path = path_of(route, ids)
         for query in ("", "?hardDelete=true", "?reactivate=true", "?async=true"):
-            answer = await client.request(method, path + query, json=BODIES, headers=headers)
+            answer = await client.request(method, path + query, json=bodies, headers=headers)
             if answer.status_code not in {400, 401, 404, 405}:
                 wrong.append((method, path + query, answer.status_code))
             if any(value in answer.text for name, value in objects.items() if name not in path and value not in path):
