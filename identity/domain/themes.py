@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from identity.call import Document
+from identity.domain import page_texts
 from identity.errors import FieldError
 
 DEFAULT_ID: Final = "75a068fd-e94b-451a-9aeb-3ddb9a3b5987"
 DEFAULT_NAME: Final = "Default"
 """The published name of the theme that every instance has."""
+
+_LANGUAGE = "en"
+"""What the default texts are written in: who wants it needs no other."""
 
 MAXIMUM_TEMPLATES = 524_288
 """Letters of all page templates of a theme together."""
@@ -37,17 +42,21 @@ def _size_problems(theme: Document) -> Iterator[FieldError]:
         yield FieldError.of("tooLong", "theme.templates", "The templates of the theme are too long together.")
 
 
-def texts(theme: Document, locales: Sequence[str]) -> dict[str, str]:
-    """The texts of a theme by key: those of the first locale that it has over the default ones."""
+def texts(theme: Document, locales: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """The language and the texts of a theme: those of the first locale that it has, over the default ones."""
     found = messages(theme.get("defaultMessages", ""))
-    localized = {_plain(locale): text for locale, text in theme.get("localizedMessages", {}).items()}
+    localized = {_plain(locale): locale for locale in theme.get("localizedMessages", {})}
     for locale in map(_plain, locales):
         for wanted in (locale, locale.partition("_")[0]):
             if wanted in localized:
-                return found | messages(localized[wanted])
-    return found
+                own = localized[wanted]
+                return own.replace("_", "-"), found | messages(theme["localizedMessages"][own])
+        if locale.partition("_")[0] == _LANGUAGE:
+            break
+    return _LANGUAGE, found
 
 
+@functools.lru_cache(maxsize=64)
 def messages(text: str) -> dict[str, str]:
     """The entries of a properties text: `key=text` or `key: text`, comments after `#` or `!`, letters by number."""
     found = {}
@@ -58,9 +67,10 @@ def messages(text: str) -> dict[str, str]:
     return found
 
 
-def as_messages(entries: Mapping[str, str]) -> str:
-    """Entries as a properties text."""
-    return "".join(f"{key}={text}\n" for key, text in entries.items())
+def default() -> Document:
+    """The theme that every instance has: our own pages, with their texts to be copied."""
+    lines = "".join(f"{key}={text}\n" for key, text in page_texts.TEXTS.items())
+    return {"name": DEFAULT_NAME, "defaultMessages": lines}
 
 
 def _logical_lines(text: str) -> Iterator[str]:

@@ -40,7 +40,7 @@ def default_signing_key_id(instance_id: str) -> str:
 async def ensure(services: Services, call: Call) -> None:
     """Make what is missing. Safe to run in several processes at once, and at every start."""
     if await services.documents["themes"].cached(None, theme_rules.DEFAULT_ID) is None:
-        theme = {"theme": {"name": theme_rules.DEFAULT_NAME}}
+        theme = {"theme": theme_rules.default()}
         await _unless_there(crud.create(services, call, themes.RESOURCE, theme, theme_rules.DEFAULT_ID))
     if await services.applications.cached(services.default_tenant_id, ADMINISTRATOR_APPLICATION_ID) is not None:
         return

@@ -25,6 +25,8 @@ HOME = "/"
 class Asked:
     """Nothing was ended yet: another site wants this, and the user has to agree."""
 
+    tenant: Document
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoggedOut:
@@ -32,6 +34,8 @@ class LoggedOut:
 
     target: str
     frame_urls: tuple[str, ...]
+    tenant: Document
+    application: Document | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,12 +62,13 @@ async def logout(
     wanted = await _wanted(services, given, hints)
     target = _target(wanted, given)
     if is_from_elsewhere and not wanted.is_explained:
-        return Asked()
+        return Asked(wanted.tenant)
     tenant_id = TenantId(wanted.tenant["id"])
     session = await services.sso_sessions.end(tenant_id, sso_secret) if sso_secret else None
     if wanted.client is not None and wanted.client.oauth["logoutBehavior"] == "RedirectOnly":
-        return LoggedOut(target, ())
-    return LoggedOut(target, await _frame_urls(services, wanted.tenant, session, target))
+        return LoggedOut(target, (), wanted.tenant, wanted.client.application)
+    frame_urls = await _frame_urls(services, wanted.tenant, session, target)
+    return LoggedOut(target, frame_urls, wanted.tenant, None if wanted.client is None else wanted.client.application)
 
 
 async def _wanted(services: Services, given: Mapping[str, str], hints: TenantHints) -> _Wanted:

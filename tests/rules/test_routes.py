@@ -32,6 +32,7 @@ PUBLIC = {
     ("/api/tenant/password-validation-rules", "GET"),
     ("/api/tenant/password-validation-rules/{object_id}", "GET"),
     ("/static/{name}", "GET"),
+    ("/theme/{theme_id}/{name}", "GET"),
     ("/{tenant_id}/.well-known/openid-configuration", "GET"),
 }
 OPTIONAL_KEY = {

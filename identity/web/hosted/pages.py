@@ -6,7 +6,7 @@ from identity.call import Call
 from identity.errors import NotFound
 from identity.operations import clients, sso
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
-from identity.web.hosted import render
+from identity.web.hosted import looks, render
 from identity.web.oauth2.family import PageHandler
 
 SIGNED_OUT_COOKIE = "fusionauth.flash-message"
@@ -21,11 +21,12 @@ class IndexHandler(PageHandler):
     @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION)
     async def get(self, call: Call) -> Reply:
         """Show the landing page."""
-        if self.cookie(SIGNED_OUT_COOKIE):
-            return render.logged_out([self.new_cookie(SIGNED_OUT_COOKIE, "", 0)])
         tenant = await clients.default_tenant(self.services)
+        look = await looks.of(self, tenant)
+        if self.cookie(SIGNED_OUT_COOKIE):
+            return render.logged_out(look, [self.new_cookie(SIGNED_OUT_COOKIE, "", 0)])
         session = await sso.find(self.services, tenant, self.cookie(sso.COOKIE))
-        return render.index(is_logged_in=session is not None)
+        return render.index(look, is_logged_in=session is not None)
 
 
 class StylesheetHandler(PageHandler):
@@ -40,4 +41,21 @@ class StylesheetHandler(PageHandler):
         return Reply(render.stylesheet(), headers=headers)
 
 
-ROUTES = [Route("/", IndexHandler), Route("/static/{name}", StylesheetHandler)]
+class ThemeStylesheetHandler(PageHandler):
+    """The stylesheet of a theme, under a path that changes with its content."""
+
+    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
+    async def get(self, call: Call, theme_id: str, name: str) -> Reply:
+        """Serve the present stylesheet of the theme. Raises NotFound for any other."""
+        theme = await self.services.documents["themes"].cached(None, theme_id)
+        if theme is None or looks.stylesheet_path(theme) != f"/theme/{theme_id}/{name}":
+            raise NotFound
+        headers = {"Content-Type": "text/css; charset=utf-8", "Cache-Control": _FOR_EVER}
+        return Reply(theme["stylesheet"].encode(), headers=headers)
+
+
+ROUTES = [
+    Route("/", IndexHandler),
+    Route("/static/{name}", StylesheetHandler),
+    Route("/theme/{theme_id}/{name}", ThemeStylesheetHandler),
+]

@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from identity.ids import fingerprint
 from identity.web.endpoint import Reply
+from identity.web.hosted.looks import DEFAULT, Look
 
 Cookies = Sequence[Morsel[str]]
 
@@ -68,60 +69,62 @@ def stylesheet_path() -> str:
     return f"/static/style-{fingerprint(stylesheet().decode())[:16]}.css"
 
 
-def login(form: LoginForm, cookies: Cookies = ()) -> Reply:
+def login(form: LoginForm, look: Look, cookies: Cookies = ()) -> Reply:
     """The login page."""
     described = (_DESCRIBED if form.message else Markup("")) + (_INVALID if form.is_invalid else Markup(""))
     fields = {field.name: getattr(form, field.name) for field in dataclasses.fields(form)}
     policy = _policy(form_action=("'self'", "https:", _origin(form.redirect_uri)))
-    return _page("login.html", policy, fields | {"described": described}, form.status, cookies)
+    return _page("login.html", policy, fields | {"described": described}, look, form.status, cookies)
 
 
 def error(body: Mapping[str, Any], status: int) -> Reply:
     """The error page, which also prints the OAuth error JSON for the application's developer."""
     values = {"description": body["error_description"], "oauth_json": json.dumps(body, indent=2)}
-    return _page("error.html", _policy(), values, status)
+    return _page("error.html", _policy(), values, DEFAULT, status)
 
 
-def form_post(action: str, parameters: Iterable[tuple[str, str]], cookies: Cookies = ()) -> Reply:
+def form_post(action: str, parameters: Iterable[tuple[str, str]], look: Look, cookies: Cookies = ()) -> Reply:
     """A page that posts an authorization response to its redirect URI (OAuth 2.0 Form Post Response Mode)."""
     nonce = secrets.token_urlsafe(16)
     policy = _policy(script=nonce, form_action=("https:", _origin(action)))
     values = {"action": action, "parameters": list(parameters), "nonce": nonce}
-    return _page("form_post.html", policy, values, cookies=cookies)
+    return _page("form_post.html", policy, values, look, cookies=cookies)
 
 
-def logout(target: str, logout_urls: Iterable[str], cookies: Cookies = ()) -> Reply:
+def logout(target: str, logout_urls: Iterable[str], look: Look, cookies: Cookies = ()) -> Reply:
     """A page that loads the logout URL of every application and then goes on (OpenID Connect Front-Channel Logout)."""
     nonce, urls = secrets.token_urlsafe(16), list(logout_urls)
     policy = _policy(script=nonce, frame=tuple(sorted({_origin(url) for url in urls})))
     values = {"target": target, "logout_urls": urls, "nonce": nonce}
-    return _page("logout.html", policy, values, cookies=cookies)
+    return _page("logout.html", policy, values, look, cookies=cookies)
 
 
-def confirm_logout(action: str, hidden: Iterable[tuple[str, str]]) -> Reply:
+def confirm_logout(action: str, hidden: Iterable[tuple[str, str]], look: Look) -> Reply:
     """A page that asks before a logout that another site wants."""
     policy = _policy(form_action=("'self'", "https:"))
-    return _page("confirm_logout.html", policy, {"action": action, "hidden": list(hidden)})
+    return _page("confirm_logout.html", policy, {"action": action, "hidden": list(hidden)}, look)
 
 
-def logged_out(cookies: Cookies = ()) -> Reply:
+def logged_out(look: Look, cookies: Cookies = ()) -> Reply:
     """The end of a logout that leads nowhere else."""
-    return _page("logged_out.html", _policy(), {}, cookies=cookies)
+    return _page("logged_out.html", _policy(), {}, look, cookies=cookies)
 
 
-def index(*, is_logged_in: bool) -> Reply:
+def index(look: Look, *, is_logged_in: bool) -> Reply:
     """The landing page."""
-    return _page("index.html", _policy(), {"is_logged_in": is_logged_in})
+    return _page("index.html", _policy(), {"is_logged_in": is_logged_in}, look)
 
 
-def _page(template: str, policy: str, values: Mapping[str, Any], status: int = 200, cookies: Cookies = ()) -> Reply:
+def _page(
+    template: str, policy: str, values: Mapping[str, Any], look: Look, status: int = 200, cookies: Cookies = ()
+) -> Reply:
     headers = {
         "Content-Type": "text/html; charset=utf-8",
         "Content-Security-Policy": policy,
         "X-Frame-Options": "DENY",
         "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     }
-    return Reply(_templates().get_template(template).render(**values).encode(), status, headers, cookies)
+    return Reply(_templates().get_template(template).render(**values, texts=look).encode(), status, headers, cookies)
 
 
 def _policy(script: str | None = None, form_action: tuple[str, ...] = ("'none'",), frame: tuple[str, ...] = ()) -> str:

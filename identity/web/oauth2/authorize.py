@@ -12,7 +12,7 @@ from identity.operations import authorization, sso
 from identity.operations.authorization import AuthorizationResponse, Browser, LoginPage, Proven, Step
 from identity.operations.login import Credentials
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
-from identity.web.hosted import csrf, login, render
+from identity.web.hosted import csrf, login, looks, render
 from identity.web.oauth2.family import PageHandler, oauth_error
 
 _REQUEST: Final = "oauth2/authorize.request.json"
@@ -40,7 +40,7 @@ class AuthorizeHandler(PageHandler):
         """Answer from the session, or show the login page."""
         self.proven = await authorization.prove(self.services, call, self.tenant_hints(tenant_id, given), given)
         browser = Browser(self.cookie(sso.COOKIE), self.request.headers.get("Origin"))
-        return self.shown(await authorization.begin(self.services, call, self.proven, given, browser), given)
+        return await self.shown(await authorization.begin(self.services, call, self.proven, given, browser), given)
 
     async def log_in(self, call: Call, form: Document, tenant_id: str | None) -> Reply:
         """Log in, unless the form is not one that we showed to this browser."""
@@ -48,33 +48,38 @@ class AuthorizeHandler(PageHandler):
         self.proven = proven
         if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
             page = LoginPage(proven.client, form.get("loginId", ""))
-            return self.page(page, form, message=login.CSRF_MESSAGE, status=403)
+            return await self.page(page, form, message=login.STALE, status=403)
         credentials = Credentials(form.get("loginId", ""), form.get("password", ""))
         step = await authorization.log_in(
             self.services, call, proven, form, Browser(self.cookie(sso.COOKIE)), credentials,
             is_persistent=form.get("rememberDevice") == "true",
         )  # fmt: skip
-        return self.shown(step, form)
+        return await self.shown(step, form)
 
-    def shown(self, step: Step, given: Mapping[str, str]) -> Reply:
+    async def shown(self, step: Step, given: Mapping[str, str]) -> Reply:
         """What a step looks like."""
         if isinstance(step, LoginPage):
-            return self.page(step, given)
+            return await self.page(step, given)
+        if step.mode == "form_post" and self.proven is not None:
+            client = self.proven.client
+            return self.response(step, await looks.of(self, client.tenant, client.application, given))
         return self.response(step)
 
-    def page(self, page: LoginPage, given: Mapping[str, str], *, message: str = "", status: int = 200) -> Reply:
+    async def page(self, page: LoginPage, given: Mapping[str, str], *, message: str = "", status: int = 200) -> Reply:
         """The login page."""
         names = self.services.schemas[_REQUEST].schema["properties"]
         remember_device = given.get("rememberDevice") == "true"
-        return login.reply(self, page, given, names, remember_device=remember_device, message=message, status=status)
+        return await login.reply(
+            self, page, given, names, remember_device=remember_device, message=message, status=status
+        )
 
-    def response(self, response: AuthorizationResponse) -> Reply:
+    def response(self, response: AuthorizationResponse, look: looks.Look = looks.DEFAULT) -> Reply:
         """The authorization response: a redirect, never 307, which would post a password on; or a form that posts."""
         cookies = []
         if response.cookie is not None:
             cookies = [self.new_cookie(sso.COOKIE, response.cookie.secret, response.cookie.max_age_seconds)]
         if response.mode == "form_post":
-            return render.form_post(response.redirect_uri, response.parameters.items(), cookies)
+            return render.form_post(response.redirect_uri, response.parameters.items(), look, cookies)
         place = redirect_uris.with_fragment if response.mode == "fragment" else redirect_uris.with_query
         return Reply(
             status=302, headers={"Location": place(response.redirect_uri, response.parameters)}, cookies=cookies

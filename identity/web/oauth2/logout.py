@@ -5,7 +5,7 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.operations import logout, sso
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
-from identity.web.hosted import pages, render
+from identity.web.hosted import looks, pages, render
 from identity.web.oauth2.family import PageHandler
 
 _REQUEST = "oauth2/logout.request.json"
@@ -29,12 +29,13 @@ class LogoutHandler(PageHandler):
         hints, secret = self.tenant_hints(tenant_id, given), self.cookie(sso.COOKIE)
         outcome = await logout.logout(self.services, given, hints, secret, is_from_elsewhere=self.is_from_elsewhere())
         if isinstance(outcome, logout.Asked):
-            return render.confirm_logout(self.request.path, given.items())
+            return render.confirm_logout(self.request.path, given.items(), await looks.of(self, outcome.tenant))
         cookies = [self.new_cookie(sso.COOKIE, "", 0)]
         if outcome.target == logout.HOME:
             cookies.append(self.new_cookie(pages.SIGNED_OUT_COOKIE, "signed-out", pages.SIGNED_OUT_SECONDS))
         if outcome.frame_urls:
-            return render.logout(outcome.target, outcome.frame_urls, cookies)
+            look = await looks.of(self, outcome.tenant, outcome.application)
+            return render.logout(outcome.target, outcome.frame_urls, look, cookies)
         return Reply(status=302, headers={"Location": outcome.target}, cookies=cookies)
 
 

@@ -1,0 +1,62 @@
+"""The texts of the hosted pages by key: what a theme's messages may say differently.
+
+Where an error has a published code, the code in brackets is its key. `{0}` stands for a value, such as a name.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+TEXTS: Final = MappingProxyType(
+    {
+        "login.title": "Sign in to {0}",
+        "login.heading": "Sign in",
+        "login.lead": "to continue to {0}",
+        "login.loginId": "Email or username",
+        "login.password": "Password",
+        "login.rememberDevice": "Keep me signed in on this device",
+        "login.submit": "Sign in",
+        "login.stale": "This page was open for too long or came from somewhere else. Please sign in again.",
+        "[InvalidLogin]": "The email, username or password is not right.",
+        "[TooManyAttempts]": "Too many attempts. Please wait a while and try again.",
+        "[UserLockedException]": "This account is locked.",
+        "[UserExpiredException]": "This account has expired.",
+        "[TwoFactorRequired]": "This account asks for a second factor, which cannot be given on this page.",
+        "[PasswordChangeRequired]": "The password of this account has to be changed before you can sign in.",
+        "[EmailNotVerified]": "The email address of this account has to be verified before you can sign in.",
+        "[RegistrationNotVerified]": (
+            "Your registration for this application has to be verified before you can sign in."
+        ),
+        "[UserAuthorizedNotRegisteredException]": "This account is not registered for this application.",
+        "[InvalidIdentityProviderId]": "The identity provider that the application asked for does not exist.",
+        "[LoginPreventedException]": "This sign-in was refused.",
+        "[RateLimited]": "Too many people are signing in right now. Please try again.",
+        "formPost.title": "Continue",
+        "formPost.heading": "One moment",
+        "formPost.text": "You are being taken back to the application.",
+        "formPost.submit": "Continue",
+        "confirmLogout.title": "Sign out?",
+        "confirmLogout.heading": "Sign out?",
+        "confirmLogout.text": (
+            "Another site asks to sign you out of every application that you use with this account on this device."
+        ),
+        "confirmLogout.submit": "Sign out",
+        "logout.title": "Signing out",
+        "logout.heading": "Signing you out",
+        "logout.text": "Your applications are being told that you have signed out.",
+        "logout.continue": "Continue",
+        "loggedOut.title": "Signed out",
+        "loggedOut.heading": "You are signed out",
+        "loggedOut.text": "You have been signed out on this device. You can close this page.",
+        "index.title": "Identity service",
+        "index.heading": "Identity service",
+        "index.text": (
+            "This is where applications let their users sign in. Open the application that you want to use; it brings"
+            " you here when you have to sign in."
+        ),
+        "index.loggedIn": "You are signed in on this device.",
+        "index.logout": "Sign out",
+        "index.configuration": "OpenID configuration",
+    }
+)

@@ -1,0 +1,80 @@
+"""Looks: what a tenant's or application's theme changes about a page, in the language of whoever looks at it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+from markupsafe import Markup, escape
+
+from identity.call import Document
+from identity.domain import page_texts
+from identity.domain import themes as rules
+from identity.ids import fingerprint
+from identity.operations import themes
+from identity.web.endpoint import Family
+
+_MAXIMUM_LOCALES = 20
+
+
+class Look:
+    """The texts of a page, its language and the theme's stylesheet, if any."""
+
+    def __init__(self, theme: Document | None = None, locales: tuple[str, ...] = ()) -> None:
+        language, own = ("en", {}) if theme is None else rules.texts(theme, locales)
+        self._texts: Mapping[str, str] = own
+        self.language = language
+        self.stylesheet = None if theme is None else stylesheet_path(theme)
+
+    def __getitem__(self, key: str) -> str:
+        return self._texts.get(key) or page_texts.TEXTS[key]
+
+    def fill(self, key: str, value: str, *, strong: bool = False) -> Markup:
+        """The text with a value in its place; both are escaped."""
+        shown = Markup("<strong>{}</strong>").format(value) if strong else escape(value)
+        return Markup(str(escape(self[key])).replace("{0}", str(shown)))  # noqa: S704 (both halves are escaped above)
+
+
+DEFAULT = Look()
+
+
+async def of(
+    handler: Family,
+    tenant: Document | None,
+    application: Document | None = None,
+    given: Mapping[str, str] | None = None,
+) -> Look:
+    """The look of a page of a tenant, and of an application where it is about one.
+
+    The language is the `locale` parameter's, else one that the browser asks for.
+    """
+    theme = await themes.effective(handler.services, tenant, application)
+    if theme is None:
+        return DEFAULT
+    accepted = handler.request.headers.get("Accept-Language", "")[:500]
+    return Look(theme, (*_locales((given or {}).get("locale", "")), *_locales(accepted)))
+
+
+def stylesheet_path(theme: Document) -> str | None:
+    """Where the stylesheet of a theme is served: the path changes with the content, so that it may be kept for ever."""
+    sheet = theme.get("stylesheet", "")
+    return f"/theme/{theme['id']}/style-{_hash(sheet)}.css" if sheet.strip() else None
+
+
+@functools.lru_cache(maxsize=64)
+def _hash(sheet: str) -> str:
+    return fingerprint(sheet)[:16]
+
+
+def _locales(text: str) -> tuple[str, ...]:
+    """The locales of a list, the most wanted first: `de-CH,de;q=0.9,en;q=0.8` (RFC 9110 section 12.5.4), or `de en`."""
+    wanted = []
+    for item in text.replace(" ", ",").split(",")[:_MAXIMUM_LOCALES]:
+        name, _, weight = item.partition(";q=")
+        try:
+            quality = float(weight) if weight else 1.0
+        except ValueError:
+            quality = 0.0
+        if name and quality > 0:
+            wanted.append((-quality, name))
+    return tuple(name for _, name in sorted(wanted, key=lambda one: one[0]))

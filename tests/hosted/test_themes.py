@@ -1,0 +1,152 @@
+"""What a theme changes about the hosted pages: texts, language and stylesheet, and nothing of their safety."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from identity.domain import page_texts
+from identity.ids import new_id
+from identity.web.hosted import login
+from identity.web.hosted.looks import _locales
+from tests import relying_party
+from tests.relying_party import page
+
+SHEET = "h1 { color: rebeccapurple } /* ä */"
+NASTY = '<script>alert("1")</script>{0}'
+
+
+async def make_theme(api, **members: Any) -> str:
+    answer = await api.post("/api/theme", json={"theme": {"name": f"Theme {new_id()}", **members}})
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["theme"]["id"])
+
+
+@pytest.fixture
+def themed(api, rp):
+    """Gives the tenant of the relying party a theme."""
+
+    async def give(**members: Any) -> str:
+        theme_id = await make_theme(api, **members)
+        await rp.patch(f"/api/tenant/{rp.tenant['id']}", {"tenant": {"themeId": theme_id}})
+        return theme_id
+
+    return give
+
+
+def sheets(answer) -> list[str]:
+    return re.findall(r'<link rel="stylesheet" href="([^"]+)">', answer.text)
+
+
+async def test_stylesheet_of_the_theme_comes_after_our_own(rp, browser, themed, api) -> None:
+    assert len(sheets(await rp.authorize(browser))) == 1
+    theme_id = await themed(stylesheet=SHEET)
+    shown = await rp.authorize(browser)
+    (_, own) = sheets(shown)
+    assert own.startswith(f"/theme/{theme_id}/style-")
+    sheet = await browser.get(own)
+    assert (sheet.status_code, sheet.text) == (200, SHEET)
+    assert sheet.headers["Content-Type"] == "text/css; charset=utf-8"
+    assert "immutable" in sheet.headers["Cache-Control"]
+    assert sheet.headers["X-Content-Type-Options"] == "nosniff"
+    assert "style-src 'self'" in shown.headers["Content-Security-Policy"]
+    assert "unsafe" not in shown.headers["Content-Security-Policy"]
+    await api.patch(f"/api/theme/{theme_id}", json={"theme": {"stylesheet": "h1 {}"}})
+    assert sheets(await rp.authorize(browser))[1] != own
+    assert (await browser.get(own)).status_code == 404
+
+
+@pytest.mark.parametrize("path", [f"/theme/{new_id()}/style-0.css", "/theme/x/style-0.css"])
+async def test_no_other_stylesheet_is_served(browser, path) -> None:
+    assert (await browser.get(path)).status_code == 404
+
+
+async def test_a_theme_without_a_stylesheet_adds_none(rp, browser, themed) -> None:
+    theme_id = await themed(stylesheet=" ")
+    assert len(sheets(await rp.authorize(browser))) == 1
+    assert (await browser.get(f"/theme/{theme_id}/style-0.css")).status_code == 404
+
+
+async def test_application_s_theme_wins_over_the_tenant_s(rp, browser, themed, api) -> None:
+    await themed(defaultMessages="login.heading=Of the tenant")
+    assert "Of the tenant" in page(await rp.authorize(browser)).text
+    own = await make_theme(api, defaultMessages="login.heading=Of the application")
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": {"themeId": own}})
+    assert "Of the application" in page(await rp.authorize(browser)).text
+
+
+async def test_texts_of_the_login_page_and_of_its_errors_can_be_changed(rp, browser, themed) -> None:
+    await themed(
+        defaultMessages="login.title={0}!\nlogin.lead=für {0}, bitte\nlogin.submit=Los\n[InvalidLogin]=Falsch\n"
+        "login.password=Kennwort\nlogin.loginId=Wer\nlogin.rememberDevice=Merken\n"
+    )
+    shown = await rp.authorize(browser)
+    found = re.search(r'<p class="lead">für <strong>(.+)</strong>, bitte</p>', shown.text)
+    assert found is not None
+    assert f"<title>{found[1]}!</title>" in shown.text
+    for text in ("Los</button>", "Kennwort</label>", "Wer</label>", "Merken</label>", "<h1>Sign in</h1>"):
+        assert text in shown.text
+    assert "Falsch" in (await rp.submit(browser, shown, password="wrong")).text
+
+
+async def test_attack_19_texts_of_a_theme_are_texts(rp, browser, themed) -> None:
+    entries = "".join(f"{key}={NASTY}\n" for key in page_texts.TEXTS)
+    await themed(defaultMessages=entries)
+    shown = await rp.authorize(browser)
+    for answer in (shown, await rp.submit(browser, shown, password="wrong")):
+        assert "<script>" not in answer.text
+        assert "&lt;script&gt;" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("headers", "parameters", "language"),
+    [
+        ({}, {}, "en"),
+        ({"Accept-Language": "de-CH,de;q=0.9,en;q=0.8"}, {}, "de"),
+        ({"Accept-Language": "en,de;q=0.9"}, {}, "en"),
+        ({"Accept-Language": "de;q=0.1,fr_CA;q=0.5"}, {}, "fr"),
+        ({"Accept-Language": "de"}, {"locale": "fr"}, "fr"),
+        ({"Accept-Language": "x;q=nonsense,*"}, {"locale": "es"}, "en"),
+    ],
+)
+async def test_page_speaks_the_language_that_is_asked_for(rp, browser, themed, headers, parameters, language) -> None:
+    heading = {"en": "Hello", "de": "Guten Tag", "fr": "Bonjour"}
+    localized = {name: f"login.heading={text}" for name, text in heading.items() if name != "en"}
+    await themed(defaultMessages="login.heading=Hello", localizedMessages=localized)
+    shown = await browser.get("/oauth2/authorize", params=rp.query(**parameters), headers=headers)
+    assert f'<html lang="{language}">' in shown.text
+    assert f"<h1>{heading[language]}</h1>" in shown.text
+
+
+async def test_every_page_of_the_tenant_looks_like_its_theme(rp, browser, themed, api) -> None:
+    await themed(stylesheet=SHEET)
+    await relying_party.make(rp.api, tenant=rp.tenant, logoutURL="https://sibling.example.com/out")
+    shown = await rp.authorize(browser)
+    await rp.submit(browser, shown)
+    named = {"tenantId": rp.tenant["id"]}
+    for answer in (
+        shown,
+        await rp.authorize(browser, prompt="none", response_mode="form_post"),
+        await browser.get("/oauth2/logout", params=named, headers={"Sec-Fetch-Site": "cross-site"}),
+        await browser.get("/oauth2/logout", params={"client_id": rp.client_id}),
+    ):
+        assert answer.status_code == 200
+        assert len(sheets(answer)) == 2, answer.text
+
+
+def test_every_text_that_a_template_shows_exists() -> None:
+    folder = Path(page_texts.__file__).parent.parent / "web" / "hosted" / "templates"
+    shown = set()
+    for file in folder.glob("*.html"):
+        shown |= set(re.findall(r'texts(?:\[|\.fill\()"([^"]+)"', file.read_text()))
+    assert len(shown) > 20
+    assert shown <= page_texts.TEXTS.keys()
+    assert set(login._MESSAGES.values()) | {login.STALE} | shown == set(page_texts.TEXTS)
+
+
+def test_locales_are_read_by_their_weight() -> None:
+    assert _locales("a;q=0.1,b, c;q=0.5,d;q=0,e;q=x") == ("b", "c", "a")
+    assert _locales("") == ()
