@@ -40,7 +40,7 @@ DEFAULT = Look()
 
 async def of(
     handler: Family,
-    tenant: Document | None,
+    tenant: Document,
     application: Document | None = None,
     given: Mapping[str, str] | None = None,
 ) -> Look:
