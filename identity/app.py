@@ -31,6 +31,7 @@ from identity.operations import (
     email_templates,
     event_logs,
     keys,
+    lambdas,
     references,
     tenants,
     themes,
@@ -38,6 +39,7 @@ from identity.operations import (
 )
 from identity.outbound.http import HttpClient
 from identity.passwords import PasswordPool
+from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
 from identity.services import Services
 from identity.store import data_dir
@@ -79,6 +81,7 @@ _STORED_RESOURCES: tuple[Resource, ...] = (
     keys.RESOURCE,
     user_actions.RESOURCE,
     email_templates.RESOURCE,
+    lambdas.RESOURCE,
     themes.RESOURCE,
     *resources.RESOURCES,
 )
@@ -375,6 +378,7 @@ def _wired(
         revocations=Revocations(redis),
         tokens=TokenIssuer(ring),
         passwords=PasswordPool(),
+        sandbox=Sandbox(config.lambdas),
         bus=delivery.bus,
         http=delivery.http,
     )
@@ -382,7 +386,9 @@ def _wired(
         lambda message: event_logs.record(services, _own_call(clock), "Error", message)
     )
     workers = _workers(services, stores, delivery, registry, role)
-    parts = Parts(registry, InFlight(), workers, (_closing(services), redis.close, delivery.http.close))
+    parts = Parts(
+        registry, InFlight(), workers, (_closing(services), redis.close, delivery.http.close, services.sandbox.close)
+    )
     return Service(services, role, parts, source)
 
 

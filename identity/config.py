@@ -117,6 +117,18 @@ class Email:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Lambdas:
+    """What one invocation of a lambda may take, and how many there may be at once."""
+
+    time_limit_ms: int
+    memory_limit_bytes: int
+    stack_limit_bytes: int
+    output_limit_bytes: int
+    processes: int
+    max_waiting: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Logging:
     """The log on standard error."""
 
@@ -146,6 +158,7 @@ class Config:
     license: License
     webhooks: Webhooks
     email: Email
+    lambdas: Lambdas
     logging: Logging
     metrics: Metrics
 
@@ -442,6 +455,7 @@ def _typed(folder: Path, values: dict[str, Any]) -> Config:
                 "authorities_file": _below(folder, values["email"]["authorities_file"]),
             }
         ),
+        lambdas=Lambdas(**values["lambdas"]),
         logging=Logging(**values["logging"]),
         metrics=Metrics(**{**metrics, "allowed_networks": _networks(metrics["allowed_networks"])}),
     )

@@ -118,6 +118,12 @@ class WebhookTransactionFailed(ServiceError):
     status = 504
 
 
+class LambdaFailed(ServiceError):
+    """A lambda threw, took too much, or left nonsense behind: 512 with an empty body, and a row in the event log."""
+
+    status = 512
+
+
 class Duplicate(Exception):
     """A unique index refused a write; `index` names it. Operations turn it into an `Invalid`."""
 

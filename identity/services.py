@@ -11,6 +11,7 @@ from identity.ids import TenantId
 from identity.instants import Clock
 from identity.outbound.http import HttpClient
 from identity.passwords import PasswordPool
+from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
 from identity.store.api_keys import ApiKeys
 from identity.store.authorization_codes import AuthorizationCodes
@@ -54,6 +55,7 @@ class Services:
     revocations: Revocations
     tokens: TokenIssuer
     passwords: PasswordPool
+    sandbox: Sandbox
     bus: Bus
     http: HttpClient
 

@@ -10,7 +10,7 @@ from identity.domain.parts import Part
 from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import Invalid
 from identity.ids import ApplicationId, TenantId
-from identity.operations import crud, ip_access_control_lists, key_references, references
+from identity.operations import crud, ip_access_control_lists, key_references, lambdas, references
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -27,6 +27,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors = rules.problems(document)
     errors += await key_references.problems(services, document["jwtConfiguration"], "application.jwtConfiguration")
     errors += await ip_access_control_lists.reference_problems(services, document, "application")
+    errors += await lambdas.reference_problems(services, "application", document)
     errors += await references.problems(services, RESOURCE, document, stored, ("email_templates", "themes"))
     crud.gather(errors)
     return document

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 from identity.call import Document
+from identity.domain import lambdas as lambda_rules
 from identity.domain.resource import Resource
 from identity.errors import FieldError, Invalid
 from identity.instants import Instant
@@ -91,6 +92,8 @@ TABLE = (
         ("cancelEmailTemplateId", "endEmailTemplateId", "modifyEmailTemplateId", "startEmailTemplateId"),
         "email_templates",
     ),
+    Reference("tenants", tuple(lambda_rules.REFERENCES["tenant"]), "lambdas"),
+    Reference("applications", tuple(lambda_rules.REFERENCES["application"]), "lambdas"),
     Reference("tenants", ("themeId",), "themes"),
     Reference("applications", ("themeId",), "themes"),
 )

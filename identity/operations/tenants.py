@@ -10,7 +10,7 @@ from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import Invalid, NotFound, Unauthorized
 from identity.events.catalogue import INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
 from identity.ids import TenantId, WebhookId
-from identity.operations import crud, ip_access_control_lists, key_references, references, user_actions
+from identity.operations import crud, ip_access_control_lists, key_references, lambdas, references, user_actions
 from identity.passwords import scheme_problems
 from identity.services import Services
 from identity.store.mongo import Session
@@ -33,6 +33,7 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     errors += scheme_problems(document["passwordEncryptionConfiguration"], "tenant.passwordEncryptionConfiguration")
     errors += await ip_access_control_lists.reference_problems(services, document, "tenant")
     errors += await user_actions.reference_problems(services, document)
+    errors += await lambdas.reference_problems(services, "tenant", document)
     errors += await references.problems(services, RESOURCE, document, stored, ("email_templates", "themes"))
     crud.gather(errors)
     return document

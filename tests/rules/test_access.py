@@ -41,7 +41,17 @@ SHARED = {("GET", "/api/consent/{object_id}")}
 _WITHOUT = {"none", "empty"}
 """The kinds of key that are none."""
 
-OF_INSTANCE = ("webhook", "key", "ip-acl", "consent", "user-action", "user-action-reason", "email/template", "theme")
+OF_INSTANCE = (
+    "webhook",
+    "key",
+    "ip-acl",
+    "consent",
+    "user-action",
+    "user-action-reason",
+    "email/template",
+    "theme",
+    "lambda",
+)
 
 
 async def add_key(service: app.Service, *, manager: bool = False, **given: Any) -> str:
@@ -190,6 +200,7 @@ async def objects(service: app.Service, tenants: tuple[str, str]) -> dict[str, s
             ("key", "/api/key/generate", {"algorithm": "HS256"}),
             ("ipAccessControlList", "/api/ip-acl", {"entries": [{"startIPAddress": "*", "action": "Allow"}]}),
             ("consent", "/api/consent", {"defaultMinimumAgeForSelfConsent": 13}),
+            ("lambda", "/api/lambda", {"type": "JWTPopulate", "body": "function populate(jwt) {}"}),
             ("userAction", "/api/user-action", {}),
             (
                 "emailTemplate",
@@ -236,6 +247,7 @@ BODIES: Document = {
     "scope": {"name": "stolen"},
     "tenant": {"name": "Stolen"},
     "user": {"username": "stolen", "password": "password"},
+    "lambda": {"name": "Stolen", "type": "JWTPopulate", "body": "function populate(jwt) { jwt.stolen = true }"},
     "userAction": {"name": "Stolen"},
     "userActionReason": {"code": "stolen", "text": "Stolen"},
     "webhook": {"url": "https://evil.example.com", "connectTimeout": 1, "readTimeout": 1, "global": True},
@@ -247,6 +259,7 @@ COLLECTIONS = (
     "applications",
     "consents",
     "email_templates",
+    "lambdas",
     "ip_access_control_lists",
     "keys",
     "mails",

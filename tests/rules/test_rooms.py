@@ -16,6 +16,7 @@ ROOMS = {
     "redis": ("identity/store",),
     "jose": ("identity/tokens",),
     "pycurl": ("identity/outbound",),
+    "quickjs": ("identity/sandbox",),
     "tornado": ("identity/web", "identity/app.py"),
 }
 

@@ -1,0 +1,182 @@
+"""The processes of the sandbox, and the way there: a bounded number works, a bounded number of callers waits.
+
+Processes and not threads: a thread cannot be ended, and the engine's library has loops that never look at its clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import struct
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import structlog
+
+from identity.config import Lambdas
+from identity.errors import Unavailable
+
+_log = structlog.get_logger(__name__)
+
+_CHILD: Final = Path(__file__).with_name("child.py")
+_LENGTH: Final = struct.Struct(">I")
+_PATIENCE: Final = 40
+"""How many times the limit a caller waits: processor time is what is limited, and a busy machine gives little of it."""
+
+_FAREWELL_SECONDS: Final = 2.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of an invocation: `result`, a JSON text, or a `problem` with its `line`; and what was printed."""
+
+    result: str | None = None
+    problem: str | None = None
+    line: int | None = None
+    printed: str = ""
+
+
+class Sandbox:
+    """Runs JavaScript within the limits of the settings; processes start when they are first needed, and stay."""
+
+    def __init__(self, settings: Lambdas) -> None:
+        self._settings = settings
+        self._turn = asyncio.Semaphore(settings.processes)
+        self._pending = 0
+        self._free: list[_Child] = []
+        self._busy: set[_Child] = set()
+
+    async def check(self, source: str, function: str) -> Outcome:
+        """Whether the source can be read, and defines the function. Raises Unavailable when too many wait."""
+        return await self._run({"source": source, "function": function})
+
+    async def call(self, source: str, function: str, arguments: bytes) -> Outcome:
+        """Call the function of the source with a JSON list of arguments; the result is the list as it left them.
+
+        Raises Unavailable when too many wait.
+        """
+        return await self._run({"source": source, "function": function, "arguments": arguments.decode()})
+
+    async def close(self) -> None:
+        """End every process; one that works is not waited for."""
+        for child in self._busy:
+            child.kill()
+        free, self._free = self._free, []
+        await asyncio.gather(*(child.dismiss() for child in free))
+
+    async def _run(self, request: Mapping[str, Any]) -> Outcome:
+        if self._pending >= self._settings.processes + self._settings.max_waiting:
+            raise Unavailable("Too many lambdas at once. Try again.", log_detail="the sandbox is full")
+        self._pending += 1
+        try:
+            async with self._turn:
+                return await self._asked(orjson.dumps(request))
+        finally:
+            self._pending -= 1
+
+    async def _asked(self, request: bytes) -> Outcome:
+        child = await self._child()
+        self._busy.add(child)
+        answer: Outcome | None = None
+        try:
+            async with asyncio.timeout(self._settings.time_limit_ms / 1000 * _PATIENCE):
+                answer = await child.ask(request)
+        except TimeoutError:
+            _log.warning("a process of the sandbox does not answer and is ended")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self._busy.discard(child)
+            if answer is None:
+                child.kill()
+            else:
+                self._free.append(child)
+        return answer or self._ended(await child.wait())
+
+    async def _child(self) -> _Child:
+        while self._free:
+            child = self._free.pop()
+            if child.is_alive:
+                return child
+        return await _Child.start(self._settings)
+
+    def _ended(self, code: int) -> Outcome:
+        """Why there is no answer; a process that ran out of its time was ended by the kernel."""
+        if code == -signal.SIGPROF:
+            return Outcome(problem=f"it took more than {self._settings.time_limit_ms} ms of processor time")
+        _log.warning("a process of the sandbox ended unexpectedly", code=code)
+        return Outcome(problem="the engine was ended")
+
+
+class _Child:
+    """One process, which answers one request at a time."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process, self._in, self._out = process, process.stdin, process.stdout
+
+    @classmethod
+    async def start(cls, settings: Lambdas) -> _Child:
+        """A new process, which gets nothing of ours but the limits."""
+        # Its errors go where ours go: whatever a lambda does, it does not write there.
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-I",
+            str(_CHILD),
+            json.dumps(_limits(settings)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
+            cwd="/",
+            start_new_session=True,
+        )
+        return cls(process)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not ended, as far as is known."""
+        return self._process.returncode is None
+
+    async def ask(self, request: bytes) -> Outcome:
+        """Send a request and await the answer. Raises IncompleteReadError and ConnectionError when the process ends."""
+        self._in.write(_LENGTH.pack(len(request)) + request)
+        await self._in.drain()
+        length = _LENGTH.unpack(await self._out.readexactly(_LENGTH.size))[0]
+        return Outcome(**orjson.loads(await self._out.readexactly(length)))
+
+    def kill(self) -> None:
+        """End it now."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def wait(self) -> int:
+        """Await its end; answers the code: minus the number of the signal that ended it."""
+        self._in.close()
+        return await self._process.wait()
+
+    async def dismiss(self) -> None:
+        """Let it end by itself, as it does when no more can come; and if it does not, end it."""
+        self._in.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), _FAREWELL_SECONDS)
+        except TimeoutError:
+            self.kill()
+            await self._process.wait()
+
+
+def _limits(settings: Lambdas) -> dict[str, int]:
+    """What each invocation is held to, inside of its process."""
+    return {
+        "time_limit_ms": settings.time_limit_ms,
+        "memory_limit_bytes": settings.memory_limit_bytes,
+        "stack_limit_bytes": settings.stack_limit_bytes,
+        "output_limit_bytes": settings.output_limit_bytes,
+    }
