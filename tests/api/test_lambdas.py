@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import httpx
-import pytest
 
-from identity.domain import lambdas as rules
 from identity.ids import new_id
-from identity.schemas import load
 
 Document = dict[str, Any]
 
