@@ -106,8 +106,3 @@ def token_problems(jwt_configuration: Document, path: str) -> list[FieldError]:
     return [
         FieldError.of("invalid", field, f"The [{field}] must not be less than the time to live of a refresh token.")
     ]
-
-
-def signing_keys(jwt_configuration: Document) -> frozenset[str]:
-    """The ids of the keys that sign under a jwtConfiguration."""
-    return frozenset(jwt_configuration[name] for name in KEY_MEMBERS if name in jwt_configuration)

@@ -63,7 +63,10 @@ SCOPE = Part(
 
 async def create(services: Services, call: Call, body: Document, application_id: str | None) -> Document:
     """A new application, plain or as a copy of `sourceApplicationId` under the name given. Raises Invalid."""
-    return await crud.create(services, call, RESOURCE, await _with_source(services, call, body), application_id)
+    wanted = await _with_source(services, call, body)
+    application = await crud.create(services, call, RESOURCE, wanted, application_id)
+    await key_references.published(services, await services.tenants.get(None, application["tenantId"]), application)
+    return application
 
 
 async def retrieve_all(services: Services, call: Call, *, inactive: bool) -> list[Document]:
@@ -134,24 +137,20 @@ def _writer(services: Services, call: Call) -> crud.Write:
 
     async def write(document: Document, stored: Document) -> None:
         async def put(session: Session | None) -> None:
+            document["private"] = rotation.private_at(services.clock.now())
             await services.applications.replace(tenant_id, document, stored["lastUpdateInstant"], session)
 
         tenant_id = TenantId(document["tenantId"])
         tenant = await services.tenants.get(None, tenant_id)
-        before, after = _effective_keys(tenant, stored), _effective_keys(tenant, document)
-        changed = await key_references.asymmetric_change(services, before, after)
+        rotation = await key_references.of_application(services, tenant, document, stored)
         await services.bus.perform(
             call.within(tenant_id),
             lambda session: references.keeping(services, RESOURCE, document, stored, put, session),
-            offered=[key_references.change_event([document["id"]])] if changed else [],
+            offered=rotation.offered,
         )
+        await key_references.in_force(services, document["private"])
 
     return write
-
-
-def _effective_keys(tenant: Document, application: Document) -> Document:
-    own: Document = application["jwtConfiguration"]
-    return {**tenant["jwtConfiguration"], **own} if own["enabled"] else tenant["jwtConfiguration"]
 
 
 async def _with_source(services: Services, call: Call, body: Document) -> Document:

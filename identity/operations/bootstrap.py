@@ -9,7 +9,7 @@ from identity.call import Call, Document
 from identity.domain import tenants as tenant_rules
 from identity.domain import themes as theme_rules
 from identity.errors import Invalid
-from identity.operations import applications, crud, keys, tenants, themes
+from identity.operations import applications, crud, key_references, keys, tenants, themes
 from identity.services import Services
 
 # Published names of objects that an instance may come with: their ids are settled, whether or not they are there yet.
@@ -29,12 +29,6 @@ _RESERVED_IDS = (
 )
 
 ADMINISTRATOR_APPLICATION_ID = "3c219e58-ed0e-4b18-ad48-f4f92793ae32"
-DEFAULT_KEY_NAME = "Default signing key"
-
-
-def default_signing_key_id(instance_id: str) -> str:
-    """The id of the key that an instance starts with: the same in every process that makes it."""
-    return str(uuid.uuid5(uuid.UUID(instance_id), DEFAULT_KEY_NAME))
 
 
 async def ensure(services: Services, call: Call) -> None:
@@ -42,9 +36,10 @@ async def ensure(services: Services, call: Call) -> None:
     if await services.documents["themes"].cached(None, theme_rules.DEFAULT_ID) is None:
         theme = {"theme": theme_rules.default()}
         await _unless_there(crud.create(services, call, themes.RESOURCE, theme, theme_rules.DEFAULT_ID))
+    await _unless_there(keys.ensure_client_secret_keys(services, call))
     if await services.applications.cached(services.default_tenant_id, ADMINISTRATOR_APPLICATION_ID) is not None:
         return
-    key_id = default_signing_key_id(services.instance_id)
+    key_id = key_references.default_signing_key_id(services.instance_id)
     if await services.keys.find(None, key_id) is None:
         await _unless_there(keys.generate(services, call, _KEY, key_id))
     if await services.tenants.find(None, services.default_tenant_id) is None:
@@ -52,7 +47,8 @@ async def ensure(services: Services, call: Call) -> None:
         tenant = {"tenant": {"name": tenant_rules.DEFAULT_NAME, "jwtConfiguration": configuration}}
         await _unless_there(crud.create(services, call, tenants.RESOURCE, tenant, services.default_tenant_id))
     inside = call.within(services.default_tenant_id)
-    await _unless_there(applications.create(services, inside, _ADMINISTRATION, ADMINISTRATOR_APPLICATION_ID))
+    made = crud.create(services, inside, applications.RESOURCE, _ADMINISTRATION, ADMINISTRATOR_APPLICATION_ID)
+    await _unless_there(made)
 
 
 async def is_untouched(services: Services) -> bool:
@@ -71,13 +67,13 @@ async def predefined_variables(services: Services, base_url: str) -> Mapping[str
     return {
         "FUSIONAUTH_APPLICATION_ID": ADMINISTRATOR_APPLICATION_ID,
         "FUSIONAUTH_TENANT_ID": services.default_tenant_id,
-        "FUSIONAUTH_DEFAULT_SIGNING_KEY_ID": default_signing_key_id(services.instance_id),
+        "FUSIONAUTH_DEFAULT_SIGNING_KEY_ID": key_references.default_signing_key_id(services.instance_id),
         "BASE_URL": base_url,
         **{name: str(uuid.uuid5(instance, name)) for name in _RESERVED_IDS},
     }
 
 
-async def _unless_there(creation: Awaitable[Document]) -> None:
+async def _unless_there(creation: Awaitable[object]) -> None:
     """Await a creation; that another process was faster is no error."""
     try:
         await creation
@@ -86,7 +82,7 @@ async def _unless_there(creation: Awaitable[Document]) -> None:
             raise
 
 
-_KEY: Document = {"key": {"name": DEFAULT_KEY_NAME, "algorithm": "RS256", "length": 2048}}
+_KEY: Document = {"key": {"name": key_references.DEFAULT_KEY_NAME, "algorithm": "RS256", "length": 2048}}
 _ADMINISTRATION: Document = {
     "application": {
         "name": "Administration",

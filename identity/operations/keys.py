@@ -4,20 +4,37 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain.resource import Resource, SearchRules, Unique
+from identity.errors import Invalid
 from identity.ids import new_id
-from identity.operations import crud
+from identity.operations import crud, references
 from identity.services import Services
+from identity.store.mongo import Session
 from identity.tokens import keys as material
+from identity.tokens.signing_keys import CLIENT_SECRET_KEYS
 
 UNIQUE = (Unique("name", ("name",), "key.name"), Unique("kid", ("kid",), "key.kid", sparse=True))
 SEALED = ("privateKey", "secret")
 
 
+CLIENT_SECRET_NAMES = {key_id: f"Client secret ({algorithm})" for key_id, algorithm in CLIENT_SECRET_KEYS.items()}
+
+
 async def prepare(_services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
-    """After an update only the name differs: material, kid, algorithm and type are fixed."""
+    """After an update only the name differs: material, kid, algorithm and type are fixed. Raises Invalid."""
     if stored is None:
         return document
+    _require_changeable(stored)
     return {**stored, "name": document.get("name"), "lastUpdateInstant": document["lastUpdateInstant"]}
+
+
+async def erase(services: Services, call: Call, stored: Document) -> None:
+    """Remove a key that nothing refers to and that no living token was signed with. Raises Invalid."""
+    _require_changeable(stored)
+
+    async def remove(session: Session | None) -> None:
+        await services.keys.delete(None, stored["id"], session)
+
+    await references.removing(services, RESOURCE, stored["id"], call.now, remove)
 
 
 RESOURCE = Resource(
@@ -43,6 +60,7 @@ RESOURCE = Resource(
         },
     ),
     prepare=prepare,
+    erase=erase,
 )
 
 
@@ -58,6 +76,20 @@ async def import_key(services: Services, call: Call, body: Document, key_id: str
     """A key from PEM texts, or an HMAC secret. Raises Invalid."""
     wanted = _read(services, body)
     return await _add(services, call, wanted, await material.import_material(wanted), key_id)
+
+
+async def ensure_client_secret_keys(services: Services, call: Call) -> None:
+    """Make the fixed keys that stand for the client secret of an application. Raises Invalid for those that exist."""
+    for key_id, algorithm in CLIENT_SECRET_KEYS.items():
+        key = {"id": key_id, "name": CLIENT_SECRET_NAMES[key_id], "type": "HMAC", "algorithm": algorithm}
+        if await services.keys.find(None, key_id) is None:
+            await crud.writing(RESOURCE, key, services.keys.insert(None, {**key, **crud.stamps(call.now)}))
+
+
+def _require_changeable(stored: Document) -> None:
+    if stored["id"] in CLIENT_SECRET_KEYS:
+        message = "This key stands for the client secret of each application. It cannot be changed or deleted."
+        raise Invalid.field("invalid", "keyId", message)
 
 
 def _read(services: Services, body: Document) -> Document:

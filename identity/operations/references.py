@@ -40,6 +40,7 @@ class Reference:
 
 _SIGNING = ("jwtConfiguration.accessTokenKeyId", "jwtConfiguration.idTokenKeyId")
 _VERIFYING = ("jwtConfiguration.accessTokenVerificationKeyIds", "jwtConfiguration.idTokenVerificationKeyIds")
+_RETIRED = ("private.retiredKeys.keyId",)
 _ACCESS_LIST = ("accessControlConfiguration.uiIPAccessControlListId",)
 _USER_MAILS = (
     "emailUpdate",
@@ -64,6 +65,8 @@ _MAILS = (
 TABLE = (
     Reference("tenants", (*_SIGNING, *_VERIFYING), "keys"),
     Reference("applications", (*_SIGNING, *_VERIFYING), "keys"),
+    Reference("tenants", _RETIRED, "keys", until="until"),
+    Reference("applications", _RETIRED, "keys", until="until"),
     Reference("webhooks", ("signatureConfiguration.signingKeyId", "sslCertificateKeyId"), "keys"),
     Reference("api_keys", ("ipAccessControlListId",), "ip_access_control_lists"),
     Reference("tenants", _ACCESS_LIST, "ip_access_control_lists"),

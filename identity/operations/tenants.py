@@ -62,6 +62,7 @@ async def create(services: Services, call: Call, body: Document, tenant_id: str 
     webhook_ids = await _webhook_ids(services, body)
     tenant = await crud.create(services, call, RESOURCE, wanted, tenant_id)
     await _attach(services, call, TenantId(tenant["id"]), webhook_ids or set())
+    await key_references.published(services, tenant)
     return tenant
 
 
@@ -196,18 +197,15 @@ def _writer(services: Services, call: Call) -> crud.Write:
 
     async def write(document: Document, stored: Document) -> None:
         async def put(session: Session | None) -> None:
+            document["private"] = rotation.private_at(services.clock.now())
             await services.tenants.replace(None, document, stored["lastUpdateInstant"], session)
 
-        offered = []
-        if await key_references.asymmetric_change(services, stored["jwtConfiguration"], document["jwtConfiguration"]):
-            tenant_id = TenantId(document["id"])
-            own = {"jwtConfiguration.enabled": False}
-            affected = [application["id"] for application in await services.applications.find_all(tenant_id, own)]
-            offered = [key_references.change_event(affected)]
+        rotation = await key_references.of_tenant(services, document, stored)
         await services.bus.perform(
             call.within(TenantId(document["id"])),
             lambda session: references.keeping(services, RESOURCE, document, stored, put, session),
-            offered=offered,
+            offered=rotation.offered,
         )
+        await key_references.in_force(services, document["private"])
 
     return write

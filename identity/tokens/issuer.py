@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from identity.call import Document
+from identity.domain.key_rotation import setting, signing_key, trusted_keys
 from identity.ids import new_id
 from identity.instants import Instant, numeric_date
 from identity.tokens import access_tokens, id_tokens, jws
@@ -17,10 +18,7 @@ from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing, SigningKey
 FindClient = Callable[[str], Awaitable[tuple[Document, Document] | None]]
 """client_id -> (tenant, application) of a client that may be spoken for."""
 
-_KEY_MEMBERS: Final = {
-    access_tokens.TTY: ("accessTokenKeyId", "accessTokenVerificationKeyIds"),
-    id_tokens.TTY: ("idTokenKeyId", "idTokenVerificationKeyIds"),
-}
+_KEY_MEMBERS: Final = {access_tokens.TTY: "accessTokenKeyId", id_tokens.TTY: "idTokenKeyId"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ class TokenIssuer:
 
         Raises LookupError when its key is gone, ValueError when that cannot sign.
         """
-        key = await self._key(login, access_tokens.TTY)
+        key = await self._key(login, access_tokens.TTY, now)
         ttl, token_id = ttl or ttl_seconds(login.tenant, login.application), new_id()
         claims = access_tokens.claims(login, token_id, numeric_date(now), ttl)
         token = await jws.sign(key, claims, {"gty": claims["gty"]})
@@ -72,7 +70,7 @@ class TokenIssuer:
         self, login: Login, now: Instant, *, access_token: str | None = None, code: str | None = None
     ) -> IssuedToken:
         """A new ID token; `access_token` and `code` are what it comes with. Raises as `access_token` does."""
-        key = await self._key(login, id_tokens.TTY)
+        key = await self._key(login, id_tokens.TTY, now)
         ttl, token_id = ttl_seconds(login.tenant, login.application), new_id()
         claims = id_tokens.claims(
             login, token_id, numeric_date(now), ttl, key.algorithm, access_token=access_token, code=code
@@ -82,37 +80,48 @@ class TokenIssuer:
 
     async def verify_access_token(self, token: str, find_client: FindClient, now: Instant) -> VerifiedToken | Rejection:
         """An access token of ours, by `find_client`'s judgement of its audience; whether it is revoked is not asked."""
-        verified = await self._verify(token, access_tokens.TTY, find_client)
+        verified = await self._verify(token, access_tokens.TTY, find_client, now)
         if isinstance(verified, Rejection):
             return verified
         return jws.judge_times(verified.claims, numeric_date(now)) or verified
 
     async def verify_id_token(self, token: str, find_client: FindClient, now: Instant) -> VerifiedToken | Rejection:
         """An ID token of ours, still alive."""
-        verified = await self._verify(token, id_tokens.TTY, find_client)
+        verified = await self._verify(token, id_tokens.TTY, find_client, now)
         if isinstance(verified, Rejection):
             return verified
         return jws.judge_times(verified.claims, numeric_date(now)) or verified
 
     async def verify_id_token_hint(self, token: str, find_client: FindClient) -> VerifiedToken | Rejection:
-        """An ID token of ours, alive or not (RP-Initiated Logout 2). One signed with a client secret is no proof."""
-        return await self._verify(token, id_tokens.TTY, find_client)
+        """An ID token of ours, alive or not, and even if its key has been retired (RP-Initiated Logout 2)."""
+        return await self._verify(token, id_tokens.TTY, find_client, None)
 
     async def sign(self, key_id: str, claims: Document) -> str:
         """A JWS over any claims. Raises LookupError when the key is gone, ValueError when it has no private half."""
         return await jws.sign(await self._get(key_id), claims)
 
-    async def _verify(self, token: str, kind: str, find_client: FindClient) -> VerifiedToken | Rejection:
+    async def _verify(
+        self, token: str, kind: str, find_client: FindClient, now: Instant | None
+    ) -> VerifiedToken | Rejection:
         """The client comes from the unverified audience, and only its own keys are asked (RFC 8725 section 3.1)."""
         client: tuple[Document, Document] | None = None
 
-        async def find(kid: str, unverified: Mapping[str, Any]) -> SigningKey | None:
+        async def trusted(unverified: Mapping[str, Any]) -> Iterable[str]:
             nonlocal client
             client_id = access_tokens.audience(unverified)
             client = None if client_id is None else await find_client(client_id)
-            return None if client is None else await self._among(trusted_keys(*client, kind), kid)
+            return () if client is None else trusted_keys(*client, _KEY_MEMBERS[kind], now)
 
-        verified = await jws.verify(token, find)
+        async def find(kid: str, unverified: Mapping[str, Any]) -> SigningKey | None:
+            return await self._among(await trusted(unverified), kid)
+
+        async def find_secret(algorithm: str, unverified: Mapping[str, Any]) -> SigningKey | None:
+            allowed = [key_id for key_id in await trusted(unverified) if CLIENT_SECRET_KEYS.get(key_id) == algorithm]
+            if client is None or not allowed:
+                return None
+            return of_client_secret(allowed[0], client[1]["oauthConfiguration"]["clientSecret"])
+
+        verified = await jws.verify(token, find, find_secret)
         if isinstance(verified, Rejection):
             return verified
         assert client is not None, "no key is found without a client"
@@ -130,9 +139,8 @@ class TokenIssuer:
                 return key
         return None
 
-    async def _key(self, login: Login, kind: str) -> SigningKey:
-        member, _ = _KEY_MEMBERS[kind]
-        key_id: str = _setting(login.tenant, login.application, member)
+    async def _key(self, login: Login, kind: str, now: Instant) -> SigningKey:
+        key_id = signing_key(login.tenant, login.application, _KEY_MEMBERS[kind], now)
         if key_id in CLIENT_SECRET_KEYS:
             return of_client_secret(key_id, login.application["oauthConfiguration"]["clientSecret"])
         return await self._get(key_id)
@@ -146,22 +154,5 @@ class TokenIssuer:
 
 def ttl_seconds(tenant: Document, application: Document) -> int:
     """How long access and ID tokens of an application live."""
-    ttl: int = _setting(tenant, application, "timeToLiveInSeconds")
+    ttl: int = setting(tenant, application, "timeToLiveInSeconds")
     return ttl
-
-
-def trusted_keys(tenant: Document, application: Document, kind: str) -> frozenset[str]:
-    """The ids of the keys whose tokens of a kind count for a client: what signs now, and what is kept for verifying."""
-    signing, verification = _KEY_MEMBERS[kind]
-    configurations = (tenant["jwtConfiguration"], application["jwtConfiguration"])
-    return frozenset(
-        key_id
-        for configuration in configurations
-        for key_id in (configuration.get(signing), *configuration.get(verification, ()))
-        if key_id is not None
-    )
-
-
-def _setting(tenant: Document, application: Document, name: str) -> Any:
-    own: Document = application["jwtConfiguration"]
-    return own[name] if own["enabled"] and name in own else tenant["jwtConfiguration"][name]

@@ -59,7 +59,10 @@ class Verified:
 
 
 Find = Callable[[str, Mapping[str, Any]], Awaitable[SigningKey | None]]
-"""(kid, claims that nobody has verified yet) -> the key of ours that may have signed them."""
+"""(kid, claims that nobody has verified yet) -> the key of ours that may have signed them.
+
+Of a token without a kid the first is its algorithm, by which it may ask for a client secret and nothing else.
+"""
 
 
 async def sign(key: SigningKey, claims: Mapping[str, Any], header: Mapping[str, Any] | None = None) -> str:
@@ -81,8 +84,10 @@ async def sign(key: SigningKey, claims: Mapping[str, Any], header: Mapping[str, 
     return f"{signing_input}.{base64url(signature)}"
 
 
-async def verify(token: str, find: Find) -> Verified | Rejection:
+async def verify(token: str, find: Find, find_secret: Find | None = None) -> Verified | Rejection:
     """The token's claims, if one of our keys signed it. Times are not judged: see `judge_times`.
+
+    Only client secrets have no name: a token without a kid is verified by what `find_secret` finds, or not at all.
 
     `jwk`, `jku`, `x5u` and `x5c` in the header are ignored; every `crit` is refused, because no extension is understood
     here, and with it `b64` (RFC 7515 section 4.1.11, RFC 7797).
@@ -91,10 +96,15 @@ async def verify(token: str, find: Find) -> Verified | Rejection:
     if parts is None:
         return Rejection.MALFORMED
     header, claims, signing_input, signature = parts
-    kid = header.get("kid")
-    if "crit" in header or "b64" in header or not isinstance(kid, str) or len(kid) > _MAXIMUM_KID:
+    if "crit" in header or "b64" in header:
         return Rejection.INVALID
-    key = await find(kid, claims)
+    if "kid" not in header and find_secret is not None:
+        name, find = header.get("alg"), find_secret
+    else:
+        name = header.get("kid")
+    if not isinstance(name, str) or len(name) > _MAXIMUM_KID:
+        return Rejection.INVALID
+    key = await find(name, claims)
     if key is None or header.get("alg") != key.algorithm or not key.has_signed(signing_input, signature):
         return Rejection.INVALID
     return Verified(header, claims, key)

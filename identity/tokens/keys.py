@@ -68,6 +68,8 @@ async def import_material(wanted: Document) -> Document:
 
 
 def _import(wanted: Document) -> Document:
+    if wanted.get("type") == "Secret":
+        return _imported_text(wanted)
     if wanted.get("type") == "HMAC" or wanted.get("secret"):
         return _imported_secret(wanted)
     if not any(wanted.get(name) for name in _MATERIAL):
@@ -122,6 +124,19 @@ def _imported_secret(wanted: Document) -> Document:
     if errors:
         raise Invalid(errors)
     return _hmac(str(algorithm), secret, wanted.get("kid"))
+
+
+def _imported_text(wanted: Document) -> Document:
+    """A secret that neither signs nor verifies: only kept, for whoever needs one to show to others."""
+    errors = []
+    if wanted.get("algorithm", "None") != "None":
+        errors.append(FieldError.of("invalid", "key.algorithm", "The [key.algorithm] of a Secret key is None."))
+    if not (wanted.get("secret") or "").strip():
+        errors.append(FieldError.of("blank", "key.secret", "You must specify the [key.secret] property."))
+    if errors:
+        raise Invalid(errors)
+    kid = wanted.get("kid") or secrets.token_hex(5)
+    return {"type": "Secret", "algorithm": "None", "kid": kid, "secret": wanted["secret"]}
 
 
 def _secret_problem(secret: str, octets: int) -> str | None:

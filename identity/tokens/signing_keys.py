@@ -52,7 +52,7 @@ class Half(Protocol):
 class SigningKey:
     """A parsed key, which decides the algorithm (RFC 8725 section 3.1).
 
-    `signer` is None when there is only a public half; `kid` is None for client secrets, which only sign.
+    `signer` is None when there is only a public half; `kid` is None for client secrets.
     """
 
     id: str
@@ -106,13 +106,13 @@ class KeyRing:
         return None if document is None else self.parsed(document)
 
     def parsed(self, document: Document) -> SigningKey | None:
-        """The parsed form of a key document; None for kinds that neither sign nor verify."""
+        """The parsed form of a key document; None for one that neither signs nor verifies by itself."""
         key_id, version = document["id"], document["lastUpdateInstant"]
         known = self._parsed.get(key_id)
         if known is not None and known[0] == version:
             self._parsed.move_to_end(key_id)
             return known[1]
-        if document.get("algorithm") not in TYPES:
+        if document.get("algorithm") not in TYPES or key_id in CLIENT_SECRET_KEYS:
             return None
         key = parse(document)
         self._parsed[key_id] = (version, key)

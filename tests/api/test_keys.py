@@ -138,6 +138,8 @@ async def test_imported_pairs_secrets_and_public_keys(api) -> None:
         ({"type": "HMAC"}, {"[missing]key.algorithm", "[blank]key.secret"}),
         ({"type": "HMAC", "algorithm": "HS256", "secret": "short"}, {"[invalid]key.secret"}),
         ({"type": "HMAC", "algorithm": "RS256", "secret": "x" * 64}, {"[invalid]key.algorithm"}),
+        ({"type": "Secret"}, {"[blank]key.secret"}),
+        ({"type": "Secret", "secret": " ", "algorithm": "HS256"}, {"[blank]key.secret", "[invalid]key.algorithm"}),
         ({"type": "HMAC", "algorithm": "HS256", "secret": public_pem(RSA)}, {"[invalid]key.secret"}),
         ({"privateKey": private_pem(RSA)}, {"[missing]key.type"}),
         ({"type": "RSA", "privateKey": "nonsense"}, {"[invalid]key.privateKey"}),
@@ -213,6 +215,59 @@ async def test_key_in_use_stays(api, tenant) -> None:
     free = await add(api, "generate", algorithm="ES256")
     assert (await api.delete(f"/api/key/{free['id']}")).status_code == 200
     assert (await api.get(f"/api/key/{free['id']}")).status_code == 404
+
+
+CLIENT_SECRET_KEYS = {
+    "092dbedc-30af-4149-9c61-b578f2c72f59": "HS256",
+    "4b8f1c06-518e-45bd-9ac5-d549686ae02a": "HS384",
+    "c753a44d-7f2e-48d3-bc4e-c2c16488a23b": "HS512",
+}
+
+
+@pytest.mark.parametrize("key_id", CLIENT_SECRET_KEYS)
+async def test_keys_that_stand_for_the_client_secret_are_always_there_and_never_change(service, api, key_id) -> None:
+    path, algorithm = f"/api/key/{key_id}", CLIENT_SECRET_KEYS[key_id]
+    shown = (await api.get(path)).json()["key"]
+    assert shown.keys() == MEMBERS - {"kid"}
+    assert (shown["id"], shown["type"], shown["algorithm"]) == (key_id, "HMAC", algorithm)
+    assert shown in (await api.get("/api/key")).json()["keys"]
+    search = {"name": shown["name"], "type": "HMAC", "algorithm": algorithm}
+    assert (await api.get("/api/key/search", params=search)).json() == {"keys": [shown], "total": 1}
+    assert codes(await api.put(path, json={"key": {"name": f"Other {new_id()}"}})) == {"[invalid]keyId"}
+    assert codes(await api.delete(path)) == {"[invalid]keyId"}
+    for way, body in (("generate", {}), ("import", {"type": "HMAC", "secret": "x" * 64})):
+        taken = await api.post(
+            f"/api/key/{way}/{key_id}", json={"key": {"name": new_id(), "algorithm": algorithm, **body}}
+        )
+        assert codes(taken) == {"[duplicate]keyId"}
+    assert (await api.get(path)).json()["key"] == shown
+    stored = await service.services.keys.get(None, key_id)
+    assert not {"secret", "privateKey", "kid"} & stored.keys()
+
+
+async def test_key_that_stands_for_the_client_secret_signs_id_tokens_and_nothing_else(api, tenant) -> None:
+    key_id = next(iter(CLIENT_SECRET_KEYS))
+    hook = {"url": "https://example.com", "connectTimeout": 1, "readTimeout": 1}
+    signed = {**hook, "signatureConfiguration": {"enabled": True, "signingKeyId": key_id}}
+    answer = await api.post("/api/webhook", json={"webhook": signed})
+    assert codes(answer) == {"[invalid]webhook.signatureConfiguration.signingKeyId"}
+    for name, expected in (("accessTokenKeyId", 400), ("idTokenKeyId", 200)):
+        body = {"application": {"name": new_id(), "jwtConfiguration": {"enabled": True, name: key_id}}}
+        answer = await api.post("/api/application", json=body, headers={"X-FusionAuth-TenantId": tenant["id"]})
+        assert answer.status_code == expected, answer.text
+
+
+async def test_secret_of_its_own_kind_is_kept_and_signs_nothing(service, api) -> None:
+    made = await add(api, "import", type="Secret", secret="short")
+    assert made.keys() == MEMBERS
+    assert (made["type"], made["algorithm"]) == ("Secret", "None")
+    assert (await service.services.keys.get(None, made["id"]))["secret"] == "short"
+    stored = await service.services.database.collection("keys").find_one({"_id": made["id"]})
+    assert "short" not in str(stored)
+    body = {"application": {"name": new_id(), "jwtConfiguration": {"accessTokenKeyId": made["id"]}}}
+    answer = await api.post("/api/application", json=body)
+    assert codes(answer) == {"[invalid]application.jwtConfiguration.accessTokenKeyId"}
+    assert made["kid"] not in (await api.get("/.well-known/jwks.json")).text
 
 
 async def test_no_answer_holds_a_private_half(service, api) -> None:

@@ -210,10 +210,24 @@ async def test_id_token_may_be_signed_with_the_client_secret(world):
     assert jwt.decode(issued.token, secret, algorithms=["HS256"], registry=_LAX).claims["sub"] == world.user["id"]
 
 
-async def test_hint_signed_with_the_client_secret_proves_nothing(world):
+async def test_id_token_signed_with_the_client_secret_comes_back(world):
     world.tenant["jwtConfiguration"]["idTokenKeyId"] = HS256_CLIENT_SECRET
     issued = await world.issuer.id_token(world.login(), NOW)
-    assert await world.issuer.verify_id_token_hint(issued.token, world.find_client) is Rejection.INVALID
+    assert isinstance(await world.issuer.verify_id_token(issued.token, world.find_client, NOW), VerifiedToken)
+    assert isinstance(await world.issuer.verify_id_token_hint(issued.token, world.find_client), VerifiedToken)
+    assert await world.issuer.verify_access_token(issued.token, world.find_client, NOW) is Rejection.INVALID
+    world.application["oauthConfiguration"]["clientSecret"] = "of-somebody-else-43-characters-long-xxxxxxxx"
+    assert await world.issuer.verify_id_token(issued.token, world.find_client, NOW) is Rejection.INVALID
+
+
+async def test_client_secret_signs_nothing_for_a_client_with_other_keys_or_another_algorithm(world):
+    world.tenant["jwtConfiguration"]["idTokenKeyId"] = HS256_CLIENT_SECRET
+    token = (await world.issuer.id_token(world.login(), NOW)).token
+    for key_id in (world.es256, *(key_id for key_id in CLIENT_SECRET_KEYS if key_id != HS256_CLIENT_SECRET)):
+        world.tenant["jwtConfiguration"]["idTokenKeyId"] = key_id
+        assert await world.issuer.verify_id_token(token, world.find_client, NOW) is Rejection.INVALID
+    world.clients.clear()
+    assert await world.issuer.verify_id_token(token, world.find_client, NOW) is Rejection.INVALID
 
 
 async def test_missing_key_is_named_and_nothing_is_signed(world):

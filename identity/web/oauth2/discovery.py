@@ -11,10 +11,12 @@ from identity.web.oauth2.family import OAuth2Handler
 
 
 class _PreparedHandler(OAuth2Handler):
+    cache_control = "public, max-age=300"
+
     def shown(self, prepared: discovery.Prepared) -> Reply:
         """The document, or 304 to a client that has it."""
         # Any page may read what is public: scripts of other origins discover and verify, too.
-        headers = {"Cache-Control": "public, max-age=300", "ETag": prepared.etag, "Access-Control-Allow-Origin": "*"}
+        headers = {"Cache-Control": self.cache_control, "ETag": prepared.etag, "Access-Control-Allow-Origin": "*"}
         if prepared.etag in self.request.headers.get("If-None-Match", ""):
             return Reply(status=304, headers=headers)
         return Reply(prepared.body, headers={**headers, "Content-Type": "application/json"})
@@ -36,6 +38,10 @@ class ConfigurationHandler(_PreparedHandler):
 
 class KeysHandler(_PreparedHandler):
     """The key set (RFC 7517 section 5)."""
+
+    # A client that meets a kid it does not know asks again (OpenID Connect Core 10.1.1). A proxy in between must not
+    # answer that from memory, or it would hide a key that signs already.
+    cache_control = "public, max-age=300, s-maxage=1"
 
     prepared_keys: discovery.PreparedKeys
 

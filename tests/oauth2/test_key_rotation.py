@@ -1,0 +1,349 @@
+"""Signing keys change under traffic: nothing that was issued fails anywhere, and who listens is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import shutil
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from joserfc import jwt
+from joserfc.jwk import KeySet, OctKey
+
+from identity.domain.key_rotation import LAG_MS, MARGIN_MS
+from identity.ids import new_id
+from tests import relying_party
+from tests.receiver import answers, receiving, until
+from tests.relying_party import header
+
+SHADOW = {
+    "HS256": "092dbedc-30af-4149-9c61-b578f2c72f59",
+    "HS384": "4b8f1c06-518e-45bd-9ac5-d549686ae02a",
+    "HS512": "c753a44d-7f2e-48d3-bc4e-c2c16488a23b",
+}
+ALGORITHMS = ["RS256", "ES256", "ES384"]
+TOKENS = ("access_token", "id_token")
+
+
+class Verifier:
+    """A resource server: keeps the key set as long as it may, and asks again for a kid that it does not know."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+        self._keys: dict[str, Any] = {}
+        self._etag = ""
+        self._fresh_until = 0.0
+        self.fetches = 0
+
+    async def verify(self, token: str) -> dict[str, Any]:
+        kid = header(token)["kid"]
+        if time.monotonic() > self._fresh_until or kid not in self._keys:
+            await self._fetch()
+        read = KeySet.import_key_set({"keys": [self._keys[kid]]})
+        registry = jwt.JWSRegistry(algorithms=ALGORITHMS, strict_check_header=False)
+        return dict(jwt.decode(token, read, algorithms=ALGORITHMS, registry=registry).claims)
+
+    async def _fetch(self) -> None:
+        self.fetches += 1
+        answer = await self._http.get("/.well-known/jwks.json", headers={"If-None-Match": self._etag})
+        rules = dict(part.strip().partition("=")[::2] for part in answer.headers["Cache-Control"].split(","))
+        self._fresh_until = time.monotonic() + int(rules["max-age"])
+        if answer.status_code == 200:
+            self._etag = answer.headers["ETag"]
+            self._keys = {key["kid"]: key for key in answer.json()["keys"]}
+
+
+async def generate(api, algorithm: str = "ES256") -> dict[str, Any]:
+    wanted = {"name": f"Key {new_id()}", "algorithm": algorithm, **({"length": 2048} if "RS" in algorithm else {})}
+    answer = await api.post("/api/key/generate", json={"key": wanted})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json()["key"])
+
+
+async def configure(rp, *, application: bool = False, **members: Any) -> None:
+    path, wrapper = f"/api/tenant/{rp.tenant['id']}", "tenant"
+    if application:
+        path, wrapper = f"/api/application/{rp.client_id}", "application"
+    await rp.patch(path, {wrapper: {"jwtConfiguration": members}})
+
+
+async def introspect(rp, http, token: str) -> bool:
+    form = {"client_id": rp.client_id, "client_secret": rp.secret, "token": token}
+    return bool((await http.post("/oauth2/introspect", data=form)).json()["active"])
+
+
+async def counts(rp, http, tokens: dict[str, Any]) -> None:
+    """Both tokens are good for what they are good for."""
+    for name in TOKENS:
+        assert await introspect(rp, http, tokens[name])
+    bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
+    assert (await http.get("/oauth2/userinfo", headers=bearer)).status_code == 200
+
+
+@pytest.fixture
+async def second(service, build, session_clock, tmp_path) -> AsyncIterator[httpx.AsyncClient]:
+    """Another process of the same instance."""
+    config = service.services.config
+    data_dir = shutil.copytree(config.data_dir, tmp_path / "second")
+    async with (
+        build(clock=session_clock, role="web", data_dir=data_dir, database=config.mongodb.database) as running,
+        httpx.AsyncClient(base_url=running.base_url, timeout=30) as client,
+    ):
+        yield client
+
+
+async def test_no_verification_fails_anywhere_while_keys_change(rp, browser, http, api, second):
+    """Three key changes of the tenant and three of the application, while both processes issue and verify."""
+    refresh_token = (await rp.tokens(http, browser))["refresh_token"]
+    everywhere, verifiers = (http, second), (Verifier(http), Verifier(second))
+    issued: list[dict[str, Any]] = []
+    done = asyncio.Event()
+
+    async def use() -> None:
+        while not done.is_set():
+            tokens = (await rp.refresh(random.choice(everywhere), refresh_token)).json()
+            for verifier in verifiers:
+                for name in TOKENS:
+                    assert (await verifier.verify(tokens[name]))["sub"] == rp.user["id"]
+            for other in everywhere:
+                await counts(rp, other, tokens)
+            issued.append(tokens)
+
+    async def rotate() -> None:
+        try:
+            for algorithm in ("RS256", "ES256", "ES384"):
+                key = await generate(api, algorithm)
+                await configure(rp, accessTokenKeyId=key["id"], idTokenKeyId=key["id"])
+                # What is answered is in force: in both processes the next token is signed with the new key.
+                for other in everywhere:
+                    fresh = (await rp.refresh(other, refresh_token)).json()
+                    assert header(fresh["access_token"])["kid"] == header(fresh["id_token"])["kid"] == key["kid"]
+            key = await generate(api)
+            await configure(rp, application=True, enabled=True, accessTokenKeyId=key["id"])
+            await configure(rp, application=True, enabled=True, idTokenKeyId=key["id"], accessTokenKeyId=None)
+            await configure(rp, application=True, enabled=False)
+        finally:
+            done.set()
+
+    await asyncio.gather(rotate(), *(use() for _ in range(3)))
+    kids = {header(tokens[name])["kid"] for tokens in issued for name in TOKENS}
+    assert len(kids) >= 5
+    # They kept the set, and asked again for what they did not know: each of the three at most once for each kid.
+    assert all(verifier.fetches <= 3 * (len(kids) + 1) for verifier in verifiers)
+    # Every token still counts in every process, whenever and with whatever key it was made.
+    for tokens in random.sample(issued, min(40, len(issued))):
+        await counts(rp, random.choice(everywhere), tokens)
+        await random.choice(verifiers).verify(tokens["access_token"])
+
+
+async def test_key_is_published_everywhere_before_anything_new_is_answered(rp, http, api, second):
+    """A new application signs with a key of a moment ago."""
+    key = await generate(api)
+    configuration = {"enabled": True, "accessTokenKeyId": key["id"]}
+    started = time.monotonic()
+    made = await api.post(
+        "/api/application", json={"application": {"name": new_id(), "jwtConfiguration": configuration}}
+    )
+    assert made.status_code == 200, made.text
+    assert time.monotonic() - started > LAG_MS / 1000 / 2
+    for other in (http, second):
+        assert key["kid"] in {one["kid"] for one in (await other.get("/.well-known/jwks.json")).json()["keys"]}
+
+
+async def test_old_key_stays_until_its_last_token_is_dead_and_can_then_be_deleted(rp, browser, http, api, clock):
+    old, new = await generate(api), await generate(api)
+    await configure(rp, accessTokenKeyId=old["id"], idTokenKeyId=old["id"], timeToLiveInSeconds=600)
+    tokens = await rp.tokens(http, browser)
+    await configure(rp, accessTokenKeyId=new["id"], idTokenKeyId=new["id"])
+
+    async def deleted() -> bool:
+        answer = await api.delete(f"/api/key/{old['id']}")
+        assert answer.status_code == 200 or "[inUse]keyId" in answer.text
+        return answer.status_code == 200
+
+    async def published() -> set[str]:
+        return {one["kid"] for one in (await http.get("/.well-known/jwks.json")).json()["keys"]}
+
+    assert not await deleted()
+    clock.advance(seconds=590)
+    assert await introspect(rp, http, tokens["access_token"])
+    assert not await deleted()
+    assert {old["kid"], new["kid"]} <= await published()
+    clock.advance(seconds=20 + MARGIN_MS / 1000)
+    assert not await introspect(rp, http, tokens["access_token"])
+    # An ID token that has died and whose key was retired still says whose logout this is.
+    answer = await http.get("/oauth2/logout", params={"id_token_hint": tokens["id_token"]})
+    assert answer.status_code == 302
+    assert await deleted()
+    assert old["kid"] not in await published()
+    assert (await http.get("/oauth2/logout", params={"id_token_hint": tokens["id_token"]})).status_code == 400
+
+
+async def test_key_of_an_application_that_goes_back_to_the_tenants_keys_stays(rp, browser, http, api, clock):
+    key = await generate(api)
+    await configure(rp, application=True, enabled=True, accessTokenKeyId=key["id"], timeToLiveInSeconds=600)
+    token = (await rp.tokens(http, browser))["access_token"]
+    await configure(rp, application=True, enabled=False, accessTokenKeyId=None)
+    assert await introspect(rp, http, token)
+    assert "[inUse]keyId" in (await api.delete(f"/api/key/{key['id']}")).text
+    # In the moment of the change it still signed, and tokens lived as long as the tenant's do.
+    clock.advance(seconds=3610 + MARGIN_MS / 1000)
+    assert (await api.delete(f"/api/key/{key['id']}")).status_code == 200
+
+
+async def test_private_notes_of_a_rotation_are_not_shown_copied_or_changed(rp, service, api):
+    key = await generate(api)
+    await configure(rp, accessTokenKeyId=key["id"])
+    path = f"/api/tenant/{rp.tenant['id']}"
+    shown = (await api.get(path)).json()["tenant"]
+    assert "private" not in shown
+    assert (await api.put(path, json={"tenant": {**shown, "private": {"retiredKeys": []}}})).status_code == 200
+    stored = await service.services.tenants.get(None, rp.tenant["id"])
+    former = rp.tenant["jwtConfiguration"]["accessTokenKeyId"]
+    assert [(entry["keyId"], entry["member"]) for entry in stored["private"]["retiredKeys"]] == [
+        (former, "accessTokenKeyId")
+    ]
+    copied = await api.post("/api/tenant", json={"sourceTenantId": rp.tenant["id"], "tenant": {"name": new_id()}})
+    copy = await service.services.tenants.get(None, copied.json()["tenant"]["id"])
+    assert "retiredKeys" not in copy.get("private", {})
+
+
+# The client secret as a key
+
+
+@pytest.mark.parametrize("algorithm", SHADOW)
+async def test_id_token_is_signed_with_the_client_secret_and_comes_back(rp, browser, http, algorithm):
+    await rp.configure(clientSecret="a-client-secret-of-sixty-four-characters-" + "x" * 23)
+    rp.application["oauthConfiguration"]["clientSecret"] = "a-client-secret-of-sixty-four-characters-" + "x" * 23
+    before = await rp.tokens(http, browser)
+    await configure(rp, idTokenKeyId=SHADOW[algorithm])
+    tokens = await rp.tokens(http, browser)
+    assert header(tokens["id_token"])["alg"] == algorithm
+    assert "kid" not in header(tokens["id_token"])
+    assert header(tokens["access_token"])["alg"] == "RS256"
+    registry = jwt.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
+    read = jwt.decode(tokens["id_token"], OctKey.import_key(rp.secret), algorithms=[algorithm], registry=registry)
+    assert read.claims["sub"] == rp.user["id"]
+    await configure(rp, idTokenKeyId=rp.tenant["jwtConfiguration"]["idTokenKeyId"])
+    for token in (before["id_token"], tokens["id_token"]):
+        assert await introspect(rp, http, token)
+        assert (await http.get("/oauth2/logout", params={"id_token_hint": token})).status_code == 302
+
+
+async def test_each_application_of_a_tenant_signs_with_its_own_secret(rp, browser, http, api):
+    other = await relying_party.make(api, tenant=rp.tenant)
+    await configure(rp, idTokenKeyId=SHADOW["HS256"])
+    registry = jwt.JWSRegistry(algorithms=["HS256"], strict_check_header=False)
+    for one in (rp, other):
+        token = (await one.tokens(http, browser, prompt="login"))["id_token"]
+        read = jwt.decode(token, OctKey.import_key(one.secret), algorithms=["HS256"], registry=registry)
+        assert read.claims["aud"] == one.client_id
+
+
+async def test_client_secret_signs_no_access_token(rp):
+    body = {"tenant": {"jwtConfiguration": {"accessTokenKeyId": SHADOW["HS256"]}}}
+    answer = await rp.api.patch(f"/api/tenant/{rp.tenant['id']}", json=body)
+    assert "[invalid]tenant.jwtConfiguration.accessTokenKeyId" in answer.text
+
+
+# Events
+
+
+@pytest.fixture
+async def told(rp, api):
+    """The sets of applications that were told of, one for each event."""
+    async with receiving() as receiver:
+        kind = "jwt.public-key.update"
+        await rp.configure_tenant(eventConfiguration={"events": {kind: {"enabled": True}}})
+        webhook = {
+            "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
+            "eventsEnabled": {kind: True},
+        }  # fmt: skip
+        assert (await api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+
+        async def next_sets(number: int) -> list[set[str]]:
+            requests = await receiver.wait_for(number)
+            assert len(requests) == number
+            for request in requests:
+                assert request.event["type"] == kind
+                assert request.event["tenantId"] == rp.tenant["id"]
+                assert "linkedObjectId" not in request.event
+            return [set(request.event["applicationIds"]) for request in requests]
+
+        yield next_sets
+
+
+async def test_all_applications_that_a_change_of_the_tenant_reaches_are_named(rp, api, told):
+    follower = await relying_party.make(api, tenant=rp.tenant)
+    own, half = await relying_party.make(api, tenant=rp.tenant), await relying_party.make(api, tenant=rp.tenant)
+    keys = [await generate(api) for _ in range(3)]
+    ids = {"accessTokenKeyId": keys[0]["id"], "idTokenKeyId": keys[0]["id"]}
+    await configure(own, application=True, enabled=True, **ids)
+    await configure(half, application=True, enabled=True, accessTokenKeyId=keys[0]["id"])
+    await configure(rp, idTokenKeyId=keys[1]["id"])
+    await configure(rp, accessTokenKeyId=keys[2]["id"])
+    assert sorted(map(sorted, await told(4))) == sorted(
+        map(
+            sorted,
+            [
+                {own.client_id},
+                {half.client_id},
+                {rp.client_id, follower.client_id, half.client_id},
+                {rp.client_id, follower.client_id},
+            ],
+        )
+    )
+
+
+async def test_changes_without_a_public_key_are_not_told(rp, api, told):
+    key = await generate(api)
+    first, then = await generate(api, "HS256"), await generate(api, "HS512")
+    await configure(rp, application=True, accessTokenKeyId=key["id"])  # not enabled
+    await configure(rp, application=True, enabled=True, accessTokenKeyId=None, timeToLiveInSeconds=60)
+    await configure(rp, application=True, accessTokenKeyId=first["id"])  # from RSA
+    await configure(rp, application=True, accessTokenKeyId=then["id"])
+    await configure(rp, application=True, enabled=False)  # back to RSA
+    assert await told(2) == [{rp.client_id}, {rp.client_id}]
+
+
+async def test_keys_that_change_places_are_told(rp, api, told):
+    one, other = await generate(api), await generate(api)
+    await configure(rp, accessTokenKeyId=one["id"], idTokenKeyId=other["id"])
+    await configure(rp, accessTokenKeyId=other["id"], idTokenKeyId=one["id"])
+    assert await told(2) == [{rp.client_id}, {rp.client_id}]
+
+
+async def test_veto_keeps_the_old_key(rp, browser, http, api):
+    key = await generate(api)
+    async with receiving(answers(500)) as receiver:
+        kind = "jwt.public-key.update"
+        events = {kind: {"enabled": True, "transactionType": "AbsoluteMajority"}}
+        await rp.configure_tenant(eventConfiguration={"events": events})
+        webhook = {
+            "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
+            "eventsEnabled": {kind: True},
+        }  # fmt: skip
+        made = await api.post("/api/webhook", json={"webhook": webhook})
+        body = {"tenant": {"jwtConfiguration": {"accessTokenKeyId": key["id"]}}}
+        answer = await api.patch(f"/api/tenant/{rp.tenant['id']}", json=body)
+        assert answer.status_code == 504
+        await api.delete(f"/api/webhook/{made.json()['webhook']['id']}")
+    shown = (await api.get(f"/api/tenant/{rp.tenant['id']}")).json()["tenant"]
+    assert shown["jwtConfiguration"]["accessTokenKeyId"] == rp.tenant["jwtConfiguration"]["accessTokenKeyId"]
+    assert header((await rp.tokens(http, browser))["access_token"])["kid"] != key["kid"]
+    assert (await api.delete(f"/api/key/{key['id']}")).status_code == 200
+
+
+async def test_new_key_is_in_the_set_of_every_process_within_the_lag(http, api, second):
+    key = await generate(api)
+
+    async def is_published() -> bool:
+        answer = await second.get("/.well-known/jwks.json")
+        return key["kid"] in {one["kid"] for one in json.loads(answer.content)["keys"]}
+
+    await until(is_published)
