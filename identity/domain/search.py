@@ -51,6 +51,19 @@ def read(rules: SearchRules, request: Mapping[str, Any], prefix: str) -> SearchQ
     return SearchQuery(tuple(criteria), order, start_row, min(results, MAXIMUM_RESULTS))
 
 
+def parameters(rules: SearchRules) -> dict[str, Literal["text", "uuid", "integer"]]:
+    """The names that a search request may hold, and what each is."""
+    criteria: dict[str, Literal["text", "uuid", "integer"]] = {
+        name: "uuid" if is_id(name) else "text" for name in rules.criteria
+    }
+    return {**criteria, "numberOfResults": "integer", "orderBy": "text", "startRow": "integer"}
+
+
+def is_id(criterion: str) -> bool:
+    """Whether a criterion is the id of an object."""
+    return criterion.endswith(("Id", "id"))
+
+
 def wildcard_pattern(text: str) -> str:
     """The regular expression of a text criterion: `*` is any run, `**` a literal asterisk, nothing else is special.
 
@@ -83,7 +96,7 @@ def _criterion(
             FieldError.of("invalid", path, f"The [{path}] criterion must be a text of at most 191 characters.")
         )
         return None
-    if name.endswith(("Id", "id")) and parse_id(value) is None:
+    if is_id(name) and parse_id(value) is None:
         errors.append(FieldError.of("couldNotConvert", path, f"The [{path}] criterion must be a UUID."))
         return None
     return Criterion(name, kind, wildcard_pattern(value) if kind == "text" else parse_id(value) or value)

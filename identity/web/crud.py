@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from identity.call import Call, Document
+from identity.domain import search as searches
 from identity.domain.resource import Resource
 from identity.errors import Invalid, MethodNotAllowed
 from identity.operations import crud
-from identity.web.endpoint import Access, ApiHandler, Endpoint, Reply, Route, endpoint
+from identity.web.endpoint import Access, ApiHandler, Endpoint, Query, Reply, Route, endpoint
 
 
 class ResourceHandler(ApiHandler):
@@ -124,6 +125,10 @@ class ObjectHandler(ResourceHandler):
 
 class SearchHandler(ResourceHandler):
     """`/api/x/search`: by query or by body, with the same names."""
+
+    def query_of(self, declared: Endpoint) -> Query:
+        """What the row says can be searched for."""
+        return {**searches.parameters(self.resource.search), **super().query_of(declared)}
 
     @endpoint(access=Access.API_KEY)
     async def get(self, call: Call) -> Reply:

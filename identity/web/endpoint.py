@@ -11,7 +11,7 @@ import enum
 import functools
 import random
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from http.cookies import Morsel
 from typing import Any, ClassVar, Literal
 
@@ -65,8 +65,16 @@ class Reply:
     cookies: Sequence[Morsel[str]] = ()
 
 
-Query = Mapping[str, Literal["text", "uuid", "uuids", "boolean", "integer", "instant"]]
-"""The query parameters of a method: name -> what it holds (`uuids`: may be repeated)."""
+Query = Mapping[str, Literal["text", "texts", "uuid", "uuids", "boolean", "integer", "instant"]]
+"""The query parameters of a method: name -> what it holds (`texts` and `uuids`: may be repeated)."""
+
+Answers = str | Mapping[int, str | None] | None
+"""What a method answers with when all goes well, for the OpenAPI document.
+
+The name of a schema, such as `api/user.response.json`, or `api/api-key.json#apiKey` for an object with just that member
+of a schema; a media type for what is no JSON; None for an empty body. A mapping gives it by status; an empty mapping is
+for a method that only ever refuses.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,10 +85,11 @@ class Endpoint:
     body: str | None = None
     raw_body: bool = False
     form: str | None = None
-    answer: str | None = None
-    query: Query = dataclasses.field(default_factory=dict)
+    answer: Answers = None
+    query: Query | str = dataclasses.field(default_factory=dict)
     tenancy: Tenancy = Tenancy.BY_KEY_AND_HEADER
     feature: str | None = None
+    takes: str | None = None
 
 
 Method = Callable[..., Awaitable[Reply]]
@@ -88,25 +97,27 @@ Answer = Callable[..., Awaitable[None]]
 """A decorated method, as Tornado calls it."""
 
 
-def endpoint(
+def endpoint(  # noqa: PLR0913 (the columns of a table, each by its name)
     *,
     access: Access,
     body: str | None = None,
     raw_body: bool = False,
     form: str | None = None,
-    answer: str | None = None,
-    query: Query | None = None,
+    answer: Answers = None,
+    query: Query | str | None = None,
     tenancy: Tenancy = Tenancy.BY_KEY_AND_HEADER,
     feature: str | None = None,
+    takes: str | None = None,
 ) -> Callable[[Method], Answer]:
     """Declare a handler method.
 
     `body` names the schema of its JSON body, `form` that of its form; `raw_body` hands over the parsed JSON object
-    unjudged, for operations that judge it themselves (create and update of declared resources). `answer` names the
-    schema of the JSON it answers with, `query` its query parameters: both are for the OpenAPI document. `feature` is
-    the one of `license.features` without which callers, once they are known, are told [NotLicensed].
+    unjudged, for operations that judge it themselves (create and update of declared resources); `takes` names the
+    schema of a body that the method reads, or hands over, by itself. `query` are its query parameters, and no others
+    can be read; a text names a schema that has them. `answer`, `takes` and `query` make the OpenAPI document. `feature`
+    is the one of `license.features` without which callers, once they are known, are told [NotLicensed].
     """
-    declared = Endpoint(access, body, raw_body, form, answer, query or {}, tenancy, feature)
+    declared = Endpoint(access, body, raw_body, form, answer, query or {}, tenancy, feature, takes)
 
     def decorate(method: Method) -> Answer:
         @functools.wraps(method)
@@ -117,6 +128,29 @@ def endpoint(
         return run
 
     return decorate
+
+
+class Parameters(dict[str, str]):
+    """The query parameters of a request: what nobody declared is there, but cannot be asked for."""
+
+    def __init__(self, given: Mapping[str, str], declared: Collection[str]) -> None:
+        super().__init__(given)
+        self._declared = declared
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As of a dict. Raises LookupError for a parameter that the endpoint does not declare: a programming error."""
+        require_declared(name, self._declared)
+        return super().get(name, default)
+
+    def __getitem__(self, name: str) -> str:
+        require_declared(name, self._declared)
+        return super().__getitem__(name)
+
+
+def require_declared(name: str, declared: Collection[str]) -> None:
+    """Raise LookupError for a query parameter that is not declared, and so not in the OpenAPI document."""
+    if name not in declared:
+        raise LookupError(f"the endpoint does not declare the query parameter {name}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -140,6 +174,7 @@ class Family(tornado.web.RequestHandler):
     addresses: AddressBook
     in_flight: InFlight
     template: str
+    declared: Endpoint
     SUPPORTED_METHODS: tuple[str, ...] = ("GET", "POST", "PUT", "PATCH", "DELETE")
     uuid_paths: ClassVar[bool] = True
 
@@ -177,6 +212,7 @@ class Family(tornado.web.RequestHandler):
 
     async def answer(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> Reply:
         """Authenticate, find the tenant, read the body, call."""
+        self.declared = declared
         call = await self.open_call(declared)
         features.require(self.services, self.feature(declared))
         arguments = self.path_ids(path)
@@ -259,13 +295,24 @@ class Family(tornado.web.RequestHandler):
         """The error of a body of a media type that is not read here."""
         return Invalid.whole("[UnsupportedContentType]", f"The Content-Type [{kind[:100]}] is not supported here.")
 
-    def query(self) -> dict[str, str]:
+    def query_of(self, declared: Endpoint) -> Query:
+        """The query parameters of a method; some follow from what the handler serves."""
+        return {} if isinstance(declared.query, str) else declared.query
+
+    def query(self) -> Parameters:
         """The query parameters, the last of a repeated name."""
-        return {name: values[-1].decode("utf-8", "replace") for name, values in self.request.query_arguments.items()}
+        arguments = self.request.query_arguments.items()
+        given = {name: values[-1].decode("utf-8", "replace") for name, values in arguments}
+        return Parameters(given, self.query_of(self.declared))
+
+    def texts(self, name: str) -> list[str]:
+        """Every value of a query parameter that may be repeated."""
+        require_declared(name, self.query_of(self.declared))
+        return self.get_query_arguments(name)
 
     def flag(self, name: str) -> bool:
         """A boolean query parameter."""
-        return self.query().get(name, "").strip().lower() == "true"
+        return str(self.query().get(name, "")).strip().lower() == "true"
 
     def form(self, schema: str) -> Document:
         """The form of the request. Only the families that read forms have one."""

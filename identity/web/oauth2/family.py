@@ -41,7 +41,9 @@ class OAuth2Handler(Family):
         return parameters.read(self.request.body_arguments, self.services.schemas[schema].schema)
 
     def parameters(self, schema: str) -> Document:
-        """The parameters in the query. Raises InvalidRequest."""
+        """The parameters in the query. Raises InvalidRequest, and LookupError for a schema that is not declared."""
+        if schema != self.declared.query:
+            raise LookupError(f"the endpoint does not declare the query parameters of {schema}")
         return parameters.read(self.request.query_arguments, self.services.schemas[schema].schema)
 
     def tenant_hints(self, path: str | None, given: Document) -> TenantHints:
