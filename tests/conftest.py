@@ -20,6 +20,7 @@ from identity import app, config
 from identity.ids import new_id
 from identity.instants import Instant, SystemClock
 from identity.store.embedded.stores import EmbeddedStores
+from tests import openapi
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -200,6 +201,7 @@ async def _check(answer: httpx.Response) -> None:
         f"{answer.request.method} {path}: {answer.status_code}"
     )
     assert answer.headers.get("X-Content-Type-Options") == "nosniff", path
+    openapi.check(answer)
     if not path.startswith("/api/"):
         return
     if answer.content and "prometheus" not in path:

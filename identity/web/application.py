@@ -18,6 +18,7 @@ from identity.web.api import (
     email,
     keys,
     lambdas,
+    openapi,
     registrations,
     system,
     tenants,
@@ -36,7 +37,7 @@ _log = structlog.get_logger("identity.access")
 
 def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
     """Every route of the service."""
-    return [
+    found = [
         # Routes are tried in this order: what is asked for most comes first.
         *(
             route
@@ -64,6 +65,8 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
         *pages.ROUTES,
         *admin.ROUTES,
     ]
+    found += openapi.routes(lambda: found)
+    return found
 
 
 def application(

@@ -63,17 +63,17 @@ class CollectionHandler(ResourceHandler):
         self.require("retrieve_all")
         return Reply({self.resource.plural: self.listed(await crud.retrieve_all(self.services, call, self.resource))})
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, answer={})
     async def put(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
         raise self.missing_id("update")
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, answer={})
     async def patch(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
         raise self.missing_id("patch")
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, answer={})
     async def delete(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
         raise self.missing_id("delete")

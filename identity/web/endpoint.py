@@ -71,9 +71,9 @@ Query = Mapping[str, Literal["text", "texts", "uuid", "uuids", "boolean", "integ
 Answers = str | Mapping[int, str | None] | None
 """What a method answers with when all goes well, for the OpenAPI document.
 
-The name of a schema, such as `api/user.response.json`, or `api/api-key.json#apiKey` for an object with just that member
-of a schema; a media type for what is no JSON; None for an empty body. A mapping gives it by status; an empty mapping is
-for a method that only ever refuses.
+The name of a schema, such as `api/version.response.json`, or `api/api-key.json#apiKey` for an object with just that
+member of a schema; a media type for what is no JSON; None for an empty body. Names are formatted with the arguments of
+the route. A mapping gives it by status; an empty mapping is for a method that only ever refuses.
 """
 
 

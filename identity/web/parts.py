@@ -8,13 +8,16 @@ from identity.errors import Invalid
 from identity.operations import parts as operations
 from identity.web.endpoint import Access, ApiHandler, Endpoint, Reply, Route, endpoint
 
+_SCHEMA = "{part.schema}"
+_ANSWER = f"{_SCHEMA}#{{part.name}}"
+
 
 class PartsHandler(ApiHandler):
     """The list of parts: create one; remove one by name."""
 
     part: Part
 
-    @endpoint(access=Access.API_KEY, raw_body=True)
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_ANSWER)
     async def post(self, call: Call, owner_id: str, body: Document) -> Reply:
         """Create with a random id."""
         return self.shown(await operations.add(self.services, call, self.part, owner_id, body, None))
@@ -44,17 +47,17 @@ class PartsHandler(ApiHandler):
 class PartHandler(PartsHandler):
     """One part."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True)
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_ANSWER)
     async def post(self, call: Call, owner_id: str, part_id: str, body: Document) -> Reply:
         """Create with that id."""
         return self.shown(await operations.add(self.services, call, self.part, owner_id, body, part_id))
 
-    @endpoint(access=Access.API_KEY, raw_body=True)
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_ANSWER)
     async def put(self, call: Call, owner_id: str, part_id: str, body: Document) -> Reply:
         """Replace."""
         return self.shown(await operations.replace(self.services, call, self.part, owner_id, body, part_id))
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, takes=_SCHEMA, answer=_ANSWER)
     async def patch(self, call: Call, owner_id: str, part_id: str) -> Reply:
         """Change members."""
         kind, patch = self.patch_body()
@@ -70,7 +73,7 @@ class PartHandler(PartsHandler):
 class ReadablePartHandler(PartHandler):
     """One part of a kind that can be retrieved by itself."""
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, answer=_ANSWER)
     async def get(self, call: Call, owner_id: str, part_id: str) -> Reply:
         """Retrieve."""
         return self.shown(await operations.retrieve(self.services, call, self.part, owner_id, part_id))

@@ -8,32 +8,34 @@ from identity.operations import api_keys as operations
 from identity.web.endpoint import Access, ApiHandler, Reply, Route, Tenancy, endpoint
 
 _HERE = Tenancy.BY_OPERATION
+_SCHEMA = operations.RESOURCE.schema
+_ANSWER = f"{_SCHEMA}#apiKey"
 
 
 class ApiKeysHandler(ApiHandler):
     """Create with a random id; there is no list. PUT, PATCH and DELETE miss their id."""
 
-    @endpoint(access=Access.KEY_MANAGER, raw_body=True, tenancy=_HERE)
+    @endpoint(access=Access.KEY_MANAGER, raw_body=True, tenancy=_HERE, takes=_SCHEMA, answer=_ANSWER)
     async def post(self, call: Call, body: Document) -> Reply:
         """Create, or copy."""
         return self.shown(await operations.create(self.services, call, body, None), fresh=True)
 
-    @endpoint(access=Access.KEY_MANAGER, tenancy=_HERE)
+    @endpoint(access=Access.KEY_MANAGER, tenancy=_HERE, answer={})
     async def get(self, call: Call) -> Reply:
         """Refuse: the id is missing, and keys are not listed."""
         raise missing_id()
 
-    @endpoint(access=Access.KEY_MANAGER, tenancy=_HERE)
+    @endpoint(access=Access.KEY_MANAGER, tenancy=_HERE, answer={})
     async def put(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
         raise missing_id()
 
-    @endpoint(access=Access.KEY_MANAGER, tenancy=_HERE)
+    @endpoint(access=Access.KEY_MANAGER, tenancy=_HERE, answer={})
     async def patch(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
         raise missing_id()
 
-    @endpoint(access=Access.KEY_MANAGER, tenancy=_HERE)
+    @endpoint(access=Access.KEY_MANAGER, tenancy=_HERE, answer={})
     async def delete(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
         raise missing_id()
@@ -52,22 +54,22 @@ class ApiKeyHandler(ApiKeysHandler):
         """The id by the name the API gives it."""
         return "apiKeyId"
 
-    @endpoint(access=Access.KEY_MANAGER, raw_body=True, tenancy=_HERE)
+    @endpoint(access=Access.KEY_MANAGER, raw_body=True, tenancy=_HERE, takes=_SCHEMA, answer=_ANSWER)
     async def post(self, call: Call, key_id: str, body: Document) -> Reply:
         """Create with that id, or copy."""
         return self.shown(await operations.create(self.services, call, body, key_id), fresh=True)
 
-    @endpoint(access=Access.KEY_MANAGER, tenancy=_HERE)
+    @endpoint(access=Access.KEY_MANAGER, tenancy=_HERE, answer=_ANSWER)
     async def get(self, call: Call, key_id: str) -> Reply:
         """Retrieve."""
         return self.shown(await operations.retrieve(self.services, call, key_id))
 
-    @endpoint(access=Access.KEY_MANAGER, raw_body=True, tenancy=_HERE)
+    @endpoint(access=Access.KEY_MANAGER, raw_body=True, tenancy=_HERE, takes=_SCHEMA, answer=_ANSWER)
     async def put(self, call: Call, key_id: str, body: Document) -> Reply:
         """Replace."""
         return self.shown(await operations.update(self.services, call, body, key_id))
 
-    @endpoint(access=Access.KEY_MANAGER, tenancy=_HERE)
+    @endpoint(access=Access.KEY_MANAGER, tenancy=_HERE, takes=_SCHEMA, answer=_ANSWER)
     async def patch(self, call: Call, key_id: str) -> Reply:
         """Change parts."""
         kind, patch = self.patch_body()

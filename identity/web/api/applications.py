@@ -10,6 +10,7 @@ from identity.web.crud import CollectionHandler, ObjectHandler, SearchHandler
 from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
 
 
+
 class ApplicationsHandler(CollectionHandler):
     """Create with a random id, retrieve all."""
 
@@ -20,7 +21,7 @@ class ApplicationsHandler(CollectionHandler):
         """Create."""
         return self.shown(await operations.create(self.services, call, body, None))
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, query={"inactive": "boolean"})
     async def get(self, call: Call) -> Reply:
         """Retrieve the active applications, or with `inactive` the others."""
         found = await operations.retrieve_all(self.services, call, inactive=self.flag("inactive"))
@@ -37,7 +38,7 @@ class ApplicationHandler(ObjectHandler):
         """Create."""
         return self.shown(await operations.create(self.services, call, body, object_id))
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, query={"reactivate": "boolean"})
     async def put(self, call: Call, object_id: str) -> Reply:
         """Replace, or with `reactivate` switch on again."""
         if self.flag("reactivate"):
@@ -50,7 +51,7 @@ class ApplicationHandler(ObjectHandler):
         kind, patch = self.patch_body()
         return self.shown(await operations.patch(self.services, call, kind, patch, object_id))
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"}, takes="api/hard-delete.request.json")
     async def delete(self, call: Call, object_id: str) -> Reply:
         """Deactivate, or with `hardDelete` remove."""
         body = self.json_object() if self.request.body else {}
@@ -74,7 +75,7 @@ class OAuthConfigurationHandler(ApiHandler):
         """The id by the name the API gives it."""
         return "applicationId"
 
-    @endpoint(access=Access.OPTIONAL_KEY)
+    @endpoint(access=Access.OPTIONAL_KEY, answer="api/oauth-configuration.response.json")
     async def get(self, call: Call, object_id: str) -> Reply:
         """The OAuth configuration; with the client secret for callers with an API key."""
         with_secret = isinstance(call.caller, ApiKeyCaller)

@@ -13,7 +13,7 @@ class GenerateHandler(crud.ResourceHandler):
 
     resource = operations.RESOURCE
 
-    @endpoint(access=Access.API_KEY, raw_body=True)
+    @endpoint(access=Access.API_KEY, raw_body=True, takes="api/key.json", answer="api/key.json#key")
     async def post(self, call: Call, body: Document, object_id: str | None = None) -> Reply:
         """Generate, with a random id unless one is given."""
         return self.shown(await operations.generate(self.services, call, body, object_id))
@@ -24,7 +24,7 @@ class ImportHandler(crud.ResourceHandler):
 
     resource = operations.RESOURCE
 
-    @endpoint(access=Access.API_KEY, raw_body=True)
+    @endpoint(access=Access.API_KEY, raw_body=True, takes="api/key.json", answer="api/key.json#key")
     async def post(self, call: Call, body: Document, object_id: str | None = None) -> Reply:
         """Import, with a random id unless one is given."""
         return self.shown(await operations.import_key(self.services, call, body, object_id))

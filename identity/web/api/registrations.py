@@ -9,6 +9,9 @@ from identity.operations import users
 from identity.web.api.users import UserFamilyHandler
 from identity.web.endpoint import Access, Reply, Route, endpoint
 
+_SCHEMA = operations.SCHEMA
+_ANSWER = f"{_SCHEMA}#registration"
+
 
 class RegistrationFamilyHandler(UserFamilyHandler):
     """Shared by the three paths of registrations."""
@@ -38,7 +41,7 @@ class RegistrationFamilyHandler(UserFamilyHandler):
 class NewRegistrationHandler(RegistrationFamilyHandler):
     """`/api/user/registration`: a new user with a registration."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True)
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer="api/registration-with-token.response.json")
     async def post(self, call: Call, body: Document) -> Reply:
         """Create both."""
         done = await operations.create(self.services, call, body, None)
@@ -48,28 +51,28 @@ class NewRegistrationHandler(RegistrationFamilyHandler):
 class UserRegistrationsHandler(RegistrationFamilyHandler):
     """`/api/user/registration/{userId}`: the application is named in the body."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True)
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer="api/registration-with-token.response.json")
     async def post(self, call: Call, user_id: str, body: Document) -> Reply:
         """Register this user, or with `user` make it under this id."""
         done = await operations.create(self.services, call, body, user_id)
         return self.registered(done, with_user=body.get("user") is not None)
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, answer={})
     async def get(self, call: Call, user_id: str) -> Reply:
         """Refuse: the application is missing."""
         raise _missing_application()
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, takes=_SCHEMA, answer=_ANSWER)
     async def put(self, call: Call, user_id: str) -> Reply:
         """Replace."""
         return await self.replace(call, user_id, None)
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, takes=_SCHEMA, answer=_ANSWER)
     async def patch(self, call: Call, user_id: str) -> Reply:
         """Change parts."""
         return await self.change(call, user_id, None)
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, answer={})
     async def delete(self, call: Call, user_id: str) -> Reply:
         """Refuse: the application is missing."""
         raise _missing_application()
@@ -78,23 +81,23 @@ class UserRegistrationsHandler(RegistrationFamilyHandler):
 class RegistrationHandler(RegistrationFamilyHandler):
     """`/api/user/registration/{userId}/{applicationId}`: one registration."""
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, answer=_ANSWER)
     async def get(self, call: Call, user_id: str, application_id: str) -> Reply:
         """Retrieve."""
         registration = await operations.retrieve(self.services, call, user_id, application_id)
         return Reply({"registration": operations.shown(self.services, registration)})
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, takes=_SCHEMA, answer=_ANSWER)
     async def put(self, call: Call, user_id: str, application_id: str) -> Reply:
         """Replace."""
         return await self.replace(call, user_id, application_id)
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, takes=_SCHEMA, answer=_ANSWER)
     async def patch(self, call: Call, user_id: str, application_id: str) -> Reply:
         """Change parts."""
         return await self.change(call, user_id, application_id)
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, takes="api/event-info.request.json")
     async def delete(self, call: Call, user_id: str, application_id: str) -> Reply:
         """Remove."""
         call = self.informed(call, self.optional_body())

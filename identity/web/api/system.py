@@ -15,7 +15,7 @@ from identity.web.endpoint import Access, ApiHandler, Endpoint, Reply, Route, Te
 class HealthHandler(ApiHandler):
     """For load balancers: 200 or 500, nothing else."""
 
-    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
+    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION, answer={200: None, 500: None})
     async def get(self, call: Call) -> Reply:
         """Whether the service can do its work."""
         return Reply(status=200 if await operations.is_healthy(self.services) else 500)
@@ -31,7 +31,11 @@ class StatusHandler(ApiHandler):
         except operations.STORE_ERRORS:
             return Call(None, Nobody(), self.services.clock.now(), self.origin())
 
-    @endpoint(access=Access.OPTIONAL_KEY, tenancy=Tenancy.BY_OPERATION)
+    @endpoint(
+        access=Access.OPTIONAL_KEY,
+        tenancy=Tenancy.BY_OPERATION,
+        answer=dict.fromkeys((200, operations.DATABASE_UNREACHABLE, 500), "api/status.response.json"),
+    )
     async def get(self, call: Call) -> Reply:
         """What works; without a key an empty object."""
         code, body = await operations.status(self.services, in_full=isinstance(call.caller, ApiKeyCaller))
@@ -41,7 +45,7 @@ class StatusHandler(ApiHandler):
 class VersionHandler(ApiHandler):
     """The release of the API."""
 
-    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer="api/version.response.json")
     async def get(self, call: Call) -> Reply:
         """The version."""
         return Reply({"version": operations.API_VERSION})
@@ -52,7 +56,7 @@ class MetricsHandler(ApiHandler):
 
     registry: prometheus_client.CollectorRegistry
 
-    @endpoint(access=Access.OPTIONAL_KEY, tenancy=Tenancy.BY_OPERATION)
+    @endpoint(access=Access.OPTIONAL_KEY, tenancy=Tenancy.BY_OPERATION, answer="text/plain")
     async def get(self, call: Call) -> Reply:
         """The metrics in the text format."""
         settings = self.services.config.metrics

@@ -31,17 +31,17 @@ class TenantsHandler(TenantFamily):
         """Retrieve all."""
         return Reply({"tenants": self.listed(await operations.retrieve_all(self.services, call))})
 
-    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer={})
     async def put(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
         raise missing_id()
 
-    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer={})
     async def patch(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
         raise missing_id()
 
-    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer={})
     async def delete(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
         raise missing_id()
@@ -71,7 +71,13 @@ class TenantHandler(TenantFamily):
         kind, patch = self.patch_body()
         return self.shown(await operations.patch(self.services, call, kind, patch, object_id))
 
-    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
+    @endpoint(
+        access=Access.API_KEY,
+        tenancy=Tenancy.BY_OPERATION,
+        query={"async": "boolean"},
+        takes="api/tenant-delete.request.json",
+        answer={200: None, 202: None},
+    )
     async def delete(self, call: Call, object_id: str) -> Reply:
         """Remove the tenant and all that is its: at once, or with `async` after answering 202."""
         body = self.json_object() if self.request.body else {}
@@ -97,7 +103,7 @@ class TenantSearchHandler(SearchHandler):
 class PasswordRulesHandler(TenantFamily):
     """What a password must be like, for whoever shows a form for one."""
 
-    @endpoint(access=Access.PUBLIC)
+    @endpoint(access=Access.PUBLIC, answer="api/password-validation-rules.response.json")
     async def get(self, call: Call, object_id: str | None = None) -> Reply:
         """The rules of the tenant in the path, else of the header's, else of the only one."""
         tenant = await self.services.tenants.get(None, object_id or crud.require_tenant(call))

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any
+from typing import Any, Final
 
 from identity.call import Call, Document
 from identity.domain.users import LOGIN_ID_TYPES
 from identity.errors import Invalid
 from identity.operations import users as operations
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+from identity.web.endpoint import Access, ApiHandler, Query, Reply, Route, endpoint
+
+_SCHEMA: Final = operations.SCHEMA
+_ANSWER: Final = f"{_SCHEMA}#user"
+_FOUND: Final = "api/user-search.response.json"
+
+_SEARCH: Final[Query] = {
+    "accurateTotal": "boolean",
+    "ids": "uuids",
+    "nextResults": "text",
+    "numberOfResults": "integer",
+    "queryString": "text",
+    "sortFields[0].missing": "text",
+    "sortFields[0].name": "text",
+    "sortFields[0].order": "text",
+    "startRow": "integer",
+}
+"""Further fields to sort by are numbered on."""
 
 _SORT_PARAMETER = re.compile(r"sortFields\[([0-9])\]\.(name|order|missing)")
 
@@ -39,13 +56,17 @@ class UserFamilyHandler(ApiHandler):
 class UsersHandler(UserFamilyHandler):
     """`/api/user`: create with a random id, retrieve by login id."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True)
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer="api/user-with-token.response.json")
     async def post(self, call: Call, body: Document) -> Reply:
         """Create."""
         created = await operations.create(self.services, call, body, None)
         return Reply({"user": operations.shown(self.services, created.user), **created.token})
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(
+        access=Access.API_KEY,
+        query={"email": "text", "loginId": "text", "loginIdTypes": "texts", "username": "text"},
+        answer=_ANSWER,
+    )
     async def get(self, call: Call) -> Reply:
         """Retrieve by email, username or login id."""
         query = self.query()
@@ -54,23 +75,23 @@ class UsersHandler(UserFamilyHandler):
         elif query.get("username"):
             user = await operations.retrieve_by_username(self.services, call, query["username"])
         elif query.get("loginId"):
-            types = self.get_query_arguments("loginIdTypes") or LOGIN_ID_TYPES
+            types = self.texts("loginIdTypes") or LOGIN_ID_TYPES
             user = await operations.retrieve_by_login_id(self.services, call, query["loginId"], types)
         else:
             raise operations.missing_id("retrieve")
         return Reply({"user": operations.retrieved(self.services, user)})
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, answer={})
     async def put(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
         raise operations.missing_id("update")
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, answer={})
     async def patch(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
         raise operations.missing_id("patch")
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, answer={})
     async def delete(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
         raise operations.missing_id("delete")
@@ -79,19 +100,19 @@ class UsersHandler(UserFamilyHandler):
 class UserHandler(UserFamilyHandler):
     """`/api/user/{userId}`: create with that id, retrieve, update, patch, deactivate, reactivate, delete."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True)
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer="api/user-with-token.response.json")
     async def post(self, call: Call, user_id: str, body: Document) -> Reply:
         """Create."""
         created = await operations.create(self.services, call, body, user_id)
         return Reply({"user": operations.shown(self.services, created.user), **created.token})
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, answer=_ANSWER)
     async def get(self, call: Call, user_id: str) -> Reply:
         """Retrieve."""
         user = await operations.retrieve(self.services, call, user_id)
         return Reply({"user": operations.retrieved(self.services, user)})
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, query={"reactivate": "boolean"}, takes=_SCHEMA, answer=_ANSWER)
     async def put(self, call: Call, user_id: str) -> Reply:
         """Replace, or with `reactivate` let in again."""
         if self.flag("reactivate"):
@@ -102,14 +123,14 @@ class UserHandler(UserFamilyHandler):
             user = await operations.update(self.services, self.informed(call, body), body, user_id)
         return Reply({"user": operations.shown(self.services, user)})
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, takes=_SCHEMA, answer=_ANSWER)
     async def patch(self, call: Call, user_id: str) -> Reply:
         """Change parts."""
         kind, patch = self.patch_body()
         user = await operations.patch(self.services, self.informed(call, patch), kind, patch, user_id)
         return Reply({"user": operations.shown(self.services, user)})
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"}, takes="api/hard-delete.request.json")
     async def delete(self, call: Call, user_id: str) -> Reply:
         """Deactivate, or with `hardDelete` remove for good."""
         body = self.optional_body()
@@ -123,17 +144,17 @@ class UserHandler(UserFamilyHandler):
 class UserSearchHandler(UserFamilyHandler):
     """`/api/user/search`: by query or by body, with the same names."""
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.API_KEY, query=_SEARCH, answer=_FOUND)
     async def get(self, call: Call) -> Reply:
         """Search by query parameters."""
         criteria: Document = dict(self.query())
-        if ids := self.get_query_arguments("ids"):
+        if ids := self.texts("ids"):
             criteria["ids"] = ids
         if sort := self._sort_fields():
             criteria["sortFields"] = sort
         return Reply(await operations.search(self.services, call, criteria, ""))
 
-    @endpoint(access=Access.API_KEY, raw_body=True)
+    @endpoint(access=Access.API_KEY, raw_body=True, takes="api/user-search.request.json", answer=_FOUND)
     async def post(self, call: Call, body: Document) -> Reply:
         """Search by a JSON body."""
         criteria = body.get("search")

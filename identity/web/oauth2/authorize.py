@@ -13,7 +13,7 @@ from identity.operations.authorization import AuthorizationResponse, Browser, Lo
 from identity.operations.login import Credentials
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
 from identity.web.hosted import csrf, login, looks, render
-from identity.web.oauth2.family import PageHandler, oauth_error
+from identity.web.oauth2.family import PAGE_OR_REDIRECT, PageHandler, oauth_error
 
 _REQUEST: Final = "oauth2/authorize.request.json"
 _FORM: Final = "oauth2/authorize.form.json"
@@ -24,12 +24,12 @@ class AuthorizeHandler(PageHandler):
 
     proven: Proven | None = None
 
-    @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION)
+    @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Begin a request."""
         return await self.begin(call, self.parameters(_REQUEST), tenant_id)
 
-    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION)
+    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Take the login form; or begin a request, which another site may well post (OpenID Connect Core 3.1.2.1)."""
         if "loginId" in form or "password" in form:

@@ -9,6 +9,8 @@ from identity.operations.clients import TenantHints
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
 from identity.web.oauth2.family import OAuth2Handler
 
+_REQUEST = "oauth2/discovery.request.json"
+
 
 class _PreparedHandler(OAuth2Handler):
     cache_control = "public, max-age=300"
@@ -25,10 +27,15 @@ class _PreparedHandler(OAuth2Handler):
 class ConfigurationHandler(_PreparedHandler):
     """The metadata of a tenant (OpenID Connect Discovery 4, RFC 8414 section 3)."""
 
-    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
+    @endpoint(
+        access=Access.PUBLIC,
+        query=_REQUEST,
+        tenancy=Tenancy.BY_OPERATION,
+        answer={200: "oauth2/openid-configuration.response.json", 304: None},
+    )
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Describe the provider. Raises NotFound for a tenant that does not exist."""
-        given: Document = self.parameters("oauth2/discovery.request.json")
+        given: Document = self.parameters(_REQUEST)
         hints = TenantHints(tenant_id, given.get("tenantId"))
         try:
             return self.shown(await discovery.configuration(self.services, hints, call.origin.base_url))
@@ -45,7 +52,11 @@ class KeysHandler(_PreparedHandler):
 
     prepared_keys: discovery.PreparedKeys
 
-    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
+    @endpoint(
+        access=Access.PUBLIC,
+        tenancy=Tenancy.BY_OPERATION,
+        answer={200: "oauth2/jwks.response.json", 304: None},
+    )
     async def get(self, call: Call) -> Reply:
         """Show every public key."""
         return self.shown(await self.prepared_keys.get(self.services))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from http.cookies import Morsel, SimpleCookie
-from typing import Any
+from typing import Any, Final
 
 from identity.call import Document
 from identity.errors import (
@@ -26,6 +26,9 @@ from identity.web.hosted import render
 from identity.web.oauth2 import parameters
 
 FORM = "application/x-www-form-urlencoded"
+
+PAGE_OR_REDIRECT: Final = {200: "text/html", 302: None}
+"""What browsers are answered with."""
 _UNDESCRIBABLE = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
 
 

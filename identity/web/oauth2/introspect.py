@@ -11,7 +11,12 @@ from identity.web.oauth2.family import OAuth2Handler
 class IntrospectHandler(OAuth2Handler):
     """The introspection endpoint."""
 
-    @endpoint(access=Access.CLIENT, form="oauth2/introspect.request.json", tenancy=Tenancy.BY_OPERATION)
+    @endpoint(
+        access=Access.CLIENT,
+        form="oauth2/introspect.request.json",
+        tenancy=Tenancy.BY_OPERATION,
+        answer="oauth2/introspect.response.json",
+    )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Describe a token of the client."""
         identified = await self.identified(form, tenant_id)

@@ -6,7 +6,7 @@ from identity.call import Call, Document
 from identity.operations import logout, sso
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
 from identity.web.hosted import looks, pages, render
-from identity.web.oauth2.family import PageHandler
+from identity.web.oauth2.family import PAGE_OR_REDIRECT, PageHandler
 
 _REQUEST = "oauth2/logout.request.json"
 
@@ -14,12 +14,12 @@ _REQUEST = "oauth2/logout.request.json"
 class LogoutHandler(PageHandler):
     """The end session endpoint."""
 
-    @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION)
+    @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Log out by a link or a redirect."""
         return await self.log_out(self.parameters(_REQUEST), tenant_id)
 
-    @endpoint(access=Access.BROWSER, form=_REQUEST, tenancy=Tenancy.BY_OPERATION)
+    @endpoint(access=Access.BROWSER, form=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Log out by a form, such as the one that asks."""
         return await self.log_out(form, tenant_id)

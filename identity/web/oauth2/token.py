@@ -11,7 +11,12 @@ from identity.web.oauth2.family import OAuth2Handler
 class TokenHandler(OAuth2Handler):
     """The token endpoint."""
 
-    @endpoint(access=Access.CLIENT, form="oauth2/token.request.json", tenancy=Tenancy.BY_OPERATION)
+    @endpoint(
+        access=Access.CLIENT,
+        form="oauth2/token.request.json",
+        tenancy=Tenancy.BY_OPERATION,
+        answer="oauth2/token.response.json",
+    )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Exchange a grant."""
         identified = await self.identified(form, tenant_id)

@@ -1,0 +1,33 @@
+"""`/api/openapi.json`: the description of the API, as prepared bytes that clients may keep for five minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from identity.call import Call
+from identity.web.endpoint import Access, ApiHandler, Reply, Route, Tenancy, endpoint
+from identity.web.openapi.document import PreparedDocument
+
+
+class OpenApiHandler(ApiHandler):
+    """The OpenAPI document. It tells nothing but what the documentation of the project tells everybody."""
+
+    document: PreparedDocument
+
+    @endpoint(
+        access=Access.PUBLIC,
+        tenancy=Tenancy.BY_OPERATION,
+        answer={200: "api/openapi.response.json", 304: None},
+    )
+    async def get(self, call: Call) -> Reply:
+        """The description of the API in OpenAPI 3.1."""
+        prepared = await self.document.get()
+        headers = {"Cache-Control": "public, max-age=300", "ETag": prepared.etag, "Access-Control-Allow-Origin": "*"}
+        if prepared.etag in self.request.headers.get("If-None-Match", ""):
+            return Reply(status=304, headers=headers)
+        return Reply(prepared.body, headers={**headers, "Content-Type": "application/json"})
+
+
+def routes(every: Callable[[], Sequence[Route]]) -> list[Route]:
+    """The route of the document of `every` route."""
+    return [Route("/api/openapi.json", OpenApiHandler, {"document": PreparedDocument(every)})]

@@ -1,0 +1,275 @@
+"""One operation of the document: a method of a route, with its parameters, body, answers and refusals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from identity.call import Document
+from identity.domain import patch as patches
+from identity.web.endpoint import Access, ApiHandler, Endpoint, Family, Route, Tenancy
+from identity.web.openapi import rows
+from identity.web.openapi.components import Components, Use
+from identity.web.openapi.rows import RowMethod
+
+JSON: Final = "application/json"
+FORM: Final = "application/x-www-form-urlencoded"
+_WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+_SECURITY: Final[dict[Access, list[Document]]] = {
+    Access.API_KEY: [{"apiKey": []}],
+    Access.KEY_MANAGER: [{"apiKey": []}],
+    Access.OPTIONAL_KEY: [{"apiKey": []}, {}],
+    Access.CLIENT: [{"client": []}, {}],
+    Access.BEARER: [{"bearer": []}, {}],
+    Access.BROWSER: [],
+    Access.PUBLIC: [],
+}
+
+_QUERY: Final[dict[str, Document]] = {
+    "text": {"type": "string"},
+    "texts": {"type": "array", "items": {"type": "string"}},
+    "uuid": {"type": "string", "format": "uuid"},
+    "uuids": {"type": "array", "items": {"type": "string", "format": "uuid"}},
+    "boolean": {"type": "boolean"},
+    "integer": {"type": "integer"},
+    "instant": {"type": "integer", "description": "Milliseconds since 1970."},
+}
+
+_EMPTY: Final = {
+    202: "The request was taken, and is being worked on.",
+    302: "On to the next page.",
+    304: "The document has not changed.",
+    401: "No API key, an unknown one, or one that may not do this. The body is empty.",
+    404: "There is no such object, or not for this caller. The body is empty.",
+    500: "The service cannot do its work.",
+}
+
+_ERRORS: Final = {
+    400: "The request is not acceptable.",
+    413: "The body is too large.",
+    503: "The service cannot answer now.",
+    504: "A webhook did not agree to the change, which was not made.",
+    512: "A lambda failed.",
+}
+
+_OAUTH_ERRORS: Final = {
+    400: "The request is not acceptable.",
+    401: "The client, or the token, is not known.",
+    404: "There is no such tenant.",
+    503: "The service cannot answer now.",
+}
+
+
+def of_route(route: Route, components: Components) -> Iterator[tuple[str, str, Document]]:
+    """(path, method, operation) of every method of a route that may answer with more than a refusal."""
+    handler = route.handler.__new__(route.handler)
+    vars(handler).update(route.arguments)
+    for method in handler.allowed().split(", "):
+        declared: Endpoint | None = getattr(getattr(handler, method.lower()), "endpoint", None)
+        if declared is not None and declared.answer != {}:
+            yield (
+                path_of(handler, route),
+                method.lower(),
+                _Operation(handler, route, method, declared, components).shown(),
+            )
+
+
+def path_of(handler: Family, route: Route) -> str:
+    """The template of a route, with its ids under the names that the API gives them."""
+    return re.sub(r"\{(\w+)\}", lambda match: f"{{{_id_name(handler, match[1])}}}", route.template)
+
+
+def _id_name(handler: Family, name: str) -> str:
+    return re.sub(r"_([a-z])", lambda match: match[1].upper(), handler.path_name(name))
+
+
+class _Operation:
+    def __init__(self, handler: Family, route: Route, method: str, declared: Endpoint, components: Components) -> None:
+        self._handler, self._route, self._method, self._declared = handler, route, method, declared
+        self._components = components
+        self._row: RowMethod | None = rows.of(handler, route.template, method, components)
+        self._is_api = isinstance(handler, ApiHandler)
+
+    def shown(self) -> Document:
+        body = self._body()
+        operation: Document = {
+            "operationId": self._operation_id(),
+            "summary": self._summary(),
+            "tags": [self._tag()],
+            "security": _SECURITY[self._declared.access],
+        }
+        if parameters := [*self._path_parameters(), *self._query_parameters(), *self._headers()]:
+            operation["parameters"] = parameters
+        if body:
+            operation["requestBody"] = {"required": self._is_body_required(), "content": body}
+        answers = {**self._refusals(has_body=bool(body)), **self._answers()}
+        operation["responses"] = {str(status): answers[status] for status in sorted(answers)}
+        return operation
+
+    def _operation_id(self) -> str:
+        if self._row is not None:
+            return self._row.operation_id
+        steps = [step for step in path_of(self._handler, self._route).split("/") if step not in {"", "api"}]
+        named = "".join(_title(step) for step in steps if not step.startswith("{"))
+        ids = "".join(f"By{_title(step.strip('{}'))}" for step in steps if step.startswith("{"))
+        return f"{self._method.lower()}{named}{ids}"
+
+    def _summary(self) -> str:
+        text = (getattr(self._handler, self._method.lower()).__doc__ or "").strip().split("\n", 1)[0]
+        return f"{text.split('. ')[0].rstrip('.')}: {self._subject()}"
+
+    def _subject(self) -> str:
+        if self._row is not None:
+            return self._row.label
+        steps = [step for step in self._route.template.split("/") if step and not step.startswith("{")]
+        return " ".join(step for step in steps if step != "api")
+
+    def _tag(self) -> str:
+        steps = [step for step in self._route.template.split("/") if step and not step.startswith("{")]
+        return steps[1] if steps[0] == "api" else steps[0].removeprefix(".")
+
+    def _path_parameters(self) -> Iterator[Document]:
+        kind = _QUERY["uuid" if self._handler.uuid_paths else "text"]
+        for name in re.findall(r"\{(\w+)\}", self._route.template):
+            shown = _id_name(self._handler, name)
+            yield {"name": shown, "in": "path", "required": True, "description": _of_id(shown), "schema": kind}
+
+    def _query_parameters(self) -> Iterator[Document]:
+        if isinstance(self._declared.query, str):
+            for name, schema in self._components.parameters(self._declared.query).items():
+                yield _parameter(name, schema.pop("description", f"The {name}."), schema)
+            return
+        for name, kind in sorted(self._handler.query_of(self._declared).items()):
+            about = (
+                rows.described(name) if self._row is not None and "search" in self._route.template else f"The {name}."
+            )
+            yield _parameter(name, about, _QUERY[kind])
+
+    def _headers(self) -> Iterator[Document]:
+        takes_key = self._declared.access in {Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY, Access.PUBLIC}
+        if self._is_api and takes_key and self._declared.tenancy is Tenancy.BY_KEY_AND_HEADER:
+            yield {"$ref": "#/components/parameters/tenant"}
+
+    def _body(self) -> Document:
+        if self._declared.form is not None:
+            return {FORM: {"schema": self._components.body(self._declared.form, Use.REQUEST)}}
+        takes = self._declared.body or self._declared.takes or (self._row.takes if self._row is not None else None)
+        if takes is None:
+            return {}
+        if not isinstance(takes, str):
+            return {JSON: {"schema": takes}}
+        takes = takes.format(**self._route.arguments)
+        if takes.startswith("oauth2/"):
+            return {FORM: {"schema": self._components.body(takes, Use.REQUEST)}}
+        if self._method == "PATCH":
+            return self._patches(takes)
+        return {JSON: {"schema": self._components.body(takes, Use.REQUEST)}}
+
+    def _patches(self, takes: str) -> Document:
+        merged = self._components.body(takes, Use.PATCH)
+        operations = self._components.built("JsonPatch", _JSON_PATCH)
+        return {
+            kind: {"schema": operations if kind == "application/json-patch+json" else merged}
+            for kind in sorted(patches.CONTENT_TYPES)
+        }
+
+    def _is_body_required(self) -> bool:
+        return self._method in {"POST", "PUT", "PATCH"} and "reactivate" not in self._declared.query
+
+    def _answers(self) -> dict[int, Document]:
+        answer: Any = self._declared.answer
+        if answer is None and self._row is not None:
+            answer = self._row.answer
+        by_status = (
+            answer if isinstance(answer, dict) and all(isinstance(key, int) for key in answer) else {200: answer}
+        )
+        return {status: self._answer(status, about) for status, about in by_status.items()}
+
+    def _answer(self, status: int, answer: str | Document | None) -> Document:
+        if answer is None:
+            return {"description": _EMPTY.get(status, "Done. The body is empty.")}
+        if isinstance(answer, str) and ".json" not in answer:
+            return {"description": "Done.", "content": {answer: {"schema": {"type": "string"}}}}
+        if isinstance(answer, str):
+            answer = self._components.body(answer.format(**self._route.arguments), Use.ANSWER)
+        return {"description": "Done.", "content": {JSON: {"schema": answer}}}
+
+    def _refusals(self, *, has_body: bool) -> dict[int, Document]:
+        return self._api_refusals(has_body=has_body) if self._is_api else self._oauth_refusals(has_body=has_body)
+
+    def _api_refusals(self, *, has_body: bool) -> dict[int, Document]:
+        statuses = {400, 503}
+        if self._declared.access is not Access.PUBLIC:
+            statuses |= {401}
+        if self._may_miss(has_body=has_body):
+            statuses |= {404}
+        if has_body:
+            statuses |= {413}
+        if self._method in _WRITES:
+            statuses |= {504, 512}
+        errors = {JSON: {"schema": self._components.body("api/errors.response.json", Use.ANSWER)}}
+        return {
+            status: {"description": _ERRORS[status], "content": errors} if status in _ERRORS else _empty(status)
+            for status in statuses
+        }
+
+    def _may_miss(self, *, has_body: bool) -> bool:
+        if self._row is not None:
+            return self._row.has_id
+        return "{" in self._route.template or has_body or bool(self._declared.query)
+
+    def _oauth_refusals(self, *, has_body: bool) -> dict[int, Document]:
+        statuses = set(_OAUTH_ERRORS)
+        if self._declared.access is Access.PUBLIC:
+            statuses -= {401}
+        content = {JSON: {"schema": self._components.body("oauth2/error.response.json", Use.ANSWER)}}
+        if self._declared.access is Access.BROWSER:
+            content["text/html"] = {"schema": {"type": "string"}}
+        refusals: dict[int, Document] = {
+            status: {"description": _OAUTH_ERRORS[status], "content": content} for status in statuses
+        }
+        if has_body:
+            # The server itself refuses what is too large, before anybody looks at the path.
+            refusals[413] = self._api_refusals(has_body=True)[413]
+        if self._declared.access is Access.BROWSER:
+            refusals[403] = {"description": "The form is not one that this browser was shown.", "content": content}
+        return refusals
+
+
+_JSON_PATCH: Final = {
+    "type": "array",
+    "description": "Operations on the object in its wrapper (RFC 6902).",
+    "items": {
+        "type": "object",
+        "required": ["op", "path"],
+        "properties": {
+            "from": {"type": "string", "description": "Where the value is taken from."},
+            "op": {
+                "type": "string",
+                "description": "What is done.",
+                "enum": ["add", "remove", "replace", "move", "copy", "test"],
+            },
+            "path": {"type": "string", "description": "Where it is done (RFC 6901)."},
+            "value": {"description": "What is put there, or has to be there."},
+        },
+    },
+}
+
+
+def _empty(status: int) -> Document:
+    return {"description": _EMPTY[status]}
+
+
+def _parameter(name: str, description: str, schema: Document) -> Document:
+    return {"name": name, "in": "query", "description": description, "schema": schema}
+
+
+def _of_id(name: str) -> str:
+    words = re.sub(r"([A-Z])", lambda match: f" {match[1].lower()}", name.removesuffix("Id")).strip()
+    return f"The id of the {words}."
+
+
+def _title(step: str) -> str:
+    return "".join(word[:1].upper() + word[1:] for word in re.split(r"[-._]", step))

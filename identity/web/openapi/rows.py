@@ -1,0 +1,111 @@
+"""What the rows of resources.py take and answer, for the document: their handlers are the same for all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+from identity.call import Document
+from identity.domain import search as searches
+from identity.domain.resource import Resource
+from identity.web.crud import ResourceHandler
+from identity.web.endpoint import Family
+from identity.web.openapi.components import Components, Use
+
+_KINDS: Final = {
+    "text": {"type": "string"},
+    "uuid": {"type": "string", "format": "uuid"},
+    "integer": {"type": "integer"},
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RowMethod:
+    """One method of a row; `takes` and `answer` name a schema, or are one."""
+
+    label: str
+    operation_id: str
+    takes: str | Document | None = None
+    answer: str | Document | None = None
+    has_id: bool = False
+
+
+def of(handler: Family, template: str, method: str, components: Components) -> RowMethod | None:
+    """What a method of a declared resource is; None for other handlers, and for further paths of a resource."""
+    if not isinstance(handler, ResourceHandler):
+        return None
+    resource: Resource = handler.resource
+    rest = template.removeprefix(resource.path)
+    if rest == "/search":
+        return _search(resource, method, components)
+    if rest == "":
+        return _collection(resource, method, components)
+    if rest.count("/") == 1 and rest.startswith("/{"):
+        return _object(resource, method)
+    return None
+
+
+def _collection(resource: Resource, method: str, components: Components) -> RowMethod | None:
+    if method == "POST":
+        return RowMethod(resource.label, f"create{_title(resource.name)}", resource.schema, _one(resource))
+    if method == "GET":
+        return RowMethod(resource.label, f"retrieve{_title(resource.plural)}", None, _list(resource, components))
+    return None
+
+
+def _object(resource: Resource, method: str) -> RowMethod:
+    name, one = _title(resource.name), _one(resource)
+    return {
+        "POST": RowMethod(resource.label, f"create{name}WithId", resource.schema, one, has_id=True),
+        "GET": RowMethod(resource.label, f"retrieve{name}", None, one, has_id=True),
+        "PUT": RowMethod(resource.label, f"update{name}", resource.schema, one, has_id=True),
+        "PATCH": RowMethod(resource.label, f"patch{name}", resource.schema, one, has_id=True),
+        "DELETE": RowMethod(resource.label, f"delete{name}", has_id=True),
+    }[method]
+
+
+def _search(resource: Resource, method: str, components: Components) -> RowMethod:
+    name = _title(resource.plural)
+    found = _list(resource, components, has_total=True)
+    if method == "GET":
+        return RowMethod(resource.label, f"search{name}ByQuery", None, found)
+    return RowMethod(resource.label, f"search{name}", _criteria(resource, components), found)
+
+
+def _criteria(resource: Resource, components: Components) -> Document:
+    properties = {
+        name: {**_KINDS[kind], "description": described(name)}
+        for name, kind in searches.parameters(resource.search).items()
+    }
+    search = {"type": "object", "description": "What is searched for.", "properties": properties}
+    body = {"type": "object", "properties": {"search": search}}
+    return components.built(f"{_title(resource.name)}SearchRequest", body)
+
+
+def _one(resource: Resource) -> str:
+    return f"{resource.schema}#{resource.name}"
+
+
+def _list(resource: Resource, components: Components, *, has_total: bool = False) -> Document:
+    items = components.member(resource.schema, resource.name, Use.ANSWER)
+    properties: dict[str, Any] = {resource.plural: {"type": "array", "description": "The objects.", "items": items}}
+    if has_total:
+        properties["total"] = {"type": "integer", "minimum": 0, "description": "How many objects match."}
+    schema = {"type": "object", "required": sorted(properties), "properties": properties, "additionalProperties": False}
+    return components.built(f"{_title(resource.name)}{'Search' if has_total else 'List'}Response", schema)
+
+
+_DESCRIPTIONS: Final = {
+    "numberOfResults": "How many objects at most.",
+    "orderBy": "The fields to sort by, separated by commas, each with ASC or DESC.",
+    "startRow": "How many objects to leave out.",
+}
+
+
+def described(name: str) -> str:
+    """What a parameter of a search is for."""
+    return _DESCRIPTIONS.get(name, f"What {name} has to be; in a text a * stands for anything.")
+
+
+def _title(name: str) -> str:
+    return name[:1].upper() + name[1:]

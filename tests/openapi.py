@@ -1,0 +1,109 @@
+"""The OpenAPI document as a judge: whether an answer of the service is one that the document promises."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import jsonschema_rs
+import prometheus_client
+
+from identity.web import application
+from identity.web.endpoint import Route
+from identity.web.openapi import document
+
+Document = dict[str, Any]
+
+REFUSALS = {400, 401, 404, 405, 413, 501, 503}
+"""What a method that is no operation may be answered with."""
+
+
+@functools.cache
+def routes() -> list[Route]:
+    return application.routes(prometheus_client.CollectorRegistry())
+
+
+@functools.cache
+def served() -> Document:
+    """The document that the service serves."""
+    return document.of_routes(routes())
+
+
+def operations() -> Iterator[tuple[str, str, Document]]:
+    """(path, method, operation) of the whole document."""
+    for path, methods in served()["paths"].items():
+        for method, operation in methods.items():
+            yield path, method, operation
+
+
+def check(answer: httpx.Response) -> None:
+    """Assert that the document knows this answer: its status, its media type and its body."""
+    request = answer.request
+    path = path_of(request.url.raw_path.partition(b"?")[0].decode())
+    if path is None:
+        return
+    problem = problem_of(path, request.method.lower(), answer)
+    assert problem is None, f"{request.method} {path} {answer.status_code}: {problem}"
+
+
+def problem_of(path: str, method: str, answer: httpx.Response) -> str | None:
+    """What is wrong with an answer, if anything is."""
+    operation = served()["paths"][path].get(method)
+    if operation is None:
+        return None if answer.status_code in REFUSALS else "no such operation is described"
+    promised = operation["responses"].get(str(answer.status_code))
+    if promised is None:
+        return None if answer.status_code in {405, 501} else "no such status is described"
+    content = promised.get("content", {})
+    if not answer.content:
+        return "a body was promised" if content and answer.status_code < 400 else None
+    kind = answer.headers.get("Content-Type", "").partition(";")[0]
+    if kind not in content:
+        return f"the media type {kind} is not promised"
+    if kind != "application/json":
+        return None
+    errors = [f"{error.instance_path}: {error.message}"[:500] for error in _errors(content[kind]["schema"], answer)]
+    return "; ".join(errors[:5]) or None
+
+
+def path_of(path: str) -> str | None:
+    """The path of the document that a request's path is one of."""
+    return next((template for template, pattern in _patterns() if pattern.fullmatch(path)), None)
+
+
+@functools.cache
+def _patterns() -> list[tuple[str, re.Pattern[str]]]:
+    """Those without ids first, because they win."""
+    ordered = sorted(served()["paths"], key=lambda path: (path.count("{"), path))
+    return [(path, re.compile(re.sub(r"\\?\{\w+\\?\}", "[^/]+", re.escape(path)) + "/?")) for path in ordered]
+
+
+def _errors(schema: Document, answer: httpx.Response) -> Iterator[jsonschema_rs.ValidationError]:
+    return _validator(json.dumps(schema)).iter_errors(answer.json())
+
+
+@functools.cache
+def _validator(schema: str) -> jsonschema_rs.Draft202012Validator:
+    wanted: set[str] = set()
+    _collect(json.loads(schema), wanted)
+    components = {name: served()["components"]["schemas"][name] for name in wanted}
+    whole = {**json.loads(schema), "components": {"schemas": components}}
+    return jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+
+
+def _collect(node: Any, found: set[str]) -> None:
+    """The components that a schema leads to."""
+    if isinstance(node, list):
+        for item in node:
+            _collect(item, found)
+    elif isinstance(node, dict):
+        name = str(node.get("$ref", "")).rpartition("/")[2]
+        if name and name not in found:
+            found.add(name)
+            _collect(served()["components"]["schemas"][name], found)
+        for child in node.values():
+            _collect(child, found)
