@@ -15,6 +15,7 @@ import prometheus_client
 from identity.web import application
 from identity.web.endpoint import Route
 from identity.web.openapi import document
+from identity.web.openapi.operations import path_of as path_of_route
 
 Document = dict[str, Any]
 
@@ -107,3 +108,10 @@ def _collect(node: Any, found: set[str]) -> None:
             _collect(served()["components"]["schemas"][name], found)
         for child in node.values():
             _collect(child, found)
+
+
+def document_path(route: Route) -> str:
+    """The path of the document that a route is."""
+    handler = route.handler.__new__(route.handler)
+    vars(handler).update(route.arguments)
+    return path_of_route(handler, route)

@@ -29,6 +29,7 @@ PUBLIC = {
     ("/admin", "GET"),
     ("/admin/{name}", "GET"),
     ("/api/health", "GET"),
+    ("/api/openapi.json", "GET"),
     ("/api/tenant/password-validation-rules", "GET"),
     ("/api/tenant/password-validation-rules/{object_id}", "GET"),
     ("/static/{name}", "GET"),
@@ -177,7 +178,7 @@ def test_every_schema_file_compiles_and_lets_no_unknown_keyword_pass(name: str) 
 def test_defaults_fit_their_own_schema() -> None:
     """`{}` with every default filled in must pass, but for what is required."""
     for name in FILES:
-        if not name.startswith("api/"):
+        if not name.startswith("api/") or name.endswith((".request.json", ".response.json")):
             continue
         wrapper = next(iter(load(name)["properties"]))
         _, errors = Schemas()[name].examine({wrapper: {}})

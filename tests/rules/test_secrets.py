@@ -25,7 +25,11 @@ Document = dict[str, Any]
 
 def test_the_secrets_of_the_schemas_are_write_only() -> None:
     """A new secret that nobody marked is found here, or is put here by decision."""
-    shown = {"application.oauthConfiguration.clientSecret", "webhook.httpAuthenticationPassword"}
+    shown = {
+        "application.oauthConfiguration.clientSecret",
+        "oauthConfiguration.clientSecret",
+        "webhook.httpAuthenticationPassword",
+    }
     suspicious = re.compile(r"(?i)(secret|password|privateKey|salt)$")
 
     def walk(node: Any, path: str) -> Iterator[str]:
@@ -121,6 +125,7 @@ GETS = [
     if route.template.startswith(("/api/", "/.well-known"))
     and hasattr(route.handler.get, "endpoint")
     and route.handler.get.endpoint.access is not Access.BROWSER
+    and route.template != "/api/openapi.json"  # names every secret, and holds none
 ]
 
 

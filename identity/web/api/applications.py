@@ -10,7 +10,6 @@ from identity.web.crud import CollectionHandler, ObjectHandler, SearchHandler
 from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
 
 
-
 class ApplicationsHandler(CollectionHandler):
     """Create with a random id, retrieve all."""
 

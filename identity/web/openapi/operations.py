@@ -190,10 +190,11 @@ class _Operation:
     def _answer(self, status: int, answer: str | Document | None) -> Document:
         if answer is None:
             return {"description": _EMPTY.get(status, "Done. The body is empty.")}
-        if isinstance(answer, str) and ".json" not in answer:
-            return {"description": "Done.", "content": {answer: {"schema": {"type": "string"}}}}
         if isinstance(answer, str):
-            answer = self._components.body(answer.format(**self._route.arguments), Use.ANSWER)
+            answer = answer.format(**self._route.arguments)
+            if ".json" not in answer:
+                return {"description": "Done.", "content": {answer: {"schema": {"type": "string"}}}}
+            answer = self._components.body(answer, Use.ANSWER)
         return {"description": "Done.", "content": {JSON: {"schema": answer}}}
 
     def _refusals(self, *, has_body: bool) -> dict[int, Document]:
