@@ -201,10 +201,13 @@ def test_query_parameters_are_read_through_their_declaration() -> None:
                 assert node.attr not in {"get_query_argument", "get_query_arguments", "get_argument"}, file
 
 
+MAY_BE_EMPTY = {"email-send.response.json", "status.response.json"}
+
+
 def test_every_answer_file_promises_something() -> None:
     for file in (ROOT / "schemas").glob("*/*.response.json"):
         schema = load(file.relative_to(ROOT / "schemas").as_posix())
-        assert schema.get("required") or schema.get("minProperties") or file.name == "status.response.json", file.name
+        assert schema.get("required") or schema.get("minProperties") or file.name in MAY_BE_EMPTY, file.name
 
 
 # The judge
