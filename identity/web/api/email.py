@@ -24,7 +24,11 @@ class SendHandler(ApiHandler):
         """The id by the name the API gives it."""
         return "emailTemplateId"
 
-    @endpoint(access=Access.API_KEY, body="api/email-send.json", answer="api/email-send.response.json")
+    @endpoint(
+        access=Access.API_KEY,
+        body="api/email-send.json",
+        answer=dict.fromkeys((200, 202), "api/email-send.response.json"),
+    )
     async def post(self, call: Call, object_id: str, body: Document) -> Reply:
         """Accept a mail for each reader: 202, with the errors of those who get none."""
         return Reply(await mail.send_all(self.services, call, object_id, body), 202)
