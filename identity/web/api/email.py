@@ -27,7 +27,7 @@ class SendHandler(ApiHandler):
     @endpoint(
         access=Access.API_KEY,
         body="api/email-send.json",
-        answer=dict.fromkeys((200, 202), "api/email-send.response.json"),
+        answer={202: "api/email-send.response.json"},
     )
     async def post(self, call: Call, object_id: str, body: Document) -> Reply:
         """Accept a mail for each reader: 202, with the errors of those who get none."""
