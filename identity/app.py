@@ -29,6 +29,9 @@ from identity.operations import (
     applications,
     bootstrap,
     email_templates,
+    entities,
+    entity_grants,
+    entity_types,
     event_logs,
     keys,
     lambdas,
@@ -48,6 +51,7 @@ from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.cache import Freshness
 from identity.store.changes import ChangeListener
 from identity.store.documents import Documents
+from identity.store.entities import Entities, EntityGrants
 from identity.store.guard import within
 from identity.store.instance import InstanceStore
 from identity.store.logbooks import Logbook
@@ -83,8 +87,14 @@ _STORED_RESOURCES: tuple[Resource, ...] = (
     email_templates.RESOURCE,
     lambdas.RESOURCE,
     themes.RESOURCE,
+    entity_types.RESOURCE,
+    entities.RESOURCE,
+    entity_grants.RESOURCE,
     *resources.RESOURCES,
 )
+
+_CLASSES: Mapping[str, type[Documents]] = {"entities": Entities, "entity_grants": EntityGrants}
+"""The collections that can do more than the others."""
 
 SECRETS_FILE = "kickstart-secrets.txt"
 
@@ -285,7 +295,7 @@ class _Stores:
     def over(cls, database: Database, vault: Vault, schedule: Schedule) -> _Stores:
         freshness = Freshness()
         documents = {
-            row.collection: Documents(
+            row.collection: _CLASSES.get(row.collection, Documents)(
                 database,
                 row.collection,
                 vault,
@@ -294,6 +304,7 @@ class _Stores:
                 sealed=row.sealed,
                 unique=row.unique,
                 references=references.members_of(row.collection),
+                searches=row.search,
             )
             for row in _STORED_RESOURCES
         }

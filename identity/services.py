@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import cast
 
 from identity.config import Config
 from identity.events.bus import Bus
@@ -16,6 +17,7 @@ from identity.schemas import Schemas
 from identity.store.api_keys import ApiKeys
 from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.documents import Documents
+from identity.store.entities import Entities, EntityGrants
 from identity.store.instance import InstanceStore
 from identity.store.logbooks import Logbook
 from identity.store.mails import Mails
@@ -78,6 +80,21 @@ class Services:
     def webhooks(self) -> Documents:
         """Webhooks: objects of the instance."""
         return self.documents["webhooks"]
+
+    @property
+    def entity_types(self) -> Documents:
+        """Entity types: objects of the instance."""
+        return self.documents["entity_types"]
+
+    @property
+    def entities(self) -> Entities:
+        """Entities, each of one tenant."""
+        return cast("Entities", self.documents["entities"])
+
+    @property
+    def entity_grants(self) -> EntityGrants:
+        """Grants on entities, each of one tenant."""
+        return cast("EntityGrants", self.documents["entity_grants"])
 
     @property
     def ip_access_control_lists(self) -> Documents:

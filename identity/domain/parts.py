@@ -24,7 +24,8 @@ class Part:
     """One kind of part.
 
     `name` is the wrapper in JSON, `member` the list in its owner, `schema` the file of its shape; `fixed` are members
-    that never change. With `names_owner` each part holds the id of its owner.
+    that never change. With `names_owner` each part holds the id of its owner. `complete` makes the owner whole again
+    after one of its parts changed.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Part:
     fixed: tuple[str, ...] = ()
     names_owner: bool = False
     problems: Problems | None = None
+    complete: Callable[[Document], Document] | None = None
     settle: Settle | None = None
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 from identity.call import Call, Document
@@ -33,11 +33,20 @@ class Unique:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SearchRules:
-    """What a criteria search may ask: criterion -> how it matches, and the fields that may be sorted by."""
+    """What a criteria search may ask: criterion -> how it matches, and the fields that may be sorted by.
+
+    `members` says where a criterion looks, when that is not the member of its own name. Every order, exact criterion
+    and text gets an index (domain/search_indexes.py), but for the texts in `long`, which are looked through.
+    """
 
     criteria: dict[str, Literal["text", "exact", "tenants"]] = dataclasses.field(default_factory=dict)
     order_by: dict[str, str] = dataclasses.field(default_factory=dict)
     default: str = "name ASC"
+    members: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    long: frozenset[str] = frozenset()
+
+
+NO_SEARCH = SearchRules()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,7 +68,7 @@ class Resource:
     verbs: frozenset[str] = CREATE_TO_SEARCH
     unique: tuple[Unique, ...] = ()
     sealed: tuple[str, ...] = ()
-    search: SearchRules = SearchRules()
+    search: SearchRules = NO_SEARCH
     prepare: Prepare | None = None
     erase: Erase | None = None
     feature: str | None = None

@@ -99,11 +99,21 @@ def _criterion(
     if is_id(name) and parse_id(value) is None:
         errors.append(FieldError.of("couldNotConvert", path, f"The [{path}] criterion must be a UUID."))
         return None
-    return Criterion(name, kind, wildcard_pattern(value) if kind == "text" else parse_id(value) or value)
+    return Criterion(
+        rules.members.get(name, name), kind, wildcard_pattern(value) if kind == "text" else parse_id(value) or value
+    )
+
+
+def order_of(rules: SearchRules, text: str) -> tuple[tuple[str, int], ...]:
+    """The order that one of the rules' own texts names, such as their default."""
+    return _order(rules, text, "orderBy", [])
 
 
 def _order(rules: SearchRules, text: object, path: str, errors: list[FieldError]) -> tuple[tuple[str, int], ...]:
-    """The fields to sort by, from the list of those that may be; of a repeated field the first mention counts."""
+    """The fields to sort by, from the list of those that may be; of a repeated field the first mention counts.
+
+    What is equal in all of them comes in the order of the id, in the direction of the last: one index serves both.
+    """
     order: dict[str, int] = {}
     for item in text.split(",") if isinstance(text, str) else [str(text)]:
         field, _, direction = " ".join(item.split()).partition(" ")
@@ -112,7 +122,7 @@ def _order(rules: SearchRules, text: object, path: str, errors: list[FieldError]
             errors.append(FieldError.of("invalid", path, message))
             return ()
         order.setdefault(rules.order_by[field], -1 if direction.upper() == "DESC" else 1)
-    order.setdefault("_id", 1)
+    order.setdefault("_id", list(order.values())[-1])
     return tuple(order.items())
 
 

@@ -8,7 +8,7 @@ from identity.call import Call, Document
 from identity.domain import applications as rules
 from identity.domain.parts import Part
 from identity.domain.resource import Resource, SearchRules, Unique
-from identity.errors import Invalid
+from identity.errors import FieldError, Invalid
 from identity.ids import ApplicationId, TenantId
 from identity.operations import crud, ip_access_control_lists, key_references, lambdas, references
 from identity.services import Services
@@ -26,6 +26,8 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
             document[part.member] = [part.fresh(document, entry, call.now) for entry in document[part.member]]
     errors = rules.problems(document)
     errors += await key_references.problems(services, document["jwtConfiguration"], "application.jwtConfiguration")
+    if stored is None:
+        errors += await _client_id_problems(services, document["id"])
     errors += await ip_access_control_lists.reference_problems(services, document, "application")
     errors += await lambdas.reference_problems(services, "application", document)
     errors += await references.problems(services, RESOURCE, document, stored, ("email_templates", "themes"))
@@ -151,6 +153,14 @@ def _writer(services: Services, call: Call) -> crud.Write:
         await key_references.in_force(services, document["private"])
 
     return write
+
+
+async def _client_id_problems(services: Services, application_id: str) -> list[FieldError]:
+    """The id is the client id, which no entity may have: a token request must not mean two clients."""
+    if not await services.entities.count_across_tenants({"clientId": application_id}, limit=1):
+        return []
+    message = f"A client with clientId = [{application_id}] already exists."
+    return [FieldError.of("duplicate", "applicationId", message)]
 
 
 async def _with_source(services: Services, call: Call, body: Document) -> Document:

@@ -28,6 +28,12 @@ from identity.store.mongo import Session
 Write = Callable[[Document, Document], Awaitable[None]]
 """(wanted, stored): writes the change, where that is more than replacing the document."""
 
+Put = Callable[[Session | None], Awaitable[None]]
+"""Writes one object, in the transaction of the session when there is one."""
+
+Around = Callable[[Document | None, Document | None, Put], Awaitable[None]]
+"""(wanted or None, stored or None, write): writes a change with what belongs around it: events, other objects."""
+
 Complete = Callable[[Document], Document]
 """The members that a caller sent, with those that the service adds."""
 
@@ -38,7 +44,12 @@ READ_ONLY = ("id", "insertInstant", "lastUpdateInstant")
 
 
 async def create(
-    services: Services, call: Call, resource: Resource, wanted: Document, object_id: str | None
+    services: Services,
+    call: Call,
+    resource: Resource,
+    wanted: Document,
+    object_id: str | None,
+    around: Around | None = None,
 ) -> Document:
     """Add an object under the given id, or a random one. Raises Invalid."""
     tenant_id = scope_of(call, resource)
@@ -50,7 +61,10 @@ async def create(
     async def insert(session: Session | None) -> None:
         await documents_of(services, resource).insert(tenant_id, document, session)
 
-    await writing(resource, document, references.keeping(services, resource, document, None, insert))
+    async def write(session: Session | None) -> None:
+        await references.keeping(services, resource, document, None, insert, session)
+
+    await writing(resource, document, (around or _alone)(document, None, write))
     return document
 
 
@@ -69,10 +83,16 @@ async def retrieve_all(services: Services, call: Call, resource: Resource) -> li
 
 
 async def update(
-    services: Services, call: Call, resource: Resource, wanted: Document, object_id: str, write: Write | None = None
+    services: Services,
+    call: Call,
+    resource: Resource,
+    wanted: Document,
+    object_id: str,
+    write: Write | None = None,
+    around: Around | None = None,
 ) -> Document:
     """Replace the object. Raises NotFound and Invalid."""
-    return await _change(services, call, resource, object_id, lambda _stored: wanted, write)
+    return await _change(services, call, resource, object_id, lambda _stored: wanted, write, around)
 
 
 async def patch(
@@ -83,16 +103,19 @@ async def patch(
     body: Any,
     object_id: str,
     write: Write | None = None,
+    around: Around | None = None,
 ) -> Document:
     """Change parts of the object by one of the three kinds of patch. Raises NotFound and Invalid."""
 
     def patched(stored: Document) -> Document:
         return patches.apply(content_type, {resource.name: patch_form(services, resource, stored)}, body)
 
-    return await _change(services, call, resource, object_id, patched, write)
+    return await _change(services, call, resource, object_id, patched, write, around)
 
 
-async def delete(services: Services, call: Call, resource: Resource, object_id: str) -> None:
+async def delete(
+    services: Services, call: Call, resource: Resource, object_id: str, around: Around | None = None
+) -> None:
     """Remove the object. Raises NotFound, and Invalid with `[inUse]` where others refer to it."""
     stored = await retrieve(services, call, resource, object_id)
     if resource.erase is not None:
@@ -103,7 +126,10 @@ async def delete(services: Services, call: Call, resource: Resource, object_id: 
     async def remove(session: Session | None) -> None:
         await documents_of(services, resource).delete(tenant_id, object_id, session)
 
-    await references.removing(services, resource, object_id, call.now, remove)
+    async def write(session: Session | None) -> None:
+        await references.removing(services, resource, object_id, call.now, remove, session)
+
+    await (around or _alone)(None, stored, write)
 
 
 async def search(
@@ -262,6 +288,7 @@ async def _change(
     object_id: str,
     wanted_of: Callable[[Document], Document],
     write: Write | None,
+    around: Around | None,
 ) -> Document:
     tenant_id = await tenant_of(services, call, resource, object_id)
     documents = documents_of(services, resource)
@@ -270,7 +297,10 @@ async def _change(
         async def put(session: Session | None) -> None:
             await documents.replace(tenant_id, document, stored["lastUpdateInstant"], session)
 
-        await references.keeping(services, resource, document, stored, put)
+        async def keep(session: Session | None) -> None:
+            await references.keeping(services, resource, document, stored, put, session)
+
+        await (around or _alone)(document, stored, keep)
 
     async def attempt() -> Document:
         stored = await documents.get(tenant_id, object_id)
@@ -285,6 +315,10 @@ async def _change(
         return document
 
     return await retried(attempt)
+
+
+async def _alone(_document: Document | None, _stored: Document | None, write: Put) -> None:
+    await write(None)
 
 
 def _value(document: Document, path: str) -> object:

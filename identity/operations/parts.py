@@ -98,6 +98,7 @@ async def _change(
         entry = change(owner)
         crud.gather(part.errors(owner, entry))
         owner |= crud.restamped(owner, call.now)
+        owner = owner if part.complete is None else part.complete(owner)
         await documents.replace(tenant_id, owner, version)
         return entry
 

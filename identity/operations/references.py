@@ -99,6 +99,11 @@ TABLE = (
     Reference("applications", tuple(lambda_rules.REFERENCES["application"]), "lambdas"),
     Reference("tenants", ("themeId",), "themes"),
     Reference("applications", ("themeId",), "themes"),
+    Reference(
+        "entity_types", ("jwtConfiguration.accessTokenKeyId", "jwtConfiguration.accessTokenVerificationKeyIds"), "keys"
+    ),
+    Reference("entities", ("type.id",), "entity_types"),
+    Reference("entities", ("parentId",), "entities"),
 )
 
 

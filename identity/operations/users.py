@@ -9,12 +9,11 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain import patch as patches
-from identity.domain import user_search
 from identity.domain import users as rules
 from identity.errors import Duplicate, FieldError, Invalid, NotFound
 from identity.events.bus import Event
 from identity.ids import TenantId, UserId
-from identity.operations import crud, new_users, sign_outs, user_events, user_passwords, user_tokens
+from identity.operations import crud, index_search, new_users, sign_outs, user_events, user_passwords, user_tokens
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -157,8 +156,12 @@ async def delete(services: Services, call: Call, user_id: str) -> None:
     offered = [user_events.about("user.delete", stored), *sign_out.events]
 
     async def write(session: Session | None) -> None:
+        if session is None:
+            await services.database.in_transaction(write)
+            return
         if not await services.users.delete(tenant_id, user_id, session):
             raise NotFound
+        await services.entity_grants.delete_of_user(tenant_id, user_id, session)
         await sign_outs.write(services, sign_out, session)
 
     announced = [user_events.about("user.delete.complete", stored)]
@@ -169,15 +172,8 @@ async def delete(services: Services, call: Call, user_id: str) -> None:
 
 async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
     """`users`, `total`, and `nextResults` when there are more. Raises Invalid."""
-    query = user_search.read(criteria, prefix)
-    if call.tenant_id is None:
-        total, found = await services.users.search_users_across_tenants(query)
-    else:
-        total, found = await services.users.search_users(call.tenant_id, query)
-    answer: Document = {"total": total, "users": [shown(services, user) for user in found]}
-    if found and query.ids is None and query.start_row + len(found) < total:
-        answer["nextResults"] = user_search.next_results(criteria, query, prefix)
-    return answer
+    total, found, more = await index_search.run(services.users, call, criteria, prefix)
+    return {"total": total, "users": [shown(services, user) for user in found], **more}
 
 
 async def tenant_of(services: Services, call: Call, user_id: str) -> TenantId:

@@ -15,8 +15,10 @@ from bson.dbref import DBRef
 from pymongo import IndexModel
 
 from identity.call import Document
-from identity.domain.resource import Unique
+from identity.domain import search_indexes
+from identity.domain.resource import NO_SEARCH, SearchRules, Unique
 from identity.domain.search import Criterion, SearchQuery
+from identity.domain.search_indexes import NEWEST_FIRST, Order
 from identity.errors import Conflict, NotFound
 from identity.ids import TenantId, fingerprint
 from identity.store.cache import Cache, Freshness
@@ -33,7 +35,7 @@ class Documents:
     cache_size = 2000
     """How many documents are remembered at most."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (each is named, and is a setting of the collection)
         self,
         database: Database,
         name: str,
@@ -44,11 +46,13 @@ class Documents:
         sealed: tuple[str, ...] = (),
         unique: tuple[Unique, ...] = (),
         references: tuple[str, ...] = (),
+        searches: SearchRules = NO_SEARCH,
     ) -> None:
         """`references` are the dotted members that name other objects: documents are looked up by them."""
         self.name = name
         self.unique = unique
         self._references = references
+        self.searches = searches
         self._database = database
         self._collection: Collection = database.collection(name)
         self._vault = vault
@@ -65,16 +69,18 @@ class Documents:
     def indexes(self) -> list[IndexModel]:
         """The indexes this collection needs."""
         models = [_unique_index(unique) for unique in self.unique]
-        if self._tenant_scoped:
-            models.append(IndexModel([("tenantId", 1)], name="tenant"))
+        models += [IndexModel(list(keys)) for keys in self.orders()]
         if self._references:
             models.append(_references_index(self._references))
         return models
 
+    def orders(self) -> list[Order]:
+        """The keys of the indexes that lists and searches want."""
+        return search_indexes.of_searches(self.searches, self.unique, tenant_scoped=self._tenant_scoped)
+
     async def ensure_indexes(self) -> None:
         """Create what is missing."""
-        if models := self.indexes():
-            await self._collection.create_indexes(models)
+        await self._collection.create_indexes(self.indexes())
 
     def forget(self, document_id: str) -> None:
         """Drop a document from the cache, and every cached list, because it changed."""
@@ -127,7 +133,7 @@ class Documents:
 
     async def find_all_across_tenants(self, where: Mapping[str, Any]) -> list[Document]:
         """Every document that matches in any tenant, the newest first."""
-        cursor = self._collection.find(where).sort([("insertInstant", -1), ("_id", -1)])
+        cursor = self._collection.find(where).sort(list(NEWEST_FIRST))
         return [self._opened(stored) async for stored in cursor]
 
     async def count(self, tenant_id: Tenant, where: Mapping[str, Any] | None = None) -> int:
@@ -225,9 +231,9 @@ class Documents:
         total = await self._collection.count_documents(where)
         if query.number_of_results == 0:
             return total, []
-        cursor = (
-            self._collection.find(where).sort(list(query.order)).skip(query.start_row).limit(query.number_of_results)
-        )
+        keys = [unique.keys for unique in self.unique if not unique.sparse]
+        order = list(search_indexes.shortened(query.order, scope, keys)) or [("_id", 1)]
+        cursor = self._collection.find(where).sort(order).skip(query.start_row).limit(query.number_of_results)
         return total, [self._opened(stored) async for stored in cursor]
 
     async def _load(self, where: Mapping[str, Any], session: Session | None = None) -> Document | None:

@@ -6,21 +6,20 @@ case, `terms` serves the one-term search, `login` sorting by what a user logs in
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from pymongo import IndexModel
 
 from identity.call import Document
 from identity.domain import users as rules
 from identity.domain.resource import Unique
-from identity.domain.user_search import FLAG_FIELDS, ID_FIELDS, Term, UserQuery
+from identity.domain.user_search import FIELDS
 from identity.errors import Conflict
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.instants import Instant
 from identity.store.cache import Freshness
-from identity.store.documents import Documents, Tenant
+from identity.store.documents import Tenant
+from identity.store.index_search import IndexSearched
 from identity.store.mongo import Database, Session, duplicates
 from identity.store.vault import Vault
 
@@ -35,10 +34,12 @@ SEALED = ("twoFactor.methods.*.secret", "twoFactor.recoveryCodes.*", "registrati
 _KEY_OF_TYPE = {"email": "email", "phoneNumber": "phoneNumber", "username": "private.usernameKey"}
 
 
-class Users(Documents):
+class Users(IndexSearched):
     """The collection of users."""
 
     cache_size = 10_000
+    fields = FIELDS
+    sorted_by = frozenset({"_id", "insertInstant", "private.login"})
 
     def __init__(self, database: Database, vault: Vault, freshness: Freshness) -> None:
         super().__init__(
@@ -52,11 +53,10 @@ class Users(Documents):
         )
 
     def indexes(self) -> list[IndexModel]:
-        """Beside the unique ones: registrations by application, and the terms of the search."""
+        """Beside those of the search: registrations by application."""
         return [
             *super().indexes(),
             IndexModel([("tenantId", 1), ("registrations.applicationId", 1)], name="registrations"),
-            IndexModel([("tenantId", 1), ("private.terms", 1)], name="terms"),
         ]
 
     async def find_by_login_id(self, tenant_id: TenantId, login_id: str, types: Iterable[str]) -> Document | None:
@@ -140,62 +140,3 @@ class Users(Documents):
             {"$pull": {"registrations": {"applicationId": application_id}}, "$inc": {"lastUpdateInstant": 1}},
             session,
         )
-
-    async def search_users(self, tenant_id: TenantId, query: UserQuery) -> tuple[int, list[Document]]:
-        """How many users match, and one page of them."""
-        return await self._search_users(self._of(tenant_id), query)
-
-    async def search_users_across_tenants(self, query: UserQuery) -> tuple[int, list[Document]]:
-        """As `search_users`, over all tenants: for callers with a global key who name no tenant."""
-        return await self._search_users({}, query)
-
-    async def _search_users(self, scope: Mapping[str, Any], query: UserQuery) -> tuple[int, list[Document]]:
-        where = {"$and": [dict(scope), _matching(query)]}
-        limit: dict[str, Any] = {"limit": query.count_limit} if query.count_limit and query.ids is None else {}
-        total = await self._collection.count_documents(where, **limit)
-        if query.number_of_results == 0:
-            return total, []
-        stages: list[dict[str, Any]] = [{"$match": where}, *_ordered(query)]
-        stages += [{"$skip": query.start_row}, {"$limit": query.number_of_results}, {"$unset": "order"}]
-        return total, [self._opened(stored) async for stored in self._collection.aggregate(stages)]
-
-
-def _matching(query: UserQuery) -> dict[str, Any]:
-    if query.ids is not None:
-        return {"_id": {"$in": list(query.ids)}}
-    return {} if query.term is None else _term(query.term)
-
-
-def _term(term: Term) -> dict[str, Any]:
-    if term.field in ID_FIELDS:
-        return {"_id" if term.field == "id" else term.field: term.text}
-    if term.field in FLAG_FIELDS:
-        return {term.field: term.text == "true"}
-    if term.field is None:
-        return {"private.terms": _pattern(term)}
-    of_field = {term.field: {"$regex": _regex(term), "$options": "is"}}
-    # The terms have an index, the fields themselves have not.
-    return {"private.terms": _pattern(term), **of_field} if term.field in rules.SEARCH_FIELDS else of_field
-
-
-def _pattern(term: Term) -> Any:
-    """How a lower-cased term is matched: as a plain value where it can be, which an index serves best."""
-    return {"$regex": _regex(term), "$options": "s"} if term.open_start or term.open_end else term.text
-
-
-def _regex(term: Term) -> str:
-    return f"{'' if term.open_start else '^'}{re.escape(term.text)}{'' if term.open_end else '$'}"
-
-
-def _ordered(query: UserQuery) -> list[dict[str, Any]]:
-    """The stages that sort: for each field first whether it is there at all, then its value; the id last."""
-    flags = {
-        f"order.missing{index}": {"$cond": [{"$gt": [f"${sort.field}", None]}, 0, -1 if sort.missing_first else 1]}
-        for index, sort in enumerate(query.sort)
-    }
-    order: dict[str, int] = {}
-    for index, sort in enumerate(query.sort):
-        order[f"order.missing{index}"] = 1
-        order[sort.field] = -1 if sort.descending else 1
-    order.setdefault("_id", 1)
-    return [*([{"$set": flags}] if flags else []), {"$sort": order}]

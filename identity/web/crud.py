@@ -138,15 +138,20 @@ class SearchHandler(ResourceHandler):
     @endpoint(access=Access.API_KEY, raw_body=True)
     async def post(self, call: Call, body: Document) -> Reply:
         """Search by a JSON body."""
-        criteria = body.get("search")
-        if criteria is not None and not isinstance(criteria, dict):
-            raise Invalid.field("invalidJSON", "search", "The [search] property must be an object.")
-        return await self.found(call, criteria or {}, "search.")
+        return await self.found(call, search_of(body), "search.")
 
     async def found(self, call: Call, criteria: Document, prefix: str) -> Reply:
         """The answer to both forms."""
         total, documents = await crud.search(self.services, call, self.resource, criteria, prefix)
         return Reply({"total": total, self.resource.plural: self.listed(documents)})
+
+
+def search_of(body: Document) -> Document:
+    """The criteria in the body of a search. Raises Invalid."""
+    criteria = body.get("search")
+    if criteria is not None and not isinstance(criteria, dict):
+        raise Invalid.field("invalidJSON", "search", "The [search] property must be an object.")
+    return criteria or {}
 
 
 def routes(resources: Iterable[Resource]) -> list[Route]:

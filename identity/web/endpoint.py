@@ -291,6 +291,11 @@ class Family(tornado.web.RequestHandler):
             raise self.unsupported(kind)
         return kind, json_body.parse(self.request.body)
 
+    def informed(self, call: Call, body: Any) -> Call:
+        """The call with the `eventInfo` of a body that the handler read by itself."""
+        info = body.get("eventInfo") if isinstance(body, dict) else None
+        return dataclasses.replace(call, event_info=info) if isinstance(info, dict) else call
+
     def unsupported(self, kind: str) -> Invalid:
         """The error of a body of a media type that is not read here."""
         return Invalid.whole("[UnsupportedContentType]", f"The Content-Type [{kind[:100]}] is not supported here.")

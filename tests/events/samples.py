@@ -46,6 +46,36 @@ def user(**members: Any) -> dict[str, Any]:
     }
 
 
+def entity(**members: Any) -> dict[str, Any]:
+    stamps = {"insertInstant": 1_700_000_000_000, "lastUpdateInstant": 1_700_000_000_000}
+    permission = {
+        "data": {},
+        "description": "Turn it on",
+        "id": APPLICATION_ID,
+        "isDefault": True,
+        "name": "ON",
+        **stamps,
+    }
+    return {
+        "clientId": USER_ID,
+        "data": {},
+        "id": USER_ID,
+        "name": "Thermostat",
+        "parentId": None,
+        "tenantId": TENANT_ID,
+        "type": {
+            "data": {},
+            "id": APPLICATION_ID,
+            "jwtConfiguration": {"enabled": False, "timeToLiveInSeconds": 0},
+            "name": "Thermostat",
+            "permissions": [{**permission, **stamps}],
+            **stamps,
+        },
+        **stamps,
+        **members,
+    }
+
+
 _REGISTRATION = {"user": user(), "applicationId": APPLICATION_ID, "registration": registration()}
 _LOGIN = {"user": user(), "applicationId": APPLICATION_ID, "authenticationType": "PASSWORD"}
 
@@ -66,6 +96,12 @@ PAYLOADS: dict[str, dict[str, Any]] = {
     "event-log.create": {
         "eventLog": {"id": 1773, "insertInstant": 1_629_141_543_059, "message": "It failed.", "type": "Debug"}
     },
+    "entity.create": {"entity": entity()},
+    "entity.create.complete": {"entity": entity()},
+    "entity.delete": {"entity": entity()},
+    "entity.delete.complete": {"entity": entity()},
+    "entity.update": {"entity": entity(parentId=APPLICATION_ID), "original": entity()},
+    "entity.update.complete": {"entity": entity(parentId=APPLICATION_ID), "original": entity()},
     "jwt.public-key.update": {"applicationIds": [APPLICATION_ID]},
     "jwt.refresh": {
         "applicationId": APPLICATION_ID,

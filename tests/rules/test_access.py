@@ -51,6 +51,7 @@ OF_INSTANCE = (
     "email/template",
     "theme",
     "lambda",
+    "entity/type",
 )
 
 
@@ -213,10 +214,24 @@ async def objects(service: app.Service, tenants: tuple[str, str]) -> dict[str, s
         for wrapper, path, members in instance:
             answer = await api.post(path, json={wrapper: {"name": new_id(), **members}})
             ids[wrapper] = answer.json()[wrapper]["id"]
+        ids |= await add_entity(api, ids["user_id"])
     async with checking_client(service.base_url, headers={"Authorization": MANAGER_KEY}) as manager:
         key = await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenants[0]}})
         ids["key_id"] = key.json()["apiKey"]["id"]
     return ids
+
+
+async def add_entity(api: httpx.AsyncClient, user_id: str) -> dict[str, str]:
+    """An entity with its type and a grant."""
+    wanted = {"entityType": {"name": new_id(), "permissions": [{"name": "read"}]}}
+    kind = (await api.post("/api/entity/type", json=wanted)).json()["entityType"]
+    entity = {"entity": {"name": new_id(), "type": {"id": kind["id"]}}}
+    entity_id = (await api.post("/api/entity", json=entity)).json()["entity"]["id"]
+    path = f"/api/entity/{entity_id}/grant"
+    await api.post(path, json={"grant": {"userId": user_id}})
+    grant = (await api.get(path)).json()["grants"][0]
+    permission_id = kind["permissions"][0]["id"]
+    return {"entityType": kind["id"], "permission": permission_id, "entity": entity_id, "grant": grant["id"]}
 
 
 def ids_for(route: Route, objects: dict[str, str]) -> dict[str, str]:
@@ -228,9 +243,12 @@ def ids_for(route: Route, objects: dict[str, str]) -> dict[str, str]:
         ids["object_id"] = objects["emailTemplate"]
     elif "oauth-configuration" in route.template:
         ids["object_id"] = objects["application_id"]
+    elif route.template.endswith("/grant"):
+        ids["entity_id"] = objects["entity"]
     if "part" in route.arguments:
         part = route.arguments["part"]
-        ids |= {"owner_id": objects[f"{part.owner.name}_id"], "part_id": objects[part.name]}
+        owner = "application_id" if part.owner.name == "application" else part.owner.name
+        ids |= {"owner_id": objects[owner], "part_id": objects[part.name]}
     return ids
 
 
@@ -238,7 +256,9 @@ BODIES: Document = {
     "apiKey": {},
     "application": {"name": "Stolen"},
     "consent": {"name": "Stolen", "defaultMinimumAgeForSelfConsent": 1},
+    "entityType": {"name": "Stolen"},
     "ipAccessControlList": {"name": "Stolen", "entries": [{"startIPAddress": "*", "action": "Allow"}]},
+    "permission": {"name": "stolen"},
     "emailTemplate": {"name": "Stolen", "defaultSubject": "s", "defaultHtmlTemplate": "h", "defaultTextTemplate": "t"},
     "key": {"name": "Stolen", "algorithm": "HS256"},
     "theme": {"name": "Stolen"},
@@ -260,6 +280,9 @@ COLLECTIONS = (
     "consents",
     "email_templates",
     "lambdas",
+    "entities",
+    "entity_grants",
+    "entity_types",
     "ip_access_control_lists",
     "keys",
     "mails",
@@ -288,7 +311,12 @@ async def test_other_tenant_sees_and_changes_nothing(service, client, tenants, o
         headers = {"Authorization": await add_key(service, manager=True, tenantId=tenants[1])}
     else:
         headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenants[1]}
-    bodies = {**BODIES, "userIds": [objects["user_id"]]}
+    bodies = {
+        **BODIES,
+        "userIds": [objects["user_id"]],
+        "entity": {"name": "Stolen", "type": {"id": objects["entityType"]}},
+        "grant": {"userId": objects["user_id"]},
+    }
     before, wrong = await snapshot(service), []
     for route, method, _ in ROUTES:
         ids = ids_for(route, objects)
@@ -311,11 +339,20 @@ async def test_other_tenant_sees_and_changes_nothing(service, client, tenants, o
 
 
 @pytest.mark.parametrize(
-    "path", ["application", "application?inactive=true", "application/search", "tenant", "user/search?queryString=*"]
+    "path",
+    [
+        "application",
+        "application?inactive=true",
+        "application/search",
+        "entity/grant/search",
+        "entity/search",
+        "tenant",
+        "user/search?queryString=*",
+    ],
 )
 async def test_lists_of_another_tenant_s_key_hold_nothing_of_this_one(service, client, tenants, objects, path) -> None:
     key = await add_key(service, tenantId=tenants[1])
     answer = await client.get(f"/api/{path}", headers={"Authorization": key})
     assert answer.status_code == 200
-    for foreign in (objects["application_id"], objects["user_id"], tenants[0], DEFAULT_TENANT):
+    for foreign in (objects["application_id"], objects["user_id"], objects["entity"], tenants[0], DEFAULT_TENANT):
         assert foreign not in answer.text

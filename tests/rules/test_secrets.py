@@ -27,6 +27,8 @@ def test_the_secrets_of_the_schemas_are_write_only() -> None:
     """A new secret that nobody marked is found here, or is put here by decision."""
     shown = {
         "application.oauthConfiguration.clientSecret",
+        "entities.clientSecret",
+        "entity.clientSecret",
         "oauthConfiguration.clientSecret",
         "webhook.httpAuthenticationPassword",
     }

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from identity.domain import users as rules
-from identity.domain.user_search import Term, UserQuery, read
+from identity.domain.index_search import IndexQuery, Term, read
+from identity.domain.user_search import FIELDS
 from identity.errors import Conflict, Duplicate
 from identity.ids import new_id
 from identity.instants import Instant
@@ -236,8 +237,8 @@ async def test_data_comes_back_as_it_went_in_whatever_its_names_mean_to_mongodb(
     assert (await users.get(ONE, user["id"]))["data"] == data
 
 
-def asked(**criteria: Any) -> UserQuery:
-    return read(criteria, "search.")
+def asked(**criteria: Any) -> IndexQuery:
+    return read(FIELDS, criteria, "search.")
 
 
 @pytest.mark.parametrize(
@@ -265,7 +266,7 @@ async def test_one_term_finds_users_by_whole_values(users: Users, query: str, ex
     await add(users, email="bob@example.com", username="bob", firstName="Bob")
     await add(users, username="cy")
     await add(users, OTHER, email="ann@example.com", username="ann")
-    total, found = await users.search_users(ONE, asked(queryString=query))
+    total, found = await users.search_index(ONE, asked(queryString=query))
     assert {user["username"] for user in found} == expected
     assert total == len(expected)
 
@@ -274,10 +275,10 @@ async def test_search_across_tenants_sees_them_all_and_within_one_only_its_own(u
     one = await add(users, email="ann@example.com")
     other = await add(users, OTHER, email="ann@example.com")
     query = asked(ids=[one["id"], other["id"], new_id()])
-    assert (await users.search_users(ONE, query))[0] == 1
-    assert (await users.search_users_across_tenants(query))[0] == 2
+    assert (await users.search_index(ONE, query))[0] == 1
+    assert (await users.search_index_across_tenants(query))[0] == 2
     by_tenant = asked(queryString=f"tenantId:{OTHER}")
-    assert (await users.search_users(ONE, by_tenant))[0] == 0
+    assert (await users.search_index(ONE, by_tenant))[0] == 0
 
 
 async def test_sorting_puts_missing_values_where_it_was_asked_to(users: Users) -> None:
@@ -286,7 +287,7 @@ async def test_sorting_puts_missing_values_where_it_was_asked_to(users: Users) -
         await add(users, email=f"{name}@example.com", **named)
 
     async def names(**field: str) -> list[Any]:
-        _, found = await users.search_users(ONE, asked(sortFields=[{"name": "fullName", **field}]))
+        _, found = await users.search_index(ONE, asked(sortFields=[{"name": "fullName", **field}]))
         return [user.get("fullName") for user in found]
 
     assert await names() == ["a", "b", "c", None]
@@ -298,9 +299,9 @@ async def test_pages_and_capped_totals(users: Users) -> None:
     for index in range(5):
         await add(users, email=f"{index}@example.com")
     sort = [{"name": "login"}]
-    total, found = await users.search_users(ONE, asked(sortFields=sort, startRow=1, numberOfResults=2))
+    total, found = await users.search_index(ONE, asked(sortFields=sort, startRow=1, numberOfResults=2))
     assert total == 5
     assert [user["email"][0] for user in found] == ["1", "2"]
-    capped = UserQuery(term=Term(None, "example.com", open_start=True), count_limit=3)
-    assert (await users.search_users(ONE, capped))[0] == 3
-    assert (await users.search_users(ONE, asked(numberOfResults=0))) == (5, [])
+    capped = IndexQuery(term=Term(None, "example.com", open_start=True), count_limit=3)
+    assert (await users.search_index(ONE, capped))[0] == 3
+    assert (await users.search_index(ONE, asked(numberOfResults=0))) == (5, [])

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
-from typing import Any, Final
+from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.users import LOGIN_ID_TYPES
-from identity.errors import Invalid
 from identity.operations import users as operations
-from identity.web.endpoint import Access, ApiHandler, Query, Reply, Route, endpoint
+from identity.web import crud, index_search
+from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
 
 _SCHEMA: Final = operations.SCHEMA
 _ANSWER: Final = f"{_SCHEMA}#user"
 _FOUND: Final = "api/user-search.response.json"
-
-_SEARCH: Final[Query] = {
-    "accurateTotal": "boolean",
-    "ids": "uuids",
-    "nextResults": "text",
-    "numberOfResults": "integer",
-    "queryString": "text",
-    "sortFields[0].missing": "text",
-    "sortFields[0].name": "text",
-    "sortFields[0].order": "text",
-    "startRow": "integer",
-}
-"""Further fields to sort by are numbered on."""
-
-_SORT_PARAMETER = re.compile(r"sortFields\[([0-9])\]\.(name|order|missing)")
 
 
 class UserFamilyHandler(ApiHandler):
@@ -42,11 +25,6 @@ class UserFamilyHandler(ApiHandler):
     def optional_body(self) -> Document:
         """The JSON object of a request that may also have no body."""
         return self.json_object() if self.request.body else {}
-
-    def informed(self, call: Call, body: Any) -> Call:
-        """The call with the `eventInfo` of a body that the handler read by itself."""
-        info = body.get("eventInfo") if isinstance(body, dict) else None
-        return dataclasses.replace(call, event_info=info) if isinstance(info, dict) else call
 
     def asks_for(self, body: Document, name: str) -> bool:
         """A flag that may stand in the query or in the body."""
@@ -141,38 +119,23 @@ class UserHandler(UserFamilyHandler):
         return Reply()
 
 
-class UserSearchHandler(UserFamilyHandler):
+class UserSearchHandler(index_search.IndexSearchHandler):
     """`/api/user/search`: by query or by body, with the same names."""
 
-    @endpoint(access=Access.API_KEY, query=_SEARCH, answer=_FOUND)
+    @endpoint(access=Access.API_KEY, query=index_search.QUERY, answer=_FOUND)
     async def get(self, call: Call) -> Reply:
         """Search by query parameters."""
-        criteria: Document = dict(self.query())
-        if ids := self.texts("ids"):
-            criteria["ids"] = ids
-        if sort := self._sort_fields():
-            criteria["sortFields"] = sort
-        return Reply(await operations.search(self.services, call, criteria, ""))
+        return Reply(await operations.search(self.services, call, self.criteria(), ""))
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes="api/user-search.request.json", answer=_FOUND)
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=index_search.REQUEST, answer=_FOUND)
     async def post(self, call: Call, body: Document) -> Reply:
         """Search by a JSON body."""
-        criteria = body.get("search")
-        if criteria is not None and not isinstance(criteria, dict):
-            raise Invalid.field("invalidJSON", "search", "The [search] property must be an object.")
-        return Reply(await operations.search(self.services, call, criteria or {}, "search."))
+        return Reply(await operations.search(self.services, call, crud.search_of(body), "search."))
 
     @endpoint(access=Access.API_KEY)
     async def put(self, call: Call) -> Reply:
         """Flush the index: the database that is searched here is always up to date."""
         return Reply()
-
-    def _sort_fields(self) -> list[Document]:
-        fields: dict[int, Document] = {}
-        for name, value in self.query().items():
-            if match := _SORT_PARAMETER.fullmatch(name):
-                fields.setdefault(int(match[1]), {})[match[2]] = value
-        return [fields[index] for index in sorted(fields)]
 
 
 ROUTES = [

@@ -1,4 +1,4 @@
-"""Reading the search for users: terms, sorting, pages, and what is refused."""
+"""Reading the index search: terms, sorting, pages, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from identity.domain.user_search import COUNT_LIMIT, SortField, Term, UserQuery, next_results, read
+from identity.domain.index_search import COUNT_LIMIT, IndexQuery, SortField, Term, next_results, read
+from identity.domain.user_search import FIELDS
 from identity.errors import Invalid
 from identity.ids import base64url, new_id
 
 
 def codes(**criteria: Any) -> list[str]:
     with pytest.raises(Invalid) as caught:
-        read(criteria, "search.")
+        read(FIELDS, criteria, "search.")
     return [error.code for error in caught.value.fields]
 
 
@@ -37,19 +38,19 @@ def test_terms(text: str | None, term: Term | None) -> None:
     if text == "a.b:c":
         assert codes(queryString=text) == ["[invalid]search.queryString"]
     else:
-        assert read({"queryString": text}, "").term == term
+        assert read(FIELDS, {"queryString": text}, "").term == term
 
 
 def test_ids_win_over_everything_and_lose_repetitions() -> None:
     one, two = new_id(), new_id()
-    query = read({"ids": [one.upper(), two, one], "queryString": {}, "startRow": -1}, "")
-    assert query == UserQuery(ids=(one, two), number_of_results=2)
-    assert read({"ids": one}, "").ids == (one,)
+    query = read(FIELDS, {"ids": [one.upper(), two, one], "queryString": {}, "startRow": -1}, "")
+    assert query == IndexQuery(ids=(one, two), number_of_results=2)
+    assert read(FIELDS, {"ids": one}, "").ids == (one,)
 
 
 def test_sorting_names_fields_of_the_store() -> None:
     fields = [{"name": "login", "order": "DESC"}, {"name": "id", "missing": "_first"}, {"name": "fullName"}]
-    assert read({"sortFields": fields}, "").sort == (
+    assert read(FIELDS, {"sortFields": fields}, "").sort == (
         SortField("private.login", descending=True),
         SortField("_id", missing_first=True),
         SortField("fullName"),
@@ -57,17 +58,17 @@ def test_sorting_names_fields_of_the_store() -> None:
 
 
 def test_totals_are_capped_unless_asked_for() -> None:
-    assert read({}, "").count_limit == COUNT_LIMIT
-    assert read({"accurateTotal": True}, "").count_limit == 0
-    assert read({"accurateTotal": "true"}, "").count_limit == 0
+    assert read(FIELDS, {}, "").count_limit == COUNT_LIMIT
+    assert read(FIELDS, {"accurateTotal": True}, "").count_limit == 0
+    assert read(FIELDS, {"accurateTotal": "true"}, "").count_limit == 0
 
 
 def test_the_next_page_asks_for_the_same_again() -> None:
     criteria = {"queryString": "a*", "sortFields": [{"name": "email"}], "numberOfResults": 7, "accurateTotal": True}
-    query = read(criteria, "")
+    query = read(FIELDS, criteria, "")
     for page in (1, 2):
         criteria = {"nextResults": next_results(criteria, query, "")}
-        query = read(criteria, "")
+        query = read(FIELDS, criteria, "")
         assert (query.start_row, query.number_of_results, query.count_limit) == (7 * page, 7, 0)
         assert query.sort == (SortField("email"),) and query.term == Term(None, "a", open_end=True)
 

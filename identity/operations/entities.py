@@ -1,0 +1,153 @@
+"""Entities: create, change, search, delete with the grants that lead to them and from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from identity.call import Call, Document
+from identity.domain import entities as rules
+from identity.domain.resource import Resource, Unique
+from identity.errors import FieldError
+from identity.ids import TenantId, parse_id
+from identity.operations import crud, entity_types, index_search, object_events
+from identity.services import Services
+from identity.store.mongo import Session
+
+_MAXIMUM_DEPTH = 100
+"""How many entities may stand above one: each is looked at when one below is written."""
+
+
+async def prepare(services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
+    """The entity as it is stored. Raises Invalid."""
+    entity = rules.filed(document, stored)
+    errors = []
+    if "id" in entity["type"] and await services.entity_types.cached(None, entity["type"]["id"]) is None:
+        errors.append(_invalid("type.id", "must name an existing entity type"))
+    if not await _has_good_parents(services, entity):
+        errors.append(_invalid("parentId", "must name another entity of the tenant that is not below this one"))
+    if await _is_an_application(services, entity["clientId"]):
+        message = f"A client with clientId = [{entity['clientId']}] already exists."
+        errors.append(FieldError.of("duplicate", "entity.clientId", message))
+    crud.gather(errors)
+    return entity
+
+
+RESOURCE = Resource(
+    "entity",
+    "/api/entity",
+    "api/entity.json",
+    "entities",
+    "entities",
+    "Entity",
+    verbs=frozenset({"create", "retrieve", "update", "patch", "delete"}),
+    # A client id alone has to tell which tenant a token request is for.
+    unique=(Unique("clientId", ("clientId",), "entity.clientId"),),
+    sealed=("clientSecret",),
+    prepare=prepare,
+    feature=entity_types.FEATURE,
+)
+
+
+async def create(services: Services, call: Call, body: Document, entity_id: str | None) -> Document:
+    """A new entity. Raises Invalid."""
+    made = await crud.create(services, call, RESOURCE, body, entity_id, _around(services, call))
+    return await resolved(services, made)
+
+
+async def retrieve(services: Services, call: Call, entity_id: str) -> Document:
+    """The entity. Raises NotFound."""
+    return await resolved(services, await crud.retrieve(services, call, RESOURCE, entity_id))
+
+
+async def update(services: Services, call: Call, body: Document, entity_id: str) -> Document:
+    """Replace an entity; an omitted client secret stays. Raises NotFound and Invalid."""
+    around = _around(services, call)
+    return await resolved(services, await crud.update(services, call, RESOURCE, body, entity_id, around=around))
+
+
+async def patch(services: Services, call: Call, kind: str, body: Any, entity_id: str) -> Document:
+    """Change parts of an entity. Raises NotFound and Invalid."""
+    around = _around(services, call)
+    return await resolved(services, await crud.patch(services, call, RESOURCE, kind, body, entity_id, around=around))
+
+
+async def delete(services: Services, call: Call, entity_id: str) -> None:
+    """Remove an entity that stands above no other, and its grants. Raises NotFound and Invalid."""
+    await crud.delete(services, call, RESOURCE, entity_id, _around(services, call))
+
+
+async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
+    """`entities`, `total`, and `nextResults` when there are more. Raises Invalid."""
+    total, found, more = await index_search.run(services.entities, call, criteria, prefix)
+    entities = [crud.shown(services, RESOURCE, await resolved(services, entity)) for entity in found]
+    return {"total": total, "entities": entities, **more}
+
+
+async def resolved(services: Services, entity: Document) -> Document:
+    """The entity with all of its type."""
+    return rules.of_type(entity, await services.entity_types.cached(None, entity["type"]["id"]))
+
+
+async def told(services: Services, entity: Document) -> Document:
+    """The entity as events and grants show it."""
+    return crud.shown(services, RESOURCE, rules.without_secret(await resolved(services, entity)))
+
+
+def _around(services: Services, call: Call) -> crud.Around:
+    """Writes an entity with its events, and lets the grants on it follow."""
+
+    async def around(document: Document | None, stored: Document | None, write: crud.Put) -> None:
+        async def with_grants(session: Session | None) -> None:
+            if session is None and _is_of_grants(document, stored):
+                await services.database.in_transaction(with_grants)
+                return
+            await write(session)
+            await _follow(services, document, stored, session)
+
+        after = None if document is None else await told(services, document)
+        before = None if stored is None else await told(services, stored)
+        await object_events.perform(services, call, "entity", after, before, with_grants)
+
+    return around
+
+
+def _is_of_grants(document: Document | None, stored: Document | None) -> bool:
+    """Whether a change means anything to grants."""
+    return stored is not None and (
+        document is None or (document["name"], document["type"]) != (stored["name"], stored["type"])
+    )
+
+
+async def _follow(
+    services: Services, document: Document | None, stored: Document | None, session: Session | None
+) -> None:
+    if stored is None or not _is_of_grants(document, stored):
+        return
+    tenant_id = TenantId(stored["tenantId"])
+    if document is None:
+        await services.entity_grants.delete_of_entity(tenant_id, stored["id"], session)
+        return
+    entity_type = await services.entity_types.get(None, document["type"]["id"])
+    await services.entity_grants.follow_target(tenant_id, document, rules.permission_names(entity_type), session)
+
+
+async def _has_good_parents(services: Services, entity: Document) -> bool:
+    seen = [entity["id"]]
+    parent_id = entity.get("parentId")
+    while parent_id is not None:
+        parent = await services.entities.cached(TenantId(entity["tenantId"]), parent_id)
+        if parent is None or parent_id in seen or len(seen) > _MAXIMUM_DEPTH:
+            return False
+        seen.append(parent_id)
+        parent_id = parent.get("parentId")
+    return True
+
+
+async def _is_an_application(services: Services, client_id: str) -> bool:
+    """Whether the client id of an entity is one of an application: a token request must not mean two clients."""
+    application_id = parse_id(client_id)
+    return application_id is not None and await services.applications.cached_across_tenants(application_id) is not None
+
+
+def _invalid(member: str, what: str) -> FieldError:
+    return FieldError.of("invalid", f"entity.{member}", f"The [entity.{member}] {what}.")

@@ -1,0 +1,81 @@
+"""Entity types: what entities can be, and the permissions that can be granted on them."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain import parts
+from identity.domain.parts import Part
+from identity.domain.resource import Resource, SearchRules, Unique
+from identity.errors import FieldError
+from identity.operations import crud, key_references
+from identity.services import Services
+
+FEATURE = "entityManagement"
+
+_JWT = "entityType.jwtConfiguration"
+
+
+async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
+    """The type as it is stored: a change leaves its permissions alone. Raises Invalid."""
+    if stored is None:
+        document["permissions"] = [PERMISSION.fresh(document, entry, call.now) for entry in document["permissions"]]
+    else:
+        document["permissions"] = stored["permissions"]
+    document = _counted(document)
+    errors = parts.repeated(document["permissions"], "entityType.permissions")
+    errors += _token_problems(document["jwtConfiguration"])
+    errors += await key_references.problems(services, document["jwtConfiguration"], _JWT)
+    crud.gather(errors)
+    return document
+
+
+RESOURCE = Resource(
+    "entityType",
+    "/api/entity/type",
+    "api/entity-type.json",
+    "entity_types",
+    "entityTypes",
+    "Entity type",
+    tenant_scoped=False,
+    unique=(Unique("name", ("name",), "entityType.name"),),
+    search=SearchRules(
+        {"name": "text"},
+        {
+            "entityTypePermissionsCount": "private.permissionsCount",
+            "id": "_id",
+            "insertInstant": "insertInstant",
+            "lastUpdateInstant": "lastUpdateInstant",
+            "name": "name",
+        },
+    ),
+    prepare=prepare,
+    feature=FEATURE,
+)
+
+
+async def _settle(services: Services, owner: Document, before: Document, after: Document | None) -> None:
+    """Grants follow a permission that gets another name, and lose one that is gone."""
+    name = None if after is None else after["name"]
+    if name != before["name"]:
+        await services.entity_grants.rename_permission_across_tenants(owner["id"], before["name"], name)
+
+
+def _counted(owner: Document) -> Document:
+    """The number of permissions stands beside them, for the search to sort by."""
+    return {**owner, "private": {**owner.get("private", {}), "permissionsCount": len(owner["permissions"])}}
+
+
+PERMISSION = Part(
+    "permission", "permissions", RESOURCE, "api/entity-type-permission.json", complete=_counted, settle=_settle
+)
+
+
+def _token_problems(jwt_configuration: Document) -> list[FieldError]:
+    """Own tokens need a key and a lifetime."""
+    if not jwt_configuration["enabled"]:
+        return []
+    return [
+        FieldError.of("missing", f"{_JWT}.{name}", f"You must specify the [{_JWT}.{name}] property.")
+        for name in ("accessTokenKeyId", "timeToLiveInSeconds")
+        if not jwt_configuration.get(name)
+    ]

@@ -1,0 +1,71 @@
+"""Entities and the grants on them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection as Names
+from collections.abc import Mapping
+from typing import Any
+
+from pymongo import IndexModel
+
+from identity.domain.entities import FIELDS, RECIPIENTS
+from identity.ids import TenantId
+from identity.store.documents import Documents
+from identity.store.guard import within
+from identity.store.index_search import IndexSearched
+from identity.store.mongo import BULK_SECONDS, Session
+
+
+class Entities(IndexSearched):
+    """The collection of entities."""
+
+    fields = FIELDS
+    sorted_by = frozenset(FIELDS.sort.values())
+
+
+class EntityGrants(Documents):
+    """The collection of grants: at most one for each target and recipient.
+
+    A grant keeps, under `private`, the name of its target, which lists are sorted by, and the id of the target's type.
+    """
+
+    def indexes(self) -> list[IndexModel]:
+        """Beside those of the searches: by recipient, and by permission."""
+        return [
+            *super().indexes(),
+            IndexModel([("tenantId", 1), ("recipientEntityId", 1)]),
+            IndexModel([("private.typeId", 1), ("permissions", 1)]),
+        ]
+
+    async def delete_of_entity(self, tenant_id: TenantId, entity_id: str, session: Session | None) -> None:
+        """Remove the grants on an entity, and those that it was given."""
+        for member in ("entityId", "recipientEntityId"):
+            await self.delete_all(tenant_id, {member: entity_id}, session)
+
+    async def delete_of_user(self, tenant_id: TenantId, user_id: str, session: Session | None) -> None:
+        """Remove the grants that a user was given."""
+        await self.delete_all(tenant_id, {"userId": user_id}, session)
+
+    async def follow_target(
+        self, tenant_id: TenantId, target: Mapping[str, Any], permissions: Names[str], session: Session | None
+    ) -> None:
+        """Note the new name and type of a target, and take away the permissions that its type does not have."""
+        change = {
+            "$set": {"private.entityName": target["name"], "private.typeId": target["type"]["id"]},
+            "$pull": {"permissions": {"$nin": sorted(permissions)}},
+        }
+        await self.update(tenant_id, {"entityId": target["id"]}, change, session)
+
+    async def rename_permission_across_tenants(self, type_id: str, name: str, new_name: str | None) -> None:
+        """Call a permission of an entity type something else in every grant, or take it away."""
+        where = {"private.typeId": type_id, "permissions": name}
+        with within(BULK_SECONDS):
+            if new_name is not None:
+                await self._collection.update_many(where, {"$addToSet": {"permissions": new_name}})
+            await self._collection.update_many(where, {"$pull": {"permissions": name}})
+        self.forget_all()
+
+
+def recipient(grant: Mapping[str, Any]) -> dict[str, str]:
+    """The member of a grant that says who it is for."""
+    return {name: grant[name] for name in RECIPIENTS if name in grant}

@@ -1,0 +1,330 @@
+"""Entities: their client ids and secrets, their types and parents, and the index search."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.ids import new_id, unbase64url
+from tests.api.test_entity_types import bare, codes
+from tests.api.test_entity_types import make as make_type
+from tests.conftest import SUPER_KEY
+
+Document = dict[str, Any]
+
+
+@pytest.fixture
+async def kind(api: httpx.AsyncClient) -> Document:
+    """An entity type."""
+    return await make_type(api, permissions=[{"name": "read", "isDefault": True}, {"name": "write"}])
+
+
+async def make(api: httpx.AsyncClient, kind: Document, **members: Any) -> Document:
+    body = {"entity": {"name": f"Entity {new_id()}", "type": {"id": kind["id"]}, **members}}
+    answer = await api.post("/api/entity", json=body)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json()["entity"])
+
+
+async def test_full_cycle(tenant_api, tenant, kind) -> None:
+    entity_id = new_id()
+    path = f"/api/entity/{entity_id}"
+    wanted = {"name": " One ", "type": {"id": kind["id"].upper(), "name": "ignored"}, "tenantId": new_id()}
+    made = (await tenant_api.post(path, json={"entity": wanted})).json()["entity"]
+    assert bare(made) == {
+        "id": entity_id,
+        "tenantId": tenant["id"],
+        "name": "One",
+        "type": kind,
+        "clientId": entity_id,
+        "clientSecret": made["clientSecret"],
+        "data": {},
+    }
+    assert len(unbase64url(made["clientSecret"])) == 32
+    assert (await tenant_api.get(path)).json() == {"entity": made}
+    body = {"entity": {"name": "Two", "type": {"id": kind["id"]}, "clientSecret": " ", "data": {"a": {"$b": 1}}}}
+    changed = (await tenant_api.put(path, json=body)).json()["entity"]
+    assert changed["clientSecret"] == made["clientSecret"]
+    assert (changed["name"], changed["data"], changed["type"]) == ("Two", {"a": {"$b": 1}}, kind)
+    patch = {"entity": {"clientSecret": "chosen by somebody", "clientId": "thermostat"}}
+    patched = (await tenant_api.patch(path, json=patch)).json()["entity"]
+    assert (patched["clientSecret"], patched["clientId"]) == ("chosen by somebody", "thermostat")
+    assert patched["data"] == changed["data"]
+    operations = [{"op": "replace", "path": "/entity/name", "value": "Three"}]
+    headers = {"Content-Type": "application/json-patch+json"}
+    third = (await tenant_api.patch(path, json=operations, headers=headers)).json()["entity"]
+    assert (third["name"], third["type"], third["clientId"]) == ("Three", kind, "thermostat")
+    back = (await tenant_api.put(path, json=body)).json()["entity"]
+    assert (back["clientId"], back["clientSecret"]) == (entity_id, "chosen by somebody")
+    assert (await tenant_api.delete(path)).content == b""
+    for method in ("GET", "PUT", "PATCH", "DELETE"):
+        assert (await tenant_api.request(method, path, json=body)).status_code == 404
+
+
+async def test_client_secret_is_sealed_at_rest(service, tenant_api, kind) -> None:
+    made = await make(tenant_api, kind)
+    stored = await service.services.database.collection("entities").find_one({"_id": made["id"]})
+    assert made["clientSecret"] not in str(stored)
+
+
+async def test_everything_wrong_is_told_at_once(tenant_api) -> None:
+    assert codes(await tenant_api.post("/api/entity", json={})) == {"[missing]entity"}
+    found = codes(await tenant_api.post("/api/entity", json={"entity": {}}))
+    assert found == {"[blank]entity.name", "[missing]entity.type.id"}
+    wanted = {"name": "  ", "type": {"id": new_id()}, "parentId": new_id(), "data": 5}
+    assert codes(await tenant_api.post("/api/entity", json={"entity": wanted})) == {
+        "[blank]entity.name",
+        "[invalid]entity.type.id",
+        "[invalid]entity.parentId",
+        "[invalidJSON]",
+    }
+    wanted = {"name": "x", "type": {"id": "x"}, "parentId": "x", "clientId": "c" * 192}
+    assert codes(await tenant_api.post("/api/entity", json={"entity": wanted})) == {
+        "[couldNotConvert]entity.type.id",
+        "[couldNotConvert]entity.parentId",
+        "[tooLong]entity.clientId",
+    }
+    for method in ("PUT", "PATCH", "DELETE"):
+        assert codes(await tenant_api.request(method, "/api/entity", json={})) == {"[missing]entityId"}
+    assert (await tenant_api.get("/api/entity")).status_code == 405
+
+
+async def test_tenant_must_be_known_to_make_one_and_not_to_use_one(service, tenant_api, kind) -> None:
+    made = await make(tenant_api, kind)
+    del tenant_api.headers["X-FusionAuth-TenantId"]
+    body = {"entity": {"name": "x", "type": {"id": kind["id"]}}}
+    assert codes(await tenant_api.post("/api/entity", json=body)) == {"[TenantIdRequired]"}
+    path = f"/api/entity/{made['id']}"
+    assert (await tenant_api.get(path)).json()["entity"] == made
+    assert (await tenant_api.put(path, json=body)).json()["entity"]["name"] == "x"
+    assert (await tenant_api.delete(path)).status_code == 200
+
+
+async def test_client_id_is_one_s_own_in_the_whole_instance(api, tenant_api, kind) -> None:
+    client_id = f"client {new_id()}"
+    made = await make(api, kind, clientId=client_id)
+    for client in (api, tenant_api):
+        body = {"entity": {"name": "x", "type": {"id": kind["id"]}, "clientId": client_id}}
+        assert codes(await client.post("/api/entity", json=body)) == {"[duplicate]entity.clientId"}
+    other = await make(tenant_api, kind)
+    patch = {"entity": {"clientId": client_id}}
+    refused = await tenant_api.patch(f"/api/entity/{other['id']}", json=patch)
+    assert codes(refused) == {"[duplicate]entity.clientId"}
+    again = {"entity": {"name": "x", "type": {"id": kind["id"]}, "clientId": new_id()}}
+    assert codes(await api.post(f"/api/entity/{made['id']}", json=again)) == {"[duplicate]entityId"}
+
+
+async def test_racing_for_a_client_id_has_one_winner(api, kind) -> None:
+    body = {"entity": {"name": "x", "type": {"id": kind["id"]}, "clientId": new_id()}}
+    answers = await asyncio.gather(*(api.post("/api/entity", json=body) for _ in range(12)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [400] * 11
+
+
+async def test_client_id_is_never_that_of_an_application(api, tenant_api, kind) -> None:
+    application = (await api.post("/api/application", json={"application": {"name": new_id()}})).json()["application"]
+    refused = {"[duplicate]entity.clientId"}
+    for client_id in (application["id"], application["id"].upper()):
+        body = {"entity": {"name": "x", "type": {"id": kind["id"]}, "clientId": client_id}}
+        assert codes(await tenant_api.post("/api/entity", json=body)) == refused
+    body = {"entity": {"name": "x", "type": {"id": kind["id"]}}}
+    assert codes(await tenant_api.post(f"/api/entity/{application['id']}", json=body)) == refused
+    entity = await make(tenant_api, kind, clientId=new_id().upper())
+    assert entity["clientId"] == entity["clientId"].lower()
+    other = {"application": {"name": new_id()}}
+    taken = await api.post(f"/api/application/{entity['clientId']}", json=other)
+    assert codes(taken) == {"[duplicate]applicationId"}
+
+
+async def test_parents_are_entities_of_the_tenant_and_nobody_is_above_himself(api, tenant_api, kind) -> None:
+    top = await make(tenant_api, kind)
+    middle = await make(tenant_api, kind, parentId=top["id"])
+    below = await make(tenant_api, kind, parentId=middle["id"])
+    foreign = await make(api, kind)
+    assert middle["parentId"] == top["id"]
+    for parent in (top, middle, below, foreign):
+        refused = await tenant_api.patch(f"/api/entity/{top['id']}", json={"entity": {"parentId": parent["id"]}})
+        assert codes(refused) == {"[invalid]entity.parentId"}
+    assert codes(await tenant_api.delete(f"/api/entity/{top['id']}")) == {"[inUse]entityId"}
+    moved = await tenant_api.patch(f"/api/entity/{below['id']}", json={"entity": {"parentId": top["id"]}})
+    assert moved.json()["entity"]["parentId"] == top["id"]
+    for entity in (middle, below, top):
+        assert (await tenant_api.delete(f"/api/entity/{entity['id']}")).status_code == 200
+
+
+async def test_deleting_a_tenant_removes_its_entities_and_their_grants(service, api, tenant_api, tenant, kind) -> None:
+    one, two = await make(tenant_api, kind), await make(tenant_api, kind)
+    path = f"/api/entity/{one['id']}/grant"
+    granted = await tenant_api.post(path, json={"grant": {"recipientEntityId": two["id"]}})
+    assert granted.status_code == 200
+    assert (await api.delete(f"/api/tenant/{tenant['id']}")).status_code == 200
+    assert await service.services.entities.count_across_tenants({"tenantId": tenant["id"]}) == 0
+    assert await service.services.entity_grants.count_across_tenants({"tenantId": tenant["id"]}) == 0
+    assert (await api.delete(f"/api/entity/type/{kind['id']}")).status_code == 200
+
+
+# Search
+
+
+async def search(api: httpx.AsyncClient, **criteria: Any) -> Document:
+    answer = await api.post("/api/entity/search", json={"search": criteria})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("*", {"Ann", "Bob", "Bobby"}),
+        ("ANN", {"Ann"}),
+        ("bob", {"Bob"}),
+        ("bob*", {"Bob", "Bobby"}),
+        ("*by", {"Bobby"}),
+        ("name:*o*", {"Bob", "Bobby"}),
+        ("clientId:{mark}-ANN", {"Ann"}),
+        ("{mark}-ann", {"Ann"}),
+        ("name:{mark}-ann", set()),
+        ("typeId:{type}", {"Ann", "Bob", "Bobby"}),
+        ("type.id:{nobody}", set()),
+        ("parentId:{parent}", {"Bob", "Bobby"}),
+        ("id:{parent}", {"Ann"}),
+        ("b.b", set()),
+    ],
+)
+async def test_one_term_finds_entities_by_whole_values(tenant_api, kind, query, expected) -> None:
+    mark = new_id()
+    ann = await make(tenant_api, kind, name="Ann", clientId=f"{mark}-ann")
+    for name in ("Bob", "Bobby"):
+        await make(tenant_api, kind, name=name, parentId=ann["id"])
+    text = query.format(mark=mark, type=kind["id"], parent=ann["id"], nobody=new_id())
+    found = await search(tenant_api, queryString=text)
+    assert {entity["name"] for entity in found["entities"]} == expected
+    assert found["total"] == len(expected)
+    assert "nextResults" not in found
+    assert all(entity["type"] == kind and entity["clientSecret"] for entity in found["entities"])
+
+
+async def test_search_by_ids_wins_and_ignores_unknown_ones(api, tenant_api, kind) -> None:
+    one, two, foreign = await make(tenant_api, kind), await make(tenant_api, kind), await make(api, kind)
+    ids = [two["id"], new_id(), foreign["id"], one["id"]]
+    found = await search(tenant_api, ids=ids, queryString="nothing like it", startRow=5)
+    assert {entity["id"] for entity in found["entities"]} == {one["id"], two["id"]}
+    assert found["total"] == 2
+    by_query = (await tenant_api.get("/api/entity/search", params={"ids": ids})).json()
+    assert by_query == found
+    del tenant_api.headers["X-FusionAuth-TenantId"]
+    assert (await search(tenant_api, ids=ids))["total"] == 3
+
+
+@pytest.mark.parametrize("field", ["clientId", "id", "insertInstant", "lastUpdateInstant", "name"])
+async def test_every_sortable_field_sorts_both_ways(tenant_api, kind, clock, field) -> None:
+    made = []
+    for letter in "bca":
+        made.append(await make(tenant_api, kind, name=letter, clientId=f"{letter} {new_id()}"))
+        clock.advance(seconds=1)
+    for order, reverse in (("asc", False), ("desc", True)):
+        found = await search(tenant_api, sortFields=[{"name": field, "order": order}])
+        expected = sorted(made, key=lambda entity: str(entity[field]), reverse=reverse)
+        assert [entity["id"] for entity in found["entities"]] == [entity["id"] for entity in expected]
+
+
+async def test_sorting_by_parent_puts_those_without_one_where_it_was_asked(tenant_api, kind) -> None:
+    tops = sorted([await make(tenant_api, kind, name="top") for _ in range(2)], key=lambda top: top["id"])
+    for top, name in zip(tops, ("first", "second"), strict=True):
+        await make(tenant_api, kind, name=name, parentId=top["id"])
+
+    async def names(start: int = 0, size: int = 25, **field: str) -> list[str]:
+        sort = [{"name": "parentId", **field}]
+        found = await search(tenant_api, sortFields=sort, startRow=start, numberOfResults=size)
+        assert found["total"] == 4
+        return [entity["name"] for entity in found["entities"]]
+
+    assert await names() == ["first", "second", "top", "top"]
+    assert await names(order="desc") == ["second", "first", "top", "top"]
+    assert await names(missing="_first") == ["top", "top", "first", "second"]
+    assert await names(missing="_first", order="desc") == ["top", "top", "second", "first"]
+    assert await names(1, 2) == ["second", "top"]
+    assert await names(3, 2) == ["top"]
+    assert await names(1, 2, missing="_first") == ["top", "first"]
+    assert await names(9) == []
+    both = [{"name": "typeId"}, {"name": "parentId", "missing": "_first"}, {"name": "tenantId"}, {"name": "name"}]
+    found = await search(tenant_api, sortFields=both)
+    assert [entity["name"] for entity in found["entities"]] == ["top", "top", "first", "second"]
+
+
+async def test_query_parameters_sort_too_and_the_token_leads_to_the_next_page(tenant_api, kind) -> None:
+    for letter in "cab":
+        await make(tenant_api, kind, name=letter)
+    query = {
+        "sortFields[0].name": "name",
+        "sortFields[0].order": "desc",
+        "numberOfResults": "true",
+        "startRow": "false",
+    }
+    seen = []
+    while True:
+        found = (await tenant_api.get("/api/entity/search", params=query)).json()
+        seen += [entity["name"] for entity in found["entities"]]
+        assert found["total"] == 3
+        if "nextResults" not in found:
+            break
+        query = {"nextResults": found["nextResults"]}
+    assert seen == ["c", "b", "a"]
+
+
+async def test_wrong_searches_are_refused(tenant_api) -> None:
+    wrong = {"query": "{}", "queryString": "salary:5", "sortFields": [{"name": "data"}], "startRow": "x"}
+    answer = await tenant_api.post("/api/entity/search", json={"search": wrong})
+    assert codes(answer) == {
+        "[invalid]search.query",
+        "[invalid]search.queryString",
+        "[invalid]search.sortFields[0]",
+        "[invalid]search.startRow",
+    }
+    assert codes(await tenant_api.post("/api/entity/search", json={"search": []})) == {"[invalidJSON]"}
+    assert codes(await tenant_api.get("/api/entity/search", params={"ids": "x"})) == {"[couldNotConvert]ids"}
+
+
+async def test_flushing_the_index_is_nothing_to_wait_for(tenant_api, kind) -> None:
+    made = await make(tenant_api, kind)
+    answer = await tenant_api.put("/api/entity/search")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert (await search(tenant_api, ids=[made["id"]]))["total"] == 1
+
+
+def plain(number: int, tenant_id: str) -> Document:
+    """An entity as it is stored, of a type that is gone."""
+    entity_id = new_id()
+    stamps = {"insertInstant": 1, "lastUpdateInstant": 1}
+    own = {"_id": entity_id, "tenantId": tenant_id, "clientId": entity_id, "type": {"id": new_id()}, **stamps}
+    return {**own, "name": f"{number}", "data": {}, "private": {"terms": []}}
+
+
+async def test_totals_stop_at_ten_thousand_unless_the_accurate_one_is_asked_for(service, tenant_api, tenant) -> None:
+    rows = [plain(number, tenant["id"]) for number in range(10_002)]
+    collection = service.services.database.collection("entities")
+    await collection.insert_many(rows)
+    try:
+        assert (await search(tenant_api, numberOfResults=1))["total"] == 10_000
+        assert (await search(tenant_api, numberOfResults=1, accurateTotal=True))["total"] == 10_002
+        last = await search(tenant_api, numberOfResults=1, startRow=10_000)
+        assert "nextResults" in last
+        end = await search(tenant_api, numberOfResults=5, startRow=10_000)
+        assert len(end["entities"]) == 2
+        assert end["entities"][0]["type"].keys() == {"id"}
+    finally:
+        await collection.delete_many({"tenantId": tenant["id"]})
+
+
+async def test_key_of_a_tenant_sees_its_entities_only(service, manager, tenant_api, tenant, api, kind) -> None:
+    mine, foreign = await make(tenant_api, kind), await make(api, kind)
+    key = (await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenant["id"]}})).json()["apiKey"]
+    tenant_api.headers["Authorization"] = key["key"]
+    del tenant_api.headers["X-FusionAuth-TenantId"]
+    found = await search(tenant_api)
+    assert [entity["id"] for entity in found["entities"]] == [mine["id"]]
+    assert (await tenant_api.get(f"/api/entity/{foreign['id']}")).status_code == 404
+    assert (await tenant_api.get("/api/entity/type")).status_code == 401
+    tenant_api.headers["Authorization"] = SUPER_KEY

@@ -1,0 +1,190 @@
+"""Grants: what a user or an entity may do with another entity."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.ids import new_id
+from tests.api.test_entities import make
+from tests.api.test_entity_types import bare, codes
+from tests.api.test_entity_types import make as make_type
+
+Document = dict[str, Any]
+
+
+class Stage:
+    """A target with a type of two permissions, a recipient, and a user."""
+
+    def __init__(
+        self, api: httpx.AsyncClient, kind: Document, target: Document, recipient: Document, user: str
+    ) -> None:
+        self.api, self.kind, self.target, self.recipient, self.user_id = api, kind, target, recipient, user
+        self.path = f"/api/entity/{target['id']}/grant"
+
+    async def grant(self, method: str = "POST", **grant: Any) -> httpx.Response:
+        answer = await self.api.request(method, self.path, json={"grant": grant})
+        assert answer.status_code != 200 or answer.content == b""
+        return answer
+
+    async def grants(self) -> list[Document]:
+        return list((await self.api.get(self.path)).json()["grants"])
+
+    async def permissions(self, **recipient: str) -> list[str]:
+        return list((await self.api.get(self.path, params=recipient)).json()["grant"]["permissions"])
+
+
+@pytest.fixture
+async def stage(api: httpx.AsyncClient, tenant_api: httpx.AsyncClient) -> Stage:
+    kind = await make_type(api, permissions=[{"name": "read", "isDefault": True}, {"name": "write"}])
+    target, recipient = [await make(tenant_api, kind, name=f"{name} {new_id()}") for name in ("Target", "Recipient")]
+    user = await tenant_api.post("/api/user", json={"user": {"username": new_id(), "password": "password"}})
+    return Stage(tenant_api, kind, target, recipient, user.json()["user"]["id"])
+
+
+async def test_grants_are_made_read_replaced_and_removed(stage) -> None:
+    to_entity, to_user = {"recipientEntityId": stage.recipient["id"]}, {"userId": stage.user_id}
+    assert (await stage.grant(**to_entity, permissions=["write"], data={"a": 1})).status_code == 200
+    one = (await stage.api.get(stage.path, params=to_entity)).json()["grant"]
+    entity = {name: value for name, value in stage.target.items() if name != "clientSecret"}
+    expected = {"id": one["id"], "entity": entity, "permissions": ["write"], "data": {"a": 1}, **to_entity}
+    assert bare(one) == expected
+    assert (await stage.grant("PUT", **to_user)).status_code == 200
+    two = (await stage.api.get(stage.path, params=to_user)).json()["grant"]
+    assert (two["permissions"], two["userId"]) == (["read"], stage.user_id)
+    assert {grant["id"] for grant in await stage.grants()} == {one["id"], two["id"]}
+    assert (await stage.grant("PUT", **to_entity, permissions=["write", "read"])).status_code == 200
+    again = (await stage.api.get(stage.path, params=to_entity)).json()["grant"]
+    assert bare(again) == {**expected, "permissions": ["write", "read"], "data": {}}
+    assert again["insertInstant"] == one["insertInstant"]
+    assert again["lastUpdateInstant"] > one["lastUpdateInstant"]
+    removed = await stage.api.delete(stage.path, params=to_entity)
+    assert (removed.status_code, removed.content) == (200, b"")
+    for method in ("GET", "DELETE"):
+        assert (await stage.api.request(method, stage.path, params=to_entity)).status_code == 404
+    assert await stage.grants() == [two]
+
+
+async def test_wrong_grants_are_refused(stage, api) -> None:
+    foreign = await make(api, stage.kind)
+    assert codes(await stage.api.post(stage.path, json={})) == {"[missing]grant"}
+    assert codes(await stage.grant()) == {"[missing]grant.recipientEntityId"}
+    unknown = await stage.grant(permissions=["fly", "read"], data=5)
+    assert codes(unknown) == {"[missing]grant.recipientEntityId", "[invalid]grant.permissions", "[invalidJSON]"}
+    both = await stage.grant(userId=stage.user_id, recipientEntityId=stage.recipient["id"])
+    assert codes(both) == {"[invalid]grant.recipientEntityId"}
+    assert codes(await stage.grant(userId=new_id())) == {"[invalid]grant.userId"}
+    assert codes(await stage.grant(userId="x")) >= {"[couldNotConvert]grant.userId"}
+    for entity_id in (new_id(), foreign["id"]):
+        assert codes(await stage.grant(recipientEntityId=entity_id)) == {"[invalid]grant.recipientEntityId"}
+    assert codes(await stage.api.delete(stage.path)) == {"[missing]recipientEntityId"}
+    for name in ("userId", "recipientEntityId"):
+        assert codes(await stage.api.get(stage.path, params={name: "x"})) == {f"[couldNotConvert]{name}"}
+    for path in (f"/api/entity/{new_id()}/grant", f"/api/entity/{foreign['id']}/grant"):
+        for method in ("GET", "POST", "PUT", "DELETE"):
+            answer = await stage.api.request(method, path, json={"grant": {"userId": stage.user_id}})
+            assert answer.status_code == 404
+    assert codes(await stage.api.get("/api/entity/x/grant")) == {"[couldNotConvert]entityId"}
+    assert await stage.grants() == []
+
+
+async def test_many_at_once_make_one_grant(stage) -> None:
+    answers = await asyncio.gather(*(stage.grant(userId=stage.user_id, data={"n": index}) for index in range(12)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len(await stage.grants()) == 1
+
+
+async def test_grant_and_deletion_of_its_recipient_leave_no_grant_behind(stage, service) -> None:
+    """Whichever comes first: what is gone holds nothing."""
+    for _ in range(5):
+        made = await stage.api.post("/api/user", json={"user": {"username": new_id(), "password": "password"}})
+        user_id = made.json()["user"]["id"]
+        deletion = stage.api.delete(f"/api/user/{user_id}?hardDelete=true")
+        granted, deleted = await asyncio.gather(stage.grant(userId=user_id), deletion)
+        assert deleted.status_code == 200
+        assert granted.status_code == 200 or codes(granted) == {"[invalid]grant.userId"}
+        assert await service.services.entity_grants.count_across_tenants({"userId": user_id}) == 0
+
+
+async def test_deleting_an_entity_removes_the_grants_on_it_and_to_it(stage, service) -> None:
+    third = await make(stage.api, stage.kind)
+    await stage.grant(userId=stage.user_id)
+    await stage.grant(recipientEntityId=stage.recipient["id"])
+    other = f"/api/entity/{third['id']}/grant"
+    await stage.api.post(other, json={"grant": {"recipientEntityId": stage.target["id"]}})
+    await stage.api.post(other, json={"grant": {"recipientEntityId": stage.recipient["id"]}})
+    assert (await stage.api.delete(f"/api/entity/{stage.target['id']}")).status_code == 200
+    left = (await stage.api.get(other)).json()["grants"]
+    assert [grant["recipientEntityId"] for grant in left] == [stage.recipient["id"]]
+    tenant_id = stage.target["tenantId"]
+    assert await service.services.entity_grants.count(tenant_id) == 1
+
+
+async def test_deleting_a_user_removes_what_the_user_was_granted(stage) -> None:
+    await stage.grant(userId=stage.user_id)
+    await stage.grant(recipientEntityId=stage.recipient["id"])
+    await stage.api.delete(f"/api/user/{stage.user_id}")
+    assert len(await stage.grants()) == 2
+    await stage.api.delete(f"/api/user/{stage.user_id}?hardDelete=true")
+    assert [grant.get("userId") for grant in await stage.grants()] == [None]
+
+
+async def test_grants_follow_the_permissions_of_the_type(stage, api) -> None:
+    recipient = {"recipientEntityId": stage.recipient["id"]}
+    await stage.grant(**recipient, permissions=["read", "write"])
+    path = f"/api/entity/type/{stage.kind['id']}/permission"
+    read, write = (entry["id"] for entry in stage.kind["permissions"])
+    await api.put(f"{path}/{write}", json={"permission": {"name": "edit"}})
+    assert await stage.permissions(**recipient) == ["read", "edit"]
+    await api.delete(f"{path}/{read}")
+    assert await stage.permissions(**recipient) == ["edit"]
+    await api.post(path, json={"permission": {"name": "read"}})
+    assert await stage.permissions(**recipient) == ["edit"]
+
+
+async def test_grants_follow_the_type_of_their_target(stage, api) -> None:
+    recipient = {"recipientEntityId": stage.recipient["id"]}
+    await stage.grant(**recipient, permissions=["read", "write"])
+    other = await make_type(api, permissions=[{"name": "write"}, {"name": "fly"}])
+    path = f"/api/entity/{stage.target['id']}"
+    changed = await stage.api.patch(path, json={"entity": {"type": {"id": other["id"]}}})
+    assert changed.json()["entity"]["type"] == other
+    assert await stage.permissions(**recipient) == ["write"]
+    await stage.api.patch(path, json={"entity": {"type": {"id": stage.kind["id"]}}})
+    assert await stage.permissions(**recipient) == ["write"]
+
+
+async def test_search(stage) -> None:
+    second = await make(stage.api, stage.kind, name=f"Another {new_id()}")
+    recipient = {"recipientEntityId": stage.recipient["id"]}
+    await stage.grant(userId=stage.user_id)
+    await stage.grant(**recipient)
+    await stage.api.post(f"/api/entity/{second['id']}/grant", json={"grant": {"userId": stage.user_id}})
+    path = "/api/entity/grant/search"
+
+    async def found(**search: Any) -> list[tuple[str, str]]:
+        answer = (await stage.api.post(path, json={"search": search})).json()
+        assert answer["total"] == len(answer["grants"])
+        assert all("clientSecret" not in grant["entity"] for grant in answer["grants"])
+        return [(grant["entity"]["name"].split()[0], grant.get("userId", "")) for grant in answer["grants"]]
+
+    mine = stage.user_id
+    assert sorted(await found()) == [("Another", mine), ("Target", ""), ("Target", mine)]
+    assert await found(userId=mine) == [("Another", mine), ("Target", mine)]
+    assert await found(userId=mine, orderBy="insertInstant") == [("Target", mine), ("Another", mine)]
+    assert await found(entityId=stage.target["id"], orderBy="insertInstant DESC") == [("Target", ""), ("Target", mine)]
+    assert await found(name="another*") == [("Another", mine)]
+    assert await found(userId=new_id()) == []
+    by_query = (await stage.api.get(path, params={"userId": mine, "numberOfResults": "1", "startRow": "1"})).json()
+    assert by_query["total"] == 2
+    assert [grant["entity"]["id"] for grant in by_query["grants"]] == [stage.target["id"]]
+    assert codes(await stage.api.get(path, params={"userId": "x"})) == {"[couldNotConvert]userId"}
+    assert codes(await stage.api.get(path, params={"orderBy": "userId"})) == {"[invalid]orderBy"}
+    renamed = {"entity": {"name": f"Zoo {new_id()}"}}
+    await stage.api.patch(f"/api/entity/{second['id']}", json=renamed)
+    assert await found(userId=mine) == [("Target", mine), ("Zoo", mine)]
+    assert await found(name="zoo") == [("Zoo", mine)]
+    assert await found(name="another") == []

@@ -1,0 +1,112 @@
+"""What webhooks hear of entities, and what a veto undoes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from identity import app
+from identity.ids import new_id
+from identity.schemas import Schemas
+from tests.api.test_entity_types import make as make_type
+from tests.receiver import Receiver, answers, receiving
+
+DEEDS = ("entity.create", "entity.update", "entity.delete")
+TYPES = (*DEEDS, *(f"{name}.complete" for name in DEEDS))
+SCHEMAS = Schemas()
+
+
+class Stage:
+    """A tenant whose entity events reach one receiver."""
+
+    def __init__(self, api: httpx.AsyncClient, receiver: Receiver, kind: dict[str, Any]) -> None:
+        self.api, self.receiver, self.kind = api, receiver, kind
+        self._seen = 0
+
+    async def listen(self, transaction_type: str = "None") -> None:
+        events = {name: {"enabled": True} for name in TYPES}
+        for name in DEEDS:
+            events[name]["transactionType"] = transaction_type  # type: ignore[assignment]
+        tenant_id = self.api.headers["X-FusionAuth-TenantId"]
+        change = {"tenant": {"eventConfiguration": {"events": events}}}
+        answer = await self.api.patch(f"/api/tenant/{tenant_id}", json=change)
+        assert answer.status_code == 200, answer.text
+        webhook = {
+            "url": self.receiver.url,
+            "connectTimeout": 5000,
+            "readTimeout": 5000,
+            "tenantIds": [tenant_id],
+            "eventsEnabled": dict.fromkeys(TYPES, True),
+        }
+        assert (await self.api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+
+    async def send(self, method: str, path: str, status: int = 200, **body: Any) -> Any:
+        answer = await self.api.request(method, path, json=body or None)
+        assert answer.status_code == status, answer.text
+        return answer.json() if answer.content else None
+
+    async def make(self, **members: Any) -> dict[str, Any]:
+        wanted = {"name": "One", "type": {"id": self.kind["id"]}, **members}
+        return dict((await self.send("POST", "/api/entity", entity=wanted))["entity"])
+
+    async def heard(self, *types: str) -> list[dict[str, Any]]:
+        """The next events; exactly these types, given back in this order, each as its schema says."""
+        requests = await self.receiver.wait_for(self._seen + len(types))
+        events = [request.event for request in requests[self._seen :]]
+        self._seen += len(types)
+        assert sorted(event["type"] for event in events) == sorted(types)
+        for event in events:
+            assert list(SCHEMAS[f"events/{event['type']}.json"].errors({"event": event})) == []
+        return sorted(events, key=lambda event: types.index(event["type"]))
+
+
+@pytest.fixture
+async def stage(api: httpx.AsyncClient, tenant_api: httpx.AsyncClient) -> AsyncIterator[Stage]:
+    async with receiving() as receiver:
+        yield Stage(tenant_api, receiver, await make_type(api, permissions=[{"name": "read"}]))
+
+
+def public(entity: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entity.items() if name != "clientSecret"}
+
+
+async def test_life_of_an_entity_is_told(stage: Stage) -> None:
+    await stage.listen()
+    made = await stage.make(data={"a": 1})
+    for event in await stage.heard("entity.create", "entity.create.complete"):
+        assert event["entity"] == public(made)
+        assert (event["linkedObjectId"], event["tenantId"]) == (made["id"], made["tenantId"])
+        assert "original" not in event
+    path = f"/api/entity/{made['id']}"
+    info = {"deviceName": "Phone"}
+    changed = (await stage.send("PATCH", path, entity={"name": "Two"}, eventInfo=info))["entity"]
+    for event in await stage.heard("entity.update", "entity.update.complete"):
+        assert (event["entity"], event["original"]) == (public(changed), public(made))
+        assert event["info"]["deviceName"] == "Phone"
+    await stage.send("DELETE", path)
+    for event in await stage.heard("entity.delete", "entity.delete.complete"):
+        assert event["entity"] == public(changed)
+
+
+async def test_vetoed_change_leaves_no_trace(stage: Stage, service: app.Service) -> None:
+    await stage.listen("AbsoluteMajority")
+    one, two = await stage.make(), await stage.make()
+    await stage.heard(*("entity.create", "entity.create.complete") * 2)
+    grant = {"recipientEntityId": two["id"]}
+    path = f"/api/entity/{one['id']}"
+    await stage.send("POST", f"{path}/grant", grant=grant)
+    before = await stage.send("GET", f"{path}/grant")
+    stage.receiver.behaviour = answers(500)
+    body = {"name": "Vetoed", "type": {"id": stage.kind["id"]}, "clientId": new_id()}
+    await stage.send("POST", "/api/entity", 504, entity=body)
+    await stage.send("PUT", path, 504, entity=body)
+    await stage.send("DELETE", path, 504)
+    assert [event["type"] for event in await stage.heard(*DEEDS)] == list(DEEDS)
+    assert (await stage.send("GET", path))["entity"] == one
+    assert await stage.send("GET", f"{path}/grant") == before
+    assert await service.services.entities.count(one["tenantId"]) == 2
+    stage.receiver.behaviour = answers(200)
+    await stage.send("POST", "/api/entity", entity=body)
