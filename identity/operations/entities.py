@@ -21,7 +21,10 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     """The entity as it is stored. Raises Invalid."""
     entity = rules.filed(document, stored)
     errors = []
-    if "id" in entity["type"] and await services.entity_types.cached(None, entity["type"]["id"]) is None:
+    type_id = entity["type"].get("id")
+    if type_id is None:
+        errors.append(FieldError.of("missing", "entity.type.id", "You must specify the [entity.type.id] property."))
+    elif await services.entity_types.cached(None, type_id) is None:
         errors.append(_invalid("type.id", "must name an existing entity type"))
     if not await _has_good_parents(services, entity):
         errors.append(_invalid("parentId", "must name another entity of the tenant that is not below this one"))
