@@ -10,6 +10,7 @@ from identity.domain import tenants as tenant_rules
 from identity.errors import FieldError
 from identity.ids import new_secret
 
+ADMINISTRATOR_APPLICATION_ID = "3c219e58-ed0e-4b18-ad48-f4f92793ae32"
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 RESERVED_PREFIXES = ("idp-link:", "source-entity:", "target-entity:")
 
@@ -33,7 +34,7 @@ def completed(application: Document, stored: Document | None) -> Document:
 def problems(application: Document) -> list[FieldError]:
     """What is wrong inside the application, whatever the rest of the instance holds."""
     oauth = application["oauthConfiguration"]
-    errors = list(_url_problems(oauth))
+    errors = list(_url_problems(oauth)) + tenant_rules.base_url_problems(application, "application")
     if DEVICE_GRANT in oauth["enabledGrants"] and "deviceVerificationURL" not in oauth:
         errors.append(_missing("application.oauthConfiguration.deviceVerificationURL"))
     if application["verifyRegistration"] and "verificationEmailTemplateId" not in application:

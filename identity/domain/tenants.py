@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from identity.call import Document
+from identity.domain import redirect_uris
 from identity.domain.users import INTERNAL_CONNECTOR
 from identity.errors import FieldError
 
@@ -49,9 +50,27 @@ def _normalise_events(tenant: Document, transactional: frozenset[str], instance_
 
 def problems(tenant: Document) -> list[FieldError]:
     """What is wrong inside the tenant, whatever the rest of the instance holds."""
-    checks = (_password_problems, _email_problems, _multi_factor_problems, _connector_problems)
+    checks = (_url_problems, _password_problems, _email_problems, _multi_factor_problems, _connector_problems)
     errors = [error for check in checks for error in check(tenant)]
     return token_problems(tenant["jwtConfiguration"], _PATH) + errors
+
+
+def base_url_problems(document: Document, path: str) -> list[FieldError]:
+    """What is wrong with the address that a tenant or an application has in links."""
+    url = document.get("baseURL")
+    if url is None or (url.startswith(("http://", "https://")) and not _is_refused(url)):
+        return []
+    return [_invalid(f"{path}.baseURL", "must be an absolute http or https URL")]
+
+
+def _is_refused(url: str) -> bool:
+    return redirect_uris.registration_problem(url, "ExactMatch") is not None
+
+
+def _url_problems(tenant: Document) -> Iterator[FieldError]:
+    yield from base_url_problems(tenant, "tenant")
+    if "logoutURL" in tenant and _is_refused(tenant["logoutURL"]):
+        yield _invalid("tenant.logoutURL", "must be an absolute URL")
 
 
 def _password_problems(tenant: Document) -> Iterator[FieldError]:

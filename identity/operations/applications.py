@@ -86,9 +86,9 @@ async def patch(services: Services, call: Call, kind: str, body: Any, applicatio
     return await crud.patch(services, call, RESOURCE, kind, body, application_id, _writer(services, call))
 
 
-async def deactivate(services: Services, call: Call, application_id: str) -> None:
+async def deactivate(services: Services, call: Call, application_id: str) -> Document:
     """Switch an application off: it is no client any more. Raises NotFound."""
-    await _set_state(services, call, application_id, active=False)
+    return await _set_state(services, call, application_id, active=False)
 
 
 async def reactivate(services: Services, call: Call, application_id: str) -> Document:
@@ -97,12 +97,19 @@ async def reactivate(services: Services, call: Call, application_id: str) -> Doc
 
 
 async def delete(services: Services, call: Call, application_id: str) -> None:
-    """Remove an application, its registrations and its refresh tokens. Raises NotFound."""
-    stored = await crud.retrieve(services, call, RESOURCE, application_id)
-    tenant_id = TenantId(stored["tenantId"])
-    await services.refresh_tokens.revoke_application(tenant_id, ApplicationId(application_id))
-    await services.users.remove_registrations(tenant_id, ApplicationId(application_id))
+    """Remove an application, its registrations and its refresh tokens. Raises NotFound, and Invalid with `[inUse]`.
+
+    It is no client any more before anything goes, and is itself the last to go: what is interrupted can be repeated.
+    """
+    if application_id == rules.ADMINISTRATOR_APPLICATION_ID:
+        raise Invalid.field("inUse", "applicationId", "The administrators' application cannot be deleted.")
+    stored = await deactivate(services, call, application_id)
+    tenant_id, client_id = TenantId(stored["tenantId"]), ApplicationId(application_id)
+    await services.refresh_tokens.revoke_application(tenant_id, client_id)
+    await services.users.remove_registrations(tenant_id, client_id)
     await services.applications.delete(tenant_id, application_id)
+    # For a registration that was under way all the time.
+    await services.users.remove_registrations(tenant_id, client_id)
 
 
 async def oauth_configuration(services: Services, call: Call, application_id: str, *, with_secret: bool) -> Document:

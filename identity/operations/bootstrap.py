@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Mapping
 from identity.call import Call, Document
 from identity.domain import tenants as tenant_rules
 from identity.domain import themes as theme_rules
+from identity.domain.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.errors import Invalid
 from identity.operations import applications, crud, key_references, keys, tenants, themes
 from identity.services import Services
@@ -27,8 +28,6 @@ _RESERVED_IDS = (
     "TENANT_MANAGER_ID",
     *(f"FUSIONAUTH_LAMBDA[{name}]_ID" for name in _LAMBDAS),
 )
-
-ADMINISTRATOR_APPLICATION_ID = "3c219e58-ed0e-4b18-ad48-f4f92793ae32"
 
 
 async def ensure(services: Services, call: Call) -> None:

@@ -43,6 +43,7 @@ _VERIFYING = ("jwtConfiguration.accessTokenVerificationKeyIds", "jwtConfiguratio
 _RETIRED = ("private.retiredKeys.keyId",)
 _ACCESS_LIST = ("accessControlConfiguration.uiIPAccessControlListId",)
 _USER_MAILS = (
+    "adminTwoFactorMethodRemove",
     "emailUpdate",
     "emailVerified",
     "forgotPassword",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from identity.call import Call, Document
@@ -61,7 +62,7 @@ async def create(services: Services, call: Call, body: Document, tenant_id: str 
     wanted = await _with_source(services, body)
     webhook_ids = await _webhook_ids(services, body)
     tenant = await crud.create(services, call, RESOURCE, wanted, tenant_id)
-    await _attach(services, call, TenantId(tenant["id"]), webhook_ids or set())
+    await _attach(services, TenantId(tenant["id"]), webhook_ids or set())
     await key_references.published(services, tenant)
     return tenant
 
@@ -84,7 +85,7 @@ async def update(services: Services, call: Call, body: Document, tenant_id: str)
     _require_own(call, tenant_id)
     webhook_ids = await _webhook_ids(services, body)
     tenant = await crud.update(services, call, RESOURCE, body, tenant_id, _writer(services, call))
-    await _attach(services, call, TenantId(tenant_id), webhook_ids or set())
+    await _attach(services, TenantId(tenant_id), webhook_ids or set())
     return tenant
 
 
@@ -94,7 +95,7 @@ async def patch(services: Services, call: Call, kind: str, body: Any, tenant_id:
     webhook_ids = await _webhook_ids(services, body if isinstance(body, dict) else {})
     tenant = await crud.patch(services, call, RESOURCE, kind, body, tenant_id, _writer(services, call))
     if webhook_ids is not None:
-        await _attach(services, call, TenantId(tenant_id), webhook_ids)
+        await _attach(services, TenantId(tenant_id), webhook_ids)
     return tenant
 
 
@@ -114,15 +115,21 @@ async def delete(services: Services, call: Call, tenant_id: str) -> None:
 
 async def finish_deletion(services: Services, tenant_id: TenantId) -> None:
     """Remove everything that is a tenant's, and the tenant last, so that an interruption is only a delay."""
+    await _remove_contents(services, tenant_id)
+    await services.tenants.delete(None, tenant_id)
+    # For what was under way all the time.
+    await _remove_contents(services, tenant_id)
+
+
+async def _remove_contents(services: Services, tenant_id: TenantId) -> None:
     await services.refresh_tokens.revoke_tenant(tenant_id)
-    await services.users.delete_all(tenant_id, {})
+    await services.users.delete_in_chunks(tenant_id, {})
     await services.mails.delete_all(tenant_id)
     for documents in services.documents.values():
         if documents.is_tenant_scoped:
-            await documents.delete_all(tenant_id, {})
-    await services.api_keys.delete_all(None, {"tenantId": tenant_id})
-    await services.webhooks.update(None, {"tenantIds": tenant_id}, {"$pull": {"tenantIds": tenant_id}})
-    await services.tenants.delete(None, tenant_id)
+            await documents.delete_in_chunks(tenant_id, {})
+    await services.api_keys.delete_in_chunks(None, {"tenantId": tenant_id})
+    await _detach(services, tenant_id, {"tenantIds": tenant_id})
 
 
 async def finish_deletions(services: Services) -> None:
@@ -182,14 +189,25 @@ async def _webhook_ids(services: Services, body: Document) -> set[WebhookId] | N
     return {WebhookId(webhook_id) for webhook_id in wanted}
 
 
-async def _attach(services: Services, call: Call, tenant_id: TenantId, webhook_ids: set[WebhookId]) -> None:
+async def _attach(services: Services, tenant_id: TenantId, webhook_ids: set[WebhookId]) -> None:
     """Make exactly these of the webhooks that are not global serve the tenant."""
-    touched = {"$set": {"lastUpdateInstant": call.now}}
     local: Document = {"global": False}
     joining = {**local, "_id": {"$in": sorted(webhook_ids)}, "tenantIds": {"$ne": tenant_id}}
-    leaving = {**local, "_id": {"$nin": sorted(webhook_ids)}, "tenantIds": tenant_id}
-    await services.webhooks.update(None, joining, {"$push": {"tenantIds": tenant_id}, **touched})
-    await services.webhooks.update(None, leaving, {"$pull": {"tenantIds": tenant_id}, **touched})
+    served = {"$concatArrays": ["$tenantIds", [tenant_id]]}
+    await services.webhooks.update(None, joining, _served(services, served))
+    await _detach(services, tenant_id, {**local, "_id": {"$nin": sorted(webhook_ids)}, "tenantIds": tenant_id})
+
+
+async def _detach(services: Services, tenant_id: TenantId, where: Document) -> None:
+    """Make these webhooks serve the tenant no more."""
+    others = {"$filter": {"input": "$tenantIds", "cond": {"$ne": ["$$this", tenant_id]}}}
+    await services.webhooks.update(None, where, _served(services, others))
+
+
+def _served(services: Services, tenant_ids: Document) -> list[Mapping[str, Any]]:
+    """The change of a webhook's tenants; its version moves too, or a change that read it before would undo this."""
+    version = {"$max": [services.clock.now(), {"$add": ["$lastUpdateInstant", 1]}]}
+    return [{"$set": {"tenantIds": tenant_ids, "lastUpdateInstant": version}}]
 
 
 def _writer(services: Services, call: Call) -> crud.Write:

@@ -8,7 +8,7 @@ and as plain text everywhere else.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any
 
 from bson.dbref import DBRef
@@ -23,7 +23,7 @@ from identity.errors import Conflict, NotFound
 from identity.ids import TenantId, fingerprint
 from identity.store.cache import Cache, Freshness
 from identity.store.guard import within
-from identity.store.mongo import BULK_SECONDS, Collection, Database, Session, duplicates
+from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session, duplicates
 from identity.store.vault import Vault, is_sealed
 
 Tenant = TenantId | None
@@ -174,9 +174,16 @@ class Documents:
             raise Conflict
 
     async def update(
-        self, tenant_id: Tenant, where: Mapping[str, Any], change: Mapping[str, Any], session: Session | None = None
+        self,
+        tenant_id: Tenant,
+        where: Mapping[str, Any],
+        change: Mapping[str, Any] | list[Mapping[str, Any]],
+        session: Session | None = None,
     ) -> int:
-        """Change members of all documents that match, by MongoDB update operators; answers how many matched."""
+        """Change members of all documents that match, by MongoDB's update operators or an aggregation of them.
+
+        Answers how many matched.
+        """
         with within(BULK_SECONDS):
             result = await self._collection.update_many({**where, **self._of(tenant_id)}, change, session=session)
         self._database.now_and_after_commit(session, self.forget_all)
@@ -194,6 +201,20 @@ class Documents:
             result = await self._collection.delete_many({**where, **self._of(tenant_id)}, session=session)
         self._database.now_and_after_commit(session, self.forget_all)
         return result.deleted_count
+
+    async def delete_in_chunks(self, tenant_id: Tenant, where: Mapping[str, Any]) -> None:
+        """As `delete_all`, for any number: in steps of which each is short, and none is lost when it ends early."""
+        async for ids in self._chunks({**where, **self._of(tenant_id)}):
+            await self.delete_all(tenant_id, {"_id": {"$in": ids}})
+
+    async def update_in_chunks(self, tenant_id: Tenant, where: Mapping[str, Any], change: Mapping[str, Any]) -> None:
+        """As `update`, for any number, and a change after which a document does not match any more."""
+        async for ids in self._chunks({**where, **self._of(tenant_id)}):
+            await self.update(tenant_id, {**where, "_id": {"$in": ids}}, change)
+
+    async def _chunks(self, where: Mapping[str, Any]) -> AsyncIterator[list[str]]:
+        while ids := [found["_id"] async for found in self._collection.find(where, {"_id": 1}).limit(CHUNK)]:
+            yield ids
 
     async def search(self, tenant_id: Tenant, query: SearchQuery) -> tuple[int, list[Document]]:
         """How many documents match, and one page of them."""

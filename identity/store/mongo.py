@@ -43,6 +43,8 @@ _SELECTION_MS = 3000
 """How long a server is looked for: longer than the embedded one takes to start again."""
 BULK_SECONDS = 60.0
 """How long a change of very many documents may take; what is left over is found and done again."""
+CHUNK = 1000
+"""How many documents one step of a change of very many touches."""
 
 _STANDALONE = (
     "MongoDB at {where} is a standalone server, but transactions and change streams need a replica set."

@@ -19,7 +19,7 @@ from identity.call import Document
 from identity.ids import ApplicationId, Secret, TenantId, UserId, new_secret
 from identity.instants import Instant, as_datetime, later
 from identity.store.guard import within
-from identity.store.mongo import BULK_SECONDS, Collection, Database, Session, duplicates
+from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session, duplicates
 from identity.store.vault import Vault
 
 _HALF_BYTES = 24
@@ -187,9 +187,13 @@ class RefreshTokens:
             return (await self._collection.delete_many(where, session=session)).deleted_count
 
     async def revoke_tenant(self, tenant_id: TenantId) -> int:
-        """End all records of a tenant; answers how many there were."""
-        with within(BULK_SECONDS):
-            return (await self._collection.delete_many({"tenantId": tenant_id})).deleted_count
+        """End all records of a tenant, in steps; answers how many there were."""
+        ended = 0
+        while ids := [
+            found["_id"] async for found in self._collection.find({"tenantId": tenant_id}, {"_id": 1}).limit(CHUNK)
+        ]:
+            ended += (await self._collection.delete_many({"_id": {"$in": ids}})).deleted_count
+        return ended
 
     async def reseal(self) -> int:
         """Seal again what was sealed under an older master key; answers how many changed."""

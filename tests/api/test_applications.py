@@ -214,7 +214,14 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("themeId", "nonsense", "couldNotConvert"),
     ("jwtConfiguration.accessTokenKeyId", NOBODY, "invalid"),
     ("jwtConfiguration.idTokenKeyId", NOBODY, "invalid"),
+    ("baseURL", "/relative", "invalid"),
+    ("baseURL", "myapp://links", "invalid"),
+    ("externalIdentifierConfiguration.twoFactorTrustIdTimeToLiveInSeconds", 0, "invalid"),
     ("jwtConfiguration.timeToLiveInSeconds", 0, "invalid"),
+    ("jwtConfiguration.refreshTokenTimeToLiveInMinutes", 0, "invalid"),
+    ("jwtConfiguration.refreshTokenExpirationPolicy", "Never", "invalid"),
+    ("jwtConfiguration.refreshTokenOneTimeUseConfiguration.gracePeriodInSeconds", 86401, "invalid"),
+    ("multiFactorConfiguration.loginPolicy", "Sometimes", "invalid"),
     ("jwtConfiguration.refreshTokenUsagePolicy", "Twice", "invalid"),
     ("multiFactorConfiguration.trustPolicy", "All", "invalid"),
     ("oauthConfiguration.authorizedURLValidationPolicy", "Regex", "invalid"),
@@ -275,6 +282,53 @@ async def test_constraint(api, path, value, kind) -> None:
 async def test_members_that_do_not_go_together(api, members, code) -> None:
     body = {"application": {"name": f"Application {new_id()}", **members}}
     assert codes(await api.post("/api/application", json=body)) == {code}
+
+
+SWITCHES = [
+    "authenticationTokenConfiguration.enabled", "jwtConfiguration.enabled", "loginConfiguration.allowTokenRefresh",
+    "loginConfiguration.generateRefreshTokens", "loginConfiguration.requireAuthentication", "oauthConfiguration.debug",
+    "oauthConfiguration.generateRefreshTokens", "oauthConfiguration.requireRegistration",
+    "passwordlessConfiguration.enabled", "registrationConfiguration.enabled",
+    "registrationConfiguration.confirmPassword",
+    "registrationConfiguration.completeRegistration", "registrationDeletePolicy.unverified.enabled",
+    *(f"oauthConfiguration.providedScopePolicy.{scope}.{member}"
+      for scope in ("address", "email", "phone", "profile") for member in ("enabled", "required")),
+    *(f"registrationConfiguration.{field}.{member}" for member in ("enabled", "required") for field in (
+        "birthDate", "firstName", "fullName", "lastName", "middleName", "mobilePhone", "preferredLanguages")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [True, False])
+async def test_every_switch_is_kept_in_either_position(api, value) -> None:
+    wanted: Document = {}
+    for path in SWITCHES:
+        holder, (*steps, last) = wanted, path.split(".")
+        for step in steps:
+            holder = holder.setdefault(step, {})
+        holder[last] = value
+    made = await make(api, **wanted)
+    assert {path: at(made, path) for path in SWITCHES} == dict.fromkeys(SWITCHES, value)
+    assert await shown(api, made) == made
+
+
+async def test_what_is_only_stored_comes_back_and_unknown_members_do_not(api) -> None:
+    echoed = {
+        "baseURL": "https://links.example.com/base",
+        "cleanSpeakConfiguration": {"enabled": True, "url": "https://filter.example.com", "applicationIds": [NOBODY]},
+        "formConfiguration": {
+            "adminRegistrationFormId": NOBODY,
+            "selfServiceFormConfiguration": {"requireCurrentPasswordOnPasswordChange": True},
+            "selfServiceFormId": NOBODY,
+        },
+        "phoneConfiguration": {"passwordlessTemplateId": NOBODY},
+        "samlv2Configuration": {"enabled": True, "issuer": "x", "authorizedRedirectURLs": ["https://a.example.com"]},
+        "webAuthnConfiguration": {"enabled": True, "reauthenticationWorkflow": {"enabled": True}},
+    }
+    made = await make(api, **echoed, unknownMember=1, state="Inactive", active=False)
+    assert {name: made[name] for name in echoed} == echoed
+    assert "unknownMember" not in made
+    assert (made["active"], made["state"]) == (True, "Active")
+    assert "baseURL" not in await make(api, baseURL=" ")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from identity import app
+from identity.errors import Conflict
 from identity.ids import new_id
 from identity.operations import tenants
 from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, SUPER_KEY, checking_client
@@ -106,6 +107,7 @@ DEFAULTS: Document = {
         "resetCountInSeconds": 60,
         "tooManyAttempts": 5,
     },
+    "multiFactorConfiguration.debug": False,
     "multiFactorConfiguration.loginPolicy": "Enabled",
     "multiFactorConfiguration.authenticator": {
         "algorithm": "HmacSHA1",
@@ -232,6 +234,11 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("name", "", "blank"),
     ("name", "x" * 192, "tooLong"),
     ("issuer", " ", "blank"),
+    ("baseURL", "/relative", "invalid"),
+    ("baseURL", "custom://app.example.com", "invalid"),
+    ("baseURL", "https://user@example.com/", "invalid"),
+    ("logoutURL", "javascript:alert(1)", "invalid"),
+    ("logoutURL", "/relative", "invalid"),
     ("httpSessionMaxInactiveInterval", -1, "invalid"),
     ("httpSessionMaxInactiveInterval", 2**31, "invalid"),
     ("jwtConfiguration.accessTokenKeyId", "00000000-0000-4000-8000-000000000000", "invalid"),
@@ -268,6 +275,143 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("captchaConfiguration.captchaMethod", "Puzzle", "invalid"),
     ("accessControlConfiguration.uiIPAccessControlListId", "00000000-0000-4000-8000-000000000000", "invalid"),
 ]
+
+
+POSITIVE = [
+    *(f"externalIdentifierConfiguration.{name}" for name in (
+        "authorizationGrantIdTimeToLiveInSeconds", "changePasswordIdTimeToLiveInSeconds",
+        "deviceCodeTimeToLiveInSeconds", "emailVerificationIdTimeToLiveInSeconds",
+        "externalAuthenticationIdTimeToLiveInSeconds", "identityProviderConnectionTestTimeToLiveInSeconds",
+        "loginIntentTimeToLiveInSeconds", "oneTimePasswordTimeToLiveInSeconds", "passwordlessLoginTimeToLiveInSeconds",
+        "pendingAccountLinkTimeToLiveInSeconds", "phoneVerificationIdTimeToLiveInSeconds",
+        "registrationVerificationIdTimeToLiveInSeconds", "rememberOAuthScopeConsentChoiceTimeToLiveInSeconds",
+        "samlv2AuthNRequestIdTimeToLiveInSeconds", "setupPasswordIdTimeToLiveInSeconds",
+        "trustTokenTimeToLiveInSeconds",
+        "twoFactorIdTimeToLiveInSeconds", "twoFactorOneTimeCodeIdTimeToLiveInSeconds",
+        "twoFactorTrustIdTimeToLiveInSeconds", "webAuthnAuthenticationChallengeTimeToLiveInSeconds",
+        "webAuthnRegistrationChallengeTimeToLiveInSeconds",
+    )),
+    "jwtConfiguration.timeToLiveInSeconds",
+    "jwtConfiguration.refreshTokenTimeToLiveInMinutes",
+    "jwtConfiguration.refreshTokenSlidingWindowConfiguration.maximumTimeToLiveInMinutes",
+    "ssoConfiguration.deviceTrustTimeToLiveInSeconds",
+    "failedAuthenticationConfiguration.tooManyAttempts",
+    "failedAuthenticationConfiguration.resetCountInSeconds",
+    "failedAuthenticationConfiguration.actionDuration",
+    "passwordValidationRules.minLength",
+    "passwordValidationRules.maxLength",
+    "passwordValidationRules.rememberPreviousPasswords.count",
+    "maximumPasswordAge.days",
+    "minimumPasswordAge.seconds",
+    *(f"rateLimitConfiguration.{name}.{member}" for member in ("limit", "timePeriodInSeconds") for name in (
+        "failedLogin", "forgotPassword", "sendEmailVerification", "sendPasswordless", "sendPasswordlessPhone",
+        "sendPhoneVerification", "sendRegistrationVerification", "sendTwoFactor",
+    )),
+    "userDeletePolicy.unverified.numberOfDaysToRetain",
+    "familyConfiguration.maximumChildAge",
+    "familyConfiguration.minimumOwnerAge",
+    "familyConfiguration.deleteOrphanedAccountsDays",
+]  # fmt: skip
+
+
+def merged(paths: dict[str, Any]) -> Document:
+    """One document with all these members."""
+    document: Document = {}
+    for path, value in paths.items():
+        holder, (*steps, last) = document, path.split(".")
+        for step in steps:
+            holder = holder.setdefault(step, {})
+        holder[last] = value
+    return document
+
+
+async def test_numbers_that_must_be_positive_are(api) -> None:
+    name = f"Tenant {new_id()}"
+    for value in (0, -1):
+        body = {"tenant": {"name": name, **merged(dict.fromkeys(POSITIVE, value))}}
+        assert codes(await api.post("/api/tenant", json=body)) == {f"[invalid]tenant.{path}" for path in POSITIVE}
+    made = await make(api, **merged(dict.fromkeys(POSITIVE, 1)))
+    assert [at(made, path) for path in POSITIVE] == [1] * len(POSITIVE)
+
+
+GENERATORS = [
+    f"externalIdentifierConfiguration.{name}" for name in (
+        "changePasswordIdGenerator", "deviceUserCodeIdGenerator", "emailVerificationIdGenerator",
+        "emailVerificationOneTimeCodeGenerator", "passwordlessLoginGenerator", "passwordlessLoginOneTimeCodeGenerator",
+        "phoneVerificationIdGenerator", "phoneVerificationOneTimeCodeGenerator", "registrationVerificationIdGenerator",
+        "registrationVerificationOneTimeCodeGenerator", "setupPasswordIdGenerator", "twoFactorOneTimeCodeIdGenerator",
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "least", "most"),
+    [("randomAlpha", 4, 12), ("randomAlphaNumeric", 4, 12), ("randomDigits", 4, 12), ("randomBytes", 16, 128)],
+)
+async def test_every_generator_has_the_limits_of_its_type(api, kind, least, most) -> None:
+    for length in (least, most):
+        wanted = {"type": kind, "length": length}
+        made = await make(api, **merged(dict.fromkeys(GENERATORS, wanted)))
+        assert [at(made, path) for path in GENERATORS] == [wanted] * len(GENERATORS)
+    for length in (least - 1, most + 1):
+        wanted = {"type": kind, "length": length}
+        body = {"tenant": {"name": f"Tenant {new_id()}", **merged(dict.fromkeys(GENERATORS, wanted))}}
+        expected = {f"[invalid]tenant.{path}.length" for path in GENERATORS}
+        assert codes(await api.post("/api/tenant", json=body)) == expected
+
+
+async def test_kind_of_a_generator_is_one_of_four(api) -> None:
+    body = {
+        "tenant": {
+            "name": f"Tenant {new_id()}",
+            **merged({path: {"type": "dice", "length": 10} for path in GENERATORS}),
+        }
+    }
+    assert codes(await api.post("/api/tenant", json=body)) == {f"[invalid]tenant.{path}.type" for path in GENERATORS}
+
+
+SWITCHES = [
+    "captchaConfiguration.enabled", "emailConfiguration.debug", "emailConfiguration.implicitEmailVerificationAllowed",
+    "emailConfiguration.unverified.allowEmailChangeWhenGated", "failedAuthenticationConfiguration.emailUser",
+    "failedAuthenticationConfiguration.actionCancelPolicy.onPasswordReset", "familyConfiguration.enabled",
+    "familyConfiguration.allowChildRegistrations", "familyConfiguration.deleteOrphanedAccounts",
+    "familyConfiguration.parentEmailRequired", "jwtConfiguration.refreshTokenRevocationPolicy.onLoginPrevented",
+    "jwtConfiguration.refreshTokenRevocationPolicy.onPasswordChanged",
+    "jwtConfiguration.refreshTokenRevocationPolicy.onMultiFactorEnable",
+    "jwtConfiguration.refreshTokenRevocationPolicy.onOneTimeTokenReuse", "loginConfiguration.requireAuthentication",
+    "maximumPasswordAge.enabled", "minimumPasswordAge.enabled", "multiFactorConfiguration.authenticator.enabled",
+    "multiFactorConfiguration.debug", "passwordEncryptionConfiguration.modifyEncryptionSchemeOnLogin",
+    "passwordValidationRules.disallowUserLoginId", "passwordValidationRules.rememberPreviousPasswords.enabled",
+    "passwordValidationRules.requireMixedCase", "passwordValidationRules.requireNonAlpha",
+    "passwordValidationRules.requireNumber", "passwordValidationRules.validateOnLogin",
+    "passwordValidationRules.breachDetection.enabled", "rateLimitConfiguration.failedLogin.enabled",
+    "rateLimitConfiguration.sendTwoFactor.enabled", "ssoConfiguration.allowAccessTokenBootstrap",
+    "userDeletePolicy.unverified.enabled", "usernameConfiguration.unique.enabled",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [True, False])
+async def test_every_switch_is_kept_in_either_position(api, value) -> None:
+    made = await make(api, **merged(dict.fromkeys(SWITCHES, value)))
+    assert {path: at(made, path) for path in SWITCHES} == dict.fromkeys(SWITCHES, value)
+
+
+async def test_what_is_only_stored_comes_back_and_unknown_members_do_not(api) -> None:
+    echoed = {
+        "scimServerConfiguration": {"enabled": True, "schemas": {"a": 1}},
+        "webAuthnConfiguration": {"enabled": True, "relyingPartyName": "x", "bootstrapWorkflow": {"enabled": False}},
+        "phoneConfiguration": {"unverified": {"behavior": "Gated"}},
+        "clientRiskConfiguration": {"anything": [1, 2]},
+        "formConfiguration": {"adminUserFormId": INTERNAL_CONNECTOR},
+        "captchaConfiguration": {**DEFAULTS["captchaConfiguration"], "siteKey": "site", "threshold": 1},
+        "baseURL": "https://links.example.com/base",
+        "logoutURL": "https://example.com/bye",
+    }
+    made = await make(api, **echoed, unknownMember=1, state="Inactive", configured=False)
+    assert {name: made[name] for name in echoed} == echoed
+    assert "unknownMember" not in made
+    assert made["state"] == "Active"
+    assert {"baseURL", "logoutURL"}.isdisjoint(await make(api, baseURL=" ", logoutURL=""))
 
 
 @pytest.mark.parametrize(("path", "value", "kind"), REFUSED, ids=lambda part: str(part)[:60])
@@ -416,6 +560,23 @@ async def test_webhook_ids_are_the_whole_set(api) -> None:
     for bad in ([new_id()], ["x"], [5], [{}], [None]):
         assert codes(await api.put(path, json={**body, "webhookIds": bad})) <= {"[invalid]webhookIds"}
     assert codes(await api.put(path, json={**body, "webhookIds": one})) == {"[invalidJSON]"}
+
+
+async def test_webhook_that_is_changed_at_the_same_time_loses_neither_change(service, api) -> None:
+    """The version of the webhook moves with its tenants, even within the same millisecond."""
+    services = service.services
+    webhook, made = await hook(api), await make(api)
+    before = await services.webhooks.get(None, webhook)
+    await services.webhooks.update(None, {"_id": webhook}, {"$set": {"lastUpdateInstant": before["insertInstant"] * 2}})
+    before = await services.webhooks.get(None, webhook)
+    path, body = f"/api/tenant/{made['id']}", {"tenant": {"name": made["name"]}}
+    for ids in ([webhook], []):
+        assert (await api.put(path, json={**body, "webhookIds": ids})).status_code == 200
+        after = await services.webhooks.get(None, webhook)
+        assert after["lastUpdateInstant"] > before["lastUpdateInstant"]
+        with pytest.raises(Conflict):
+            await services.webhooks.replace(None, before, before["lastUpdateInstant"])
+        before = after
 
 
 async def test_deletion_takes_all_that_is_the_tenants(service, api, manager) -> None:
