@@ -33,6 +33,7 @@ from identity.operations import (
     entity_grants,
     entity_types,
     event_logs,
+    identity_providers,
     keys,
     lambdas,
     references,
@@ -40,6 +41,7 @@ from identity.operations import (
     themes,
     user_actions,
 )
+from identity.outbound.federation import FederationClient
 from identity.outbound.http import HttpClient
 from identity.passwords import PasswordPool
 from identity.sandbox.pool import Sandbox
@@ -53,11 +55,13 @@ from identity.store.changes import ChangeListener
 from identity.store.documents import Documents
 from identity.store.entities import Entities, EntityGrants
 from identity.store.guard import within
+from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.instance import InstanceStore
 from identity.store.logbooks import Logbook
 from identity.store.mails import Mails
 from identity.store.mongo import Database
 from identity.store.outbox import Outbox
+from identity.store.pending_links import PendingLinks
 from identity.store.rate_limits import RateLimits
 from identity.store.redis import Redis
 from identity.store.refresh_tokens import RefreshTokens
@@ -82,6 +86,7 @@ _log = structlog.get_logger(__name__)
 _STORED_RESOURCES: tuple[Resource, ...] = (
     tenants.RESOURCE,
     applications.RESOURCE,
+    identity_providers.RESOURCE,
     keys.RESOURCE,
     user_actions.RESOURCE,
     email_templates.RESOURCE,
@@ -290,11 +295,13 @@ class _Stores:
     audit_logs: Logbook
     event_logs: Logbook
     mails: Mails
+    identity_provider_links: IdentityProviderLinks
+    vault: Vault
 
     @classmethod
     def over(cls, database: Database, vault: Vault, schedule: Schedule) -> _Stores:
         freshness = Freshness()
-        documents = {
+        documents: dict[str, Documents] = {
             row.collection: _CLASSES.get(row.collection, Documents)(
                 database,
                 row.collection,
@@ -308,6 +315,7 @@ class _Stores:
             )
             for row in _STORED_RESOURCES
         }
+        links = documents["identity_provider_links"] = IdentityProviderLinks(database, vault, freshness)
         api_keys = ApiKeys(database, vault, freshness, references=references.members_of("api_keys"))
         users = Users(database, vault, freshness)
         outbox = Outbox(database, vault, retention_seconds=_EVENT_RETENTION_SECONDS + schedule.total_seconds)
@@ -322,6 +330,8 @@ class _Stores:
             audit_logs=Logbook(database, "audit_logs", indexes=[[("tenantId", 1), ("insertInstant", 1), ("_id", 1)]]),
             event_logs=Logbook(database, "event_logs", indexes=[[("type", 1), ("insertInstant", 1), ("_id", 1)]]),
             mails=Mails(database, vault),
+            identity_provider_links=links,
+            vault=vault,
         )
 
     @property
@@ -383,6 +393,8 @@ def _wired(
         audit_logs=stores.audit_logs,
         event_logs=stores.event_logs,
         mails=stores.mails,
+        identity_provider_links=stores.identity_provider_links,
+        pending_links=PendingLinks(redis, stores.vault),
         authorization_codes=AuthorizationCodes(redis),
         sso_sessions=SsoSessions(redis),
         rate_limits=RateLimits(redis),
@@ -392,13 +404,23 @@ def _wired(
         sandbox=Sandbox(config.lambdas),
         bus=delivery.bus,
         http=delivery.http,
+        federation=_federation(config),
     )
     delivery.deliverer.failures.write_to(
         lambda message: event_logs.record(services, _own_call(clock), "Error", message)
     )
     workers = _workers(services, stores, delivery, registry, role)
     parts = Parts(
-        registry, InFlight(), workers, (_closing(services), redis.close, delivery.http.close, services.sandbox.close)
+        registry,
+        InFlight(),
+        workers,
+        (
+            _closing(services),
+            redis.close,
+            delivery.http.close,
+            services.federation.close,
+            services.sandbox.close,
+        ),
     )
     return Service(services, role, parts, source)
 
@@ -428,6 +450,17 @@ def _delivery(config: Config, clock: Clock, stores: _Stores, redis: Redis, ring:
         wake=wakeups.notify,
     )
     return _Delivery(http, deliverer, wakeups, mail_wakeups, every_webhook, bus)
+
+
+def _federation(config: Config) -> FederationClient:
+    settings = config.identity_providers
+    http = HttpClient(
+        allowed_networks=settings.allowed_networks,
+        max_connections=settings.max_concurrency,
+        max_waiting=10 * settings.max_concurrency,
+        user_agent=f"identity/{__version__}",
+    )
+    return FederationClient(http, connect_timeout_ms=settings.connect_timeout, read_timeout_ms=settings.read_timeout)
 
 
 def _workers(

@@ -129,6 +129,16 @@ class Lambdas:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class IdentityProviders:
+    """Calls to the identity providers of others; timeouts are milliseconds."""
+
+    max_concurrency: int
+    connect_timeout: int
+    read_timeout: int
+    allowed_networks: tuple[Network, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Logging:
     """The log on standard error."""
 
@@ -159,6 +169,7 @@ class Config:
     webhooks: Webhooks
     email: Email
     lambdas: Lambdas
+    identity_providers: IdentityProviders
     logging: Logging
     metrics: Metrics
 
@@ -431,6 +442,7 @@ def _with_defaults(values: Mapping[str, Any], described: _Schema) -> dict[str, A
 
 def _typed(folder: Path, values: dict[str, Any]) -> Config:
     server, webhooks, metrics = (values[name] for name in ("server", "webhooks", "metrics"))
+    federation = values["identity_providers"]
     features = values["license"]["features"]
     return Config(
         folder=folder,
@@ -456,6 +468,9 @@ def _typed(folder: Path, values: dict[str, Any]) -> Config:
             }
         ),
         lambdas=Lambdas(**values["lambdas"]),
+        identity_providers=IdentityProviders(
+            **{**federation, "allowed_networks": _networks(federation["allowed_networks"])}
+        ),
         logging=Logging(**values["logging"]),
         metrics=Metrics(**{**metrics, "allowed_networks": _networks(metrics["allowed_networks"])}),
     )

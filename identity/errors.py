@@ -100,6 +100,12 @@ class MethodNotAllowed(ServiceError):
     status = 405
 
 
+class AlreadyLinked(ServiceError):
+    """The account at the identity provider belongs to another user: 409 with an empty body."""
+
+    status = 409
+
+
 class TooLarge(ServiceError):
     """The body is larger than this endpoint reads: 413 with an Errors body."""
 

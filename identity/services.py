@@ -10,6 +10,7 @@ from identity.config import Config
 from identity.events.bus import Bus
 from identity.ids import TenantId
 from identity.instants import Clock
+from identity.outbound.federation import FederationClient
 from identity.outbound.http import HttpClient
 from identity.passwords import PasswordPool
 from identity.sandbox.pool import Sandbox
@@ -18,10 +19,12 @@ from identity.store.api_keys import ApiKeys
 from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.documents import Documents
 from identity.store.entities import Entities, EntityGrants
+from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.instance import InstanceStore
 from identity.store.logbooks import Logbook
 from identity.store.mails import Mails
 from identity.store.mongo import Database
+from identity.store.pending_links import PendingLinks
 from identity.store.rate_limits import RateLimits
 from identity.store.redis import Redis
 from identity.store.refresh_tokens import RefreshTokens
@@ -51,6 +54,8 @@ class Services:
     refresh_tokens: RefreshTokens
     audit_logs: Logbook
     event_logs: Logbook
+    identity_provider_links: IdentityProviderLinks
+    pending_links: PendingLinks
     authorization_codes: AuthorizationCodes
     sso_sessions: SsoSessions
     rate_limits: RateLimits
@@ -60,6 +65,9 @@ class Services:
     sandbox: Sandbox
     bus: Bus
     http: HttpClient
+    """For calls in the name of whoever configured a webhook."""
+    federation: FederationClient
+    """For calls to the identity providers of others, through a client of its own."""
 
     @property
     def tenants(self) -> Documents:

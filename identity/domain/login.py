@@ -90,13 +90,17 @@ LoginResult = WrongCredentials | TooManyAttempts | Halt | LoggedIn
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Authenticated:
-    """A user whose credentials are right, and what the checks look at; `password` is None where none was used."""
+    """A user whose credentials are right, and what the checks look at; `password` is None where none was used.
+
+    `is_federated`: an identity provider vouches for the user, whose password here is not asked for, nor its change.
+    """
 
     tenant: Document
     application: Document | None
     user: Document
     now: Instant
     password: str | None = dataclasses.field(default=None, repr=False)
+    is_federated: bool = False
 
     @property
     def registration(self) -> Document | None:
@@ -123,7 +127,7 @@ def _second_factor(login: Authenticated) -> Halt | None:
 
 
 def _password_change(login: Authenticated) -> Halt | None:
-    reason = _reason_to_change(login)
+    reason = None if login.is_federated else _reason_to_change(login)
     return None if reason is None else PasswordChangeRequired(login.user, reason)
 
 

@@ -10,7 +10,7 @@ from identity.domain.parts import Part
 from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import FieldError, Invalid
 from identity.ids import ApplicationId, TenantId
-from identity.operations import crud, ip_access_control_lists, key_references, lambdas, references
+from identity.operations import crud, identity_providers, ip_access_control_lists, key_references, lambdas, references
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -107,6 +107,7 @@ async def delete(services: Services, call: Call, application_id: str) -> None:
     tenant_id, client_id = TenantId(stored["tenantId"]), ApplicationId(application_id)
     await services.refresh_tokens.revoke_application(tenant_id, client_id)
     await services.users.remove_registrations(tenant_id, client_id)
+    await identity_providers.forget_applications(services, [application_id])
     await services.applications.delete(tenant_id, application_id)
     # For a registration that was under way all the time.
     await services.users.remove_registrations(tenant_id, client_id)

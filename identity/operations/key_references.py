@@ -59,6 +59,12 @@ async def can_sign(services: Services, key_id: str) -> bool:
     return key is not None and key["algorithm"] in TYPES and ("secret" in key or "privateKey" in key)
 
 
+async def can_verify(services: Services, key_id: str) -> bool:
+    """Whether the key exists and holds a secret or a public half."""
+    key = await services.keys.cached(None, key_id)
+    return key is not None and ("secret" in key or "publicKey" in key)
+
+
 async def of_tenant(services: Services, document: Document, stored: Document) -> Rotation:
     """What a changed tenant leads to, for itself and for the applications that sign with its keys."""
     before, after = stored["jwtConfiguration"], document["jwtConfiguration"]

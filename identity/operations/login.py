@@ -16,6 +16,7 @@ from identity.domain import login as steps
 from identity.domain import users as rules
 from identity.domain.login import Authenticated, LoggedIn, LoginResult, TooManyAttempts, WrongCredentials
 from identity.errors import Unavailable, WebhookTransactionFailed
+from identity.events.bus import Event
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations import crud, user_events, user_passwords
 from identity.services import Services
@@ -90,16 +91,10 @@ async def complete(
     tenant_id, user_id = TenantId(user["tenantId"]), UserId(user["id"])
     application_id = None if application is None else application["id"]
     is_noted = authentication_type == "PING" and steps.is_noted(user, application_id, call.now)
-    user = _with_login(user, application, call)
+    user = with_login(user, application, call)
     registration = None if application is None else rules.find_registration(user, application["id"])
     registered_id = None if registration is None else ApplicationId(registration["applicationId"])
-    event = user_events.about(
-        "user.login.success",
-        user,
-        applicationId=registered_id,
-        authenticationType=authentication_type,
-        connectorId=user["connectorId"],
-    )
+    event = told("user.login.success", user, application, authentication_type)
 
     async def write(session: Session | None) -> None:
         if not is_noted:
@@ -107,6 +102,21 @@ async def complete(
 
     await services.bus.perform(call.within(tenant_id), write, [event])
     return LoggedIn(user, registration)
+
+
+def told(
+    event_type: str, user: Document, application: Document | None, authentication_type: str, **extra: object
+) -> Event:
+    """An event about a login that is complete; the application is named where the user is registered for it."""
+    registration = None if application is None else rules.find_registration(user, application["id"])
+    return user_events.about(
+        event_type,
+        user,
+        applicationId=None if registration is None else registration["applicationId"],
+        authenticationType=authentication_type,
+        connectorId=user["connectorId"],
+        **extra,
+    )
 
 
 async def _tell_failure(
@@ -138,8 +148,13 @@ def _limits(tenant: Document, login_id: str, user: Document | None, address: str
     account = rules.login_key(login_id) if user is None else str(user["id"])
     return [
         Limit("login-account", account, attempts, period),
-        Limit("login-address", _network(address), ADDRESS_FAILURES, FAILURE_WINDOW_SECONDS),
+        address_limit(address),
     ]
+
+
+def address_limit(address: str) -> Limit:
+    """What failures from an address are counted against, whoever they are for."""
+    return Limit("login-address", _network(address), ADDRESS_FAILURES, FAILURE_WINDOW_SECONDS)
 
 
 def _network(address: str) -> str:
@@ -151,7 +166,7 @@ def _network(address: str) -> str:
     return str(ipaddress.ip_network((ip, 64), strict=False)) if ip.version == 6 else str(ip)
 
 
-def _with_login(user: Document, application: Document | None, call: Call) -> Document:
+def with_login(user: Document, application: Document | None, call: Call) -> Document:
     """The user as the login leaves it."""
     registrations = [
         {**entry, "lastLoginInstant": call.now}

@@ -68,6 +68,18 @@ TABLE = (
     Reference("applications", (*_SIGNING, *_VERIFYING), "keys"),
     Reference("tenants", _RETIRED, "keys", until="until"),
     Reference("applications", _RETIRED, "keys", until="until"),
+    Reference(
+        "identity_providers",
+        (
+            "assertionDecryptionConfiguration.keyTransportDecryptionKeyId",
+            "defaultKeyId",
+            "keyId",
+            "requestSigningKeyId",
+            "verificationKeyIds",
+        ),
+        "keys",
+    ),
+    Reference("identity_providers", ("lambdaConfiguration.reconcileId",), "lambdas"),
     Reference("webhooks", ("signatureConfiguration.signingKeyId", "sslCertificateKeyId"), "keys"),
     Reference("api_keys", ("ipAccessControlListId",), "ip_access_control_lists"),
     Reference("tenants", _ACCESS_LIST, "ip_access_control_lists"),

@@ -11,7 +11,15 @@ from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import Invalid, NotFound, Unauthorized
 from identity.events.catalogue import INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
 from identity.ids import TenantId, WebhookId
-from identity.operations import crud, ip_access_control_lists, key_references, lambdas, references, user_actions
+from identity.operations import (
+    crud,
+    identity_providers,
+    ip_access_control_lists,
+    key_references,
+    lambdas,
+    references,
+    user_actions,
+)
 from identity.passwords import scheme_problems
 from identity.services import Services
 from identity.store.mongo import Session
@@ -125,6 +133,7 @@ async def _remove_contents(services: Services, tenant_id: TenantId) -> None:
     await services.refresh_tokens.revoke_tenant(tenant_id)
     await services.users.delete_in_chunks(tenant_id, {})
     await services.mails.delete_all(tenant_id)
+    await identity_providers.forget_tenant(services, tenant_id)
     for documents in services.documents.values():
         if documents.is_tenant_scoped:
             await documents.delete_in_chunks(tenant_id, {})

@@ -162,6 +162,7 @@ async def delete(services: Services, call: Call, user_id: str) -> None:
         if not await services.users.delete(tenant_id, user_id, session):
             raise NotFound
         await services.entity_grants.delete_of_user(tenant_id, user_id, session)
+        await services.identity_provider_links.delete_all(tenant_id, {"userId": user_id}, session)
         await sign_outs.write(services, sign_out, session)
 
     announced = [user_events.about("user.delete.complete", stored)]

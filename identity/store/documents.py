@@ -216,9 +216,11 @@ class Documents:
         while ids := [found["_id"] async for found in self._collection.find(where, {"_id": 1}).limit(CHUNK)]:
             yield ids
 
-    async def search(self, tenant_id: Tenant, query: SearchQuery) -> tuple[int, list[Document]]:
-        """How many documents match, and one page of them."""
-        return await self._search(query, self._of(tenant_id))
+    async def search(
+        self, tenant_id: Tenant, query: SearchQuery, where: Mapping[str, Any] | None = None
+    ) -> tuple[int, list[Document]]:
+        """How many documents match, of those that fit `where`, and one page of them."""
+        return await self._search(query, {**(where or {}), **self._of(tenant_id)})
 
     async def search_across_tenants(self, query: SearchQuery) -> tuple[int, list[Document]]:
         """As `search`, over all tenants: for callers with a global key who name no tenant."""
@@ -297,11 +299,11 @@ class Documents:
 
 
 def _places(value: Any, path: tuple[str, ...], before: str = "") -> Iterator[tuple[Any, Any, str]]:
-    """Where a path leads: (object, member, dotted place); a step `*` stands for every item of a list."""
+    """Where a path leads: (object, member, dotted place); a step `*` stands for every item of a list or of a map."""
     first, rest = path[0], path[1:]
     steps: Iterable[Any] = ()
     if first == "*":
-        steps = range(len(value)) if isinstance(value, list) else ()
+        steps = range(len(value)) if isinstance(value, list) else tuple(value) if isinstance(value, dict) else ()
     elif isinstance(value, dict) and first in value:
         steps = (first,)
     for step in steps:

@@ -96,6 +96,10 @@ class TokenIssuer:
         """An ID token of ours, alive or not, and even if its key has been retired (RP-Initiated Logout 2)."""
         return await self._verify(token, id_tokens.TTY, find_client, None)
 
+    async def key(self, key_id: str) -> SigningKey | None:
+        """One of our keys, by its id."""
+        return await self._ring.get(key_id)
+
     async def sign(self, key_id: str, claims: Document) -> str:
         """A JWS over any claims. Raises LookupError when the key is gone, ValueError when it has no private half."""
         return await jws.sign(await self._get(key_id), claims)

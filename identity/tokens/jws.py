@@ -65,6 +65,13 @@ Of a token without a kid the first is its algorithm, by which it may ask for a c
 """
 
 
+FindForeign = Callable[[Mapping[str, Any]], Awaitable[SigningKey | None]]
+"""Header of a token of somebody else -> the key, out of those that we were told of, that may have signed it."""
+
+_NAMES_OF: Final = {"EdDSA": "Ed25519"}
+"""Algorithms under older names, which others still write (RFC 9864 section 4)."""
+
+
 async def sign(key: SigningKey, claims: Mapping[str, Any], header: Mapping[str, Any] | None = None) -> str:
     """A compact JWS over the claims; `alg`, `typ` JWT and `kid` come from the key, `header` adds to them.
 
@@ -108,6 +115,24 @@ async def verify(token: str, find: Find, find_secret: Find | None = None) -> Ver
     if key is None or header.get("alg") != key.algorithm or not key.has_signed(signing_input, signature):
         return Rejection.INVALID
     return Verified(header, claims, key)
+
+
+async def verify_foreign(token: str, find: FindForeign) -> Verified | Rejection:
+    """The claims of a token of somebody else, if one of the keys that we know them by signed it.
+
+    The rules are those of `verify`: the key decides the algorithm, and nothing in the header brings a key along.
+    """
+    parts = _parts(token)
+    if parts is None:
+        return Rejection.MALFORMED
+    header, claims, signing_input, signature = parts
+    if "crit" in header or "b64" in header:
+        return Rejection.INVALID
+    key = await find(header)
+    algorithm = header.get("alg")
+    if key is None or not isinstance(algorithm, str) or _NAMES_OF.get(algorithm, algorithm) != key.algorithm:
+        return Rejection.INVALID
+    return Verified(header, claims, key) if key.has_signed(signing_input, signature) else Rejection.INVALID
 
 
 def judge_times(claims: Mapping[str, Any], now: NumericDate) -> Rejection | None:

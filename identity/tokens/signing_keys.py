@@ -87,6 +87,12 @@ def parse(document: Document) -> SigningKey:
     return SigningKey(document["id"], document["kid"], algorithm, _half(algorithm, public), signer, size)
 
 
+def of_public_key(public: PublicKey, kid: str, algorithm: str) -> SigningKey:
+    """The key of somebody else, which only verifies, and with this algorithm alone."""
+    size = (public.key_size + 7) // 8 if isinstance(public, rsa.RSAPublicKey) else _SIGNATURE_BYTES[algorithm]
+    return SigningKey(kid, kid, algorithm, _half(algorithm, public), None, size)
+
+
 def of_client_secret(key_id: str, client_secret: str) -> SigningKey:
     """The key that signs with an application's client secret (OpenID Connect Core 10.1), by the id of a fixed key."""
     return _hmac(key_id, None, CLIENT_SECRET_KEYS[key_id], client_secret)

@@ -17,6 +17,8 @@ from identity.web.api import (
     applications,
     email,
     entities,
+    identity_provider_links,
+    identity_providers,
     keys,
     lambdas,
     openapi,
@@ -46,6 +48,8 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
             for route in module.ROUTES
         ),
         *crud.routes(resources.RESOURCES),
+        *identity_provider_links.ROUTES,
+        *identity_providers.ROUTES,
         *(
             route
             for module in (

@@ -12,7 +12,7 @@ import functools
 import random
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from http.cookies import Morsel
+from http.cookies import Morsel, SimpleCookie
 from typing import Any, ClassVar, Literal
 
 import orjson
@@ -318,6 +318,17 @@ class Family(tornado.web.RequestHandler):
     def flag(self, name: str) -> bool:
         """A boolean query parameter."""
         return str(self.query().get(name, "")).strip().lower() == "true"
+
+    def new_cookie(self, name: str, value: str, max_age_seconds: int | None = None) -> Morsel[str]:
+        """A cookie for this host alone, out of reach of scripts; without an age it ends with the browser."""
+        morsel: Morsel[str] = SimpleCookie({name: value})[name]
+        flags: dict[str, Any] = {"path": "/", "httponly": True, "samesite": "Lax"}
+        if self.addresses.base_url(self.request).startswith("https:"):
+            flags["secure"] = True
+        if max_age_seconds is not None:
+            flags["max-age"] = max_age_seconds
+        morsel.update(flags)
+        return morsel
 
     def form(self, schema: str) -> Document:
         """The form of the request. Only the families that read forms have one."""

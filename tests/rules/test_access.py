@@ -189,8 +189,15 @@ async def objects(service: app.Service, tenants: tuple[str, str]) -> dict[str, s
         one = (await api.post("/api/application", json=body)).json()["application"]
         user = {"user": {"username": new_id(), "password": "password"}, "registration": {"applicationId": one["id"]}}
         made = (await api.post("/api/user/registration", json=user)).json()
+        provider = {"type": "ExternalJWT", "name": new_id(), "tenantId": tenants[0]}
+        provider = (await api.post("/api/identity-provider", json={"identityProvider": provider})).json()
+        link = {"identityProviderId": provider["identityProvider"]["id"], "identityProviderUserId": new_id()}
+        link |= {"userId": made["user"]["id"]}
+        assert (await api.post("/api/identity-provider/link", json=link)).status_code == 200
         ids = {
+            "account": link["identityProviderUserId"],
             "application_id": one["id"],
+            "identityProvider": link["identityProviderId"],
             "role": one["roles"][0]["id"],
             "scope": one["scopes"][0]["id"],
             "tenant": tenants[0],
@@ -257,6 +264,7 @@ BODIES: Document = {
     "application": {"name": "Stolen"},
     "consent": {"name": "Stolen", "defaultMinimumAgeForSelfConsent": 1},
     "entityType": {"name": "Stolen"},
+    "identityProvider": {"name": "Stolen", "type": "ExternalJWT"},
     "ipAccessControlList": {"name": "Stolen", "entries": [{"startIPAddress": "*", "action": "Allow"}]},
     "permission": {"name": "stolen"},
     "emailTemplate": {"name": "Stolen", "defaultSubject": "s", "defaultHtmlTemplate": "h", "defaultTextTemplate": "t"},
@@ -275,6 +283,8 @@ BODIES: Document = {
 
 
 COLLECTIONS = (
+    "identity_providers",
+    "identity_provider_links",
     "api_keys",
     "applications",
     "consents",
@@ -338,9 +348,34 @@ async def test_other_tenant_sees_and_changes_nothing(service, client, tenants, o
     assert {name: after.get(name) for name in before} == before
 
 
+async def test_other_tenant_s_links_are_out_of_reach(service, client, tenants, objects) -> None:
+    """A link is named by query parameters: none of the ways to name the first tenant's leads there."""
+    key = await add_key(service, tenantId=tenants[1])
+    link = {
+        "identityProviderId": objects["identityProvider"],
+        "identityProviderUserId": objects["account"],
+        "userId": objects["user_id"],
+    }
+    before, headers = await snapshot(service), {"Authorization": key}
+    for names in (link.keys(), {"userId"}, {"userId", "identityProviderId"}, link.keys() - {"userId"}):
+        query = {name: link[name] for name in names}
+        answer = await client.get("/api/identity-provider/link", params=query, headers=headers)
+        assert answer.status_code == 404, (names, answer.text)
+    assert (await client.delete("/api/identity-provider/link", params=link, headers=headers)).status_code == 404
+    answer = await client.post("/api/identity-provider/link", json={"identityProviderLink": link}, headers=headers)
+    assert set(answer.json()["fieldErrors"]) == {
+        "identityProviderLink.identityProviderId",
+        "identityProviderLink.userId",
+    }
+    after = await snapshot(service)
+    assert {name: after.get(name) for name in before} == before
+
+
 @pytest.mark.parametrize(
     "path",
     [
+        "identity-provider",
+        "identity-provider/search",
         "application",
         "application?inactive=true",
         "application/search",
@@ -354,5 +389,12 @@ async def test_lists_of_another_tenant_s_key_hold_nothing_of_this_one(service, c
     key = await add_key(service, tenantId=tenants[1])
     answer = await client.get(f"/api/{path}", headers={"Authorization": key})
     assert answer.status_code == 200
-    for foreign in (objects["application_id"], objects["user_id"], objects["entity"], tenants[0], DEFAULT_TENANT):
+    for foreign in (
+        objects["application_id"],
+        objects["user_id"],
+        objects["identityProvider"],
+        objects["entity"],
+        tenants[0],
+        DEFAULT_TENANT,
+    ):
         assert foreign not in answer.text

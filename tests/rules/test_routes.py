@@ -29,6 +29,10 @@ PUBLIC = {
     ("/admin", "GET"),
     ("/admin/{name}", "GET"),
     ("/api/health", "GET"),
+    ("/api/identity-provider/login", "POST"),
+    ("/api/identity-provider/lookup", "GET"),
+    ("/api/identity-provider/start", "POST"),
+    ("/api/jwt/reconcile", "POST"),
     ("/api/openapi.json", "GET"),
     ("/api/tenant/password-validation-rules", "GET"),
     ("/api/tenant/password-validation-rules/{object_id}", "GET"),
@@ -180,6 +184,8 @@ def test_defaults_fit_their_own_schema() -> None:
     for name in FILES:
         if not name.startswith("api/") or name.endswith((".request.json", ".response.json")):
             continue
-        wrapper = next(iter(load(name)["properties"]))
+        wrapper, about = next(iter(load(name)["properties"].items()))
+        if about.get("type") == "array":
+            continue
         _, errors = Schemas()[name].examine({wrapper: {}})
         assert {re.match(r"\[\w+\]", error.code)[0] for error in errors} <= {"[blank]", "[missing]"}, name

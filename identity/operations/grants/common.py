@@ -99,6 +99,13 @@ async def _refresh_token(
     """A new refresh token, where offline access was granted and the application gives any."""
     if scopes.OFFLINE_ACCESS not in login.scopes or not client.oauth["generateRefreshTokens"]:
         return None
+    return await refresh_token(services, call, client, login, device, has_proof=has_proof)
+
+
+async def refresh_token(
+    services: Services, call: Call, client: Client, login: Login, device: Mapping[str, str], *, has_proof: bool
+) -> Document:
+    """A new refresh token of a login, whether it may have one being settled."""
     private = {
         "authInstant": login.auth_instant,
         "grants": list(login.grants),

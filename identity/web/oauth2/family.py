@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from http.cookies import Morsel, SimpleCookie
 from typing import Any, Final
 
 from identity.call import Document
@@ -62,17 +61,6 @@ class OAuth2Handler(Family):
     def cookie(self, name: str) -> str:
         """The value of a cookie, or nothing."""
         return str(self.get_cookie(name) or "")
-
-    def new_cookie(self, name: str, value: str, max_age_seconds: int | None = None) -> Morsel[str]:
-        """A cookie for this host alone, out of reach of scripts; without an age it ends with the browser."""
-        morsel: Morsel[str] = SimpleCookie({name: value})[name]
-        flags: dict[str, Any] = {"path": "/", "httponly": True, "samesite": "Lax"}
-        if self.addresses.base_url(self.request).startswith("https:"):
-            flags["secure"] = True
-        if max_age_seconds is not None:
-            flags["max-age"] = max_age_seconds
-        morsel.update(flags)
-        return morsel
 
     def is_from_elsewhere(self) -> bool:
         """Whether a browser says that another site made this request; ours send no referrer, and so the origin null."""

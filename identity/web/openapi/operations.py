@@ -43,6 +43,9 @@ _EMPTY: Final = {
     304: "The document has not changed.",
     401: "No API key, an unknown one, or one that may not do this. The body is empty.",
     404: "There is no such object, or not for this caller. The body is empty.",
+    409: "It belongs to somebody else already. The body is empty.",
+    410: "The user has expired. The body is empty.",
+    423: "The user is locked. The body is empty.",
     500: "The service cannot do its work.",
 }
 

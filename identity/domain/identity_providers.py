@@ -1,0 +1,260 @@
+"""Identity providers: which members each type has, what is filled in, and what is wrong whatever else is stored.
+
+provider   somebody else who logs users in: an OpenID Connect provider, or whoever signs JWTs that we have the keys of
+strategy   `linkingStrategy`: what happens at the first login of somebody who is linked to no user yet
+claim map  ExternalJWT: which claims of the token are copied into which fields of the user or the registration
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from identity.call import Document
+from identity.errors import FieldError
+
+OPENID_CONNECT: Final = "OpenIDConnect"
+EXTERNAL_JWT: Final = "ExternalJWT"
+
+AUTHENTICATION_TYPES: Final[Mapping[str, str]] = {OPENID_CONNECT: "OPENID_CONNECT", EXTERNAL_JWT: "FEDERATED_JWT"}
+"""The types that users can log in through, and the authenticationType of such a login."""
+
+_NAMED: Final = frozenset({EXTERNAL_JWT, OPENID_CONNECT, "SAMLv2", "SAMLv2IdPInitiated"})
+"""The types of which there may be many; of the others one goes by the name of its type."""
+
+_COMMON: Final = frozenset(
+    {"applicationConfiguration", "attributeMappings", "data", "debug", "enabled", "id", "insertInstant", "private"}
+    | {"lambdaConfiguration", "lastUpdateInstant", "linkingStrategy", "name", "source", "tenantConfiguration"}
+    | {"tenantId", "type"}
+)
+_OAUTH: Final = ("buttonText", "client_id", "client_secret", "scope")
+_SAML: Final = (
+    *("assertionDecryptionConfiguration", "emailClaim", "issuer", "keyId", "uniqueIdClaim", "useNameIdForEmail"),
+    "usernameClaim",
+)
+
+MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Apple": ("bundleId", "buttonText", "keyId", "scope", "servicesId", "teamId"),
+    "EpicGames": _OAUTH,
+    EXTERNAL_JWT: (
+        *("claimMap", "defaultKeyId", "domains", "headerKeyParameter", "keys", "oauth2", "uniqueIdentityClaim"),
+        "verificationKeyIds",
+    ),
+    "Facebook": ("appId", "buttonText", "client_secret", "fields", "loginMethod", "permissions"),
+    "Google": (*_OAUTH, "loginMethod", "properties"),
+    "HYPR": ("relyingPartyApplicationId", "relyingPartyURL"),
+    "LinkedIn": _OAUTH,
+    "Nintendo": (*_OAUTH, "emailClaim", "uniqueIdClaim", "usernameClaim"),
+    OPENID_CONNECT: ("buttonImageURL", "buttonText", "domains", "oauth2", "postRequest"),
+    "SAMLv2": (
+        *(*_SAML, "assertionConfiguration", "buttonImageURL", "buttonText", "domains", "idpEndpoint"),
+        *("idpInitiatedConfiguration", "loginHintConfiguration", "nameIdFormat", "postRequest", "requestSigningKeyId"),
+        *("signRequest", "xmlSignatureC14nMethod"),
+    ),
+    "SAMLv2IdPInitiated": _SAML,
+    "SonyPSN": _OAUTH,
+    "Steam": ("apiMode", "buttonText", "client_id", "scope", "webAPIKey"),
+    "Twitch": _OAUTH,
+    "Twitter": ("buttonText", "consumerKey", "consumerSecret"),
+    "Xbox": _OAUTH,
+}
+"""type -> the members that it has beside those of all types (ExternalJWT shows no `keys`, but takes them)."""
+
+REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
+    "Apple": ("keyId", "servicesId", "teamId"),
+    "Facebook": ("appId", "client_secret"),
+    "SAMLv2": ("keyId",),
+    "SAMLv2IdPInitiated": ("issuer", "keyId"),
+    "Steam": ("client_id", "webAPIKey"),
+    "Twitter": ("consumerKey", "consumerSecret"),
+    **dict.fromkeys(("EpicGames", "LinkedIn", "Nintendo", "SonyPSN", "Twitch", "Xbox"), ("client_id", "client_secret")),
+    "Google": ("client_id",),
+}
+"""What a type that is only stored cannot do without."""
+
+_OVERRIDES: Final = frozenset({"createRegistration", "data", "enabled"})
+_OF_OPENID_CONNECT: Final = ("clientAuthenticationMethod", "client_id", "client_secret", "issuer", "scope")
+_NOT_OVERRIDDEN: Final = frozenset({"domains", "keys", "postRequest"})
+_CLAIMS: Final = {
+    "emailClaim": "email",
+    "emailVerifiedClaim": "email_verified",
+    "uniqueIdClaim": "sub",
+    "usernameClaim": "preferred_username",
+}
+_BUTTON: Final = "Login with OpenID Connect"
+_ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint")
+CALLED: Final = ("issuer", "token_endpoint", "userinfo_endpoint")
+"""The addresses of a provider that the service itself calls."""
+
+_SHOWN_AT_LOOKUP: Final = ("client_id", "issuer", "scope", *_ENDPOINTS)
+
+RECONCILE_LAMBDAS: Final[Mapping[str, str]] = {
+    OPENID_CONNECT: "OpenIDReconcile",
+    "SAMLv2IdPInitiated": "SAMLv2Reconcile",
+    **{name: f"{name}Reconcile" for name in MEMBERS if name not in {OPENID_CONNECT, "SAMLv2IdPInitiated"}},
+}
+"""type -> the type that its reconcile lambda must have."""
+
+
+def completed(document: Document, stored: Document | None) -> Document:
+    """The provider with what belongs to its type, defaults filled in, ids and domains in one form.
+
+    The type may be missing, when its absence is known already.
+    """
+    kind = str(document.get("type"))
+    kept = _COMMON | frozenset(MEMBERS.get(kind, ()))
+    provider = {name: value for name, value in document.items() if name in kept}
+    for name in ("applicationConfiguration", "tenantConfiguration"):
+        provider[name] = {str(key).lower(): value for key, value in provider.get(name, {}).items()}
+    overrides = (_OVERRIDES | kept) - _COMMON - _NOT_OVERRIDDEN | _OVERRIDES
+    provider["applicationConfiguration"] = {
+        key: _pruned(value, overrides) for key, value in provider["applicationConfiguration"].items()
+    }
+    if kind in MEMBERS and kind not in _NAMED:
+        provider.setdefault("name", kind)
+    if kind == OPENID_CONNECT:
+        provider = _openid_connect(provider)
+    elif kind == EXTERNAL_JWT:
+        provider = _external_jwt(provider, stored or {})
+    if "domains" in kept:
+        provider["domains"] = sorted(provider.get("domains", []))
+    return {**provider, "private": _look_ups(provider)}
+
+
+def problems(provider: Document, stored: Document | None) -> list[FieldError]:
+    """What is wrong with a completed provider whatever else is stored."""
+    kind = str(provider.get("type"))
+    if stored is not None and kind != stored["type"]:
+        return [_problem("invalid", "type", f"The type of this provider is {stored['type']} and never changes.")]
+    needed = (*(("name",) if kind in _NAMED else ()), *REQUIRED.get(kind, ()))
+    errors = [_missing(name) for name in needed if not provider.get(name)]
+    if kind == OPENID_CONNECT:
+        errors += _openid_connect_problems(provider)
+    return errors
+
+
+def settings_for(provider: Document, application_id: str) -> Document | None:
+    """What the provider is set to for an application, or None where it is not to be used."""
+    found: Document | None = provider["applicationConfiguration"].get(application_id)
+    return found if provider["enabled"] and found is not None and found["enabled"] else None
+
+
+def oauth2_for(provider: Document, application_id: str) -> Document:
+    """The `oauth2` of a provider, with what is different for an application."""
+    own = provider["applicationConfiguration"].get(application_id, {}).get("oauth2", {})
+    return {**provider["oauth2"], **own}
+
+
+def link_limit(provider: Document, tenant_id: str) -> int | None:
+    """How many accounts of the provider a user of the tenant may be linked to, or None without a limit."""
+    limit = provider["tenantConfiguration"].get(tenant_id, {}).get("limitUserLinkCount", {})
+    return int(limit["maximumLinks"]) if limit.get("enabled") else None
+
+
+def transport_problem(url: str, *, is_open: bool) -> str | None:
+    """Why secrets may not be sent to this address, or None when they may.
+
+    Without TLS only to one that is named as an IP address or localhost, and only where the operator has opened
+    networks of his own (`is_open`).
+    """
+    parts = urllib.parse.urlsplit(url)
+    host = parts.hostname or ""
+    is_near = host == "localhost" or re.fullmatch(r"[0-9.]+|[0-9a-f:.]*:[0-9a-f:.]*", host) is not None
+    return None if parts.scheme == "https" or (is_open and is_near) else "it must be an https URL"
+
+
+def is_of(provider: Document, tenant_id: str) -> bool:
+    """Whether a tenant may use the provider: it is shared, or its own."""
+    return provider.get("tenantId") in {None, tenant_id}
+
+
+def domain_of(text: str) -> str:
+    """The domain of a domain or of an email address."""
+    return text.strip().lower().rpartition("@")[2]
+
+
+def as_looked_up(provider: Document) -> Document:
+    """What anybody may learn of a provider who knows a domain that it manages."""
+    applications: Mapping[str, Any] = provider["applicationConfiguration"]
+    oauth2 = {name: provider["oauth2"][name] for name in _SHOWN_AT_LOOKUP if name in provider.get("oauth2", {})}
+    return {
+        **{name: provider[name] for name in ("id", "idpEndpoint", "name", "tenantId", "type") if name in provider},
+        "applicationIds": sorted(key for key, settings in applications.items() if settings["enabled"]),
+        **({"oauth2": oauth2} if oauth2 else {}),
+    }
+
+
+def key_ids(provider: Document) -> Iterable[tuple[str, str]]:
+    """(member, id) of every key that the provider refers to."""
+    for name in ("defaultKeyId", "keyId", "requestSigningKeyId"):
+        if name in provider:
+            yield name, provider[name]
+    for index, key_id in enumerate(provider.get("verificationKeyIds", ())):
+        yield f"verificationKeyIds[{index}]", key_id
+    decryption = provider.get("assertionDecryptionConfiguration", {})
+    if "keyTransportDecryptionKeyId" in decryption:
+        name = "assertionDecryptionConfiguration.keyTransportDecryptionKeyId"
+        yield name, decryption["keyTransportDecryptionKeyId"]
+
+
+def _openid_connect(provider: Document) -> Document:
+    oauth2 = {**_CLAIMS, "clientAuthenticationMethod": "client_secret_basic", **provider.get("oauth2", {})}
+    if oauth2["clientAuthenticationMethod"] == "none":
+        oauth2.pop("client_secret", None)
+    return {"buttonText": _BUTTON, "postRequest": False, **provider, "oauth2": oauth2}
+
+
+def _external_jwt(provider: Document, stored: Document) -> Document:
+    given = provider.get("oauth2", {})
+    oauth2 = {**_CLAIMS, **{name: value for name, value in given.items() if name not in _OF_OPENID_CONNECT}}
+    older = provider.get("uniqueIdentityClaim")
+    if older is not None and oauth2.get("emailClaim", "email") == "email":
+        oauth2["emailClaim"] = older
+    # Write-only: who sends a provider back that was read has no keys to send.
+    keys = provider.get("keys", stored.get("keys", {}))
+    filled = {"claimMap": {}, "headerKeyParameter": "kid", "verificationKeyIds": [], **provider}
+    return {**filled, "keys": keys, "oauth2": oauth2}
+
+
+def _look_ups(provider: Document) -> Document:
+    """What the indexes and the search look at: absent where empty, which an index of arrays would take for a value."""
+    lists = {"domains": provider.get("domains"), "applicationIds": sorted(provider["applicationConfiguration"])}
+    return {name: value for name, value in lists.items() if value}
+
+
+def _openid_connect_problems(provider: Document) -> list[FieldError]:
+    oauth2 = provider["oauth2"]
+    needed = ["client_id"]
+    if oauth2["clientAuthenticationMethod"] != "none":
+        needed.append("client_secret")
+    if not oauth2.get("issuer"):
+        needed += _ENDPOINTS
+    errors = [_missing(f"oauth2.{name}") for name in needed if not oauth2.get(name)]
+    address = oauth2.get("authorization_endpoint")
+    if address is not None and not _is_web_address(address):
+        errors.append(_problem("invalid", "oauth2.authorization_endpoint", "It must be an absolute http or https URL."))
+    return errors
+
+
+def _is_web_address(text: str) -> bool:
+    try:
+        parts = urllib.parse.urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname) and "@" not in parts.netloc
+
+
+def _pruned(document: Document, names: frozenset[str]) -> Document:
+    return {name: value for name, value in document.items() if name in names}
+
+
+def _missing(name: str) -> FieldError:
+    return _problem(
+        "missing" if name == "keyId" else "blank", name, f"You must specify the [identityProvider.{name}] property."
+    )
+
+
+def _problem(kind: str, name: str, message: str) -> FieldError:
+    return FieldError.of(kind, f"identityProvider.{name}", message)

@@ -1,0 +1,103 @@
+"""What a login by API answers: the Login API response for a user and an application, whatever proved who it is."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from identity.call import Call, Document
+from identity.domain import login as steps
+from identity.domain import refresh_tokens
+from identity.domain.login import LoggedIn, LoginResult
+from identity.errors import NotFound, Unavailable
+from identity.instants import Instant, later
+from identity.operations import users
+from identity.operations.clients import Client
+from identity.operations.grants import common
+from identity.services import Services
+from identity.tokens.access_tokens import Login
+
+_SHOWN_OF_METHOD = ("authenticator", "email", "id", "lastUsed", "method", "mobilePhone")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """A status with its body; `refresh_token_expires` goes with a refresh token, for its cookie."""
+
+    status: int
+    body: Document | None = None
+    refresh_token_expires: Instant | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a login request says beside who logs in: whether tokens are wanted, and what device the user is at."""
+
+    no_jwt: bool = False
+    is_new_device: bool = False
+    device: Document = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, request: Document) -> Wishes:
+        """The wishes of a request body."""
+        device = request.get("metaData", {}).get("device", {})
+        return cls(request.get("noJWT", False), request.get("newDevice", False), device)
+
+
+async def answer(
+    services: Services,
+    call: Call,
+    client: Client,
+    result: LoginResult,
+    authentication_type: str,
+    wishes: Wishes,
+) -> Answer:
+    """The answer to a login with this result.
+
+    Raises NotFound for wrong credentials, Unavailable after too many attempts. What a user still has to do is answered
+    without tokens.
+    """
+    match result:
+        case LoggedIn():
+            return await _logged_in(services, call, client, result, authentication_type, wishes)
+        case steps.Deactivated():
+            return Answer(423)
+        case steps.Expired():
+            return Answer(410)
+        case steps.SecondFactorRequired():
+            methods = [_shown(method) for method in result.user["twoFactor"]["methods"]]
+            return Answer(242, {"methods": methods})
+        case steps.PasswordChangeRequired():
+            return Answer(203, {"changePasswordReason": result.reason})
+        case steps.EmailNotVerified():
+            return Answer(212, {"user": users.shown(services, result.user)})
+        case steps.RegistrationNotVerified():
+            return Answer(213, {"user": users.shown(services, result.user)})
+        case steps.TooManyAttempts():
+            raise Unavailable(f"Too many attempts failed. Try again in {result.wait_seconds} seconds.")
+        case _:
+            raise NotFound(log_detail="wrong credentials")
+
+
+async def _logged_in(
+    services: Services, call: Call, client: Client, result: LoggedIn, authentication_type: str, wishes: Wishes
+) -> Answer:
+    """200 with tokens; 202 for a user who is not registered, whose token says nothing of the application's roles."""
+    status = 202 if result.registration is None else 200
+    body: Document = {"user": users.shown(services, result.user)}
+    if wishes.no_jwt:
+        return Answer(status, body)
+    found = Login(client.tenant, client.application, result.user, (), (), authentication_type, call.now)
+    expires = None
+    if result.registration is not None and client.application["loginConfiguration"]["generateRefreshTokens"]:
+        record = await common.refresh_token(services, call, client, found, wishes.device, has_proof=False)
+        found = dataclasses.replace(found, refresh_token_id=record["id"])
+        body |= {"refreshToken": record["token"], "refreshTokenId": record["id"]}
+        expires = refresh_tokens.Policy.of(client.tokens).expires(call.now, call.now)
+    issued = await services.tokens.access_token(found, call.now)
+    body |= {"token": issued.token, "tokenExpirationInstant": later(call.now, seconds=issued.expires_in)}
+    return Answer(status, body, expires)
+
+
+def _shown(method: Document) -> Document:
+    """A two-factor method, without its secret."""
+    return {name: method[name] for name in _SHOWN_OF_METHOD if name in method}

@@ -1,0 +1,327 @@
+"""A login through an identity provider: who somebody is by the provider's word, then what of it is written here.
+
+An account that is linked is its user's. One that is not is treated as the provider's linking strategy has it. User,
+registration and link are written together, and the events around them are those of one change: a webhook that vetoes
+any of them leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from identity.call import Call, Document
+from identity.domain import identity_provider_links as link_rules
+from identity.domain import identity_providers as rules
+from identity.domain import login as steps
+from identity.domain import registrations
+from identity.domain import users as user_rules
+from identity.domain.external_identities import ExternalIdentity
+from identity.errors import Conflict, Duplicate, Invalid, NotFound, ServiceError, Unauthorized, Unavailable
+from identity.events.bus import Event
+from identity.ids import ApplicationId, TenantId, UserId
+from identity.operations import api_logins, clients, crud, identity_provider_links, login, user_events
+from identity.operations.clients import Client, TenantHints
+from identity.operations.federation import external_jwt, openid_connect, people
+from identity.operations.federation.people import Person
+from identity.operations.federation.trace import Trace
+from identity.services import Services
+from identity.store.mongo import Session
+
+SCHEMA = "api/identity-provider-login.request.json"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One login: through which provider, to which client, who it is, and what the request wishes."""
+
+    provider: Document
+    client: Client
+    identity: ExternalIdentity
+    wishes: api_logins.Wishes
+    no_link: bool
+    trace: Trace
+
+    @property
+    def authentication_type(self) -> str:
+        """As events and tokens have it."""
+        return rules.AUTHENTICATION_TYPES[self.provider["type"]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Change:
+    """What a login writes: the person, the link as it was found or is to be made, and what is in the way."""
+
+    person: Person
+    link: Document
+    is_new_link: bool
+    halt: steps.Halt | None
+
+
+async def log_in(services: Services, call: Call, body: Document, *, only: str | None = None) -> api_logins.Answer:
+    """The Login API response for somebody who comes from a provider; `only` is the one type that is let in here.
+
+    Raises Invalid; Unauthorized where what the provider says cannot be trusted; NotFound where nobody is linked and
+    nobody may be; Unavailable after too many failures from one address.
+    """
+    request = services.schemas[SCHEMA].read(body)
+    client = await _client(services, call, request["applicationId"])
+    provider = await _provider(services, client, request["identityProviderId"], only)
+    call = _informed(call.within(client.tenant_id), request)
+    limit = [login.address_limit(call.origin.ip_address)]
+    wait_seconds = await services.rate_limits.take(client.tenant_id, limit)
+    if wait_seconds is not None:
+        raise Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
+    trace = Trace()
+    try:
+        identity = await _identified(services, call, provider, client, request, trace)
+        attempt = _Attempt(
+            provider, client, identity, api_logins.Wishes.of(request), request.get("noLink", False), trace
+        )
+        answer = await _reconciled(services, call, attempt)
+    except ServiceError as error:
+        reason = f"refused with {error.status}: {error.log_detail or error.message}"
+        await trace.record(services, call, provider, reason)
+        if not isinstance(error, Invalid | Unauthorized):
+            await services.rate_limits.give_back(client.tenant_id, limit)
+        raise
+    await services.rate_limits.give_back(client.tenant_id, limit)
+    await trace.record(services, call, provider, f"answered with {answer.status}")
+    return answer
+
+
+async def start(services: Services, call: Call, body: Document) -> None:
+    """Refuse: of the types that a login is started at here, none is served. Raises Invalid."""
+    request = services.schemas["api/identity-provider-start.request.json"].read(body)
+    client = await _client(services, call, request["applicationId"])
+    await _provider(services, client, request["identityProviderId"], None)
+    raise _invalid("identityProviderId", "Logins through this type of identity provider are not started here.")
+
+
+async def _client(services: Services, call: Call, application_id: str) -> Client:
+    hints = TenantHints(header=call.tenant_id)
+    try:
+        return await clients.find(services, hints, application_id)
+    except ServiceError as error:
+        raise _invalid("applicationId", "The [applicationId] must name an active application.") from error
+
+
+async def _provider(services: Services, client: Client, provider_id: str, only: str | None) -> Document:
+    """The provider, if it is there for the client's users. Raises Invalid."""
+    provider = await services.documents["identity_providers"].cached(None, provider_id)
+    if (
+        provider is None
+        or not rules.is_of(provider, client.tenant_id)
+        or rules.settings_for(provider, client.client_id) is None
+    ):
+        raise _invalid("identityProviderId", "The [identityProviderId] names none that is enabled for the application.")
+    if only not in {None, provider["type"]}:
+        raise _invalid("identityProviderId", f"The identity provider is not of type {only}.")
+    return provider
+
+
+async def _identified(
+    services: Services, call: Call, provider: Document, client: Client, request: Document, trace: Trace
+) -> ExternalIdentity:
+    data = request["data"]
+    if provider["type"] == rules.OPENID_CONNECT:
+        return await openid_connect.identify(services, call, provider, client.client_id, data, trace)
+    if provider["type"] == rules.EXTERNAL_JWT:
+        token = request.get("encodedJWT") or data.get("token")
+        return await external_jwt.identify(services, call, provider, token, trace)
+    raise _invalid("identityProviderId", f"Nobody logs in through providers of type {provider['type']} here.")
+
+
+async def _reconciled(services: Services, call: Call, attempt: _Attempt) -> api_logins.Answer:
+    """The answer for somebody whose identity is known. Whoever was overtaken by another login looks again."""
+    outcome: list[_Change | None] = []
+
+    async def once() -> Document:
+        change = await _change(services, call, attempt)
+        outcome.append(change)
+        if change is None or isinstance(change.halt, steps.Deactivated | steps.Expired):
+            return {}
+        return await _write(services, call, attempt, change)
+
+    user = await crud.retried(once)
+    change = outcome[-1]
+    if change is None:
+        return await _pending(services, attempt)
+    result: steps.LoginResult = change.halt or _logged_in(user, attempt.client)
+    attempt.trace.add(f"user {change.person.user['id']}: {type(result).__name__}")
+    return await api_logins.answer(services, call, attempt.client, result, attempt.authentication_type, attempt.wishes)
+
+
+async def _change(services: Services, call: Call, attempt: _Attempt) -> _Change | None:
+    """What the login is about to write; None where a link has to be completed by the user. Raises as `log_in` does."""
+    client, provider, identity = attempt.client, attempt.provider, attempt.identity
+    link = await services.identity_provider_links.find_account(client.tenant_id, provider["id"], identity.unique_id)
+    user = None if link is None else await services.users.find(client.tenant_id, link["userId"])
+    is_new = False
+    if user is None:
+        if attempt.no_link or provider["linkingStrategy"] in {"Disabled", "Unsupported"}:
+            raise NotFound(log_detail="nobody is linked, and no link is to be made")
+        if provider["linkingStrategy"] == "CreatePendingLink":
+            return None
+        user, is_new = await people.by_strategy(services, call, client.tenant, provider, identity)
+        link = await _new_link(services, call, attempt, UserId(user["id"]), stale=link)
+    assert link is not None
+    person = Person(user, None if is_new else user, _new_registration(call, attempt, user))
+    early = _halt(call, attempt, user)
+    if not isinstance(early, steps.Deactivated | steps.Expired):
+        person = await people.filled(services, call, provider, client.application, person, identity, attempt.trace)
+    return _Change(person, link, "slot" in link, _halt(call, attempt, person.user))
+
+
+async def _new_link(
+    services: Services, call: Call, attempt: _Attempt, user_id: UserId, *, stale: Document | None
+) -> Document:
+    """The link to make; `stale` is one to a user who is gone, which makes room first. Raises Invalid."""
+    tenant_id, provider, identity = attempt.client.tenant_id, attempt.provider, attempt.identity
+    if stale is not None:
+        await services.identity_provider_links.delete(tenant_id, stale["id"])
+    link = link_rules.new(
+        provider,
+        identity.unique_id,
+        tenant_id,
+        user_id,
+        call.now,
+        displayName=identity.display_name,
+        token=identity.token,
+    )
+    return {**link, "slot": await identity_provider_links.slot_for(services, tenant_id, user_id, provider)}
+
+
+def _new_registration(call: Call, attempt: _Attempt, user: Document) -> Document | None:
+    """The registration to make, where the provider makes any and the user has none."""
+    application = attempt.client.application
+    settings = rules.settings_for(attempt.provider, application["id"])
+    is_registered = user_rules.find_registration(user, application["id"]) is not None
+    if is_registered or settings is None or not settings["createRegistration"]:
+        return None
+    wanted: Document = {"data": {}, "preferredLanguages": [], "roles": [], "usernameStatus": "ACTIVE"}
+    return registrations.new(wanted, application, call.now, is_verified=not application["verifyRegistration"])
+
+
+def _halt(call: Call, attempt: _Attempt, user: Document) -> steps.Halt | None:
+    client = attempt.client
+    return steps.halt(steps.Authenticated(client.tenant, client.application, user, call.now, is_federated=True))
+
+
+async def _write(services: Services, call: Call, attempt: _Attempt, change: _Change) -> Document:
+    """Write what the login changes, and answer the user as it is then. Raises Conflict when others were faster."""
+    tenant_id, application = attempt.client.tenant_id, attempt.client.application
+    stored = change.person.stored
+    moved = call.now if stored is None else max(call.now, stored["lastUpdateInstant"] + 1)
+    user = user_rules.filed({**change.person.user, "lastUpdateInstant": moved})
+    link = {name: value for name, value in change.link.items() if name != "slot"}
+    if change.is_new_link:
+        link["private"] = {"slot": change.link["slot"]}
+    finished = user if change.halt is not None else login.with_login(user, application, call)
+    registered = user_rules.find_registration(user, application["id"])
+
+    async def write(session: Session | None) -> None:
+        if session is None and (change.is_new_link or stored is None):
+            # Nobody listens, but user and link still come together or not at all.
+            return await services.database.in_transaction(write)
+        await _write_user(services, tenant_id, user, stored, session)
+        await _write_link(services, call, attempt, link, session, is_new=change.is_new_link)
+        if change.halt is None:
+            registered_id = None if registered is None else ApplicationId(application["id"])
+            await services.users.record_login(tenant_id, UserId(user["id"]), registered_id, call.now, session=session)
+        return None
+
+    offered, announced = _events(attempt, change, user, finished, link)
+    try:
+        await services.bus.perform(call, write, offered, announced)
+    except Duplicate as duplicate:
+        raise Conflict from duplicate
+    return finished
+
+
+async def _write_user(
+    services: Services, tenant_id: TenantId, user: Document, stored: Document | None, session: Session | None
+) -> None:
+    if stored is None:
+        await services.users.insert(tenant_id, user, session)
+    else:
+        await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
+
+
+async def _write_link(
+    services: Services, call: Call, attempt: _Attempt, link: Document, session: Session | None, *, is_new: bool
+) -> None:
+    links, identity = services.identity_provider_links, attempt.identity
+    if is_new:
+        await links.insert(attempt.client.tenant_id, link, session)
+    elif not await links.refresh(
+        attempt.client.tenant_id, link, identity.display_name, identity.token, call.now, session
+    ):
+        raise Conflict
+
+
+def _events(
+    attempt: _Attempt, change: _Change, user: Document, finished: Document, link: Document
+) -> tuple[list[Event], list[Event]]:
+    """What webhooks may veto, and what they are told afterwards. A login is told of when it is complete."""
+    stored, registration = change.person.stored, change.person.registration
+    if stored is None:
+        offered, announced = [user_events.about("user.create", user)], [user_events.about("user.create.complete", user)]
+    else:
+        offered = user_events.of_update(stored, user)
+        announced = user_events.after_update(stored, user, new_password=False)
+    if registration is not None:
+        offered.append(user_events.about_registration("user.registration.create", user, registration))
+        announced.append(user_events.about_registration("user.registration.create.complete", user, registration))
+    if change.is_new_link:
+        announced.append(identity_provider_links.event("user.identity-provider.link", user, link))
+    if change.halt is None:
+        offered += _login_events(attempt, finished)
+    return offered, announced
+
+
+def _login_events(attempt: _Attempt, user: Document) -> list[Event]:
+    names = ["user.login.success", *(["user.login.new-device"] if attempt.wishes.is_new_device else [])]
+    provider = attempt.provider
+    return [
+        login.told(
+            name,
+            user,
+            attempt.client.application,
+            attempt.authentication_type,
+            identityProviderId=provider["id"],
+            identityProviderName=provider["name"],
+        )
+        for name in names
+    ]
+
+
+async def _pending(services: Services, attempt: _Attempt) -> api_logins.Answer:
+    """232: the user has to say who they are, and completes the link with the id in the answer."""
+    identity, tenant = attempt.identity, attempt.client.tenant
+    link = {
+        "displayName": identity.display_name,
+        "email": identity.email,
+        "identityProviderId": attempt.provider["id"],
+        "identityProviderUserId": identity.unique_id,
+        "token": identity.token,
+        "username": identity.username,
+    }
+    ttl_seconds = tenant["externalIdentifierConfiguration"]["pendingAccountLinkTimeToLiveInSeconds"]
+    known = {name: value for name, value in link.items() if value is not None}
+    pending_id = await services.pending_links.issue(attempt.client.tenant_id, known, ttl_seconds)
+    attempt.trace.add("a link is pending")
+    return api_logins.Answer(232, {"pendingIdPLinkId": pending_id})
+
+
+def _logged_in(user: Document, client: Client) -> steps.LoggedIn:
+    return steps.LoggedIn(user, user_rules.find_registration(user, client.application["id"]))
+
+
+def _informed(call: Call, request: Document) -> Call:
+    """The call as events tell of it: with the address that the caller says the user has."""
+    address = request.get("ipAddress")
+    return call if address is None else dataclasses.replace(call, event_info={**call.event_info, "ipAddress": address})
+
+
+def _invalid(path: str, message: str) -> Invalid:
+    return Invalid.field("invalid", path, message)

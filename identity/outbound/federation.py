@@ -1,0 +1,186 @@
+"""Calls to the identity providers of others: their published configuration and keys, their tokens, their userinfo.
+
+They go through a client of their own, so that a slow provider takes no connection from webhooks, and an address that is
+opened for the one is not open for the other. What a provider publishes is kept for an hour; a failure for a moment, so
+that a provider that is down is not asked by everybody who tries to log in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import json
+import urllib.parse
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from identity.call import Document
+from identity.ids import Secret
+from identity.instants import Instant, later
+from identity.outbound.http import HttpClient, OutboundError, Request, Response
+
+KEPT_SECONDS: Final = 3600
+"""How long a published configuration or key set is used without being asked for again."""
+REFETCH_SECONDS: Final = 10
+"""How often at most a key set is asked for again because a token names a key that is not in it."""
+_FAILED_SECONDS: Final = 5
+_MAXIMUM_ENTRIES: Final = 500
+_MAXIMUM_BYTES: Final = 262_144
+_WELL_KNOWN: Final = "/.well-known/openid-configuration"
+_FORM: Final = "application/x-www-form-urlencoded"
+
+
+class FederationError(Exception):
+    """A provider that gave no usable answer; the message says how, without any secret."""
+
+
+class FederationClient:
+    """Asks providers, and remembers what they publish."""
+
+    def __init__(self, http: HttpClient, *, connect_timeout_ms: int, read_timeout_ms: int) -> None:
+        self._http = http
+        self._connect_timeout_ms = connect_timeout_ms
+        self._read_timeout_ms = read_timeout_ms
+        self._published = _Published()
+
+    async def configuration(self, issuer: str, now: Instant) -> Document:
+        """What an issuer publishes of itself (OpenID Connect Discovery 1.0, section 4). Raises FederationError.
+
+        A configuration that names another issuer is refused: it would let one provider speak for another (section 4.3).
+        """
+        url = issuer.rstrip("/") + _WELL_KNOWN
+
+        async def load() -> Document:
+            found = await self._get(url, {})
+            if found.get("issuer") != issuer:
+                raise FederationError("its configuration names another issuer")
+            return found
+
+        return await self._published.get(url, now, KEPT_SECONDS, load)
+
+    async def keys(self, url: str, now: Instant, *, again: bool = False) -> Document:
+        """The key set at an address; `again`: the one that is kept does not have the key. Raises FederationError."""
+
+        async def load() -> Document:
+            return await self._get(url, {})
+
+        return await self._published.get(url, now, REFETCH_SECONDS if again else KEPT_SECONDS, load)
+
+    async def exchange(self, url: str, form: Mapping[str, str], basic: tuple[str, Secret] | None) -> Document:
+        """The answer of a token endpoint (RFC 6749 section 4.1.3). Raises FederationError."""
+        headers = {"Accept": "application/json", "Content-Type": _FORM}
+        return await self._asked("POST", url, headers, urllib.parse.urlencode(form).encode(), _escaped(basic))
+
+    async def userinfo(self, url: str, access_token: str) -> Document:
+        """The claims of a user (OpenID Connect Core 5.3). Raises FederationError."""
+        if not access_token.isascii() or not access_token.isprintable():
+            raise FederationError("its access token cannot be sent in a header")
+        return await self._get(url, {"Authorization": f"Bearer {access_token}"})
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._http.close()
+
+    async def _get(self, url: str, headers: Mapping[str, str]) -> Document:
+        return await self._asked("GET", url, {"Accept": "application/json", **headers}, None, None)
+
+    async def _asked(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        basic: tuple[str, Secret] | None,
+    ) -> Document:
+        request = Request(
+            method=method,
+            url=url,
+            headers=headers,
+            body=body,
+            connect_timeout_ms=self._connect_timeout_ms,
+            read_timeout_ms=self._read_timeout_ms,
+            basic=basic,
+            max_response_bytes=_MAXIMUM_BYTES,
+        )
+        try:
+            answer = await self._http.request(request)
+        except OutboundError as error:
+            raise FederationError(f"no answer from {_place(url)}: {error.message}") from error
+        return _object(answer)
+
+
+class _Published:
+    """What was fetched, and when; whoever asks while it is being fetched waits for that."""
+
+    def __init__(self) -> None:
+        self._entries: collections.OrderedDict[str, tuple[Instant, Document | FederationError]] = (
+            collections.OrderedDict()
+        )
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+
+    async def get(self, url: str, now: Instant, seconds: int, load: Callable[[], Awaitable[Document]]) -> Document:
+        """The document, at most `seconds` old. Raises FederationError."""
+        lock, waiting = self._locks.get(url, (asyncio.Lock(), 0))
+        self._locks[url] = (lock, waiting + 1)
+        try:
+            async with lock:
+                known = self._known(url, now, seconds)
+                if known is None:
+                    known = await self._loaded(url, now, load)
+        finally:
+            lock, waiting = self._locks[url]
+            self._locks[url] = (lock, waiting - 1)
+            if waiting == 1:
+                del self._locks[url]
+        if isinstance(known, FederationError):
+            raise FederationError(str(known)) from known
+        return known
+
+    def _known(self, url: str, now: Instant, seconds: int) -> Document | FederationError | None:
+        fetched, known = self._entries.get(url, (Instant(0), None))
+        if isinstance(known, FederationError):
+            seconds = _FAILED_SECONDS
+        return known if known is not None and later(fetched, seconds=seconds) > now else None
+
+    async def _loaded(
+        self, url: str, now: Instant, load: Callable[[], Awaitable[Document]]
+    ) -> Document | FederationError:
+        found: Document | FederationError
+        try:
+            found = await load()
+        except FederationError as error:
+            found = error
+        self._entries[url] = (now, found)
+        self._entries.move_to_end(url)
+        while len(self._entries) > _MAXIMUM_ENTRIES:
+            self._entries.popitem(last=False)
+        return found
+
+
+def _object(answer: Response) -> Document:
+    where = _place(answer.url)
+    if answer.truncated:
+        raise FederationError(f"the answer of {where} is larger than {_MAXIMUM_BYTES} bytes")
+    try:
+        found: Any = json.loads(answer.body)
+    except (ValueError, RecursionError) as error:
+        raise FederationError(f"{where} answered {answer.status}, and not with JSON") from error
+    if not isinstance(found, dict):
+        raise FederationError(f"{where} answered {answer.status}, and not with a JSON object")
+    if answer.status != 200:
+        # RFC 6749 section 5.2: a word, and nothing of what the provider may repeat of the request.
+        reason = str(found.get("error", ""))[:100]
+        raise FederationError(f"{where} answered {answer.status} {reason}".strip())
+    return found
+
+
+def _place(url: str) -> str:
+    """An address without its query, which may hold anything."""
+    return url.partition("?")[0]
+
+
+def _escaped(basic: tuple[str, Secret] | None) -> tuple[str, Secret] | None:
+    """Client id and secret as Basic credentials carry them (RFC 6749 section 2.3.1)."""
+    if basic is None:
+        return None
+    return urllib.parse.quote_plus(basic[0]), Secret(urllib.parse.quote_plus(basic[1]))

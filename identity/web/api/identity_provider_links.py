@@ -1,0 +1,58 @@
+"""/api/identity-provider/link: which account at a provider belongs to which user, and links yet to be completed."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from identity.call import Call, Document
+from identity.errors import Invalid
+from identity.ids import parse_id
+from identity.operations import identity_provider_links as operations
+from identity.web.endpoint import Access, ApiHandler, Query, Reply, Route, endpoint
+
+_QUERY: Query = {"identityProviderId": "uuid", "identityProviderUserId": "text", "userId": "uuid"}
+
+
+_CREATED = {200: "api/identity-provider-link.json#identityProviderLink", 409: None}
+
+
+class LinksHandler(ApiHandler):
+    """Links, named by provider, account and user."""
+
+    @endpoint(access=Access.API_KEY, raw_body=True, takes="api/identity-provider-link.json", answer=_CREATED)
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Create, or complete a pending one."""
+        link = await operations.create(self.services, call, body)
+        return Reply({"identityProviderLink": await operations.shown(self.services, link)})
+
+    @endpoint(access=Access.API_KEY, answer="api/identity-provider-links.response.json", query=_QUERY)
+    async def get(self, call: Call) -> Reply:
+        """Retrieve one by its account, or those of a user."""
+        return Reply(await operations.find(self.services, call, self.query()))
+
+    @endpoint(access=Access.API_KEY, query=_QUERY)
+    async def delete(self, call: Call) -> Reply:
+        """Remove one."""
+        await operations.delete(self.services, call, self.query())
+        return Reply()
+
+
+class PendingLinkHandler(ApiHandler):
+    """A link that a login left to be completed."""
+
+    uuid_paths: ClassVar[bool] = False
+
+    @endpoint(access=Access.API_KEY, answer="api/pending-idp-link.response.json", query={"userId": "uuid"})
+    async def get(self, call: Call, pending_id: str) -> Reply:
+        """Retrieve, with `?userId=` for what it would mean for that user."""
+        given = self.query().get("userId")
+        user_id = parse_id(given)
+        if given and user_id is None:
+            raise Invalid.field("couldNotConvert", "userId", "The [userId] parameter must be a UUID.")
+        return Reply(await operations.find_pending(self.services, call, pending_id, user_id))
+
+
+ROUTES = [
+    Route("/api/identity-provider/link", LinksHandler),
+    Route("/api/identity-provider/link/pending/{pending_id}", PendingLinkHandler),
+]
