@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import orjson
 
 from identity.call import Document
-from identity.domain import claims
+from identity.domain import claims, key_rotation
 from identity.ids import fingerprint
+from identity.instants import Instant
 from identity.operations import clients, grants
 from identity.operations.clients import TenantHints
 from identity.services import Services
@@ -33,8 +34,7 @@ class PreparedKeys:
         """
         keys = await services.keys.cached_list(None, "all", {})
         if keys is not self._keys:
-            ours = [key for key in keys if key.get("hasPrivateKey")]
-            self._keys, self._prepared = keys, Prepared(jwks.of_keys(ours))
+            self._keys, self._prepared = keys, Prepared(jwks.of_keys(_ours(keys)))
         return self._prepared
 
 
@@ -44,6 +44,25 @@ class Prepared:
     def __init__(self, document: Document) -> None:
         self.body = orjson.dumps(document)
         self.etag = f'"{fingerprint(self.body.decode())}"'
+
+
+async def public_pems(services: Services) -> dict[str, str]:
+    """The same keys as PEM, by their kid."""
+    return {key["kid"]: key["publicKey"] for key in _ours(await services.keys.cached_list(None, "all", {}))}
+
+
+async def signing_kid(services: Services, application_id: str, now: Instant) -> str | None:
+    """The kid of the key that signs access tokens of an application now; None for one that is no client."""
+    client = await clients.finder(services)(application_id)
+    if client is None:
+        return None
+    key = await services.keys.cached(None, key_rotation.signing_key(*client, "accessTokenKeyId", now))
+    kid: str | None = None if key is None else key.get("kid")
+    return kid
+
+
+def _ours(keys: Iterable[Document]) -> list[Document]:
+    return [key for key in keys if key.get("hasPrivateKey")]
 
 
 async def configuration(services: Services, hints: TenantHints, base_url: str) -> Prepared:

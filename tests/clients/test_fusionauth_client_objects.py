@@ -138,3 +138,43 @@ async def test_the_client_makes_reads_changes_and_removes_webhooks(service: app.
         assert client.retrieve_webhook(webhook_id).status == 404
 
     await with_client(service, work)
+
+
+async def test_the_client_reads_public_keys_discovery_and_status(service: app.Service) -> None:
+    def work(client: FusionAuthClient) -> None:
+        wanted = {"key": {"algorithm": "ES256", "name": new_id()}}
+        key = done(client.generate_key(wanted))["key"]
+        application = {"name": new_id(), "jwtConfiguration": {"enabled": True, "accessTokenKeyId": key["id"]}}
+        application_id = done(client.create_application({"application": application}))["application"]["id"]
+        assert done(client.retrieve_jwt_public_keys())["publicKeys"][key["kid"]] == key["publicKey"]
+        assert done(client.retrieve_jwt_public_key(key["kid"])) == {"publicKey": key["publicKey"]}
+        by_application = done(client.retrieve_jwt_public_key_by_application_id(application_id))
+        assert by_application == {"publicKey": key["publicKey"]}
+        assert client.retrieve_jwt_public_key(new_id()).status == 404
+        assert key["kid"] in {one["kid"] for one in done(client.retrieve_json_web_key_set())["keys"]}
+        described = done(client.retrieve_open_id_configuration())
+        assert described["jwks_uri"] == f"{service.base_url}/.well-known/jwks.json"
+        assert done(client.retrieve_system_status()) == {}
+        rules = done(client.retrieve_password_validation_rules())["passwordValidationRules"]
+        assert rules == done(client.retrieve_tenant(DEFAULT_TENANT))["tenant"]["passwordValidationRules"]
+
+    await with_client(service, work, tenant=DEFAULT_TENANT)
+
+
+async def test_the_client_removes_tenants_by_request_and_works_on_access_lists(service: app.Service) -> None:
+    def work(client: FusionAuthClient) -> None:
+        tenant_id = done(client.create_tenant({"tenant": {"name": new_id()}}))["tenant"]["id"]
+        assert client.delete_tenant_with_request(tenant_id, {"async": True}).status == 202
+        gone = client.retrieve_tenant(tenant_id)
+        assert gone.status == 404 or gone.success_response["tenant"]["state"] == "PendingDelete"
+        entries = [{"startIPAddress": "*", "action": "Block"}]
+        wanted = {"ipAccessControlList": {"name": new_id(), "entries": entries}}
+        made = done(client.create_ip_access_control_list(wanted))["ipAccessControlList"]
+        change = {"ipAccessControlList": {"entries": [{"startIPAddress": "10.0.0.1", "endIPAddress": "10.0.0.9"}]}}
+        patched = done(client.patch_ip_access_control_list(made["id"], change))["ipAccessControlList"]
+        assert [entry["startIPAddress"] for entry in patched["entries"]] == ["*", "10.0.0.1"]
+        found = done(client.search_ip_access_control_lists_by_parameters(made["name"], 1, "name", 0))
+        assert (found["total"], found["ipAccessControlLists"]) == (1, [patched])
+        done(client.delete_ip_access_control_list(made["id"]))
+
+    await with_client(service, work)

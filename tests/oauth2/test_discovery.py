@@ -121,3 +121,34 @@ async def test_attack_47_host_headers_never_reach_the_issuer(build, api):
 async def test_default_tenant_is_the_one_without_a_name(http):
     named = (await http.get(f"/{DEFAULT_TENANT}{CONFIGURATION}")).json()
     assert named == (await http.get(CONFIGURATION)).json()
+
+
+async def test_public_keys_come_as_pem_too(rp, http, api):
+    """For receivers from before there were key sets: all, one by its kid, one by its application."""
+    key = {"algorithm": "ES256", "name": f"Key {new_id()}"}
+    made = (await api.post("/api/key/generate", json={"key": key})).json()["key"]
+    settings = {"enabled": True, "accessTokenKeyId": made["id"]}
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": {"jwtConfiguration": settings}})
+
+    async def ask(**query):
+        return await http.get("/api/jwt/public-key", params=query)
+
+    published = {one["kid"] for one in (await http.get(KEYS)).json()["keys"]}
+    every = (await ask()).json()
+    assert every.keys() == {"publicKeys"}
+    assert set(every["publicKeys"]) >= published - {None}
+    assert every["publicKeys"][made["kid"]] == made["publicKey"]
+    assert (await ask(kid=made["kid"])).json() == {"publicKey": made["publicKey"]}
+    assert (await ask(applicationId=rp.client_id.upper())).json() == {"publicKey": made["publicKey"]}
+    assert (await ask(kid="unknown")).status_code == 404
+    assert (await ask(applicationId=new_id())).status_code == 404
+    refused = await ask(applicationId="x")
+    assert refused.status_code == 400
+    assert "[couldNotConvert]applicationId" in refused.text
+    secret = {"algorithm": "HS256", "name": f"Key {new_id()}"}
+    shared = (await api.post("/api/key/generate", json={"key": secret})).json()["key"]
+    assert (await ask(kid=shared["kid"])).status_code == 404
+    settings["accessTokenKeyId"] = shared["id"]
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": {"jwtConfiguration": settings}})
+    assert (await ask(applicationId=rp.client_id)).status_code == 404
+    assert shared["kid"] not in (await ask()).json()["publicKeys"]

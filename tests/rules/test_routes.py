@@ -33,6 +33,7 @@ PUBLIC = {
     ("/api/identity-provider/lookup", "GET"),
     ("/api/identity-provider/start", "POST"),
     ("/api/jwt/reconcile", "POST"),
+    ("/api/jwt/public-key", "GET"),
     ("/api/openapi.json", "GET"),
     ("/api/tenant/password-validation-rules", "GET"),
     ("/api/tenant/password-validation-rules/{object_id}", "GET"),

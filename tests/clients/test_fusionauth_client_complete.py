@@ -1,0 +1,127 @@
+"""No method of the official Python client is forgotten: each is called by a test here or belongs to a later work.
+
+The names of the later work are those of docs/coverage.md.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+from fusionauth.fusionauth_client import FusionAuthClient
+
+HERE = Path(__file__).resolve().parent
+
+NO_CALLS = """
+convert_true_false start start_anonymous
+"""
+
+LATER = {
+    "Management": """
+    activate_reactor create_audit_log create_email_template create_group create_group_members
+    create_identity_provider create_lambda create_theme create_user_link deactivate_reactor
+    delete_email_template delete_group delete_group_members delete_identity_provider delete_lambda delete_theme
+    delete_user_link identity_provider_login lookup_identity_provider lookup_identity_provider_by_tenant_id
+    patch_email_template patch_group patch_identity_provider patch_lambda patch_system_configuration patch_theme
+    reconcile_jwt regenerate_reactor_keys reindex retrieve_audit_log retrieve_email_template
+    retrieve_email_template_preview retrieve_email_templates retrieve_event_log retrieve_group retrieve_groups
+    retrieve_identity_provider retrieve_identity_provider_by_type retrieve_identity_providers retrieve_lambda
+    retrieve_lambdas retrieve_lambdas_by_type retrieve_pending_link retrieve_reactor_metrics
+    retrieve_reactor_status retrieve_reindex_status retrieve_system_configuration retrieve_theme retrieve_themes
+    retrieve_user_link retrieve_user_links_by_user_id search_audit_logs search_email_templates search_event_logs
+    search_group_members search_groups search_identity_providers search_identity_providers_by_parameters
+    search_lambdas search_login_records search_themes send_email start_identity_provider_login
+    update_email_template update_group update_group_members update_identity_provider update_lambda
+    update_system_configuration update_theme
+    """,
+    "OAuth in full": """
+    approve_device approve_device_with_request client_credentials_grant client_credentials_grant_with_request
+    device_authorize device_authorize_with_request introspect_client_credentials_access_token
+    introspect_client_credentials_access_token_with_request retrieve_user_code_using_api_key_with_request
+    retrieve_user_code_with_request validate_device validate_device_with_request
+    """,
+    "Users and login": """
+    action_user cancel_action change_password change_password_by_identity change_password_by_jwt
+    change_password_using_jwt check_change_password_using_id check_change_password_using_id_and_ip_address
+    check_change_password_using_jwt check_change_password_using_jwt_and_ip_address
+    check_change_password_using_login_id check_change_password_using_login_id_and_ip_address
+    check_change_password_using_login_id_and_login_id_types
+    check_change_password_using_login_id_and_login_id_types_and_ip_address comment_on_user
+    complete_verify_identity create_user_consent deactivate_users deactivate_users_by_ids
+    delete_registration_with_request delete_user_with_request delete_users delete_users_by_query
+    disable_two_factor disable_two_factor_with_request enable_two_factor exchange_refresh_token_for_jwt
+    forgot_password generate_email_verification_id generate_registration_verification_id
+    generate_two_factor_recovery_codes generate_two_factor_secret generate_two_factor_secret_using_jwt
+    import_refresh_tokens import_users issue_jwt login login_ping login_ping_with_request logout
+    logout_with_request modify_action passwordless_login patch_user_consent resend_email_verification
+    resend_email_verification_with_application_template resend_registration_verification retrieve_action
+    retrieve_actions retrieve_actions_preventing_login retrieve_active_actions retrieve_inactive_actions
+    retrieve_recent_logins retrieve_refresh_token_by_id retrieve_refresh_tokens
+    retrieve_two_factor_recovery_codes retrieve_two_factor_status retrieve_two_factor_status_with_request
+    retrieve_user_by_change_password_id retrieve_user_by_username retrieve_user_by_verification_id
+    retrieve_user_comments retrieve_user_consent retrieve_user_consents retrieve_user_recent_logins
+    revoke_refresh_token revoke_refresh_token_by_id revoke_refresh_token_by_token
+    revoke_refresh_tokens_by_application_id revoke_refresh_tokens_by_user_id
+    revoke_refresh_tokens_by_user_id_for_application revoke_refresh_tokens_with_request revoke_user_consent
+    search_user_comments search_users search_users_by_query_string send_passwordless_code send_two_factor_code
+    send_two_factor_code_for_enable_disable send_two_factor_code_for_login
+    send_two_factor_code_for_login_using_method send_verify_identity start_passwordless_login
+    start_two_factor_login start_verify_identity two_factor_login update_two_factor update_user_consent
+    validate_jwt vend_jwt verify_email verify_email_address verify_email_address_by_user_id verify_identity
+    verify_registration verify_user_registration
+    """,
+    "Webhooks in full": """
+    retrieve_webhook_attempt_log retrieve_webhook_event_log search_webhook_event_logs
+    """,
+    "not offered: connectors, forms, messengers, WebAuthn, families, reports, integrations, tenant manager": """
+    add_user_to_family complete_web_authn_assertion complete_web_authn_login complete_web_authn_registration
+    create_connector create_family create_form create_form_field create_message_template create_messenger
+    create_tenant_manager_identity_provider_type_configuration delete_connector delete_form delete_form_field
+    delete_message_template delete_messenger delete_tenant_manager_identity_provider_type_configuration
+    delete_web_authn_credential delete_web_authn_credentials_for_user import_web_authn_credential
+    patch_connector patch_form patch_form_field patch_integrations patch_message_template patch_messenger
+    patch_tenant_manager_configuration patch_tenant_manager_identity_provider_type_configuration
+    remove_user_from_family retrieve_connector retrieve_connectors retrieve_daily_active_report
+    retrieve_families retrieve_family_members_by_family_id retrieve_form retrieve_form_field
+    retrieve_form_fields retrieve_forms retrieve_identity_provider_connection_test_results retrieve_integration
+    retrieve_login_report retrieve_message_template retrieve_message_template_preview retrieve_message_templates
+    retrieve_messenger retrieve_messengers retrieve_monthly_active_report retrieve_pending_children
+    retrieve_registration_report retrieve_tenant_manager_configuration retrieve_total_report
+    retrieve_total_report_with_excludes retrieve_user_login_report retrieve_user_login_report_by_login_id
+    retrieve_user_login_report_by_login_id_and_login_id_types retrieve_web_authn_credential
+    retrieve_web_authn_credentials_for_user send_family_request_email start_identity_provider_connection_test
+    start_web_authn_login start_web_authn_registration update_connector update_family update_form
+    update_form_field update_integrations update_message_template update_messenger
+    update_tenant_manager_configuration update_tenant_manager_identity_provider_type_configuration
+    """,
+}
+
+
+def methods() -> set[str]:
+    return {name for name, _ in inspect.getmembers(FusionAuthClient, inspect.isfunction) if not name.startswith("_")}
+
+
+def called() -> set[str]:
+    """Every name that a test of the client asks a client for."""
+    files = [file for file in HERE.glob("test_fusionauth_client*.py") if file != Path(__file__).resolve()]
+    trees = [ast.parse(file.read_text()) for file in files]
+    return {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+def later() -> set[str]:
+    return {name for names in LATER.values() for name in names.split()}
+
+
+def test_every_method_is_called_or_belongs_to_a_later_work() -> None:
+    assert methods() - called() - later() - set(NO_CALLS.split()) == set()
+
+
+def test_nothing_is_put_off_that_is_called_or_that_the_client_does_not_have() -> None:
+    assert later() - methods() == set()
+    assert later() & called() - set(LATER["Management"].split()) == set()
+
+
+def test_nothing_is_put_off_twice() -> None:
+    listed = [name for names in LATER.values() for name in names.split()]
+    assert len(listed) == len(set(listed))
