@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from identity.call import Call, Document
@@ -71,9 +72,9 @@ async def create(services: Services, call: Call, body: Document, application_id:
     return application
 
 
-async def retrieve_all(services: Services, call: Call, *, inactive: bool) -> list[Document]:
-    """The active applications that the caller sees, or the inactive ones."""
-    return [found for found in await crud.retrieve_all(services, call, RESOURCE) if found["active"] is not inactive]
+def retrieve_each(services: Services, call: Call, *, inactive: bool) -> AsyncIterator[Document]:
+    """The active applications that the caller sees, or the inactive ones, the newest first."""
+    return crud.retrieve_each(services, call, RESOURCE, {"active": not inactive})
 
 
 async def update(services: Services, call: Call, body: Document, application_id: str) -> Document:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from identity.call import Call, Document
@@ -76,10 +76,17 @@ async def retrieve(services: Services, call: Call, resource: Resource, object_id
 
 async def retrieve_all(services: Services, call: Call, resource: Resource) -> list[Document]:
     """Every object that the caller can see, the newest first."""
+    return [document async for document in retrieve_each(services, call, resource)]
+
+
+def retrieve_each(
+    services: Services, call: Call, resource: Resource, where: Mapping[str, Any] | None = None
+) -> AsyncIterator[Document]:
+    """As `retrieve_all`, one after the other, and only those that match."""
     documents = documents_of(services, resource)
     if resource.tenant_scoped and call.tenant_id is None:
-        return await documents.find_all_across_tenants({})
-    return await documents.find_all(scope_of(call, resource))
+        return documents.each_across_tenants(where or {})
+    return documents.each(scope_of(call, resource), where)
 
 
 async def update(

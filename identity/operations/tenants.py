@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from identity.call import Call, Document
@@ -81,11 +81,10 @@ async def retrieve(services: Services, call: Call, tenant_id: str) -> Document:
     return await crud.retrieve(services, call, RESOURCE, tenant_id)
 
 
-async def retrieve_all(services: Services, call: Call) -> list[Document]:
-    """Every tenant that the caller's key may see."""
-    if call.caller.tenant_id is not None:
-        return [await crud.retrieve(services, call, RESOURCE, call.caller.tenant_id)]
-    return await crud.retrieve_all(services, call, RESOURCE)
+def retrieve_each(services: Services, call: Call) -> AsyncIterator[Document]:
+    """Every tenant that the caller's key may see, the newest first."""
+    own = call.caller.tenant_id
+    return crud.retrieve_each(services, call, RESOURCE, {} if own is None else {"_id": own})
 
 
 async def update(services: Services, call: Call, body: Document, tenant_id: str) -> Document:

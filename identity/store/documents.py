@@ -7,8 +7,9 @@ and as plain text everywhere else.
 
 from __future__ import annotations
 
+import asyncio
 import copy
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 from typing import Any
 
 from bson.dbref import DBRef
@@ -60,6 +61,7 @@ class Documents:
         self._sealed = tuple(tuple(path.split(".")) for path in sealed)
         self._cache: Cache[Document] = Cache(self.cache_size, freshness)
         self._lists: Cache[list[Document]] = Cache(64, freshness)
+        self._totals: Cache[int] = Cache(256, freshness)
 
     @property
     def is_tenant_scoped(self) -> bool:
@@ -83,14 +85,16 @@ class Documents:
         await self._collection.create_indexes(self.indexes())
 
     def forget(self, document_id: str) -> None:
-        """Drop a document from the cache, and every cached list, because it changed."""
+        """Drop a document from the cache, and every cached list and total, because it changed."""
         self._cache.drop(document_id)
         self._lists.clear()
+        self._totals.clear()
 
     def forget_all(self) -> None:
         """Drop everything from the cache."""
         self._cache.clear()
         self._lists.clear()
+        self._totals.clear()
 
     def _forget(self, session: Session | None, document_id: str) -> None:
         self._database.now_and_after_commit(session, lambda: self.forget(document_id))
@@ -133,7 +137,20 @@ class Documents:
 
     async def find_all_across_tenants(self, where: Mapping[str, Any]) -> list[Document]:
         """Every document that matches in any tenant, the newest first."""
-        cursor = self._collection.find(where).sort(list(NEWEST_FIRST))
+        return [document async for document in self.each_across_tenants(where)]
+
+    def each(self, tenant_id: Tenant, where: Mapping[str, Any] | None = None) -> AsyncIterator[Document]:
+        """As `find_all`, one after the other: there may be more than anybody wants to hold at once."""
+        return self.each_across_tenants({**(where or {}), **self._of(tenant_id)})
+
+    async def each_across_tenants(self, where: Mapping[str, Any]) -> AsyncIterator[Document]:
+        """As `find_all_across_tenants`, one after the other."""
+        async for stored in self._collection.find(where).sort(list(NEWEST_FIRST)):
+            yield self._opened(stored)
+
+    async def find_unordered(self, tenant_id: Tenant, where: Mapping[str, Any]) -> list[Document]:
+        """The few documents that match, in no order: nothing but their look-up decides which index is used."""
+        cursor = self._collection.find({**where, **self._of(tenant_id)})
         return [self._opened(stored) async for stored in cursor]
 
     async def count(self, tenant_id: Tenant, where: Mapping[str, Any] | None = None) -> int:
@@ -251,13 +268,28 @@ class Documents:
 
     async def _search(self, query: SearchQuery, scope: Mapping[str, Any]) -> tuple[int, list[Document]]:
         where = {"$and": [dict(scope), *map(condition, query.criteria)]}
-        total = await self._collection.count_documents(where)
         if query.number_of_results == 0:
-            return total, []
+            return await self._total(where), []
         keys = [unique.keys for unique in self.unique if not unique.sparse]
         order = list(search_indexes.shortened(query.order, scope, keys)) or [("_id", 1)]
         cursor = self._collection.find(where).sort(order).skip(query.start_row).limit(query.number_of_results)
-        return total, [self._opened(stored) async for stored in cursor]
+        return await together(self._total(where), self._read(cursor))
+
+    async def _total(self, where: Mapping[str, Any], limit: int = 0) -> int:
+        """How many documents match, counted in an index, and remembered until one of them all changes.
+
+        Counting takes as long as there are matches, a page does not: without this, lists would slow down as they grow.
+        """
+        options: dict[str, Any] = {"limit": limit} if limit else {}
+        # Nothing to look for is looked for in no index at all, if nobody says in which.
+        options |= {} if any(where["$and"]) else {"hint": "_id_"}
+        return (
+            await self._totals.get(f"{limit} {where!r}", lambda: self._collection.count_documents(where, **options))
+            or 0
+        )
+
+    async def _read(self, cursor: AsyncIterable[Mapping[str, Any]]) -> list[Document]:
+        return [self._opened(stored) async for stored in cursor]
 
     async def _load(self, where: Mapping[str, Any], session: Session | None = None) -> Document | None:
         stored = await self._collection.find_one(where, session=session)
@@ -296,6 +328,12 @@ class Documents:
             # Sealing never looks at the text: one that a caller made to look sealed is sealed like any other.
             if isinstance(holder[step], str) and (not sealed or is_sealed(holder[step])):
                 holder[step] = rewrite(holder[step], context)
+
+
+async def together(total: Awaitable[int], page: Awaitable[list[Document]]) -> tuple[int, list[Document]]:
+    """Await the two halves of a search at once."""
+    found = await asyncio.gather(total, page)
+    return found[0], found[1]
 
 
 def _places(value: Any, path: tuple[str, ...], before: str = "") -> Iterator[tuple[Any, Any, str]]:

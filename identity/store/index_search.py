@@ -13,7 +13,7 @@ from identity.domain import search_indexes
 from identity.domain.index_search import Fields, IndexQuery, Term
 from identity.domain.search_indexes import Order
 from identity.ids import TenantId
-from identity.store.documents import Documents
+from identity.store.documents import Documents, together
 
 
 class IndexSearched(Documents):
@@ -43,11 +43,10 @@ class IndexSearched(Documents):
 
     async def _search_index(self, scope: Mapping[str, Any], query: IndexQuery) -> tuple[int, list[Document]]:
         where = {"$and": [dict(scope), _matching(self.fields, query)]}
-        limit: dict[str, Any] = {"limit": query.count_limit} if query.count_limit and query.ids is None else {}
-        total = await self._collection.count_documents(where, **limit)
+        total = self._total(where, query.count_limit if query.ids is None else 0)
         if query.number_of_results == 0:
-            return total, []
-        return total, await self._page(where, query)
+            return await total, []
+        return await together(total, self._page(where, query))
 
     async def _page(self, where: Mapping[str, Any], query: IndexQuery) -> list[Document]:
         """One page: from the documents that have the member to sort by and those that lack it, one after the other.
@@ -57,12 +56,12 @@ class IndexSearched(Documents):
         found: list[Document] = []
         skip = query.start_row
         for half in _halves(self.fields, query):
-            part = {"$and": [where, half]} if half else where
+            part = {"$and": [*where["$and"], half]} if half else where
             page = await self._ordered(part, query, skip, query.number_of_results - len(found))
             found += page
             if len(found) == query.number_of_results:
                 break
-            skip = 0 if page or not skip else max(0, skip - await self._collection.count_documents(part))
+            skip = 0 if page or not skip else max(0, skip - await self._total(part))
         return found
 
     async def _ordered(self, where: Mapping[str, Any], query: IndexQuery, skip: int, limit: int) -> list[Document]:

@@ -65,7 +65,7 @@ class Users(IndexSearched):
         if not wanted:
             return None
         key = rules.login_key(login_id)
-        found = await self.find_all(tenant_id, {"$or": [{_KEY_OF_TYPE[kind]: key} for kind in wanted]})
+        found = await self.find_unordered(tenant_id, {"$or": [{_KEY_OF_TYPE[kind]: key} for kind in wanted]})
         kinds = {kind: user for user in found if (kind := rules.may_log_in_as(user, login_id, wanted)) is not None}
         return next((kinds[kind] for kind in ("email", "phoneNumber", "username") if kind in kinds), None)
 
@@ -80,7 +80,7 @@ class Users(IndexSearched):
     async def find_duplicates(self, tenant_id: TenantId, user: Document) -> list[Document]:
         """The other users who have one of this user's login ids."""
         same = [{_KEY_OF_TYPE[kind]: rules.login_key(value)} for kind, value in rules.login_ids(user).items()]
-        return await self.find_all(tenant_id, {"$or": same, "_id": {"$ne": user["id"]}}) if same else []
+        return await self.find_unordered(tenant_id, {"$or": same, "_id": {"$ne": user["id"]}}) if same else []
 
     async def replace(
         self, tenant_id: Tenant, document: Document, expected: int, session: Session | None = None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import AsyncIterator, Iterable, Mapping
 
 from identity.call import Call, Document
 from identity.domain import search as searches
 from identity.domain.resource import Resource
 from identity.errors import Invalid, MethodNotAllowed
 from identity.operations import crud
+from identity.web import long_lists
 from identity.web.endpoint import Access, ApiHandler, Endpoint, Query, Reply, Route, endpoint
 
 
@@ -36,6 +38,11 @@ class ResourceHandler(ApiHandler):
         """Many objects, each as its API shows it."""
         return [crud.shown(self.services, self.resource, document) for document in documents]
 
+    async def all(self, documents: AsyncIterator[Document]) -> Reply:
+        """Everything there is, however much that may be."""
+        show = functools.partial(crud.shown, self.services, self.resource)
+        return await long_lists.reply(self.resource.plural, documents, show)
+
     def path_name(self, name: str) -> str:
         """The id of the object goes by the name of its resource."""
         return self.resource.id_name if name == "object_id" else name
@@ -61,7 +68,7 @@ class CollectionHandler(ResourceHandler):
     async def get(self, call: Call) -> Reply:
         """Retrieve all."""
         self.require("retrieve_all")
-        return Reply({self.resource.plural: self.listed(await crud.retrieve_all(self.services, call, self.resource))})
+        return await self.all(crud.retrieve_each(self.services, call, self.resource))
 
     @endpoint(access=Access.API_KEY, answer={})
     async def put(self, call: Call) -> Reply:

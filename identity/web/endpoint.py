@@ -6,18 +6,20 @@ Call, its path ids and its body, and returns a Reply. There is no handler withou
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import functools
 import random
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from http.cookies import Morsel, SimpleCookie
 from typing import Any, ClassVar, Literal
 
 import orjson
 import structlog
 import tornado.web
+from tornado.iostream import StreamClosedError
 
 from identity.call import Call, Document, Nobody, Origin
 from identity.domain import patch as patches
@@ -57,12 +59,13 @@ class Tenancy(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reply:
-    """What a handler answers: a JSON object, prepared bytes, or nothing."""
+    """What a handler answers: a JSON object, prepared bytes, JSON in pieces, or nothing."""
 
     body: Mapping[str, Any] | bytes | None = None
     status: int = 200
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     cookies: Sequence[Morsel[str]] = ()
+    pieces: AsyncGenerator[bytes, None] | None = None
 
 
 Query = Mapping[str, Literal["text", "texts", "uuid", "uuids", "boolean", "integer", "instant"]]
@@ -208,7 +211,10 @@ class Family(tornado.web.RequestHandler):
             _log.exception("request failed", request_id=self.request_id, route=self.template)
             self.fail()
         else:
-            self.send(reply)
+            if reply.pieces is None:
+                self.send(reply)
+            else:
+                await self.send_pieces(reply.pieces)
 
     async def answer(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> Reply:
         """Authenticate, find the tenant, read the body, call."""
@@ -353,6 +359,24 @@ class Family(tornado.web.RequestHandler):
         if "Content-Type" not in reply.headers:
             self.set_header("Content-Type", "application/json")
         self.finish(orjson.dumps(reply.body))
+
+    async def send_pieces(self, pieces: AsyncGenerator[bytes, None]) -> None:
+        """Write JSON piece by piece, each when the one before has left. What fails on the way is cut off."""
+        self.set_header("Content-Type", "application/json")
+        if self.in_flight.is_draining:
+            self.set_header("Connection", "close")
+        async with contextlib.aclosing(pieces):
+            try:
+                async for piece in pieces:
+                    self.write(piece)
+                    await self.flush()
+            except StreamClosedError:
+                return
+            except Exception:  # noqa: BLE001 (it is too late for another status)
+                _log.exception("answer broke off", request_id=self.request_id, route=self.template)
+                self.detach().close()
+                return
+        self.finish()
 
     def refuse(self, error: ServiceError) -> None:
         """Render what a caller may be told. Each family has its own shape."""

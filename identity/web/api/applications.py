@@ -23,8 +23,7 @@ class ApplicationsHandler(CollectionHandler):
     @endpoint(access=Access.API_KEY, query={"inactive": "boolean"})
     async def get(self, call: Call) -> Reply:
         """Retrieve the active applications, or with `inactive` the others."""
-        found = await operations.retrieve_all(self.services, call, inactive=self.flag("inactive"))
-        return Reply({"applications": self.listed(found)})
+        return await self.all(operations.retrieve_each(self.services, call, inactive=self.flag("inactive")))
 
 
 class ApplicationHandler(ObjectHandler):

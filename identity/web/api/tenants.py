@@ -29,7 +29,7 @@ class TenantsHandler(TenantFamily):
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
     async def get(self, call: Call) -> Reply:
         """Retrieve all."""
-        return Reply({"tenants": self.listed(await operations.retrieve_all(self.services, call))})
+        return await self.all(operations.retrieve_each(self.services, call))
 
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer={})
     async def put(self, call: Call) -> Reply:

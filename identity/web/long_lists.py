@@ -1,0 +1,46 @@
+"""Lists of everything there is: written while they are read, so that ten thousand objects need no more memory than ten.
+
+A short list is an answer like any other. Of a long one the next piece is made when the one before has left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+
+import orjson
+
+from identity.call import Document
+from identity.web.endpoint import Reply
+
+PIECE = 50
+"""How many objects are read and shown at a time: other requests wait that long."""
+
+Show = Callable[[Document], Document]
+
+
+async def reply(name: str, documents: AsyncIterator[Document], show: Show) -> Reply:
+    """All documents as `{name: [...]}`."""
+    first = await _next_piece(documents, show)
+    if len(first) < PIECE:
+        return Reply({name: first})
+    return Reply(pieces=_pieces(name, first, documents, show))
+
+
+async def _pieces(
+    name: str, first: list[Document], documents: AsyncIterator[Document], show: Show
+) -> AsyncGenerator[bytes, None]:
+    yield b"{" + orjson.dumps(name) + b":[" + orjson.dumps(first)[1:-1]
+    while piece := await _next_piece(documents, show):
+        yield b"," + orjson.dumps(piece)[1:-1]
+        await asyncio.sleep(0)
+    yield b"]}"
+
+
+async def _next_piece(documents: AsyncIterator[Document], show: Show) -> list[Document]:
+    piece: list[Document] = []
+    async for document in documents:
+        piece.append(show(document))
+        if len(piece) == PIECE:
+            break
+    return piece

@@ -1,0 +1,88 @@
+"""Lists of everything there is: whole however long they are, and cut off where they cannot be finished."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import httpx
+import pytest
+import structlog
+
+from identity.ids import new_id
+from identity.web import long_lists
+from tests.conftest import SUPER_KEY
+
+COUNT = 2 * long_lists.PIECE + 7
+
+
+@pytest.fixture
+async def many(service, tenant, tenant_api):
+    """More applications than one piece holds, in a tenant of their own; the newest has the lowest number."""
+    made = (await tenant_api.post("/api/application", json={"application": {"name": "x"}})).json()["application"]
+    await tenant_api.delete(f"/api/application/{made['id']}?hardDelete=true")
+    rows = [
+        {**made, "id": new_id(), "name": f"{n}", "active": n % 2 == 0, "insertInstant": 10_000 - n}
+        for n in range(2 * COUNT)
+    ]
+    await asyncio.gather(*(service.services.applications.insert(tenant["id"], row) for row in rows))
+    return rows
+
+
+@pytest.mark.parametrize(("query", "first"), [("", 0), ("?inactive=true", 1)])
+async def test_long_list_is_whole_and_in_order(tenant_api, many, query, first) -> None:
+    answer = await tenant_api.get(f"/api/application{query}")
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.headers["Transfer-Encoding"] == "chunked"
+    found = answer.json()
+    assert found.keys() == {"applications"}
+    assert [one["name"] for one in found["applications"]] == [f"{n}" for n in range(first, 2 * COUNT, 2)]
+    assert {one["id"] for one in found["applications"]} == {
+        row["id"] for row in many if row["active"] is not bool(first)
+    }
+
+
+async def test_list_of_exactly_one_piece_is_whole(service, tenant_api, many, tenant) -> None:
+    surplus = [row["id"] for row in many if row["active"]][long_lists.PIECE :]
+    await service.services.applications.delete_all(tenant["id"], {"_id": {"$in": surplus}})
+    assert len((await tenant_api.get("/api/application")).json()["applications"]) == long_lists.PIECE
+
+
+async def test_short_list_is_an_answer_like_any_other(tenant_api) -> None:
+    answer = await tenant_api.get("/api/application")
+    assert answer.json() == {"applications": []}
+    assert answer.headers["Content-Length"] == str(len(answer.content))
+
+
+async def test_list_that_breaks_off_cannot_be_taken_for_a_whole_one(service, tenant, many, monkeypatch) -> None:
+    shown, count = service.services.schemas["api/application.json"], 0
+    show = type(shown).show
+
+    def fails(self, document):
+        nonlocal count
+        count += 1
+        if count > COUNT - 1:
+            raise RuntimeError("out of order")
+        return show(self, document)
+
+    monkeypatch.setattr(type(shown), "show", fails)
+    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenant["id"]}
+    with structlog.testing.capture_logs() as logs:
+        async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as client:
+            with pytest.raises(httpx.RemoteProtocolError):
+                await client.get("/api/application", headers=headers)
+    assert "answer broke off" in {entry["event"] for entry in logs}
+
+
+async def test_reader_who_leaves_is_nobody_s_trouble(service, tenant, many, tenant_api) -> None:
+    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenant["id"]}
+    with structlog.testing.capture_logs() as logs:
+        async with (
+            httpx.AsyncClient(base_url=service.base_url, trust_env=False) as client,
+            client.stream("GET", "/api/application", headers=headers) as answer,
+        ):
+            assert answer.status_code == 200
+        whole = await tenant_api.get("/api/application")
+    assert len(json.loads(whole.content)["applications"]) == COUNT
+    await asyncio.sleep(0)
+    assert not [entry for entry in logs if entry["log_level"] == "error"]
