@@ -34,7 +34,8 @@ def of_orders(orders: Iterable[Order], unique: Iterable[Unique], *, tenant_scope
         _indexed(order, scope, there) for scope in ((("tenantId",), ()) if tenant_scoped else ((),)) for order in orders
     ]
     served = {tuple((key, 1) for key in keys) for keys in there} | {(), (("_id", 1),)}
-    return [keys for keys in dict.fromkeys(wanted) if keys not in served]
+    needed = [keys for keys in dict.fromkeys(wanted) if keys not in served]
+    return [keys for keys in needed if not any(_begins(other, keys) for other in needed)]
 
 
 def shortened(order: Order, scope: Iterable[str], unique: Iterable[tuple[str, ...]]) -> Order:
@@ -49,6 +50,11 @@ def shortened(order: Order, scope: Iterable[str], unique: Iterable[tuple[str, ..
         if member in told_apart:
             break
     return tuple(short)
+
+
+def _begins(keys: Order, first: Order) -> bool:
+    """Whether an index with these keys serves whatever one with only the first of them would."""
+    return keys != first and keys[: len(first)] == first
 
 
 def _indexed(order: Order, scope: tuple[str, ...], unique: Iterable[tuple[str, ...]]) -> Order:

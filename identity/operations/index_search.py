@@ -18,7 +18,8 @@ async def run(
         total, found = await documents.search_index(call.tenant_id, query)
     more: Document = {}
     end = query.start_row + len(found)
-    # A capped total does not say where the last page is.
-    if found and query.ids is None and (end < total or total == query.count_limit):
+    # A capped total does not say where the last page is; a page that is not full does.
+    is_last = len(found) < query.number_of_results or (end >= total and total != query.count_limit)
+    if found and query.ids is None and not is_last:
         more["nextResults"] = searches.next_results(criteria, query, prefix)
     return total, found, more

@@ -270,10 +270,18 @@ class Documents:
         where = {"$and": [dict(scope), *map(condition, query.criteria)]}
         if query.number_of_results == 0:
             return await self._total(where), []
-        keys = [unique.keys for unique in self.unique if not unique.sparse]
-        order = list(search_indexes.shortened(query.order, scope, keys)) or [("_id", 1)]
-        cursor = self._collection.find(where).sort(order).skip(query.start_row).limit(query.number_of_results)
+        cursor = (
+            self._collection.find(where)
+            .sort(self._order(query.order, scope))
+            .skip(query.start_row)
+            .limit(query.number_of_results)
+        )
         return await together(self._total(where), self._read(cursor))
+
+    def _order(self, order: Order, scope: Mapping[str, Any]) -> list[tuple[str, int]]:
+        """An order as an index has it."""
+        unique = [unique.keys for unique in self.unique if not unique.sparse]
+        return list(search_indexes.shortened(order, scope, unique)) or [("_id", 1)]
 
     async def _total(self, where: Mapping[str, Any], limit: int = 0) -> int:
         """How many documents match, counted in an index, and remembered until one of them all changes.

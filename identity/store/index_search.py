@@ -46,9 +46,9 @@ class IndexSearched(Documents):
         total = self._total(where, query.count_limit if query.ids is None else 0)
         if query.number_of_results == 0:
             return await total, []
-        return await together(total, self._page(where, query))
+        return await together(total, self._page(scope, where, query))
 
-    async def _page(self, where: Mapping[str, Any], query: IndexQuery) -> list[Document]:
+    async def _page(self, scope: Mapping[str, Any], where: Mapping[str, Any], query: IndexQuery) -> list[Document]:
         """One page: from the documents that have the member to sort by and those that lack it, one after the other.
 
         Each half comes in the order of an index; a computed "is it there" would have to be sorted anew each time.
@@ -57,17 +57,27 @@ class IndexSearched(Documents):
         skip = query.start_row
         for half in _halves(self.fields, query):
             part = {"$and": [*where["$and"], half]} if half else where
-            page = await self._ordered(part, query, skip, query.number_of_results - len(found))
+            stages = [{"$match": part}, *self._sorting(scope, query), {"$skip": skip}]
+            stages += [{"$limit": query.number_of_results - len(found)}, {"$unset": "order"}]
+            page = [self._opened(stored) async for stored in self._collection.aggregate(stages)]
             found += page
             if len(found) == query.number_of_results:
                 break
             skip = 0 if page or not skip else max(0, skip - await self._total(part))
         return found
 
-    async def _ordered(self, where: Mapping[str, Any], query: IndexQuery, skip: int, limit: int) -> list[Document]:
-        stages: list[dict[str, Any]] = [{"$match": where}, *_sorting(self.fields, query)]
-        stages += [{"$skip": skip}, {"$limit": limit}, {"$unset": "order"}]
-        return [self._opened(stored) async for stored in self._collection.aggregate(stages)]
+    def _sorting(self, scope: Mapping[str, Any], query: IndexQuery) -> list[dict[str, Any]]:
+        """The stages that sort, the id last; of several fields, for each whether it is there at all, then its value."""
+        flags: dict[str, Any] = {}
+        order: dict[str, int] = {}
+        for index, sort in enumerate(query.sort):
+            if sort.field in self.fields.optional and not _is_split(self.fields, query):
+                missing = f"order.missing{index}"
+                flags[missing] = {"$cond": [{"$gt": [f"${sort.field}", None]}, 0, -1 if sort.missing_first else 1]}
+                order[missing] = 1
+            order.setdefault(sort.field, -1 if sort.descending else 1)
+        order.setdefault("_id", order[query.sort[-1].field] if query.sort else 1)
+        return [*([{"$set": flags}] if flags else []), {"$sort": dict(self._order(tuple(order.items()), scope))}]
 
 
 def _halves(fields: Fields, query: IndexQuery) -> Iterator[dict[str, Any]]:
@@ -81,20 +91,6 @@ def _halves(fields: Fields, query: IndexQuery) -> Iterator[dict[str, Any]]:
 
 def _is_split(fields: Fields, query: IndexQuery) -> bool:
     return len(query.sort) == 1 and query.sort[0].field in fields.optional
-
-
-def _sorting(fields: Fields, query: IndexQuery) -> list[dict[str, Any]]:
-    """The stages that sort, the id last; of several fields, for each whether it is there at all, then its value."""
-    flags: dict[str, Any] = {}
-    order: dict[str, int] = {}
-    for index, sort in enumerate(query.sort):
-        if sort.field in fields.optional and not _is_split(fields, query):
-            missing = f"order.missing{index}"
-            flags[missing] = {"$cond": [{"$gt": [f"${sort.field}", None]}, 0, -1 if sort.missing_first else 1]}
-            order[missing] = 1
-        order.setdefault(sort.field, -1 if sort.descending else 1)
-    order.setdefault("_id", order[query.sort[-1].field] if query.sort else 1)
-    return [*([{"$set": flags}] if flags else []), {"$sort": order}]
 
 
 def _matching(fields: Fields, query: IndexQuery) -> dict[str, Any]:
