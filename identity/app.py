@@ -33,6 +33,8 @@ from identity.operations import (
     entity_grants,
     entity_types,
     event_logs,
+    group_roles,
+    groups,
     identity_providers,
     keys,
     lambdas,
@@ -54,6 +56,7 @@ from identity.store.cache import Freshness
 from identity.store.changes import ChangeListener
 from identity.store.documents import Documents
 from identity.store.entities import Entities, EntityGrants
+from identity.store.group_members import GroupMembers
 from identity.store.guard import within
 from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.instance import InstanceStore
@@ -86,6 +89,7 @@ _log = structlog.get_logger(__name__)
 _STORED_RESOURCES: tuple[Resource, ...] = (
     tenants.RESOURCE,
     applications.RESOURCE,
+    groups.RESOURCE,
     identity_providers.RESOURCE,
     keys.RESOURCE,
     user_actions.RESOURCE,
@@ -290,6 +294,7 @@ class _Stores:
     documents: Mapping[str, Documents]
     api_keys: ApiKeys
     users: Users
+    group_members: GroupMembers
     refresh_tokens: RefreshTokens
     outbox: Outbox
     audit_logs: Logbook
@@ -317,14 +322,15 @@ class _Stores:
         }
         links = documents["identity_provider_links"] = IdentityProviderLinks(database, vault, freshness)
         api_keys = ApiKeys(database, vault, freshness, references=references.members_of("api_keys"))
-        users = Users(database, vault, freshness)
+        users, group_members = Users(database, vault, freshness), GroupMembers(database, vault, freshness)
         outbox = Outbox(database, vault, retention_seconds=_EVENT_RETENTION_SECONDS + schedule.total_seconds)
         return cls(
             database,
             freshness,
-            documents,
+            {**documents, group_members.name: group_members},
             api_keys,
             users,
+            group_members,
             RefreshTokens(database, vault),
             outbox,
             audit_logs=Logbook(database, "audit_logs", indexes=[[("tenantId", 1), ("insertInstant", 1), ("_id", 1)]]),
@@ -389,6 +395,7 @@ def _wired(
         documents=stores.documents,
         api_keys=stores.api_keys,
         users=stores.users,
+        group_members=stores.group_members,
         refresh_tokens=stores.refresh_tokens,
         audit_logs=stores.audit_logs,
         event_logs=stores.event_logs,
@@ -399,7 +406,7 @@ def _wired(
         sso_sessions=SsoSessions(redis),
         rate_limits=RateLimits(redis),
         revocations=Revocations(redis),
-        tokens=TokenIssuer(ring),
+        tokens=TokenIssuer(ring, lambda user: group_roles.effective(stores.documents, user)),
         passwords=PasswordPool(),
         sandbox=Sandbox(config.lambdas),
         bus=delivery.bus,

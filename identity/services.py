@@ -19,6 +19,7 @@ from identity.store.api_keys import ApiKeys
 from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.documents import Documents
 from identity.store.entities import Entities, EntityGrants
+from identity.store.group_members import GroupMembers
 from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.instance import InstanceStore
 from identity.store.logbooks import Logbook
@@ -51,6 +52,7 @@ class Services:
     api_keys: ApiKeys
     users: Users
     mails: Mails
+    group_members: GroupMembers
     refresh_tokens: RefreshTokens
     audit_logs: Logbook
     event_logs: Logbook
@@ -78,6 +80,11 @@ class Services:
     def applications(self) -> Documents:
         """Applications, each of one tenant."""
         return self.documents["applications"]
+
+    @property
+    def groups(self) -> Documents:
+        """Groups, each of one tenant."""
+        return self.documents["groups"]
 
     @property
     def keys(self) -> Documents:

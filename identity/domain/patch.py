@@ -1,4 +1,4 @@
-"""The three kinds of PATCH, applied to the wrapper document (`{"webhook": {...}}`).
+"""The three kinds of PATCH, applied to the wrapper document: `{"webhook": {...}}`, with its siblings where it has any.
 
 `application/json` is a deep merge in which null removes and arrays are appended; `application/json-patch+json` is
 RFC 6902; `application/merge-patch+json` is RFC 7396.
@@ -36,7 +36,8 @@ def apply(content_type: str, stored: Document, patch: Any) -> Document:
     What callers may not read must not stand in `stored`: a JSON Patch could copy it to where they may, or test it.
     """
     patched = _KINDS[content_type](copy.deepcopy(stored), copy.deepcopy(patch))
-    if not isinstance(patched, dict) or any(not isinstance(patched.get(name), dict) for name in stored):
+    wrappers = [name for name, value in stored.items() if isinstance(value, dict)]
+    if not isinstance(patched, dict) or any(not isinstance(patched.get(name), dict) for name in wrappers):
         raise _refused("the result is not an object in its wrapper")
     if _is_too_big(patched):
         raise _refused(f"the result is larger than {MAXIMUM_SIZE} characters or deeper than {MAXIMUM_DEPTH} levels")

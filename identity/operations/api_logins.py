@@ -69,9 +69,9 @@ async def answer(
         case steps.PasswordChangeRequired():
             return Answer(203, {"changePasswordReason": result.reason})
         case steps.EmailNotVerified():
-            return Answer(212, {"user": users.shown(services, result.user)})
+            return Answer(212, {"user": await users.answer(services, result.user)})
         case steps.RegistrationNotVerified():
-            return Answer(213, {"user": users.shown(services, result.user)})
+            return Answer(213, {"user": await users.answer(services, result.user)})
         case steps.TooManyAttempts():
             raise Unavailable(f"Too many attempts failed. Try again in {result.wait_seconds} seconds.")
         case _:
@@ -83,7 +83,7 @@ async def _logged_in(
 ) -> Answer:
     """200 with tokens; 202 for a user who is not registered, whose token says nothing of the application's roles."""
     status = 202 if result.registration is None else 200
-    body: Document = {"user": users.shown(services, result.user)}
+    body: Document = {"user": await users.answer(services, result.user)}
     if wishes.no_jwt:
         return Answer(status, body)
     found = Login(client.tenant, client.application, result.user, (), (), authentication_type, call.now)

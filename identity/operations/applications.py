@@ -11,7 +11,15 @@ from identity.domain.parts import Part
 from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import FieldError, Invalid
 from identity.ids import ApplicationId, TenantId
-from identity.operations import crud, identity_providers, ip_access_control_lists, key_references, lambdas, references
+from identity.operations import (
+    crud,
+    groups,
+    identity_providers,
+    ip_access_control_lists,
+    key_references,
+    lambdas,
+    references,
+)
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -52,7 +60,7 @@ RESOURCE = Resource(
     prepare=prepare,
 )
 
-ROLE = Part("role", "roles", RESOURCE, "api/application-role.json")
+ROLE = Part("role", "roles", RESOURCE, "api/application-role.json", settle=groups.forget_role)
 SCOPE = Part(
     "scope",
     "scopes",
@@ -98,7 +106,7 @@ async def reactivate(services: Services, call: Call, application_id: str) -> Doc
 
 
 async def delete(services: Services, call: Call, application_id: str) -> None:
-    """Remove an application, its registrations and its refresh tokens. Raises NotFound, and Invalid with `[inUse]`.
+    """Remove an application with all that others have of it. Raises NotFound, and Invalid with `[inUse]`.
 
     It is no client any more before anything goes, and is itself the last to go: what is interrupted can be repeated.
     """
@@ -109,6 +117,7 @@ async def delete(services: Services, call: Call, application_id: str) -> None:
     await services.refresh_tokens.revoke_application(tenant_id, client_id)
     await services.users.remove_registrations(tenant_id, client_id)
     await identity_providers.forget_applications(services, [application_id])
+    await groups.forget_application(services, tenant_id, application_id)
     await services.applications.delete(tenant_id, application_id)
     # For a registration that was under way all the time.
     await services.users.remove_registrations(tenant_id, client_id)

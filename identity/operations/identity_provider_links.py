@@ -107,7 +107,7 @@ async def find_pending(services: Services, call: Call, pending_id: str, user_id:
     if user_id is not None:
         user = await users.retrieve(services, call.within(tenant_id), user_id)
         links = await services.identity_provider_links.find_of_user(tenant_id, user_id, provider["id"])
-        link["user"] = users.shown(services, user)
+        link["user"] = await users.answer(services, user)
     link["identityProviderLinks"] = [await shown(services, each) for each in links]
     return {"linkCount": len(links), "pendingIdPLink": link}
 

@@ -51,7 +51,7 @@ async def send(
     if template is None:
         return await _refused(services, call, template_id, {"parseErrors": {"template": "There is no such template."}})
     tenant = await services.tenants.get(None, tenant_id)
-    values = {**_values(services, tenant, application, to), **data}
+    values = {**await _values(services, tenant, application, to), **data}
     languages = extras.locales or (to.get("preferredLanguages", []) if isinstance(to, dict) else [])
     rendered = await asyncio.to_thread(mail_templates.render, template, values, languages)
     if rendered.errors:
@@ -130,7 +130,7 @@ async def _users(services: Services, tenant_id: TenantId, user_ids: Sequence[str
     return found
 
 
-def _values(
+async def _values(
     services: Services, tenant: Document, application: Document | None, to: Document | Address
 ) -> dict[str, Any]:
     """What a template reads: nothing that the API does not show, and no secret of a client."""
@@ -142,7 +142,7 @@ def _values(
         }
         values["application"] = shown
     if isinstance(to, dict):
-        values["user"] = users.shown(services, to) | {"tenantId": tenant["id"]}
+        values["user"] = await users.answer(services, to) | {"tenantId": tenant["id"]}
     return values
 
 

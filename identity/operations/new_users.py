@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 from identity.call import Call, Document
+from identity.domain import groups as group_rules
 from identity.domain import users as rules
 from identity.errors import Duplicate, FieldError, Invalid
 from identity.ids import ApplicationId, TenantId, UserId, new_id
-from identity.operations import crud, user_events, user_passwords
+from identity.operations import crud, groups, user_events, user_passwords
 from identity.operations.user_passwords import Wanted
 from identity.services import Services
+from identity.store import group_members
 
 _ATTEMPTS_AT_A_SUFFIX = 20
 
@@ -44,6 +46,7 @@ async def draft(services: Services, call: Call, tenant_id: TenantId, request: Do
     tenant = await services.tenants.get(None, tenant_id)
     wanted = request["user"]
     user = rules.normalised(rules.new(wanted, UserId(user_id or new_id()), tenant_id, call.now))
+    user["memberships"] = _memberships(wanted, user, call)
     user = await with_unique_username(services, tenant, user)
     user = rules.verified_as(user, _verified_reason(tenant, user, request), call.now)
     password = user_passwords.wanted(tenant, wanted)
@@ -51,6 +54,7 @@ async def draft(services: Services, call: Call, tenant_id: TenantId, request: Do
     errors = rules.problems(user) + await shared_problems(services, tenant_id, request)
     errors += [] if request["disableDomainBlock"] else rules.blocked_problems(user, _blocked_domains(tenant))
     errors += _password_problems(tenant, user, password)
+    errors += await _membership_problems(services, tenant_id, wanted["memberships"])
     errors += rules.duplicate_problems(user, others)
     if user_id is not None and await services.users.cached_across_tenants(user_id) is not None:
         errors.append(duplicate_id(user))
@@ -68,11 +72,8 @@ async def finished(services: Services, call: Call, made: Draft, more: list[Field
 
 
 async def shared_problems(services: Services, tenant_id: TenantId, request: Document) -> list[FieldError]:
-    """What a create and an update may both name wrongly: an application, and groups, of which there are none yet."""
-    errors = [
-        FieldError.of("invalid", path, f"The [{path}] must name an existing group.")
-        for path in (f"user.memberships[{index}].groupId" for index in range(len(request["user"]["memberships"])))
-    ]
+    """What a create and an update may both name wrongly: an application."""
+    errors = []
     application_id = request.get("applicationId")
     if application_id is not None and await application_of(services, tenant_id, application_id) is None:
         message = "The [applicationId] must name an existing application."
@@ -100,6 +101,9 @@ async def duplicate_error(services: Services, user: Document, duplicate: Duplica
     """The error of a write that a unique index refused."""
     if duplicate.index == "_id_":
         return Invalid([duplicate_id(user)])
+    if duplicate.index == group_members.ID_INDEX:
+        path = "user.memberships"
+        return Invalid.field("duplicate", path, f"The [{path}] name the id of a membership that exists already.")
     others = await services.users.find_duplicates(user["tenantId"], user)
     errors = rules.duplicate_problems(user, others)
     field = f"user.{duplicate.index}"
@@ -116,6 +120,25 @@ async def application_of(services: Services, tenant_id: TenantId, application_id
     return (
         None if application_id is None else await services.applications.cached(tenant_id, ApplicationId(application_id))
     )
+
+
+def _memberships(wanted: Document, user: Document, call: Call) -> list[Document]:
+    """The memberships that a new user comes with."""
+    return [group_rules.membership(one, one["groupId"], user["id"], call.now) for one in wanted["memberships"]]
+
+
+async def _membership_problems(services: Services, tenant_id: TenantId, wanted: list[Document]) -> list[FieldError]:
+    """Each membership names another group of the tenant, and no id that another membership has."""
+    found = await groups.find_existing(services, tenant_id, {one["groupId"] for one in wanted}) if wanted else {}
+    errors, seen = [], set()
+    for index, one in enumerate(wanted):
+        path = f"user.memberships[{index}].groupId"
+        if one["groupId"] not in found:
+            errors.append(FieldError.of("invalid", path, f"The [{path}] must name an existing group."))
+        if one["groupId"] in seen:
+            errors.append(FieldError.of("duplicate", path, f"The [{path}] names a group for the second time."))
+        seen.add(one["groupId"])
+    return errors
 
 
 async def _is_free(services: Services, user: Document) -> bool:

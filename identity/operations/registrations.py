@@ -12,7 +12,7 @@ from identity.domain import registrations as rules
 from identity.domain import users as user_rules
 from identity.errors import FieldError, Invalid, NotFound
 from identity.ids import ApplicationId, TenantId, new_secret
-from identity.operations import crud, new_users, sign_outs, user_events, user_tokens, users
+from identity.operations import crud, group_roles, new_users, sign_outs, user_events, user_tokens, users
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -39,12 +39,12 @@ async def create(services: Services, call: Call, body: Document, user_id: str | 
         user, registration = await _register(services, call, request, user_id)
     application = await new_users.application_of(services, TenantId(user["tenantId"]), registration["applicationId"])
     token = await user_tokens.issue(services, call, user, application, "REGISTRATION")
-    return Registered(user, registration, token)
+    return Registered(user, await _effective(services, user, registration["applicationId"]), token)
 
 
 async def retrieve(services: Services, call: Call, user_id: str, application_id: str) -> Document:
-    """The registration. Raises NotFound."""
-    return _existing(await users.retrieve(services, call, user_id), application_id)
+    """The registration, with the roles of the user's groups. Raises NotFound."""
+    return await _effective(services, await users.retrieve(services, call, user_id), application_id)
 
 
 async def update(services: Services, call: Call, body: Document, user_id: str, application_id: str | None) -> Document:
@@ -174,7 +174,12 @@ async def _change(
         changed = rules.with_registration(user, registration)
         return await _write(services, call, user, changed, registration, "update", stored)
 
-    return _existing(await crud.retried(attempt), application_id)
+    return await _effective(services, await crud.retried(attempt), application_id)
+
+
+async def _effective(services: Services, user: Document, application_id: str) -> Document:
+    """A user's registration as callers see it. Raises NotFound."""
+    return _existing(await group_roles.effective(services.documents, user), application_id)
 
 
 async def _write(

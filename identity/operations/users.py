@@ -13,7 +13,17 @@ from identity.domain import users as rules
 from identity.errors import Duplicate, FieldError, Invalid, NotFound
 from identity.events.bus import Event
 from identity.ids import TenantId, UserId
-from identity.operations import crud, index_search, new_users, sign_outs, user_events, user_passwords, user_tokens
+from identity.operations import (
+    crud,
+    group_members,
+    group_roles,
+    index_search,
+    new_users,
+    sign_outs,
+    user_events,
+    user_passwords,
+    user_tokens,
+)
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -52,13 +62,22 @@ async def insert(
     after = [user_events.about("user.create.complete", user), *announced, *user_events.two_factor_changes(None, user)]
     tenant_id = TenantId(user["tenantId"])
 
-    async def write(session: Session | None) -> None:
+    async def insert_all(session: Session) -> None:
         await services.users.insert(tenant_id, user, session)
+        await group_members.join(services, tenant_id, user["memberships"], session)
+
+    async def write(session: Session | None) -> None:
+        if not user["memberships"]:
+            await services.users.insert(tenant_id, user, session)
+        else:
+            await (services.database.in_transaction(insert_all) if session is None else insert_all(session))
 
     try:
         await services.bus.perform(call.within(tenant_id), write, before, after)
     except Duplicate as duplicate:
         raise await new_users.duplicate_error(services, user, duplicate) from duplicate
+    if user["memberships"]:
+        await group_members.joined(services, tenant_id, user["memberships"])
 
 
 async def retrieve(services: Services, call: Call, user_id: str) -> Document:
@@ -149,7 +168,7 @@ async def reactivate(services: Services, call: Call, user_id: str) -> Document:
 
 
 async def delete(services: Services, call: Call, user_id: str) -> None:
-    """Remove a user with registrations and tokens, for good. Raises NotFound."""
+    """Remove a user with registrations, memberships, grants and tokens, for good. Raises NotFound."""
     tenant_id = await tenant_of(services, call, user_id)
     stored = await services.users.get(tenant_id, user_id)
     sign_out = await sign_outs.prepare(services, call, stored)
@@ -162,6 +181,7 @@ async def delete(services: Services, call: Call, user_id: str) -> None:
         if not await services.users.delete(tenant_id, user_id, session):
             raise NotFound
         await services.entity_grants.delete_of_user(tenant_id, user_id, session)
+        await services.group_members.delete_all(tenant_id, {"userId": user_id}, session)
         await services.identity_provider_links.delete_all(tenant_id, {"userId": user_id}, session)
         await sign_outs.write(services, sign_out, session)
 
@@ -174,7 +194,7 @@ async def delete(services: Services, call: Call, user_id: str) -> None:
 async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
     """`users`, `total`, and `nextResults` when there are more. Raises Invalid."""
     total, found, more = await index_search.run(services.users, call, criteria, prefix)
-    return {"total": total, "users": [shown(services, user) for user in found], **more}
+    return {"total": total, "users": [await answer(services, user) for user in found], **more}
 
 
 async def tenant_of(services: Services, call: Call, user_id: str) -> TenantId:
@@ -187,16 +207,17 @@ async def tenant_of(services: Services, call: Call, user_id: str) -> TenantId:
     return TenantId(found["tenantId"])
 
 
-def shown(services: Services, user: Document) -> Document:
-    """The user as the API shows it."""
-    answer: Document = services.schemas[SCHEMA].show({"user": rules.visible(user)})["user"]
-    return answer
+async def answer(services: Services, user: Document) -> Document:
+    """The user as the API shows it, with the roles of its groups."""
+    effective = await group_roles.effective(services.documents, user)
+    shown: Document = services.schemas[SCHEMA].show({"user": rules.visible(effective)})["user"]
+    return shown
 
 
-def retrieved(services: Services, user: Document) -> Document:
-    """As `shown`, with the scheme of the password, which only a retrieve tells."""
+async def retrieved(services: Services, user: Document) -> Document:
+    """As `answer`, with the scheme of the password, which only a retrieve tells."""
     password = user_passwords.stored_password(user)
-    return shown(services, user) | ({} if password is None else {"encryptionScheme": password.scheme})
+    return await answer(services, user) | ({} if password is None else {"encryptionScheme": password.scheme})
 
 
 async def _change(services: Services, call: Call, user_id: str, wanted_of: Callable[[Document], Document]) -> Document:

@@ -18,6 +18,7 @@ from motor.motor_asyncio import (
 )
 from pymongo import ReadPreference, WriteConcern
 from pymongo.errors import (
+    BulkWriteError,
     ConfigurationError,
     ConnectionFailure,
     DuplicateKeyError,
@@ -45,6 +46,9 @@ BULK_SECONDS = 60.0
 """How long a change of very many documents may take; what is left over is found and done again."""
 CHUNK = 1000
 """How many documents one step of a change of very many touches."""
+
+_DUPLICATE_KEY = 11000
+"""MongoDB's number for a value that a unique index holds already."""
 
 _STANDALONE = (
     "MongoDB at {where} is a standalone server, but transactions and change streams need a replica set."
@@ -143,9 +147,17 @@ def duplicates() -> Iterator[None]:
     try:
         yield
     except DuplicateKeyError as error:
-        message = str((error.details or {}).get("errmsg", error))
-        index = message.partition(" index: ")[2].partition(" ")[0] or "_id_"
-        raise Duplicate(index) from error
+        raise Duplicate(_index_of((error.details or {}).get("errmsg", error))) from error
+    except BulkWriteError as error:
+        first = error.details["writeErrors"][0]
+        if first["code"] != _DUPLICATE_KEY:
+            raise
+        raise Duplicate(_index_of(first["errmsg"])) from error
+
+
+def _index_of(message: object) -> str:
+    """The name of the index that refused, out of the server's words."""
+    return str(message).partition(" index: ")[2].partition(" ")[0] or "_id_"
 
 
 async def _transacted(session: Session, write: Callable[[Session], Coroutine[Any, Any, T]], deadline: float) -> T:

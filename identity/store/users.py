@@ -6,9 +6,9 @@ case, `terms` serves the one-term search, `login` sorting by what a user logs in
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from pymongo import IndexModel
+from pymongo import IndexModel, UpdateOne
 
 from identity.call import Document
 from identity.domain import users as rules
@@ -53,10 +53,11 @@ class Users(IndexSearched):
         )
 
     def indexes(self) -> list[IndexModel]:
-        """Beside those of the search: registrations by application."""
+        """Beside those of the search: registrations by application, memberships by group."""
         return [
             *super().indexes(),
             IndexModel([("tenantId", 1), ("registrations.applicationId", 1)], name="registrations"),
+            IndexModel([("tenantId", 1), ("memberships.groupId", 1)], name="memberships"),
         ]
 
     async def find_by_login_id(self, tenant_id: TenantId, login_id: str, types: Iterable[str]) -> Document | None:
@@ -136,4 +137,37 @@ class Users(IndexSearched):
             {"registrations.applicationId": application_id},
             # The version moves too: an update that read the user before must not bring the registration back.
             {"$pull": {"registrations": {"applicationId": application_id}}, "$inc": {"lastUpdateInstant": 1}},
+        )
+
+    async def existing_ids(self, tenant_id: TenantId, user_ids: Iterable[str]) -> set[str]:
+        """Those of the ids that are users'."""
+        where = {**self._of(tenant_id), "_id": {"$in": list(user_ids)}}
+        return {str(found["_id"]) async for found in self._collection.find(where, {"_id": 1})}
+
+    async def add_memberships(self, tenant_id: TenantId, members: Sequence[Document], session: Session) -> int:
+        """Let each of these memberships stand on its user too; answers how many users there were."""
+        if not members:
+            return 0
+        # The version moves too: an update that read the user before must not take the membership away.
+        writes = [
+            UpdateOne(
+                {**self._of(tenant_id), "_id": member["userId"]},
+                {"$push": {"memberships": member}, "$inc": {"lastUpdateInstant": 1}},
+            )
+            for member in members
+        ]
+        result = await self._collection.bulk_write(writes, session=session)
+        self._database.now_and_after_commit(session, self.forget_all)
+        return int(result.matched_count)
+
+    async def remove_memberships(
+        self, tenant_id: TenantId, group_id: str, user_ids: Sequence[str] | None = None, session: Session | None = None
+    ) -> int:
+        """Take the membership in a group from these users, or from all; answers how many had it."""
+        chosen = {} if user_ids is None else {"_id": {"$in": list(user_ids)}}
+        return await self.update(
+            tenant_id,
+            {"memberships.groupId": group_id, **chosen},
+            {"$pull": {"memberships": {"groupId": group_id}}, "$inc": {"lastUpdateInstant": 1}},
+            session,
         )

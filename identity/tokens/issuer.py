@@ -18,6 +18,9 @@ from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing, SigningKey
 FindClient = Callable[[str], Awaitable[tuple[Document, Document] | None]]
 """client_id -> (tenant, application) of a client that may be spoken for."""
 
+Effective = Callable[[Document], Awaitable[Document]]
+"""A stored user -> the user as tokens tell of it, with all roles."""
+
 _KEY_MEMBERS: Final = {access_tokens.TTY: "accessTokenKeyId", id_tokens.TTY: "idTokenKeyId"}
 
 
@@ -52,8 +55,9 @@ class VerifiedToken:
 class TokenIssuer:
     """Signs and verifies for all tenants, with the parsed keys of a ring."""
 
-    def __init__(self, ring: KeyRing) -> None:
+    def __init__(self, ring: KeyRing, effective: Effective) -> None:
         self._ring = ring
+        self._effective = effective
 
     async def access_token(self, login: Login, now: Instant, *, ttl: int | None = None) -> IssuedToken:
         """A new access token, which lives `ttl` seconds where that is given.
@@ -61,6 +65,7 @@ class TokenIssuer:
         Raises LookupError when its key is gone, ValueError when that cannot sign.
         """
         key = await self._key(login, access_tokens.TTY, now)
+        login = dataclasses.replace(login, user=await self._effective(login.user))
         ttl, token_id = ttl or ttl_seconds(login.tenant, login.application), new_id()
         claims = access_tokens.claims(login, token_id, numeric_date(now), ttl)
         token = await jws.sign(key, claims, {"gty": claims["gty"]})

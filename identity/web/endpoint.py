@@ -310,6 +310,10 @@ class Family(tornado.web.RequestHandler):
         """The query parameters of a method; some follow from what the handler serves."""
         return {} if isinstance(declared.query, str) else declared.query
 
+    def optional_body(self) -> Document:
+        """The JSON object of a request that may also have no body."""
+        return self.json_object() if self.request.body else {}
+
     def query(self) -> Parameters:
         """The query parameters, the last of a repeated name."""
         arguments = self.request.query_arguments.items()

@@ -7,7 +7,7 @@ import asyncio
 import structlog
 
 from identity import loops
-from identity.operations import tenants
+from identity.operations import groups, tenants
 from identity.services import Services
 from identity.store import mongo
 
@@ -35,6 +35,7 @@ class Sweeper:
         while True:
             try:
                 await tenants.finish_deletions(self._services)
+                await groups.finish_deletions(self._services)
             except mongo.STORE_ERRORS as error:
                 _log.warning("sweep interrupted", error=type(error).__name__)
             await asyncio.sleep(_INTERVAL_SECONDS)

@@ -91,6 +91,7 @@ CASES = [
     Case("api/application.json", "/api/application", "application", {"name": "#"}),
     Case("api/application-role.json", "/api/application/@/role", "role", {"name": "#"}),
     Case("api/application-scope.json", "/api/application/@/scope", "scope", {"name": "#"}),
+    Case("api/group.json", "/api/group", "group", {"name": "#"}),
     Case("api/consent.json", "/api/consent", "consent", {"name": "#", "defaultMinimumAgeForSelfConsent": 13}),
     Case(
         "api/ip-access-control-list.json",
@@ -167,7 +168,9 @@ async def test_wrong_values_are_400_or_taken_and_never_500(service, application_
         assert listed.status_code in {200, 400}
 
 
-@pytest.mark.parametrize("path", ["webhook", "application", "consent", "tenant", "ip-acl", "key", "user"])
+@pytest.mark.parametrize(
+    "path", ["webhook", "application", "consent", "group", "group/member", "tenant", "ip-acl", "key", "user"]
+)
 async def test_wrong_search_criteria_are_400_or_find_something(service, path: str) -> None:
     names = (
         "description", "url", "tenantId", "name", "state", "type", "algorithm", "orderBy", "startRow",
@@ -184,3 +187,18 @@ async def test_wrong_search_criteria_are_400_or_find_something(service, path: st
         for value in VALUES:
             answer = await client.post(f"/api/{path}/search", json={"search": value})
             assert answer.status_code in {200, 400}, value
+
+
+@pytest.mark.parametrize("schema", ["api/group-members.json", "api/group-members-removal.json"])
+async def test_wrong_members_of_groups_are_400_or_taken(service, schema: str) -> None:
+    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": DEFAULT_TENANT}
+    methods = ("POST", "PUT") if schema == "api/group-members.json" else ("DELETE",)
+    async with checking_client(service.base_url, headers=headers) as client:
+        group_id = (await client.post("/api/group", json={"group": {"name": new_id()}})).json()["group"]["id"]
+        for steps in paths(schema):
+            for value in VALUES:
+                body = with_value({}, tuple(group_id if step == "x" else step for step in steps), value)
+                for method in methods:
+                    answer = await client.request(method, "/api/group/member", json=body)
+                    assert answer.status_code in {200, 400}, (method, body)
+        assert (await client.get(f"/api/group/{group_id}")).status_code == 200

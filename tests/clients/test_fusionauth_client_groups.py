@@ -1,4 +1,4 @@
-"""The official Python client, unmodified, on consents, user actions and their reasons."""
+"""The official Python client, unmodified, on groups, consents, user actions and their reasons."""
 
 from __future__ import annotations
 
@@ -7,6 +7,54 @@ from fusionauth.fusionauth_client import FusionAuthClient
 from identity import app
 from identity.ids import new_id
 from tests.clients.test_fusionauth_client_objects import done, with_client
+from tests.conftest import DEFAULT_TENANT
+
+
+async def test_the_client_makes_reads_changes_and_removes_groups(service: app.Service) -> None:
+    def work(client: FusionAuthClient) -> None:
+        name, group_id = new_id(), new_id()
+        application = done(client.create_application({"application": {"name": name, "roles": [{"name": "admin"}]}}))
+        role = application["application"]["roles"][0]
+        wanted = {"group": {"name": name, "data": {"a": 1}}, "roleIds": [role["id"]]}
+        made = done(client.create_group(wanted, group_id))["group"]
+        assert (made["id"], made["roles"]) == (group_id, {application["application"]["id"]: [role]})
+        assert done(client.retrieve_group(group_id)) == {"group": made}
+        assert made in done(client.retrieve_groups())["groups"]
+        found = done(client.search_groups({"search": {"name": name, "startRow": 0, "numberOfResults": 1}}))
+        assert found == {"groups": [made], "total": 1}
+        patched = done(client.patch_group(group_id, {"group": {"data": {"b": 2}}}))["group"]
+        assert (patched["data"], patched["roles"]) == ({"a": 1, "b": 2}, made["roles"])
+        updated = done(client.update_group(group_id, {"group": {"name": f"{name}!"}}))["group"]
+        assert (updated["name"], updated["data"], updated["roles"]) == (f"{name}!", {}, {})
+        done(client.delete_group(group_id))
+        assert client.retrieve_group(group_id).status == 404
+
+    await with_client(service, work, tenant=DEFAULT_TENANT)
+
+
+async def test_the_client_adds_replaces_finds_and_removes_members(service: app.Service) -> None:
+    def work(client: FusionAuthClient) -> None:
+        group_id = done(client.create_group({"group": {"name": new_id()}}))["group"]["id"]
+        one, two = (
+            done(client.create_user({"user": {"username": new_id(), "password": "password"}}))["user"]["id"]
+            for _ in range(2)
+        )
+        added = done(client.create_group_members({"members": {group_id: [{"userId": one, "data": {"a": 1}}]}}))
+        (member,) = added["members"][group_id]
+        assert (member["userId"], member["data"], member["groupId"]) == (one, {"a": 1}, group_id)
+        assert done(client.retrieve_user(one))["user"]["memberships"] == [member]
+        by_group = {"search": {"groupId": group_id, "startRow": 0, "numberOfResults": 25}}
+        assert done(client.search_group_members(by_group)) == {"members": [member], "total": 1}
+        replaced = done(client.update_group_members({"members": {group_id: [{"userId": one}, {"userId": two}]}}))
+        first, second = replaced["members"][group_id]
+        assert (first, second["userId"]) == ({**member, "data": {}}, two)
+        done(client.delete_group_members({"members": {group_id: [one]}}))
+        assert done(client.search_group_members(by_group))["members"] == [second]
+        done(client.delete_group_members({"memberIds": [second["id"]]}))
+        assert done(client.search_group_members(by_group))["total"] == 0
+        assert done(client.retrieve_user(two))["user"]["memberships"] == []
+
+    await with_client(service, work, tenant=DEFAULT_TENANT)
 
 
 async def test_the_client_makes_reads_changes_and_removes_consents(service: app.Service) -> None:

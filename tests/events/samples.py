@@ -76,6 +76,30 @@ def entity(**members: Any) -> dict[str, Any]:
     }
 
 
+def group(**members: Any) -> dict[str, Any]:
+    role = {"id": APPLICATION_ID, "isDefault": False, "isSuperRole": False, "name": "admin"}
+    role |= {"insertInstant": 1_700_000_000_000, "lastUpdateInstant": 1_700_000_000_000}
+    return {
+        "data": {},
+        "id": "3f2b1c00-0000-4000-8000-000000000005",
+        "insertInstant": 1_700_000_000_000,
+        "lastUpdateInstant": 1_700_000_000_000,
+        "name": "Employees",
+        "roles": {APPLICATION_ID: [role]},
+        "tenantId": TENANT_ID,
+        **members,
+    }
+
+
+_GROUP = {"group": group()}
+_MEMBER = {
+    "data": {"title": "engineer"},
+    "groupId": "3f2b1c00-0000-4000-8000-000000000005",
+    "id": "3f2b1c00-0000-4000-8000-000000000006",
+    "insertInstant": 1_700_000_000_000,
+    "userId": USER_ID,
+}
+_MEMBERS = {**_GROUP, "members": [_MEMBER]}
 _REGISTRATION = {"user": user(), "applicationId": APPLICATION_ID, "registration": registration()}
 _LOGIN = {"user": user(), "applicationId": APPLICATION_ID, "authenticationType": "PASSWORD"}
 
@@ -102,6 +126,18 @@ PAYLOADS: dict[str, dict[str, Any]] = {
     "entity.delete.complete": {"entity": entity()},
     "entity.update": {"entity": entity(parentId=APPLICATION_ID), "original": entity()},
     "entity.update.complete": {"entity": entity(parentId=APPLICATION_ID), "original": entity()},
+    "group.create": _GROUP,
+    "group.create.complete": _GROUP,
+    "group.delete": _GROUP,
+    "group.delete.complete": _GROUP,
+    "group.member.add": _MEMBERS,
+    "group.member.add.complete": _MEMBERS,
+    "group.member.remove": _MEMBERS,
+    "group.member.remove.complete": _MEMBERS,
+    "group.member.update": _MEMBERS,
+    "group.member.update.complete": _MEMBERS,
+    "group.update": {**_GROUP, "original": group(name="Staff")},
+    "group.update.complete": {**_GROUP, "original": group(name="Staff")},
     "jwt.public-key.update": {"applicationIds": [APPLICATION_ID]},
     "jwt.refresh": {
         "applicationId": APPLICATION_ID,

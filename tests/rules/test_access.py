@@ -203,6 +203,10 @@ async def objects(service: app.Service, tenants: tuple[str, str]) -> dict[str, s
             "tenant": tenants[0],
             "user_id": made["user"]["id"],
         }
+        group = (await api.post("/api/group", json={"group": {"name": new_id()}})).json()["group"]
+        member = {"members": {group["id"]: [{"userId": made["user"]["id"]}]}}
+        added = (await api.post("/api/group/member", json=member)).json()["members"][group["id"]]
+        ids |= {"group": group["id"], "member": added[0]["id"]}
         instance = [
             ("webhook", "/api/webhook", {"url": "https://example.com", "connectTimeout": 1, "readTimeout": 1}),
             ("key", "/api/key/generate", {"algorithm": "HS256"}),
@@ -244,6 +248,7 @@ async def add_entity(api: httpx.AsyncClient, user_id: str) -> dict[str, str]:
 def ids_for(route: Route, objects: dict[str, str]) -> dict[str, str]:
     resource = route.arguments.get("resource", getattr(route.handler, "resource", None))
     ids = {name: objects[name] for name in ("application_id", "user_id", "key_id")}
+    ids["member_id"] = objects["member"]
     if isinstance(resource, Resource):
         ids["object_id"] = objects["application_id" if resource.name == "application" else resource.name]
     elif "/email/send" in route.template:
@@ -264,6 +269,7 @@ BODIES: Document = {
     "application": {"name": "Stolen"},
     "consent": {"name": "Stolen", "defaultMinimumAgeForSelfConsent": 1},
     "entityType": {"name": "Stolen"},
+    "group": {"name": "Stolen"},
     "identityProvider": {"name": "Stolen", "type": "ExternalJWT"},
     "ipAccessControlList": {"name": "Stolen", "entries": [{"startIPAddress": "*", "action": "Allow"}]},
     "permission": {"name": "stolen"},
@@ -293,6 +299,8 @@ COLLECTIONS = (
     "entities",
     "entity_grants",
     "entity_types",
+    "group_members",
+    "groups",
     "ip_access_control_lists",
     "keys",
     "mails",
@@ -381,6 +389,9 @@ async def test_other_tenant_s_links_are_out_of_reach(service, client, tenants, o
         "application/search",
         "entity/grant/search",
         "entity/search",
+        "group",
+        "group/search",
+        "group/member/search",
         "tenant",
         "user/search?queryString=*",
     ],
@@ -389,12 +400,8 @@ async def test_lists_of_another_tenant_s_key_hold_nothing_of_this_one(service, c
     key = await add_key(service, tenantId=tenants[1])
     answer = await client.get(f"/api/{path}", headers={"Authorization": key})
     assert answer.status_code == 200
-    for foreign in (
-        objects["application_id"],
-        objects["user_id"],
-        objects["identityProvider"],
-        objects["entity"],
-        tenants[0],
-        DEFAULT_TENANT,
-    ):
+    own = tuple(
+        objects[name] for name in ("application_id", "entity", "group", "identityProvider", "member", "user_id")
+    )
+    for foreign in (*own, tenants[0], DEFAULT_TENANT):
         assert foreign not in answer.text

@@ -16,11 +16,11 @@ _ANSWER = f"{_SCHEMA}#registration"
 class RegistrationFamilyHandler(UserFamilyHandler):
     """Shared by the three paths of registrations."""
 
-    def registered(self, done: operations.Registered, *, with_user: bool) -> Reply:
+    async def registered(self, done: operations.Registered, *, with_user: bool) -> Reply:
         """The registration that was made, with its user when that was made too."""
         answer: Document = {"registration": operations.shown(self.services, done.registration), **done.token}
         if with_user:
-            answer["user"] = users.shown(self.services, done.user)
+            answer["user"] = await users.answer(self.services, done.user)
         return Reply(answer)
 
     async def replace(self, call: Call, user_id: str, application_id: str | None) -> Reply:
@@ -45,7 +45,7 @@ class NewRegistrationHandler(RegistrationFamilyHandler):
     async def post(self, call: Call, body: Document) -> Reply:
         """Create both."""
         done = await operations.create(self.services, call, body, None)
-        return self.registered(done, with_user=body.get("user") is not None)
+        return await self.registered(done, with_user=body.get("user") is not None)
 
 
 class UserRegistrationsHandler(RegistrationFamilyHandler):
@@ -55,7 +55,7 @@ class UserRegistrationsHandler(RegistrationFamilyHandler):
     async def post(self, call: Call, user_id: str, body: Document) -> Reply:
         """Register this user, or with `user` make it under this id."""
         done = await operations.create(self.services, call, body, user_id)
-        return self.registered(done, with_user=body.get("user") is not None)
+        return await self.registered(done, with_user=body.get("user") is not None)
 
     @endpoint(access=Access.API_KEY, answer={})
     async def get(self, call: Call, user_id: str) -> Reply:

@@ -22,10 +22,6 @@ class UserFamilyHandler(ApiHandler):
         """Ids go by the names the API gives them."""
         return {"user_id": "userId", "application_id": "applicationId"}.get(name, name)
 
-    def optional_body(self) -> Document:
-        """The JSON object of a request that may also have no body."""
-        return self.json_object() if self.request.body else {}
-
     def asks_for(self, body: Document, name: str) -> bool:
         """A flag that may stand in the query or in the body."""
         return self.flag(name) or body.get(name) is True
@@ -38,7 +34,7 @@ class UsersHandler(UserFamilyHandler):
     async def post(self, call: Call, body: Document) -> Reply:
         """Create."""
         created = await operations.create(self.services, call, body, None)
-        return Reply({"user": operations.shown(self.services, created.user), **created.token})
+        return Reply({"user": await operations.answer(self.services, created.user), **created.token})
 
     @endpoint(
         access=Access.API_KEY,
@@ -57,7 +53,7 @@ class UsersHandler(UserFamilyHandler):
             user = await operations.retrieve_by_login_id(self.services, call, query["loginId"], types)
         else:
             raise operations.missing_id("retrieve")
-        return Reply({"user": operations.retrieved(self.services, user)})
+        return Reply({"user": await operations.retrieved(self.services, user)})
 
     @endpoint(access=Access.API_KEY, answer={})
     async def put(self, call: Call) -> Reply:
@@ -82,13 +78,13 @@ class UserHandler(UserFamilyHandler):
     async def post(self, call: Call, user_id: str, body: Document) -> Reply:
         """Create."""
         created = await operations.create(self.services, call, body, user_id)
-        return Reply({"user": operations.shown(self.services, created.user), **created.token})
+        return Reply({"user": await operations.answer(self.services, created.user), **created.token})
 
     @endpoint(access=Access.API_KEY, answer=_ANSWER)
     async def get(self, call: Call, user_id: str) -> Reply:
         """Retrieve."""
         user = await operations.retrieve(self.services, call, user_id)
-        return Reply({"user": operations.retrieved(self.services, user)})
+        return Reply({"user": await operations.retrieved(self.services, user)})
 
     @endpoint(access=Access.API_KEY, query={"reactivate": "boolean"}, takes=_SCHEMA, answer=_ANSWER)
     async def put(self, call: Call, user_id: str) -> Reply:
@@ -99,14 +95,14 @@ class UserHandler(UserFamilyHandler):
         else:
             body = self.json_object()
             user = await operations.update(self.services, self.informed(call, body), body, user_id)
-        return Reply({"user": operations.shown(self.services, user)})
+        return Reply({"user": await operations.answer(self.services, user)})
 
     @endpoint(access=Access.API_KEY, takes=_SCHEMA, answer=_ANSWER)
     async def patch(self, call: Call, user_id: str) -> Reply:
         """Change parts."""
         kind, patch = self.patch_body()
         user = await operations.patch(self.services, self.informed(call, patch), kind, patch, user_id)
-        return Reply({"user": operations.shown(self.services, user)})
+        return Reply({"user": await operations.answer(self.services, user)})
 
     @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"}, takes="api/hard-delete.request.json")
     async def delete(self, call: Call, user_id: str) -> Reply:

@@ -1,0 +1,166 @@
+"""What webhooks hear of groups and their members: which events, with which payload, and what a veto undoes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from identity import app
+from identity.ids import TenantId, new_id
+from identity.schemas import Schemas
+from tests.receiver import Receiver, answers, receiving
+
+KINDS = ("group.create", "group.update", "group.delete", "group.member.add", "group.member.update")
+KINDS += ("group.member.remove",)
+TYPES = (*KINDS, *(f"{kind}.complete" for kind in KINDS))
+SCHEMAS = Schemas()
+INFO = {"ipAddress": "192.0.2.9", "deviceName": "phone", "userAgent": "app/1"}
+
+
+class Stage:
+    """A tenant whose every group event reaches one receiver."""
+
+    def __init__(self, api: httpx.AsyncClient, receiver: Receiver, service: app.Service) -> None:
+        self.api, self.receiver, self.services = api, receiver, service.services
+        self.tenant_id = TenantId(api.headers["X-FusionAuth-TenantId"])
+        self._seen = 0
+
+    async def listen(self, transaction_type: str = "None") -> None:
+        settings = {
+            kind: {"enabled": True, "transactionType": "None" if kind.endswith("complete") else transaction_type}
+            for kind in TYPES
+        }
+        change = {"tenant": {"eventConfiguration": {"events": settings}}}
+        assert (await self.api.patch(f"/api/tenant/{self.tenant_id}", json=change)).status_code == 200
+        webhook = {
+            "url": self.receiver.url,
+            "connectTimeout": 5000,
+            "readTimeout": 5000,
+            "tenantIds": [self.tenant_id],
+            "eventsEnabled": dict.fromkeys(TYPES, True),
+        }
+        assert (await self.api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+
+    async def send(self, method: str, path: str, status: int = 200, **body: Any) -> Any:
+        answer = await self.api.request(method, path, json=body or None)
+        assert answer.status_code == status, answer.text
+        return answer.json() if answer.content else None
+
+    async def heard(self, *types: str) -> list[dict[str, Any]]:
+        """The next events; exactly these types, given back in this order, each as its schema has it."""
+        requests = await self.receiver.wait_for(self._seen + len(types))
+        events = [request.event for request in requests[self._seen :]]
+        self._seen += len(types)
+        assert sorted(event["type"] for event in events) == sorted(types)
+        for event in events:
+            assert list(SCHEMAS[f"events/{event['type']}.json"].errors({"event": event})) == []
+            assert event["tenantId"] == self.tenant_id
+            assert event["linkedObjectId"] == event["group"]["id"]
+        return sorted(events, key=lambda event: types.index(event["type"]))
+
+    async def add_group(self, **members: Any) -> dict[str, Any]:
+        made = await self.send("POST", "/api/group", group={"name": f"Group {new_id()}", **members})
+        return dict(made["group"])
+
+    async def add_user(self) -> str:
+        made = await self.send("POST", "/api/user", user={"username": new_id(), "password": "password"})
+        return str(made["user"]["id"])
+
+
+@pytest.fixture
+async def stage(service: app.Service, tenant_api: httpx.AsyncClient) -> AsyncIterator[Stage]:
+    async with receiving() as receiver:
+        yield Stage(tenant_api, receiver, service)
+
+
+async def test_groups_are_told_of_before_and_after_each_change(stage: Stage) -> None:
+    body = {"application": {"name": "App", "roles": [{"name": "admin"}]}}
+    application = (await stage.api.post("/api/application", json=body)).json()["application"]
+    await stage.listen()
+    roles = [role["id"] for role in application["roles"]]
+    made = await stage.send("POST", "/api/group", group={"name": "One"}, roleIds=roles, eventInfo=INFO)
+    assert made["group"]["roles"] == {application["id"]: application["roles"]}
+    path = f"/api/group/{made['group']['id']}"
+    for event in await stage.heard("group.create", "group.create.complete"):
+        assert (event["group"], event["info"]) == (made["group"], INFO)
+    changed = await stage.send("PUT", path, group={"name": "Two"}, eventInfo=INFO)
+    for event in await stage.heard("group.update", "group.update.complete"):
+        assert (event["group"], event["original"], event["info"]) == (changed["group"], made["group"], INFO)
+    patched = await stage.send("PATCH", path, group={"name": "Three"}, eventInfo=INFO)
+    for event in await stage.heard("group.update", "group.update.complete"):
+        assert (event["group"], event["original"], event["info"]) == (patched["group"], changed["group"], INFO)
+    await stage.send("DELETE", path, eventInfo=INFO)
+    for event in await stage.heard("group.delete", "group.delete.complete"):
+        assert (event["group"], event["info"]) == (patched["group"], INFO)
+
+
+async def test_members_are_told_of_by_group(stage: Stage) -> None:
+    one, two = await stage.add_group(), await stage.add_group()
+    ada, bob = await stage.add_user(), await stage.add_user()
+    await stage.listen()
+    path = "/api/group/member"
+    wanted = {one["id"]: [{"userId": ada, "data": {"a": 1}}], two["id"]: [{"userId": ada}, {"userId": bob}]}
+    added = (await stage.send("POST", path, members=wanted, eventInfo=INFO))["members"]
+    kinds = ("group.member.add", "group.member.add.complete")
+    events = await stage.heard(*kinds, *kinds)
+    assert len(events) == 4
+    for event in events:
+        assert event["group"] == (one if event["group"]["id"] == one["id"] else two)
+        assert (event["members"], event["info"]) == (added[event["group"]["id"]], INFO)
+    after = await stage.send("PUT", path, members={two["id"]: [{"userId": bob, "data": {"b": 2}}]}, eventInfo=INFO)
+    for event in await stage.heard("group.member.update", "group.member.update.complete"):
+        assert event["group"] == two
+        assert (event["members"], event["info"]) == (after["members"][two["id"]], INFO)
+    await stage.send("DELETE", path, members={two["id"]: [bob]}, eventInfo=INFO)
+    for event in await stage.heard("group.member.remove", "group.member.remove.complete"):
+        assert (event["group"], event["members"], event["info"]) == (two, after["members"][two["id"]], INFO)
+    await stage.send("DELETE", f"{path}/{added[one['id']][0]['id']}", eventInfo=INFO)
+    for event in await stage.heard("group.member.remove", "group.member.remove.complete"):
+        assert (event["group"], event["members"], event["info"]) == (one, added[one["id"]], INFO)
+
+
+async def test_deleting_a_user_or_a_group_with_members_tells_of_no_members(stage: Stage) -> None:
+    group, ada = await stage.add_group(), await stage.add_user()
+    await stage.send("POST", "/api/group/member", members={group["id"]: [{"userId": ada}]})
+    await stage.listen()
+    await stage.send("DELETE", f"/api/user/{ada}?hardDelete=true")
+    await stage.send("DELETE", f"/api/group/{group['id']}")
+    await stage.heard("group.delete", "group.delete.complete")
+
+
+async def test_a_veto_leaves_no_trace(stage: Stage) -> None:
+    group, (ada, bob) = await stage.add_group(), [await stage.add_user() for _ in range(2)]
+    added = (await stage.send("POST", "/api/group/member", members={group["id"]: [{"userId": ada}]}))["members"]
+    await stage.listen("Any")
+    stage.receiver.behaviour = answers(500)
+    path = f"/api/group/{group['id']}"
+    await stage.send("POST", "/api/group", 504, group={"name": "New"})
+    await stage.send("PUT", path, 504, group={"name": "Changed"})
+    await stage.send("PATCH", path, 504, group={"name": "Changed"})
+    await stage.send("DELETE", path, 504)
+    both = {group["id"]: [{"userId": ada}, {"userId": bob}]}
+    await stage.send("POST", "/api/group/member", 504, members={group["id"]: [{"userId": bob}]})
+    await stage.send("PUT", "/api/group/member", 504, members=both)
+    await stage.send("DELETE", "/api/group/member", 504, members={group["id"]: [ada]})
+    assert (await stage.send("GET", "/api/group"))["groups"] == [group]
+    assert (await stage.send("GET", "/api/group/member/search"))["members"] == added[group["id"]]
+    assert (await stage.send("GET", f"/api/user/{bob}"))["user"]["memberships"] == []
+    stored = await stage.services.groups.find(stage.tenant_id, group["id"])
+    assert stored
+    assert "deleting" not in stored["private"]
+
+
+async def test_with_agreement_the_change_and_its_events_go_through(stage: Stage) -> None:
+    await stage.listen("AbsoluteMajority")
+    group = await stage.add_group()
+    ada = await stage.add_user()
+    await stage.send("POST", "/api/group/member", members={group["id"]: [{"userId": ada}]})
+    await stage.send("DELETE", f"/api/group/{group['id']}")
+    await stage.heard(
+        "group.create", "group.create.complete", "group.member.add", "group.member.add.complete",
+        "group.delete", "group.delete.complete",
+    )  # fmt: skip
+    assert (await stage.send("GET", f"/api/user/{ada}"))["user"]["memberships"] == []
