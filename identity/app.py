@@ -23,7 +23,7 @@ from identity.domain.resource import Resource
 from identity.events.bus import Bus
 from identity.events.delivery import Deliverer
 from identity.events.failures import FailureLog
-from identity.ids import Secret, TenantId, new_id
+from identity.ids import TenantId, new_id
 from identity.instants import Clock, SystemClock
 from identity.operations import (
     applications,
@@ -43,6 +43,8 @@ from identity.operations import (
     themes,
     user_actions,
 )
+from identity.operations.webhook_keys import WebhookKeys
+from identity.operations.webhook_watch import WebhookWatch
 from identity.outbound.federation import FederationClient
 from identity.outbound.http import HttpClient
 from identity.passwords import PasswordPool
@@ -73,7 +75,8 @@ from identity.store.sso_sessions import SsoSessions
 from identity.store.users import Users
 from identity.store.vault import Vault, add_master_key, ensure_master_keys, read_master_keys
 from identity.store.wakeups import Wakeups
-from identity.tokens import jws
+from identity.store.webhook_event_log import WebhookEventLog
+from identity.store.webhook_health import WebhookHealth
 from identity.tokens.issuer import TokenIssuer
 from identity.tokens.signing_keys import KeyRing
 from identity.web import application as web
@@ -297,6 +300,7 @@ class _Stores:
     group_members: GroupMembers
     refresh_tokens: RefreshTokens
     outbox: Outbox
+    webhook_event_log: WebhookEventLog
     audit_logs: Logbook
     event_logs: Logbook
     mails: Mails
@@ -333,6 +337,7 @@ class _Stores:
             group_members,
             RefreshTokens(database, vault),
             outbox,
+            webhook_event_log=WebhookEventLog(database, vault),
             audit_logs=Logbook(database, "audit_logs", indexes=[[("tenantId", 1), ("insertInstant", 1), ("_id", 1)]]),
             event_logs=Logbook(database, "event_logs", indexes=[[("type", 1), ("insertInstant", 1), ("_id", 1)]]),
             mails=Mails(database, vault),
@@ -351,6 +356,7 @@ class _Stores:
             await asyncio.gather(*(documents.ensure_indexes() for documents in self.cached.values()))
             await self.refresh_tokens.ensure_indexes()
             await self.outbox.ensure_indexes()
+            await self.webhook_event_log.ensure_indexes()
             await asyncio.gather(
                 self.audit_logs.ensure_indexes(), self.event_logs.ensure_indexes(), self.mails.ensure_indexes()
             )
@@ -412,6 +418,10 @@ def _wired(
         bus=delivery.bus,
         http=delivery.http,
         federation=_federation(config),
+        deliverer=delivery.deliverer,
+        webhook_event_log=stores.webhook_event_log,
+        webhook_health=WebhookHealth(stores.database),
+        wake_workers=delivery.wakeups.notify,
     )
     delivery.deliverer.failures.write_to(
         lambda message: event_logs.record(services, _own_call(clock), "Error", message)
@@ -439,8 +449,8 @@ def _delivery(config: Config, clock: Clock, stores: _Stores, redis: Redis, ring:
         max_connections=config.webhooks.max_concurrency + _SYNCHRONOUS_CONNECTIONS,
         user_agent=f"identity/{__version__}",
     )
-    certificates = _certificate_finder(stores.documents["keys"])
-    deliverer = Deliverer(http, clock, __version__, _signer(ring), certificates, FailureLog(clock))
+    keys_ = WebhookKeys(ring, stores.documents["keys"])
+    deliverer = Deliverer(http, clock, __version__, keys_, FailureLog(clock))
     wakeups, mail_wakeups = Wakeups(redis), Wakeups(redis, "mails")
     stores.mails.on_new(mail_wakeups.notify)
 
@@ -486,7 +496,7 @@ def _workers(
         services.clock,
         settings,
         registry,
-        webhooks=delivery.webhooks,
+        watch=WebhookWatch(services, delivery.webhooks),
     )
     return (*listeners, worker, MailWorker(services, delivery.mail_wakeups), Sweeper(services))
 
@@ -506,26 +516,6 @@ def _closing(services: Services) -> Callable[[], Awaitable[None]]:
 
 def _schedule(config: Config) -> Schedule:
     return Schedule(config.webhooks.schedule, config.webhooks.jitter)
-
-
-def _signer(ring: KeyRing) -> Callable[[str, Mapping[str, object]], Awaitable[str]]:
-    async def sign(key_id: str, claims: Mapping[str, object]) -> str:
-        key = await ring.get(key_id)
-        if key is None:
-            raise LookupError(f"there is no signing key {key_id}")
-        return await jws.sign(key, claims)
-
-    return sign
-
-
-def _certificate_finder(keys_: Documents) -> Callable[[str], Awaitable[tuple[str, Secret]]]:
-    async def find(key_id: str) -> tuple[str, Secret]:
-        key = await keys_.cached(None, key_id)
-        if key is None or "certificate" not in key or "privateKey" not in key:
-            raise LookupError(f"there is no certificate with a private key {key_id}")
-        return key["certificate"], Secret(key["privateKey"])
-
-    return find
 
 
 def _kickstart_source(config: Config) -> Source | None:

@@ -103,6 +103,11 @@ class Webhooks:
     concurrency_per_webhook: int
     max_concurrency: int
     allowed_networks: tuple[Network, ...]
+    breaker_failure_ratio: float = 0.7
+    breaker_minimum_attempts: int = 10
+    breaker_window_seconds: int = 300
+    breaker_pause_seconds: int = 30
+    disable_after_seconds: int = 432_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -130,6 +130,13 @@ _GLOBAL: Final[Mapping[str, str]] = {
     "/api/user-action-reason": _ALL,
     "/api/user/recent-login": "GET",
     "/api/webhook": _ALL,
+    # Extensions of our own.
+    "/api/webhook/dead-letter": "GET",
+    "/api/webhook/recover": "POST",
+    "/api/webhook/resend": "POST",
+    "/api/webhook/secret": "DELETE POST",
+    "/api/webhook/status": "PUT",
+    "/api/webhook/test": "POST",
     "/api/webhook/search": _SEARCH,
 }
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from identity.config import Config
 from identity.events.bus import Bus
+from identity.events.delivery import Deliverer
 from identity.ids import TenantId
 from identity.instants import Clock
 from identity.outbound.federation import FederationClient
@@ -32,6 +33,8 @@ from identity.store.refresh_tokens import RefreshTokens
 from identity.store.revocations import Revocations
 from identity.store.sso_sessions import SsoSessions
 from identity.store.users import Users
+from identity.store.webhook_event_log import WebhookEventLog
+from identity.store.webhook_health import WebhookHealth
 from identity.tokens.issuer import TokenIssuer
 
 
@@ -70,6 +73,11 @@ class Services:
     """For calls in the name of whoever configured a webhook."""
     federation: FederationClient
     """For calls to the identity providers of others, through a client of its own."""
+    deliverer: Deliverer
+    webhook_event_log: WebhookEventLog
+    webhook_health: WebhookHealth
+    wake_workers: Callable[[], None]
+    """Says that there are deliveries to be made."""
 
     @property
     def tenants(self) -> Documents:

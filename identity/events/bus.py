@@ -25,8 +25,9 @@ from identity.events.delivery import Deliverer, Result
 from identity.events.failures import Ending
 from identity.events.routing import Routes, transaction_type
 from identity.ids import EventId, TenantId, WebhookId, new_id
-from identity.store.mongo import Database, Session
-from identity.store.outbox import EventRow, NewDelivery, Outbox
+from identity.instants import Instant
+from identity.store.mongo import STORE_ERRORS, Database, Session
+from identity.store.outbox import Attempt, EventRow, NewDelivery, Outbox
 
 _log = structlog.get_logger(__name__)
 
@@ -133,34 +134,52 @@ class Bus:
         outgoing = []
         for event in events:
             if targets := routes.to(event.kind, call.tenant_id, tenant):
-                deliveries = [NewDelivery(WebhookId(webhook["id"]), call.now) for webhook in targets]
+                deliveries = [_delivery(webhook, call.now) for webhook in targets]
                 outgoing.append(_Outgoing(_row(call, event), targets, deliveries))
         return outgoing
 
     async def _offer(self, call: Call, events: Sequence[Event], routes: Routes, tenant: Document) -> list[_Outgoing]:
         """Ask in the order of the events, of each event all webhooks at once; the first veto ends it."""
         outgoing = self._outgoing(call, events, routes, tenant)
+        asked: list[_Outgoing] = []
         for one in outgoing:
             kind = transaction_type(EVENTS[one.row.type], tenant)
-            if kind != NONE:
-                await self._ask(one, kind)
+            if kind == NONE:
+                continue
+            asked.append(one)
+            failures = await self._ask(one, kind)
+            if failures is not None:
+                await self._record_veto(asked)
+                raise WebhookTransactionFailed(_VETO, log_detail=f"{one.row.type}: {failures}")
         return outgoing
 
-    async def _ask(self, outgoing: _Outgoing, kind: str) -> None:
+    async def _ask(self, outgoing: _Outgoing, kind: str) -> dict[str, str] | None:
+        """Ask all webhooks of one event; answers who failed and how, where too few agreed."""
         row = outgoing.row
         attempts = (self._deliverer.attempt(webhook, row.event_id, row.body) for webhook in outgoing.targets)
         results = await asyncio.gather(*attempts)
-        agreed = is_satisfied(kind, sum(result.attempt.succeeded for result in results), len(results))
-        await self._tell(outgoing, results, "will be tried again" if agreed else "stopped a change")
-        if not agreed:
-            failures = _failures(outgoing.targets, results)
-            _log.warning(
-                "webhooks vetoed a change", event_id=row.event_id, type=row.type, transaction=kind, failures=failures
-            )
-            raise WebhookTransactionFailed(_VETO, log_detail=f"{row.type}: {failures}")
         outgoing.deliveries = [
             self._after_first(webhook, result) for webhook, result in zip(outgoing.targets, results, strict=True)
         ]
+        agreed = is_satisfied(kind, sum(result.attempt.succeeded for result in results), len(results))
+        await self._tell(outgoing, results, "will be tried again" if agreed else "stopped a change")
+        if agreed:
+            return None
+        failures = _failures(outgoing.targets, results)
+        _log.warning(
+            "webhooks vetoed a change", event_id=row.event_id, type=row.type, transaction=kind, failures=failures
+        )
+        return failures
+
+    async def _record_veto(self, asked: Sequence[_Outgoing]) -> None:
+        """Write for the log what was asked about a change that is not made."""
+        for one in asked:
+            one.deliveries = [dataclasses.replace(delivery, next_attempt=None) for delivery in one.deliveries]
+        try:
+            first = await self._outbox.reserve_sequence(len(asked))
+            await self._outbox.record(None, [(one.row, one.deliveries) for one in asked], first, vetoed=True)
+        except STORE_ERRORS as error:
+            _log.warning("a veto could not be written to the log", error=type(error).__name__)
 
     async def _tell(self, outgoing: _Outgoing, results: Sequence[Result], ending: Ending) -> None:
         row = outgoing.row
@@ -169,13 +188,12 @@ class Bus:
                 await self._deliverer.failures.failed(webhook, row.type, row.event_id, result.attempt, ending)
 
     def _after_first(self, webhook: Document, result: Result) -> NewDelivery:
-        webhook_id = WebhookId(webhook["id"])
-        if result.attempt.succeeded:
-            return NewDelivery(webhook_id, None, result.attempt)
-        due = self._schedule.next_attempt(
-            result.attempt.end_instant, 1, _CHANCE.random(), at_least_seconds=result.wait_seconds
-        )
-        return NewDelivery(webhook_id, due, result.attempt)
+        due = None
+        if not result.attempt.succeeded:
+            due = self._schedule.next_attempt(
+                result.attempt.end_instant, 1, _CHANCE.random(), at_least_seconds=result.wait_seconds
+            )
+        return _delivery(webhook, due, result.attempt)
 
     async def _record(self, session: Session, outgoing: Sequence[_Outgoing]) -> None:
         if outgoing:
@@ -185,6 +203,10 @@ class Bus:
 
 async def _nothing(_session: Session | None) -> None:
     """The write of an event that tells of no change."""
+
+
+def _delivery(webhook: Document, due: Instant | None, first: Attempt | None = None) -> NewDelivery:
+    return NewDelivery(WebhookId(webhook["id"]), due, first, is_ordered=webhook.get("ordered", False))
 
 
 def _failures(targets: Sequence[Document], results: Sequence[Result]) -> dict[str, str]:

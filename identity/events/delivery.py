@@ -5,18 +5,18 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import structlog
 
 from identity.call import Document
-from identity.domain import webhook_headers
+from identity.domain import standard_webhooks, webhook_headers
 from identity.domain.delivery_schedule import retry_after_seconds, wait_at_least
 from identity.errors import ServiceError
 from identity.events.failures import FailureLog
 from identity.ids import EventId, Secret
-from identity.instants import Clock, numeric_date
+from identity.instants import Clock, Instant, numeric_date
 from identity.outbound.http import HttpClient, OutboundError, Request, Response
 from identity.outbound.tls import is_trust_anchor
 from identity.store.outbox import Attempt
@@ -24,12 +24,23 @@ from identity.store.outbox import Attempt
 _log = structlog.get_logger(__name__)
 
 _MAXIMUM_ANSWER_BYTES = 65_536
+_KEPT_ANSWER_BYTES = 16_384
+_KEPT_HEADERS = 50
 
-Sign = Callable[[str, Mapping[str, Any]], Awaitable[str]]
-"""(key id, claims) -> compact JWS; raises ServiceError, LookupError or ValueError where the key cannot be used."""
+_TOKEN_SECONDS = 300
 
-ClientCertificate = Callable[[str], Awaitable[tuple[str, Secret]]]
-"""key id -> (certificate PEM, private key PEM); raises as `Sign` does."""
+
+class Keys(Protocol):
+    """The keys of the instance; each raises ServiceError, LookupError or ValueError where a key cannot be used."""
+
+    async def sign_jwt(self, key_id: str, claims: Mapping[str, Any]) -> str:
+        """A compact JWS over the claims."""
+
+    async def sign_octets(self, key_id: str, content: bytes) -> str | None:
+        """A Standard Webhooks signature, or None for keys of kinds that make none."""
+
+    async def client_certificate(self, key_id: str) -> tuple[str, Secret]:
+        """The certificate and the private key, as PEM."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,20 +54,11 @@ class Result:
 class Deliverer:
     """Makes attempts; keeps nothing about them."""
 
-    def __init__(
-        self,
-        http: HttpClient,
-        clock: Clock,
-        version: str,
-        sign: Sign,
-        client_certificate: ClientCertificate,
-        failures: FailureLog,
-    ) -> None:
+    def __init__(self, http: HttpClient, clock: Clock, version: str, keys: Keys, failures: FailureLog) -> None:
         self._http = http
         self._clock = clock
         self._user_agent = f"identity/{version}"
-        self._sign = sign
-        self._client_certificate = client_certificate
+        self._keys = keys
         self.failures = failures
         self._warned: set[tuple[str, int]] = set()
 
@@ -79,7 +81,11 @@ class Deliverer:
             attempt = Attempt(start, self._clock.now(), url, exception=f"{error.kind}: {error.message}")
             is_slow = error.kind == "timeout"
             return Result(attempt, wait_at_least(None, timed_out=is_slow, retry_after_seconds=None))
-        return self._judged(Attempt(start, self._clock.now(), url, status=response.status), response)
+        answer = response.body[:_KEPT_ANSWER_BYTES].decode("utf-8", "replace")
+        attempt = Attempt(
+            start, self._clock.now(), url, status=response.status, answer=answer, headers=_kept(response.headers)
+        )
+        return self._judged(attempt, response)
 
     def _judged(self, attempt: Attempt, response: Response) -> Result:
         if attempt.succeeded:
@@ -108,7 +114,7 @@ class Deliverer:
 
     async def _certificate(self, webhook: Document) -> tuple[str, Secret] | None:
         key_id = webhook.get("sslCertificateKeyId")
-        return None if key_id is None else await self._client_certificate(key_id)
+        return None if key_id is None else await self._keys.client_certificate(key_id)
 
     async def _headers(self, webhook: Document, event_id: EventId, body: bytes) -> dict[str, str]:
         configured = webhook.get("headers") or {}
@@ -120,12 +126,25 @@ class Deliverer:
         if "user-agent" not in names:
             headers["User-Agent"] = self._user_agent
         headers["Content-Type"] = "application/json"
+        now = self._clock.now()
         headers["webhook-id"] = event_id
-        headers["webhook-timestamp"] = str(numeric_date(self._clock.now()))
-        signature = webhook.get("signatureConfiguration") or {}
-        if signature.get("enabled"):
-            claims = {"request_body_sha256": base64.b64encode(hashlib.sha256(body).digest()).decode()}
-            headers[webhook_headers.SIGNATURE_HEADER] = await self._sign(signature["signingKeyId"], claims)
+        headers["webhook-timestamp"] = str(numeric_date(now))
+        return headers | await self._signatures(webhook, event_id, body, now)
+
+    async def _signatures(self, webhook: Document, event_id: EventId, body: bytes, now: Instant) -> dict[str, str]:
+        """The published signature by the webhook's key, and those of Standard Webhooks by keys and secrets."""
+        configuration = webhook.get("signatureConfiguration") or {}
+        key_ids = standard_webhooks.live_keys(configuration, now)
+        content = standard_webhooks.signed_content(event_id, numeric_date(now), body)
+        secrets = standard_webhooks.live_secrets(webhook.get("private", {}), now)
+        found = [standard_webhooks.hmac_signature(secret, content) for secret in secrets]
+        for key_id in key_ids:
+            signature = await self._keys.sign_octets(key_id, content)
+            found += [] if signature is None else [signature]
+        headers = {"webhook-signature": " ".join(found)} if found else {}
+        if key_ids:
+            claims = _claims(configuration, event_id, body, numeric_date(now))
+            headers[webhook_headers.SIGNATURE_HEADER] = await self._keys.sign_jwt(key_ids[0], claims)
         return headers
 
     async def _warn_of_unsendable(self, webhook: Document, configured: Mapping[str, str]) -> None:
@@ -138,3 +157,17 @@ class Deliverer:
             self._warned.add(state)
             _log.warning("webhook headers left out: no HTTP tokens", webhook_id=webhook["id"], names=names)
             await self.failures.left_out(webhook, names)
+
+
+def _kept(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """The header of an answer as the log keeps it: bounded, and without the receiver's cookies."""
+    named = [(name, value[:1000]) for name, value in headers.items() if name != "set-cookie"]
+    return dict(named[:_KEPT_HEADERS])
+
+
+def _claims(configuration: Document, event_id: EventId, body: bytes, now: int) -> Document:
+    """What the published signature says: the digest of the body, and by choice when and for which event it is good."""
+    claims: Document = {"request_body_sha256": base64.b64encode(hashlib.sha256(body).digest()).decode()}
+    if configuration.get("timedClaims"):
+        claims |= {"iat": now, "exp": now + _TOKEN_SECONDS, "jti": event_id}
+    return claims

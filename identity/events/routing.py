@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from identity.call import Document
+from identity.domain.webhook_health import DISABLED
 from identity.domain.webhook_transactions import NONE
 from identity.events.catalogue import EVENTS, EventType
 from identity.ids import TenantId
@@ -22,6 +23,8 @@ class Routes:
         self._global: dict[str, list[Document]] = {}
         self._of_tenant: dict[tuple[str, str], list[Document]] = {}
         for webhook in webhooks:
+            if webhook.get("status") == DISABLED:
+                continue
             for name, is_on in webhook.get("eventsEnabled", {}).items():
                 if is_on is True and name in EVENTS:
                     self._add(EVENTS[name], webhook)

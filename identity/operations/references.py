@@ -41,6 +41,11 @@ class Reference:
 _SIGNING = ("jwtConfiguration.accessTokenKeyId", "jwtConfiguration.idTokenKeyId")
 _VERIFYING = ("jwtConfiguration.accessTokenVerificationKeyIds", "jwtConfiguration.idTokenVerificationKeyIds")
 _RETIRED = ("private.retiredKeys.keyId",)
+_WEBHOOK_KEYS = (
+    "signatureConfiguration.previousSigningKeyId",
+    "signatureConfiguration.signingKeyId",
+    "sslCertificateKeyId",
+)
 _ACCESS_LIST = ("accessControlConfiguration.uiIPAccessControlListId",)
 _USER_MAILS = (
     "adminTwoFactorMethodRemove",
@@ -80,7 +85,7 @@ TABLE = (
         "keys",
     ),
     Reference("identity_providers", ("lambdaConfiguration.reconcileId",), "lambdas"),
-    Reference("webhooks", ("signatureConfiguration.signingKeyId", "sslCertificateKeyId"), "keys"),
+    Reference("webhooks", _WEBHOOK_KEYS, "keys"),
     Reference("api_keys", ("ipAccessControlListId",), "ip_access_control_lists"),
     Reference("tenants", _ACCESS_LIST, "ip_access_control_lists"),
     Reference("applications", _ACCESS_LIST, "ip_access_control_lists"),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from identity.call import Call, Document
-from identity.domain import webhook_headers
+from identity.domain import standard_webhooks, webhook_headers
+from identity.domain.webhook_health import ACTIVE, PAUSED
 from identity.errors import FieldError, GeneralError, Invalid, NotLicensed
 from identity.events.catalogue import ALIASES, EVENTS
+from identity.instants import Instant, later
 from identity.operations import features, key_references
 from identity.outbound import tls
 from identity.outbound.addresses import check_url
@@ -16,9 +18,13 @@ from identity.services import Services
 Problems = list[FieldError]
 
 
-async def prepare(services: Services, _call: Call, document: Document, _stored: Document | None) -> Document:
-    """The webhook as it is stored. Raises Invalid with everything that is wrong with it."""
-    webhook = _normalised(document)
+async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
+    """The webhook as it is stored. Raises Invalid with everything that is wrong with it.
+
+    One that was disabled is active again after any change; one that is paused stays so.
+    """
+    webhook = _normalised(document, call.now)
+    webhook["status"] = PAUSED if stored is not None and stored.get("status") == PAUSED else ACTIVE
     problems = [problem for check in _CHECKS for problem in await check(services, webhook)]
     unlicensed = _unlicensed(services, webhook)
     if problems or unlicensed:
@@ -26,10 +32,17 @@ async def prepare(services: Services, _call: Call, document: Document, _stored: 
     return webhook
 
 
-def _normalised(document: Document) -> Document:
-    """Event types under their right names."""
+def _normalised(document: Document, now: Instant) -> Document:
+    """Event types under their right names, and an end for the key that signs along."""
+    signature = document["signatureConfiguration"]
+    if "previousSigningKeyId" not in signature:
+        signature = {name: value for name, value in signature.items() if name != "previousSigningKeyEndInstant"}
+    elif "previousSigningKeyEndInstant" not in signature:
+        end = later(now, seconds=standard_webhooks.DEFAULT_OVERLAP_SECONDS)
+        signature = {**signature, "previousSigningKeyEndInstant": end}
     return {
         **document,
+        "signatureConfiguration": signature,
         "eventsEnabled": {ALIASES.get(name, name): is_on for name, is_on in document["eventsEnabled"].items()},
     }
 
@@ -56,14 +69,16 @@ async def _tenants(services: Services, webhook: Document) -> Problems:
 
 
 async def _signature(services: Services, webhook: Document) -> Problems:
-    path = "signatureConfiguration.signingKeyId"
-    key_id = webhook["signatureConfiguration"].get("signingKeyId")
-    if key_id is None:
-        is_wanted = webhook["signatureConfiguration"]["enabled"]
-        return [_problem("missing", path, f"You must specify the [webhook.{path}] property.")] if is_wanted else []
-    if await key_references.can_sign(services, key_id):
-        return []
-    return [_problem("invalid", path, f"The [webhook.{path}] must name a key that can sign.")]
+    signature = webhook["signatureConfiguration"]
+    problems = []
+    if signature["enabled"] and "signingKeyId" not in signature:
+        path = "signatureConfiguration.signingKeyId"
+        problems.append(_problem("missing", path, f"You must specify the [webhook.{path}] property."))
+    for name in ("signingKeyId", "previousSigningKeyId"):
+        if name in signature and not await key_references.can_sign(services, signature[name]):
+            path = f"signatureConfiguration.{name}"
+            problems.append(_problem("invalid", path, f"The [webhook.{path}] must name a key that can sign."))
+    return problems
 
 
 async def _certificates(services: Services, webhook: Document) -> Problems:

@@ -1,15 +1,16 @@
 """The outbox: events that happened, and for each webhook that shall hear of one, a delivery.
 
-An event row holds the body bytes once. A delivery row is `due` until it has `succeeded` or was `given up`; a due row
-is leased by moving its next attempt into the future under a token of the lessee's own, so that the one index on due
-rows serves both, and a lessee that dies simply stops moving it.
+An event row holds the body once. A delivery row is `due` until it has `succeeded` or was `given up` (`vetoed` from the
+start, where the change was not made). A due row is leased by moving its next attempt into the future under a token of
+the lessee's own, so that the one index on due rows serves both, and a lessee that dies simply stops moving it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from pymongo import IndexModel, ReturnDocument, UpdateMany, UpdateOne
@@ -18,12 +19,14 @@ from identity.call import Document
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant, as_datetime, later
 from identity.store.mongo import Collection, Database, Session
-from identity.store.vault import Vault, is_sealed
+from identity.store.vault import Vault
 
-State = Literal["due", "succeeded", "given up"]
+State = Literal["due", "succeeded", "given up", "vetoed"]
 
 _WEBHOOKS_PER_LEASE = 100
-_KEPT_FIELDS = {"_id": 1, "eventId": 1, "webhookId": 1, "attempts": 1, "insertInstant": 1}
+_KEPT_FIELDS = {
+    "_id": 1, "eventId": 1, "webhookId": 1, "attempts.id": 1, "base": 1, "isManual": 1, "insertInstant": 1,
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,42 +47,64 @@ class EventRow:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attempt:
-    """One request to a webhook. `status` is None when there was no answer; `exception` says what failed."""
+    """One request to a webhook. `status` is None when there was no answer; `exception` says what failed.
+
+    `answer` is the beginning of what the receiver said, `headers` the header of its answer.
+    """
 
     start_instant: Instant
     end_instant: Instant
     url: str
     status: int | None = None
     exception: str | None = None
+    answer: str = ""
+    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    attempt_id: str = dataclasses.field(default_factory=new_id)
 
     @property
     def succeeded(self) -> bool:
         """Whether the receiver took the event: a status from 200 to 299 and nothing else."""
         return self.exception is None and self.status is not None and 200 <= self.status < 300
 
-    def to_document(self) -> Document:
-        """The attempt as it is stored."""
-        document = {"startInstant": self.start_instant, "endInstant": self.end_instant, "url": self.url}
-        if self.status is not None:
-            document["statusCode"] = self.status
-        return document if self.exception is None else {**document, "exception": self.exception}
+    def to_document(self, next_attempt: Instant | None = None, *, is_manual: bool = False) -> Document:
+        """The attempt as it is stored, with the instant of the one that is to follow it."""
+        document: Document = {
+            "id": self.attempt_id,
+            "startInstant": self.start_instant,
+            "endInstant": self.end_instant,
+            "url": self.url,
+        }
+        told = {
+            "statusCode": self.status,
+            "exception": self.exception,
+            "responseBody": self.answer or None,
+            "responseHeaders": dict(self.headers) or None,
+            "nextAttemptInstant": next_attempt,
+            "isManual": is_manual or None,
+        }
+        return document | {name: value for name, value in told.items() if value is not None}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewDelivery:
     """A delivery to be recorded with its event; with a `first` attempt when one was made before the commit.
 
-    `next_attempt` None means that nothing remains to be done: the first attempt succeeded, or was the only one.
+    `next_attempt` None means that nothing remains to be done: the first attempt succeeded, or was the only one. An
+    ordered one waits for the earlier ones about the same object.
     """
 
     webhook_id: WebhookId
     next_attempt: Instant | None
     first: Attempt | None = None
+    is_ordered: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lease:
-    """A delivery that is this process's to make until the lease runs out; `attempts` were made before."""
+    """A delivery that is this process's to make until the lease runs out.
+
+    `attempts` were made before, since it was last asked for; `is_manual`: somebody asked for it again.
+    """
 
     delivery_id: str
     event_id: EventId
@@ -89,15 +114,24 @@ class Lease:
     body: bytes
     insert_instant: Instant
     token: str
+    is_manual: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a lease: `next_attempt` None after a failure means that it is given up."""
+    """What became of a lease: `next_attempt` None after a failure means that it is given up.
+
+    Without an attempt and with a next one the delivery was only put off.
+    """
 
     lease: Lease
     attempt: Attempt | None
     next_attempt: Instant | None
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the webhook was told of the event, or never will be."""
+        return self.attempt is not None or self.next_attempt is None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -121,10 +155,17 @@ class Outbox:
     async def ensure_indexes(self) -> None:
         """Create what is missing. Retention is a TTL index on the instant that each row carries."""
         expiry = IndexModel([("expiresAt", 1)], name="expiry", expireAfterSeconds=0)
-        await self._events.create_indexes([expiry])
+        newest = IndexModel([("insertInstant", -1), ("_id", -1)], name="newest")
+        await self._events.create_indexes([expiry, newest])
         due = IndexModel([("state", 1), ("webhookId", 1), ("nextAttempt", 1)], name="due")
         of_event = IndexModel([("eventId", 1)], name="event")
-        await self._deliveries.create_indexes([due, of_event, expiry])
+        attempt = IndexModel([("attempts.id", 1)], name="attempt")
+        ordered = IndexModel(
+            [("webhookId", 1), ("linkedObjectId", 1), ("sequence", 1)],
+            name="order",
+            partialFilterExpression={"isOrdered": True, "state": "due"},
+        )
+        await self._deliveries.create_indexes([due, of_event, attempt, ordered, expiry])
 
     async def reserve_sequence(self, count: int) -> int:
         """The first of `count` fresh sequence numbers, which order events. Gaps are possible, repeats are not.
@@ -137,27 +178,37 @@ class Outbox:
         return int(counter["value"]) - count + 1
 
     async def record(
-        self, session: Session | None, rows: Sequence[tuple[EventRow, Sequence[NewDelivery]]], first_sequence: int
+        self,
+        session: Session | None,
+        rows: Sequence[tuple[EventRow, Sequence[NewDelivery]]],
+        first_sequence: int,
+        *,
+        vetoed: bool = False,
     ) -> None:
-        """Write events with their deliveries, in the transaction of the change that they tell of."""
-        events = [self._event(row, first_sequence + index) for index, (row, _) in enumerate(rows)]
-        deliveries = [self._delivery(row, delivery) for row, all_of_it in rows for delivery in all_of_it]
+        """Write events with their deliveries, in the transaction of the change that they tell of.
+
+        Those of a change that was `vetoed` are written for the log alone: nothing of them is due.
+        """
+        numbered = [(row, deliveries, first_sequence + index) for index, (row, deliveries) in enumerate(rows)]
+        events = [self._event(row, deliveries, sequence, vetoed=vetoed) for row, deliveries, sequence in numbered]
+        found = [self._delivery(row, one, sequence) for row, deliveries, sequence in numbered for one in deliveries]
+        for stored in found if vetoed else ():
+            stored["state"] = "vetoed"
         await self._events.insert_many(events, session=session)
-        if deliveries:
-            await self._deliveries.insert_many(deliveries, session=session)
+        if found:
+            await self._deliveries.insert_many(found, session=session)
 
     async def lease(
-        self, now: Instant, lease_seconds: float, held: Mapping[WebhookId, int], per_webhook: int, limit: int
+        self, now: Instant, lease_seconds: float, room_of: Callable[[WebhookId], int], limit: int
     ) -> list[Lease]:
-        """Take due deliveries: at most `limit`, and none that would give a webhook more than `per_webhook`.
+        """Take due deliveries: at most `limit`, and of each webhook at most the room that there is for it.
 
-        `held` says how many this process has of each webhook already. Webhooks are served in random order, so that
-        one with a long backlog cannot keep the others waiting.
+        Webhooks are served in random order, so that one with a long backlog cannot keep the others waiting.
         """
         is_due = {"state": "due", "nextAttempt": {"$lte": now}}
         waiting: list[WebhookId] = await self._deliveries.distinct("webhookId", is_due)
-        rooms = {webhook: room for webhook in waiting if (room := per_webhook - held.get(webhook, 0)) > 0}
-        ids = await self._candidates(is_due, rooms, limit)
+        rooms = {webhook: room for webhook in waiting if (room := room_of(webhook)) > 0}
+        ids = await self._unblocked(await self._candidates(is_due, rooms, limit))
         if not ids:
             return []
         token = new_id()
@@ -174,6 +225,8 @@ class Outbox:
         """
         if outcomes:
             await self._deliveries.bulk_write([_settlement(outcome) for outcome in outcomes], ordered=False)
+        if tried := [outcome for outcome in outcomes if outcome.is_told]:
+            await self._events.bulk_write([_noted(outcome) for outcome in tried], ordered=False)
 
     async def renew(self, leases: Sequence[Lease], until: Instant) -> None:
         """Hold on to leases whose receivers take their time."""
@@ -195,25 +248,17 @@ class Outbox:
             return Backlog(row["due"], (now - row["oldest"]) / 1000)
         return Backlog(0, 0.0)
 
-    async def deliveries_of(self, event_id: EventId) -> list[Document]:
-        """The deliveries of an event as they are stored."""
-        return [dict(row) async for row in self._deliveries.find({"eventId": event_id}).sort("webhookId", 1)]
-
-    async def find_events(self, where: Mapping[str, Any]) -> list[Document]:
-        """The events that match, in their order, as they are stored but for a sealed body."""
-        return [{**row, "body": self._body(row)} async for row in self._events.find(where).sort("sequence", 1)]
-
     async def reseal(self) -> int:
         """Seal again what was sealed under an older master key; answers how many changed."""
         changed = 0
-        async for row in self._events.find({"body": {"$type": "string"}}, {"body": 1}):
+        async for row in self._events.find({"isSealed": True}, {"body": 1, "isSealed": 1}):
             if not self._vault.is_current(row["body"]):
-                fresh = self._vault.seal(self._body(row).decode(), _place(row["_id"]))
+                fresh = self._vault.seal(opened_body(self._vault, row), _place(row["_id"]))
                 where = {"_id": row["_id"], "body": row["body"]}
                 changed += (await self._events.update_one(where, {"$set": {"body": fresh}})).modified_count
         return changed
 
-    async def _candidates(self, is_due: Document, rooms: Mapping[WebhookId, int], limit: int) -> list[str]:
+    async def _candidates(self, is_due: Document, rooms: Mapping[WebhookId, int], limit: int) -> list[Document]:
         chosen = random.sample(list(rooms), min(len(rooms), _WEBHOOKS_PER_LEASE, max(limit, 0)))
         if not chosen:
             return []
@@ -221,21 +266,40 @@ class Outbox:
         branches = [_oldest(is_due, webhook, min(rooms[webhook], share)) for webhook in chosen]
         unions = [{"$unionWith": {"coll": self._deliveries.name, "pipeline": branch}} for branch in branches[1:]]
         found = self._deliveries.aggregate([*branches[0], *unions])
-        return [row["_id"] async for row in found][:limit]
+        return [dict(row) async for row in found][:limit]
+
+    async def _unblocked(self, candidates: Sequence[Document]) -> list[str]:
+        """The ids of those that may go: an ordered delivery waits for the earlier ones about the same object.
+
+        One that has to wait is due again when the one before it is, so that those of other objects come to the front.
+        """
+        free = [row["_id"] for row in candidates if not row.get("isOrdered")]
+        for row in candidates:
+            if row.get("isOrdered"):
+                same = {name: row[name] for name in ("webhookId", "linkedObjectId")}
+                earlier = {**same, "isOrdered": True, "state": "due", "sequence": {"$lt": row["sequence"]}}
+                first = await self._deliveries.find_one(earlier, {"nextAttempt": 1}, sort=[("sequence", 1)])
+                if first is None:
+                    free.append(row["_id"])
+                else:
+                    put_off = {"$max": {"nextAttempt": first["nextAttempt"] + 1}}
+                    await self._deliveries.update_one({"_id": row["_id"], "state": "due"}, put_off)
+        return free
 
     async def _leases(self, taken: Sequence[Document], token: str) -> list[Lease]:
         wanted = {"_id": {"$in": list({row["eventId"] for row in taken})}}
-        found = self._events.find(wanted, {"body": 1, "type": 1})
-        events = {event["_id"]: (event["type"], self._body(event)) async for event in found}
+        found = self._events.find(wanted, {"body": 1, "isSealed": 1, "type": 1})
+        events = {row["_id"]: (row["type"], opened_body(self._vault, row).encode()) async for row in found}
         return [
             Lease(
                 row["_id"],
                 row["eventId"],
                 row["webhookId"],
-                len(row.get("attempts", ())),
+                len(row.get("attempts", ())) - row.get("base", 0),
                 *events.get(row["eventId"], ("", b"")),
                 row["insertInstant"],
                 token,
+                row.get("isManual", False),
             )
             for row in taken
         ]
@@ -250,40 +314,63 @@ class Outbox:
         if writes:
             await self._deliveries.bulk_write(writes, ordered=False)
 
-    def _event(self, row: EventRow, sequence: int) -> Document:
+    def _event(self, row: EventRow, deliveries: Sequence[NewDelivery], sequence: int, *, vetoed: bool) -> Document:
+        body = row.body.decode()
+        untried = [] if vetoed else [one.webhook_id for one in deliveries if one.first is None]
         stored: Document = {
             "_id": row.event_id,
             "type": row.type,
-            "body": self._vault.seal(row.body.decode(), _place(row.event_id)) if row.holds_secrets else row.body,
+            "body": self._vault.seal(body, _place(row.event_id)) if row.holds_secrets else body,
             "sequence": sequence,
             "insertInstant": row.create_instant,
-            "expiresAt": as_datetime(later(row.create_instant, seconds=self._retention_seconds)),
+            "expiresAt": self._expiry(row),
+            "untried": untried,
+            "result": "Failed" if vetoed else "Running" if untried else "Succeeded",
+            **_of(row),
         }
-        if row.tenant_id is not None:
-            stored["tenantId"] = row.tenant_id
-        if row.linked_object_id is not None:
-            stored["linkedObjectId"] = row.linked_object_id
+        if row.holds_secrets:
+            stored["isSealed"] = True
+        if tried := [one.first.start_instant for one in deliveries if one.first is not None]:
+            stored["lastAttemptInstant"] = max(tried)
         return stored
 
-    def _body(self, stored: Mapping[str, Any]) -> bytes:
-        body = stored["body"]
-        return self._vault.unseal(body, _place(stored["_id"])).encode() if is_sealed(body) else bytes(body)
-
-    def _delivery(self, row: EventRow, delivery: NewDelivery) -> Document:
+    def _delivery(self, row: EventRow, delivery: NewDelivery, sequence: int) -> Document:
         stored: Document = {
-            "_id": f"{row.event_id}:{delivery.webhook_id}",
+            "_id": delivery_id(row.event_id, delivery.webhook_id),
             "eventId": row.event_id,
             "webhookId": delivery.webhook_id,
             "state": _state(delivery.first, delivery.next_attempt),
-            "attempts": [] if delivery.first is None else [delivery.first.to_document()],
+            "attempts": [] if delivery.first is None else [delivery.first.to_document(delivery.next_attempt)],
             "insertInstant": row.create_instant,
-            "expiresAt": as_datetime(later(row.create_instant, seconds=self._retention_seconds)),
+            "expiresAt": self._expiry(row),
+            "sequence": sequence,
+            **_of(row),
         }
-        if row.tenant_id is not None:
-            stored["tenantId"] = row.tenant_id
         if delivery.next_attempt is not None:
             stored["nextAttempt"] = delivery.next_attempt
+        if delivery.is_ordered and row.linked_object_id is not None:
+            stored["isOrdered"] = True
         return stored
+
+    def _expiry(self, row: EventRow) -> datetime.datetime:
+        return as_datetime(later(row.create_instant, seconds=self._retention_seconds))
+
+
+def opened_body(vault: Vault, stored: Mapping[str, Any]) -> str:
+    """The body of an event row."""
+    body: str = stored["body"]
+    return vault.unseal(body, _place(stored["_id"])) if stored.get("isSealed") else body
+
+
+def delivery_id(event_id: str, webhook_id: str) -> str:
+    """The id of the one delivery of an event to a webhook."""
+    return f"{event_id}:{webhook_id}"
+
+
+def _of(row: EventRow) -> Document:
+    """What a row of either collection tells of whom the event concerns."""
+    told = {"tenantId": row.tenant_id, "linkedObjectId": row.linked_object_id}
+    return {name: value for name, value in told.items() if value is not None}
 
 
 def _place(event_id: str) -> str:
@@ -295,7 +382,7 @@ def _oldest(is_due: Document, webhook_id: WebhookId, count: int) -> list[Documen
         {"$match": {**is_due, "webhookId": webhook_id}},
         {"$sort": {"nextAttempt": 1}},
         {"$limit": count},
-        {"$project": {"_id": 1}},
+        {"$project": {"_id": 1, "isOrdered": 1, "webhookId": 1, "linkedObjectId": 1, "sequence": 1}},
     ]
 
 
@@ -316,5 +403,15 @@ def _settlement(outcome: Outcome) -> UpdateOne:
     else:
         change["$unset"]["nextAttempt"] = ""
     if outcome.attempt is not None:
-        change["$push"] = {"attempts": outcome.attempt.to_document()}
+        told = outcome.attempt.to_document(outcome.next_attempt, is_manual=outcome.lease.is_manual)
+        change["$push"] = {"attempts": told}
     return UpdateOne(where, change)
+
+
+def _noted(outcome: Outcome) -> UpdateOne:
+    """What an event's own row learns of an attempt; it may be told twice."""
+    change: Document = {"untried": {"$setDifference": ["$untried", [outcome.lease.webhook_id]]}}
+    if outcome.attempt is not None:
+        change["lastAttemptInstant"] = {"$max": ["$lastAttemptInstant", outcome.attempt.start_instant]}
+    result = {"$cond": [{"$eq": ["$untried", []]}, "Succeeded", "Running"]}
+    return UpdateOne({"_id": outcome.lease.event_id}, [{"$set": change}, {"$set": {"result": result}}])

@@ -30,6 +30,8 @@ from identity.web.api import (
     themes,
     user_actions,
     users,
+    webhook_event_logs,
+    webhooks,
 )
 from identity.web.client_address import AddressBook
 from identity.web.endpoint import Family, Missing, Route
@@ -49,6 +51,7 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
             for module in (token, introspect, userinfo, authorize, discovery, logout, revoke)
             for route in module.ROUTES
         ),
+        *(route for module in (webhooks, webhook_event_logs) for route in module.ROUTES),
         *crud.routes(resources.RESOURCES),
         *identity_provider_links.ROUTES,
         *identity_providers.ROUTES,

@@ -11,7 +11,9 @@ import collections
 import contextlib
 import functools
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Collection, Sequence
+from time import monotonic
+from typing import Protocol
 
 import prometheus_client
 import structlog
@@ -19,7 +21,9 @@ import structlog
 from identity import loops
 from identity.call import Document
 from identity.config import Webhooks
+from identity.domain.circuit_breaker import CircuitBreaker, Rules
 from identity.domain.delivery_schedule import Schedule
+from identity.domain.webhook_health import DISABLED, GONE, PAUSED
 from identity.events.delivery import Deliverer, Result
 from identity.events.failures import Ending
 from identity.ids import WebhookId
@@ -55,9 +59,57 @@ class Metrics:
         self.due = prometheus_client.Gauge(
             "identity_webhook_deliveries_due", "Deliveries whose time has come, in all processes", registry=registry
         )
+        self.held_back = prometheus_client.Gauge(
+            "identity_webhooks_held_back", "Webhooks whose circuit is open in this process", registry=registry
+        )
         self.oldest_seconds = prometheus_client.Gauge(
             "identity_webhook_oldest_due_seconds", "How long the oldest due delivery has been due", registry=registry
         )
+
+
+class Watch(Protocol):
+    """Who looks after the webhooks themselves."""
+
+    async def webhooks(self) -> Sequence[Document]:
+        """Every webhook, from memory."""
+
+    async def wait_seconds(self, webhook: Document) -> float:
+        """How long a delivery to this webhook has to wait for its turn; 0 when it may go."""
+
+    async def look(self, outcomes: Sequence[Outcome]) -> None:
+        """Draw conclusions from outcomes that are written."""
+
+
+class Breakers:
+    """The circuit breakers of this process."""
+
+    def __init__(self, settings: Webhooks, metrics: Metrics) -> None:
+        self._rules = Rules(
+            settings.breaker_failure_ratio,
+            settings.breaker_minimum_attempts,
+            settings.breaker_window_seconds,
+            settings.breaker_pause_seconds,
+        )
+        self._metrics = metrics
+        self._by_id: dict[str, CircuitBreaker] = {}
+
+    def note(self, webhook_id: WebhookId, *, success: bool) -> None:
+        """Take an outcome into account."""
+        breaker = self._by_id.setdefault(webhook_id, CircuitBreaker(self._rules))
+        was_open = breaker.is_open
+        breaker.note(monotonic(), success=success)
+        if breaker.is_open != was_open:
+            _log.warning("webhook held back" if breaker.is_open else "webhook answers again", webhook_id=webhook_id)
+        self._metrics.held_back.set(sum(each.is_open for each in self._by_id.values()))
+
+    def room(self, webhook_id: WebhookId, held: int) -> int | None:
+        """How many more may be taken: None for any number."""
+        breaker = self._by_id.get(webhook_id)
+        return None if breaker is None else breaker.room(monotonic(), held)
+
+    def keep(self, webhook_ids: Collection[str]) -> None:
+        """Forget webhooks that are gone."""
+        self._by_id = {key: breaker for key, breaker in self._by_id.items() if key in webhook_ids}
 
 
 class DeliveryWorker:
@@ -72,10 +124,10 @@ class DeliveryWorker:
         settings: Webhooks,
         registry: prometheus_client.CollectorRegistry,
         *,
-        webhooks: Callable[[], Awaitable[Sequence[Document]]],
+        watch: Watch,
         stop_seconds: float = 10.0,
     ) -> None:
-        """`webhooks` answers from memory. `stop_seconds` is how long attempts under way may finish in at the end."""
+        """`stop_seconds` is how long attempts under way may finish in at the end."""
         self._outbox = outbox
         self._deliverer = deliverer
         self._wakeups = wakeups
@@ -83,7 +135,8 @@ class DeliveryWorker:
         self._settings = settings
         self._schedule = Schedule(settings.schedule, settings.jitter)
         self._metrics = Metrics(registry)
-        self._webhooks = webhooks
+        self._watch = watch
+        self._breakers = Breakers(settings, self._metrics)
         self._stop_seconds = stop_seconds
         self._held: dict[str, Lease] = {}
         self._counts: collections.Counter[WebhookId] = collections.Counter()
@@ -144,9 +197,17 @@ class DeliveryWorker:
         room = 2 * settings.max_concurrency - len(self._held)
         if room <= 0:
             return []
-        return await self._outbox.lease(
-            self._clock.now(), settings.lease_seconds, self._counts, 2 * settings.concurrency_per_webhook, room
-        )
+        await self._know_webhooks()
+        return await self._outbox.lease(self._clock.now(), settings.lease_seconds, self._room_of, room)
+
+    def _room_of(self, webhook_id: WebhookId) -> int:
+        """How many more deliveries to a webhook may be taken now."""
+        held = self._counts[webhook_id]
+        webhook = self._by_id.get(webhook_id)
+        if webhook is not None and webhook.get("status") == PAUSED:
+            return 0
+        room = self._breakers.room(webhook_id, held)
+        return 2 * self._settings.concurrency_per_webhook - held if room is None else room
 
     async def _wait_for_work(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -196,30 +257,38 @@ class DeliveryWorker:
 
     async def _outcome(self, lease: Lease) -> Outcome:
         webhook = await self._webhook(lease.webhook_id)
-        if webhook is None or not lease.body:
+        if webhook is None or not lease.body or webhook.get("status") == DISABLED:
             _log.warning(
                 "delivery dropped: webhook or event is gone", event_id=lease.event_id, webhook_id=lease.webhook_id
             )
             self._metrics.attempts.labels("dropped").inc()
             return Outcome(lease, None, None)
+        wait_seconds = await self._watch.wait_seconds(webhook)
+        if wait_seconds or webhook.get("status") == PAUSED:
+            return Outcome(lease, None, later(self._clock.now(), seconds=wait_seconds or _POLL_SECONDS))
         return self._judged(lease, await self._deliverer.attempt(webhook, lease.event_id, lease.body))
 
     async def _webhook(self, webhook_id: WebhookId) -> Document | None:
         while True:
             try:
-                webhooks = await self._webhooks()
+                await self._know_webhooks()
             except STORE_ERRORS as error:
                 self._note(reachable=False, error=error)
                 await asyncio.sleep(_BACK_OFF_SECONDS)
                 continue
-            if webhooks is not self._known:
-                self._known, self._by_id = webhooks, {webhook["id"]: webhook for webhook in webhooks}
             return self._by_id.get(webhook_id)
+
+    async def _know_webhooks(self) -> None:
+        webhooks = await self._watch.webhooks()
+        if webhooks is not self._known:
+            self._known, self._by_id = webhooks, {webhook["id"]: webhook for webhook in webhooks}
+            self._breakers.keep(self._by_id)
 
     def _judged(self, lease: Lease, result: Result) -> Outcome:
         attempt = result.attempt
         self._measure(lease, attempt)
-        if attempt.succeeded:
+        self._breakers.note(lease.webhook_id, success=attempt.succeeded)
+        if attempt.succeeded or attempt.status == GONE:
             return Outcome(lease, attempt, None)
         due = self._schedule.next_attempt(
             attempt.end_instant, lease.attempts + 1, _CHANCE.random(), at_least_seconds=result.wait_seconds
@@ -263,6 +332,7 @@ class DeliveryWorker:
         del self._outcomes[: len(outcomes)]
         for outcome in outcomes:
             self._release(outcome.lease)
+        await self._watch.look(outcomes)
 
     def _release(self, lease: Lease) -> None:
         self._held.pop(lease.delivery_id, None)

@@ -70,6 +70,7 @@ async def test_webhook_comes_back_as_it_was_sent(api: httpx.AsyncClient, tenant:
     assert webhook.pop("insertInstant") == webhook.pop("lastUpdateInstant")
     assert webhook == {
         **everything,
+        "status": "Active",
         "data": {"updatedBy": "richard", "dotted.name": {"$deep": [1]}},
         "description": "The standard game Webhook",
         "headers": {"Header 1": "value 1", "X-Header-2": "value 2"},
@@ -93,6 +94,7 @@ async def test_defaults_are_filled_in(api: httpx.AsyncClient) -> None:
         "headers": {},
         "readTimeout": 2000,
         "signatureConfiguration": {"enabled": False},
+        "status": "Active",
         "tenantIds": [],
         "url": "https://example.com/hook",
     }

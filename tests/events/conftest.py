@@ -26,6 +26,7 @@ from identity.store.outbox import Outbox
 from identity.store.redis import Redis
 from identity.store.vault import Vault
 from identity.store.wakeups import Wakeups
+from identity.store.webhook_event_log import WebhookEventLog
 from identity.workers.deliver import DeliveryWorker
 
 VAULT = Vault({"test": bytes(32)})
@@ -57,6 +58,42 @@ async def _no_certificate(_key_id: str) -> tuple[str, Secret]:
     raise LookupError
 
 
+async def _no_signature(_key_id: str, _content: bytes) -> str | None:
+    return None
+
+
+@dataclasses.dataclass
+class _Keys:
+    """The keys that a test gave its engine."""
+
+    engine: Engine
+
+    async def sign_jwt(self, key_id: str, claims: Mapping[str, Any]) -> str:
+        return await self.engine.sign(key_id, claims)
+
+    async def sign_octets(self, key_id: str, content: bytes) -> str | None:
+        return await self.engine.sign_octets(key_id, content)
+
+    async def client_certificate(self, key_id: str) -> tuple[str, Secret]:
+        return await self.engine.client_certificate(key_id)
+
+
+@dataclasses.dataclass
+class Watching:
+    """A watch that lets everything go, and remembers what it was shown."""
+
+    engine: Engine
+
+    async def webhooks(self) -> list[dict[str, Any]]:
+        return await self.engine.known_webhooks()
+
+    async def wait_seconds(self, webhook: dict[str, Any]) -> float:
+        return self.engine.waits.get(webhook["id"], 0)
+
+    async def look(self, outcomes: Any) -> None:
+        self.engine.outcomes.extend(outcomes)
+
+
 @dataclasses.dataclass
 class Engine:
     """Everything from the bus to the receiver."""
@@ -71,6 +108,7 @@ class Engine:
     events: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     tenant_id: TenantId = dataclasses.field(default_factory=lambda: TenantId(new_id()))
     sign: Sign = _no_key
+    sign_octets: Callable[[str, bytes], Awaitable[str | None]] = _no_signature
     client_certificate: Callable[[str], Awaitable[tuple[str, Secret]]] = _no_certificate
     registry: prometheus_client.CollectorRegistry = dataclasses.field(
         default_factory=prometheus_client.CollectorRegistry
@@ -80,13 +118,16 @@ class Engine:
         self.failures = FailureLog(self.clock)
         self.failures.write_to(self._written)
         self.told: list[str] = []
+        self.waits: dict[str, float] = {}
+        self.outcomes: list[Any] = []
+        self.log = WebhookEventLog(self.database, VAULT)
 
     async def _written(self, message: str) -> None:
         self.told.append(message)
 
     @property
     def deliverer(self) -> Deliverer:
-        return Deliverer(self.http, self.clock, "1.2.3", self.sign, self.client_certificate, self.failures)
+        return Deliverer(self.http, self.clock, "1.2.3", _Keys(self), self.failures)
 
     @property
     def bus(self) -> Bus:
@@ -138,6 +179,7 @@ class Engine:
             "concurrency_per_webhook": 4,
             "max_concurrency": 50,
             "allowed_networks": (),
+            "breaker_minimum_attempts": 0,
         }
         stop_seconds = changes.pop("stop_seconds", 5.0)
         return DeliveryWorker(
@@ -147,7 +189,7 @@ class Engine:
             self.clock,
             Webhooks(**{**settings, **changes}),
             prometheus_client.CollectorRegistry() if changes else self.registry,
-            webhooks=self.known_webhooks,
+            watch=Watching(self),
             stop_seconds=stop_seconds,
         )
 

@@ -32,7 +32,7 @@ async def test_failed_delivery_is_told_with_webhook_event_and_reason(engine: Any
         webhook = engine.add_webhook(f"{receiver.url}?token=secret", "user.create")
         await raise_events(engine)
         await until(lambda: engine.told)
-    (event,) = await engine.outbox.find_events({})
+    (event,) = await engine.log.find_all(None, {})
     (told,) = engine.told
     assert told == (
         f"Webhook [{webhook['id']}] at [http://127.0.0.1:{receiver.port}]. Event [user.create] with id"

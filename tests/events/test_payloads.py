@@ -41,8 +41,8 @@ async def body_of(engine: Any, name: str, payload: dict[str, Any] | None = None,
     engine.enable(name)
     engine.add_webhook("http://127.0.0.1:9/", name)
     await engine.bus.announce(engine.call(**event_info), [Event(name, PAYLOADS[name] if payload is None else payload)])
-    (event,) = await engine.outbox.find_events({"type": name})
-    return bytes(event["body"])
+    (event,) = await engine.log.find_all(None, {"type": name})
+    return event["body"].encode()
 
 
 @pytest.mark.parametrize("name", sorted(PAYLOADS))

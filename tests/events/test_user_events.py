@@ -127,7 +127,7 @@ async def test_a_created_user_is_told_before_and_after_with_the_callers_informat
     body = {
         "email": "a@example.com",
         "password": PASSWORD,
-        "twoFactor": {"methods": [method], "recoveryCodes": ["c-1"]},
+        "twoFactor": {"methods": [method], "recoveryCodes": ["a recovery code"]},
     }
     info = {"ipAddress": "192.0.2.9", "deviceName": "phone", "userAgent": "app/1"}
     user = (await stage.send("POST", "/api/user", user=body, eventInfo=info))["user"]
@@ -141,7 +141,7 @@ async def test_a_created_user_is_told_before_and_after_with_the_callers_informat
     assert created.keys() == {"createInstant", "id", "info", "linkedObjectId", "tenantId", "type", "user"}
     assert added["method"]["method"] == "authenticator" and "secret" not in added["method"]
     raw = b"".join(request.body for request in stage.receiver.requests).decode()
-    assert SECRET not in raw and "c-1" not in raw and PASSWORD not in raw and "argon2id" not in raw
+    assert SECRET not in raw and "a recovery code" not in raw and PASSWORD not in raw and "argon2id" not in raw
 
 
 async def test_user_and_registration_made_together_are_both_told(stage: Stage, application_id: str) -> None:

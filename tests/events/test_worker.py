@@ -59,9 +59,9 @@ async def test_lease_of_a_killed_process_runs_out_and_another_takes_over(engine:
     async with receiving() as receiver:
         engine.add_webhook(receiver.url, "user.create")
         await raise_events(engine, 3)
-        assert len(await engine.outbox.lease(engine.clock.now(), 30, {}, 100, 100)) == 3
+        assert len(await engine.outbox.lease(engine.clock.now(), 30, lambda _webhook: 100, 100)) == 3
         async with engine.working():
-            assert await engine.outbox.lease(engine.clock.now(), 30, {}, 100, 100) == []
+            assert await engine.outbox.lease(engine.clock.now(), 30, lambda _webhook: 100, 100) == []
             move(engine, seconds=31)
             await receiver.wait_for(3)
     assert len({request.event["id"] for request in receiver.requests}) == 3
@@ -115,7 +115,7 @@ async def test_retry_after_is_waited_for(engine: Any) -> None:
         await raise_events(engine)
         await until(lambda: has_state(engine, ("due", 1)))
         move(engine, seconds=95)
-        assert await engine.outbox.lease(engine.clock.now(), 30, {}, 100, 100) == []
+        assert await engine.outbox.lease(engine.clock.now(), 30, lambda _webhook: 100, 100) == []
         move(engine, seconds=6)
         await receiver.wait_for(2)
 
@@ -183,7 +183,7 @@ async def test_stopping_worker_finishes_what_is_under_way_and_hands_back_the_res
         go.set()
         await stopping
         assert sorted(await engine.states()) == [("due", 0)] * 3 + [("succeeded", 1)]
-        assert len(await engine.outbox.lease(engine.clock.now(), 30, {}, 100, 100)) == 3
+        assert len(await engine.outbox.lease(engine.clock.now(), 30, lambda _webhook: 100, 100)) == 3
 
 
 async def test_stopping_worker_does_not_wait_for_ever(engine: Any) -> None:
@@ -194,7 +194,7 @@ async def test_stopping_worker_does_not_wait_for_ever(engine: Any) -> None:
         await worker.start()
         await receiver.wait_for(1)
         await worker.stop()
-        assert len(await engine.outbox.lease(engine.clock.now(), 30, {}, 100, 100)) == 1
+        assert len(await engine.outbox.lease(engine.clock.now(), 30, lambda _webhook: 100, 100)) == 1
 
 
 async def test_lease_is_renewed_while_a_slow_receiver_takes_its_time(engine: Any) -> None:
@@ -211,7 +211,7 @@ async def test_lease_is_renewed_while_a_slow_receiver_takes_its_time(engine: Any
         await raise_events(engine)
         await receiver.wait_for(1)
         await until(lambda: sum(renewals) >= 4)
-        assert await engine.outbox.lease(engine.clock.now(), 30, {}, 100, 100) == []
+        assert await engine.outbox.lease(engine.clock.now(), 30, lambda _webhook: 100, 100) == []
         assert len(receiver.requests) == 1
 
 

@@ -1,0 +1,132 @@
+"""What an administrator can do about deliveries: try a webhook out, ask again, pause, and share a secret."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import orjson
+
+from identity.call import Call, Document
+from identity.domain import standard_webhooks
+from identity.domain import webhook_health as health
+from identity.domain import webhook_samples as samples
+from identity.errors import Invalid, NotFound
+from identity.ids import EventId, WebhookId, new_id
+from identity.instants import Instant, later
+from identity.operations import crud, event_logs, webhook_event_logs
+from identity.services import Services
+
+RECOVERY_DAYS = 14
+"""How far back deliveries that were given up can be asked for again."""
+
+
+async def test(services: Services, call: Call, webhook_id: str, body: Document) -> Document:
+    """Send an event now, past all gates, once, without a log; answers the attempt. Raises NotFound and Invalid."""
+    webhook = await services.webhooks.get(None, webhook_id)
+    event = body.get("event") or samples.sample(body.get("eventType", "user.create"), new_id(), call.now)
+    octets = orjson.dumps({"event": event}, option=orjson.OPT_SORT_KEYS)
+    result = await services.deliverer.attempt(webhook, EventId(str(event.get("id") or new_id())), octets)
+    return webhook_event_logs.shown_attempt(webhook_id, result.attempt.to_document(), 1)
+
+
+async def resend(services: Services, call: Call, event_id: str, webhook_id: str | None) -> int:
+    """Deliver an event once more, to one webhook or to all that were to hear of it; answers how many.
+
+    Safe to repeat: the event keeps its id, and a delivery under way is left alone. Raises NotFound, and Invalid for a
+    webhook that is disabled.
+    """
+    known = EventId(event_id)
+    if webhook_id is not None:
+        _require_enabled(await services.webhooks.get(None, webhook_id))
+        asked = [WebhookId(webhook_id)]
+    else:
+        asked = [
+            each for each in await services.webhook_event_log.webhooks_of(None, known) if await _may(services, each)
+        ]
+    answers = [await services.webhook_event_log.ask_again(None, known, each, call.now) for each in asked]
+    if "unknown" in answers or (not answers and await services.webhook_event_log.find(None, event_id) is None):
+        raise NotFound(log_detail=f"event {event_id}")
+    services.wake_workers()
+    return len(answers)
+
+
+async def recover(services: Services, call: Call, webhook_id: str, start: Instant, end: Instant | None) -> int:
+    """Deliver everything again that was given up of the events since `start`; answers how many deliveries.
+
+    Raises NotFound, and Invalid for a start more than 14 days ago or a webhook that is disabled.
+    """
+    _require_enabled(await services.webhooks.get(None, webhook_id))
+    if start < later(call.now, seconds=-RECOVERY_DAYS * 86_400) or (end is not None and end < start):
+        raise Invalid.field(
+            "invalid", "startInstant", f"The [startInstant] must be within the last {RECOVERY_DAYS} days."
+        )
+    until = end if end is not None else later(call.now, seconds=1)
+    count = await services.webhook_event_log.recover(None, WebhookId(webhook_id), start, until, call.now)
+    services.wake_workers()
+    return count
+
+
+async def set_status(services: Services, call: Call, webhook_id: str, status: str) -> Document:
+    """Pause, disable or enable a webhook. Raises NotFound."""
+    reason = "An administrator disabled it." if status == health.DISABLED else None
+    return await _change(services, call, webhook_id, lambda webhook: _with_status(webhook, status, call.now, reason))
+
+
+async def disable(services: Services, call: Call, webhook_id: WebhookId, reason: str) -> None:
+    """Disable a webhook that is not any more able to hear, and say so in the event log; of several callers one does."""
+    webhook = await services.webhooks.find(None, webhook_id)
+    if webhook is None or webhook.get("status") == health.DISABLED:
+        return
+    await _change(services, call, webhook_id, lambda found: _with_status(found, health.DISABLED, call.now, reason))
+    await event_logs.record(services, call, "Error", f"The webhook [{webhook_id}] was disabled. {reason}")
+
+
+async def new_secret(services: Services, call: Call, webhook_id: str, overlap_seconds: int) -> str:
+    """A new Standard Webhooks secret, told this once; the old one signs along for a while. Raises NotFound."""
+    secret = standard_webhooks.secret_text(os.urandom(standard_webhooks.SECRET_BYTES))
+
+    def change(webhook: Document) -> Document:
+        private = webhook.get("private", {})
+        return {**webhook, "private": standard_webhooks.with_new_secret(private, secret, call.now, overlap_seconds)}
+
+    await _change(services, call, webhook_id, change)
+    return secret
+
+
+async def remove_secret(services: Services, call: Call, webhook_id: str) -> None:
+    """Sign with no shared secret any more. Raises NotFound."""
+
+    def change(webhook: Document) -> Document:
+        return {**webhook, "private": standard_webhooks.without_secret(webhook.get("private", {}))}
+
+    await _change(services, call, webhook_id, change)
+
+
+async def _change(services: Services, call: Call, webhook_id: str, change: Callable[[Document], Document]) -> Document:
+    async def attempt() -> Document:
+        stored = await services.webhooks.get(None, webhook_id)
+        fresh = {**change(stored), **crud.restamped(stored, call.now)}
+        await services.webhooks.replace(None, fresh, stored["lastUpdateInstant"])
+        return fresh
+
+    fresh = await crud.retried(attempt)
+    await services.webhook_health.succeeded(None, WebhookId(webhook_id))
+    return fresh
+
+
+def _with_status(webhook: Document, status: str, now: Instant, reason: str | None) -> Document:
+    told = {name: value for name, value in webhook.items() if name not in {"disabledInstant", "disabledReason"}}
+    if status == health.DISABLED:
+        told |= {"disabledInstant": now, "disabledReason": reason}
+    return {**told, "status": status}
+
+
+async def _may(services: Services, webhook_id: WebhookId) -> bool:
+    webhook = await services.webhooks.cached(None, webhook_id)
+    return webhook is not None and webhook.get("status") != health.DISABLED
+
+
+def _require_enabled(webhook: Document) -> None:
+    if webhook.get("status") == health.DISABLED:
+        raise Invalid.field("disabled", "webhookId", "The webhook is disabled. Enable it first.")

@@ -1,0 +1,136 @@
+"""Reading the outbox: what happened, who was told, how it went; and asking for a delivery once more.
+
+The rows are written by outbox.py. Everything here is of the whole instance: webhooks are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pymongo import IndexModel
+
+from identity.call import Document
+from identity.errors import Duplicate
+from identity.ids import EventId, WebhookId
+from identity.instants import Instant
+from identity.store.guard import within
+from identity.store.mongo import BULK_SECONDS, Collection, Database, duplicates
+from identity.store.outbox import delivery_id, opened_body
+from identity.store.vault import Vault
+
+Asked = Literal["queued", "running", "unknown"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LogQuery:
+    """A search of the log: instants in milliseconds, `end` exclusive, `event` a regular expression over bodies."""
+
+    start: Instant
+    end: Instant
+    event: str | None
+    exact: Mapping[str, str]
+    order: Sequence[tuple[str, int]]
+    start_row: int
+    number_of_results: int
+
+
+class WebhookEventLog:
+    """The collections `events` and `deliveries`, for those who look."""
+
+    def __init__(self, database: Database, vault: Vault) -> None:
+        self._vault = vault
+        self._events: Collection = database.collection("events")
+        self._deliveries: Collection = database.collection("deliveries")
+
+    async def ensure_indexes(self) -> None:
+        """Create what is missing."""
+        of_webhook = IndexModel([("webhookId", 1), ("state", 1), ("insertInstant", -1)], name="webhook")
+        await self._deliveries.create_indexes([of_webhook])
+
+    async def find(self, _tenant: None, event_id: str) -> Document | None:
+        """An event with its body as text, and its deliveries."""
+        found = await self._with_deliveries(self._events.find({"_id": event_id}))
+        return found[0] if found else None
+
+    async def find_all(self, _tenant: None, where: Mapping[str, Any]) -> list[Document]:
+        """The events that match, in their order, as `find` answers one."""
+        return await self._with_deliveries(self._events.find(where).sort("sequence", 1))
+
+    async def find_by_attempt(self, _tenant: None, attempt_id: str) -> Document | None:
+        """The delivery that an attempt belongs to."""
+        found = await self._deliveries.find_one({"attempts.id": attempt_id})
+        return None if found is None else dict(found)
+
+    async def search(self, _tenant: None, query: LogQuery) -> tuple[int, list[Document]]:
+        """How many events match, and one page of them, each as `find` answers it."""
+        where: Document = {"insertInstant": {"$gte": query.start, "$lt": query.end}, **query.exact}
+        if query.event is not None:
+            where |= {"body": {"$regex": query.event, "$options": "is"}, "isSealed": {"$ne": True}}
+        with within(BULK_SECONDS):
+            total = await self._events.count_documents(where)
+            if query.number_of_results == 0:
+                return total, []
+            cursor = self._events.find(where).sort(list(query.order))
+            return total, await self._with_deliveries(cursor.skip(query.start_row).limit(query.number_of_results))
+
+    async def dead_letters(
+        self, _tenant: None, webhook_id: WebhookId, start_row: int, number_of_results: int
+    ) -> tuple[int, list[Document]]:
+        """How many deliveries to a webhook were given up, and a page of them, the newest first."""
+        where = {"webhookId": webhook_id, "state": "given up"}
+        total = await self._deliveries.count_documents(where)
+        cursor = self._deliveries.find(where).sort([("insertInstant", -1), ("_id", 1)])
+        return total, [dict(row) async for row in cursor.skip(start_row).limit(number_of_results)]
+
+    async def webhooks_of(self, _tenant: None, event_id: EventId) -> list[WebhookId]:
+        """The webhooks that were to hear of an event."""
+        return [WebhookId(row["webhookId"]) async for row in self._deliveries.find({"eventId": event_id})]
+
+    async def ask_again(self, _tenant: None, event_id: EventId, webhook_id: WebhookId, now: Instant) -> Asked:
+        """Make a delivery due now, with the whole schedule before it; one that was never made is added.
+
+        Safe to repeat: a delivery that is due already is only brought forward, one under way is left alone.
+        """
+        event = await self._events.find_one({"_id": event_id, "result": {"$ne": "Failed"}}, {"body": 0})
+        if event is None:
+            return "unknown"
+        own = {"_id": delivery_id(event_id, webhook_id)}
+        done = {**own, "state": {"$ne": "due"}}
+        if (await self._deliveries.update_one(done, _renewed(now))).matched_count:
+            return "queued"
+        waiting = {**own, "state": "due", "lease": {"$exists": False}}
+        if (await self._deliveries.update_one(waiting, {"$min": {"nextAttempt": now}})).matched_count:
+            return "queued"
+        if await self._deliveries.find_one(own, {"_id": 1}) is not None:
+            return "running"
+        members = ("tenantId", "linkedObjectId", "expiresAt", "sequence")
+        kept: Document = {name: event[name] for name in members if name in event}
+        fresh = {"eventId": event_id, "webhookId": webhook_id, "state": "due", "attempts": [], "nextAttempt": now}
+        row = {**own, **fresh, **kept, "insertInstant": event["insertInstant"], "isManual": True}
+        with contextlib.suppress(Duplicate), duplicates():  # somebody else asks at the same time
+            await self._deliveries.insert_one(row)
+        return "queued"
+
+    async def recover(self, _tenant: None, webhook_id: WebhookId, start: Instant, end: Instant, now: Instant) -> int:
+        """Make every delivery due that was given up of events from `start` until before `end`; how many that were."""
+        where = {"webhookId": webhook_id, "state": "given up", "insertInstant": {"$gte": start, "$lt": end}}
+        with within(BULK_SECONDS):
+            return int((await self._deliveries.update_many(where, _renewed(now))).modified_count)
+
+    async def _with_deliveries(self, cursor: Any) -> list[Document]:
+        events = [{**row, "body": opened_body(self._vault, row)} async for row in cursor]
+        of_event: dict[str, list[Document]] = {row["_id"]: [] for row in events}
+        async for row in self._deliveries.find({"eventId": {"$in": list(of_event)}}).sort("webhookId", 1):
+            of_event[row["eventId"]].append(dict(row))
+        return [{**row, "deliveries": of_event[row["_id"]]} for row in events]
+
+
+def _renewed(now: Instant) -> list[Document]:
+    """The update of a delivery that starts anew: what was tried stays in its log and counts no more."""
+    return [
+        {"$set": {"state": "due", "nextAttempt": now, "base": {"$size": "$attempts"}, "isManual": True}},
+        {"$unset": "lease"},
+    ]

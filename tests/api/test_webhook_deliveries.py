@@ -1,0 +1,426 @@
+"""What an administrator can do about deliveries, and what the logs tell of them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx
+import pytest
+from standardwebhooks import Webhook
+
+from identity.ids import new_id
+from tests.receiver import Receiver, answers, receiving
+
+EVENTS = ("user.create", "user.create.complete")
+
+
+def free_port() -> int:
+    """A port where nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as one:
+        yield one
+
+
+@pytest.fixture
+async def events(tenant_api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
+    """The tenant tells of new users."""
+    enabled = {name: {"enabled": True} for name in EVENTS}
+    answer = await tenant_api.patch(
+        f"/api/tenant/{tenant['id']}", json={"tenant": {"eventConfiguration": {"events": enabled}}}
+    )
+    assert answer.status_code == 200
+
+
+async def make_webhook(api: httpx.AsyncClient, tenant: dict[str, Any], url: str, **members: Any) -> dict[str, Any]:
+    wanted = {
+        "url": url,
+        "connectTimeout": 2000,
+        "readTimeout": 2000,
+        "tenantIds": [tenant["id"]],
+        "eventsEnabled": {"user.create.complete": True},
+        **members,
+    }
+    answer = await api.post("/api/webhook", json={"webhook": wanted})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json()["webhook"])
+
+
+async def make_user(tenant_api: httpx.AsyncClient) -> str:
+    answer = await tenant_api.post("/api/user", json={"user": {"username": new_id(), "password": "password"}})
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["user"]["id"])
+
+
+async def logs_of(api: httpx.AsyncClient, user_id: str, **criteria: Any) -> list[dict[str, Any]]:
+    """The logged events about a user."""
+    answer = await api.post("/api/system/webhook-event-log/search", json={"search": {"event": user_id, **criteria}})
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert found["total"] == len(found["webhookEventLogs"])
+    return list(found["webhookEventLogs"])
+
+
+async def until(api: httpx.AsyncClient, user_id: str, done: Callable[[list[dict[str, Any]]], bool]) -> Any:
+    """The logs about a user, once they look as expected; the test's own time limit ends it otherwise."""
+    while not done(found := await logs_of(api, user_id)):
+        await asyncio.sleep(0.05)
+    return found
+
+
+def tried(count: int) -> Callable[[list[dict[str, Any]]], bool]:
+    """There are so many attempts, and the event's own row has heard of them, which is the second write."""
+    return lambda found: bool(found) and len(found[0]["attempts"]) >= count and found[0]["eventResult"] != "Running"
+
+
+async def put_status(api: httpx.AsyncClient, webhook: dict[str, Any], status: str) -> dict[str, Any]:
+    answer = await api.put(f"/api/webhook/{webhook['id']}/status", json={"status": status})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json()["webhook"])
+
+
+# Logs
+
+
+async def test_the_log_tells_of_an_event_and_its_attempts(api, tenant_api, tenant, events, receiver):
+    receiver.behaviour = answers(201, b"taken", ["X-Receiver: one", "Set-Cookie: secret=1"])
+    webhook = await make_webhook(api, tenant, receiver.url)
+    user_id = await make_user(tenant_api)
+    (log,) = await until(api, user_id, tried(1))
+    (attempt,) = log["attempts"]
+    sent = receiver.requests[0].event
+    assert log["event"] == {"event": sent}
+    assert (log["id"], log["eventType"], log["eventResult"]) == (sent["id"], "user.create.complete", "Succeeded")
+    assert (log["linkedObjectId"], log["successfulAttempts"], log["failedAttempts"]) == (user_id, 1, 0)
+    assert log["lastAttemptInstant"] == attempt["startInstant"] <= attempt["endInstant"] == log["lastUpdateInstant"]
+    assert log["insertInstant"] == sent["createInstant"]
+    assert (attempt["attemptResult"], attempt["webhookId"]) == ("Success", webhook["id"])
+    assert attempt["webhookCallResponse"] == {"statusCode": 201, "url": receiver.url}
+    assert (attempt["data"]["attemptNumber"], attempt["data"]["responseBody"]) == (1, "taken")
+    assert attempt["data"]["responseHeaders"]["x-receiver"] == "one"
+    assert "set-cookie" not in attempt["data"]["responseHeaders"]
+    one = await api.get(f"/api/system/webhook-event-log/{log['id']}")
+    assert one.json() == {"webhookEventLog": log}
+    single = await api.get(f"/api/system/webhook-attempt-log/{attempt['id']}")
+    assert single.json() == {"webhookAttemptLog": {**attempt, "webhookEventLogId": log["id"]}}
+
+
+async def test_a_failed_attempt_says_what_failed_and_when_the_next_one_is(api, tenant_api, tenant, events, receiver):
+    receiver.behaviour = answers(500)
+    await make_webhook(api, tenant, receiver.url)
+    await make_webhook(api, tenant, f"http://127.0.0.1:{free_port()}/")
+    (log,) = await until(api, await make_user(tenant_api), tried(2))
+    refused, failed = sorted(log["attempts"], key=lambda attempt: attempt["webhookCallResponse"]["statusCode"])
+    assert (refused["attemptResult"], refused["webhookCallResponse"]["statusCode"]) == ("Failure", -1)
+    assert refused["webhookCallResponse"]["exception"].startswith("refused: ")
+    assert (failed["attemptResult"], failed["webhookCallResponse"]["statusCode"]) == ("Failure", 500)
+    assert "exception" not in failed["webhookCallResponse"]
+    assert failed["data"]["nextAttemptInstant"] > failed["endInstant"]
+    assert (log["successfulAttempts"], log["failedAttempts"], log["eventResult"]) == (0, 2, "Succeeded")
+
+
+async def test_a_vetoed_change_is_in_the_log_as_failed(api, tenant_api, tenant, receiver):
+    receiver.behaviour = answers(403)
+    enabled = {"user.create": {"enabled": True, "transactionType": "AbsoluteMajority"}}
+    await tenant_api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": {"eventConfiguration": {"events": enabled}}})
+    webhook = await make_webhook(api, tenant, receiver.url, eventsEnabled={"user.create": True})
+    user_id = new_id()
+    refused = await tenant_api.post(
+        f"/api/user/{user_id}", json={"user": {"username": new_id(), "password": "password"}}
+    )
+    assert refused.status_code == 504
+    (log,) = await logs_of(api, user_id)
+    assert (log["eventResult"], log["failedAttempts"]) == ("Failed", 1)
+    again = await api.post(f"/api/webhook/{webhook['id']}/resend", json={"eventId": log["id"]})
+    assert again.status_code == 404
+    recovered = await api.post(f"/api/webhook/{webhook['id']}/recover", json={"startInstant": log["insertInstant"]})
+    assert recovered.json() == {"deliveries": 0}
+
+
+@pytest.mark.parametrize("path", ["webhook-event-log", "webhook-attempt-log"])
+async def test_an_unknown_log_is_404(api, path):
+    assert (await api.get(f"/api/system/{path}/{new_id()}")).status_code == 404
+    assert (await api.get(f"/api/system/{path}/nonsense")).status_code == 400
+
+
+async def test_the_log_is_searched_by_every_criterion(api, tenant_api, tenant, events, receiver):
+    await make_webhook(api, tenant, receiver.url)
+    user_id = await make_user(tenant_api)
+    (log,) = await until(api, user_id, tried(1))
+    at = log["insertInstant"]
+    for criteria, expected in [
+        ({"eventType": "user.create.complete"}, 1),
+        ({"eventType": "user.create"}, 0),
+        ({"eventResult": "Succeeded"}, 1),
+        ({"eventResult": "Running"}, 0),
+        ({"start": at, "end": at + 1}, 1),
+        ({"start": at + 1}, 0),
+        ({"end": at}, 0),
+    ]:
+        assert len(await logs_of(api, user_id, **criteria)) == expected, criteria
+    by_query = await api.get(f"/api/system/webhook-event-log/search?event=*{user_id[4:30]}*&numberOfResults=true")
+    assert [each["id"] for each in by_query.json()["webhookEventLogs"]] == [log["id"]]
+    none = await api.get(f"/api/system/webhook-event-log/search?event={user_id}&numberOfResults=0")
+    assert none.json() == {"total": 1, "webhookEventLogs": []}
+
+
+async def test_the_log_is_sorted_and_paged(api, tenant_api, tenant, events, receiver):
+    await make_webhook(api, tenant, receiver.url)
+    for _ in range(3):
+        await make_user(tenant_api)
+    await receiver.wait_for(3)
+    criteria = {"event": tenant["id"], "orderBy": "sequence ASC"}
+    answer = await api.post("/api/system/webhook-event-log/search", json={"search": criteria})
+    sequences = [log["sequence"] for log in answer.json()["webhookEventLogs"]]
+    assert len(sequences) == 3
+    assert sequences == sorted(sequences)
+    page = {**criteria, "startRow": 1, "numberOfResults": 1}
+    answer = await api.post("/api/system/webhook-event-log/search", json={"search": page})
+    assert [log["sequence"] for log in answer.json()["webhookEventLogs"]] == sequences[1:2]
+    for field in ("eventResult", "eventType", "id", "insertInstant", "lastAttemptInstant", "linkedObjectId"):
+        answer = await api.get(f"/api/system/webhook-event-log/search?orderBy={field} DESC&event={tenant['id']}")
+        assert answer.json()["total"] == 3, field
+
+
+@pytest.mark.parametrize(
+    ("criteria", "code"),
+    [
+        ({"orderBy": "url"}, "[invalid]search.orderBy"),
+        ({"start": "yesterday"}, "[couldNotConvert]search.start"),
+        ({"end": -1}, "[couldNotConvert]search.end"),
+        ({"eventResult": "Perhaps"}, "[invalid]search.eventResult"),
+    ],
+)
+async def test_what_cannot_be_searched_for_is_refused(api, criteria, code):
+    answer = await api.post("/api/system/webhook-event-log/search", json={"search": criteria})
+    assert answer.status_code == 400
+    assert [error["code"] for errors in answer.json()["fieldErrors"].values() for error in errors] == [code]
+
+
+async def test_a_search_that_is_no_object_is_refused(api):
+    answer = await api.post("/api/system/webhook-event-log/search", json={"search": []})
+    assert answer.json()["fieldErrors"]["search"][0]["code"] == "[invalidJSON]"
+
+
+# Trying out
+
+
+async def test_a_webhook_is_tried_out_past_all_gates_without_a_log(api, tenant, receiver):
+    receiver.behaviour = answers(202, b"hello")
+    webhook = await make_webhook(api, tenant, receiver.url, eventsEnabled={}, tenantIds=[])
+    answer = await api.post(f"/api/webhook/{webhook['id']}/test", json={"eventType": "user.delete"})
+    attempt = answer.json()["webhookAttemptLog"]
+    assert (attempt["attemptResult"], attempt["webhookCallResponse"]["statusCode"]) == ("Success", 202)
+    sent = receiver.requests[0]
+    assert (sent.event["type"], sent.headers["webhook-id"]) == ("user.delete", sent.event["id"])
+    assert (await api.get(f"/api/system/webhook-event-log/{sent.event['id']}")).status_code == 404
+
+
+async def test_a_webhook_is_tried_out_with_an_event_of_one_s_own(api, tenant, receiver):
+    receiver.behaviour = answers(500)
+    webhook = await make_webhook(api, tenant, receiver.url)
+    event = {"id": new_id(), "type": "made.up", "nested": {"ü": [1]}}
+    answer = await api.post(f"/api/webhook/{webhook['id']}/test", json={"event": event})
+    assert answer.json()["webhookAttemptLog"]["attemptResult"] == "Failure"
+    assert receiver.requests[0].event == event
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "test", {}),
+        ("POST", "resend", {"eventId": new_id()}),
+        ("POST", "recover", {"startInstant": 1}),
+        ("PUT", "status", {"status": "Active"}),
+        ("GET", "dead-letter", None),
+        ("POST", "secret", {}),
+        ("DELETE", "secret", None),
+    ],
+)
+async def test_an_unknown_webhook_is_404(api, method, path, body):
+    assert (await api.request(method, f"/api/webhook/{new_id()}/{path}", json=body)).status_code == 404
+
+
+# Once more
+
+
+async def test_an_event_is_sent_once_more_with_the_same_id(api, tenant_api, tenant, events, receiver):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    user_id = await make_user(tenant_api)
+    (log,) = await until(api, user_id, tried(1))
+    answer = await api.post(f"/api/webhook/{webhook['id']}/resend", json={"eventId": log["id"]})
+    assert (answer.status_code, answer.json()) == (202, {"deliveries": 1})
+    (log,) = await until(api, user_id, tried(2))
+    assert [attempt["data"].get("isManual", False) for attempt in log["attempts"]] == [False, True]
+    assert len({request.event["id"] for request in receiver.requests}) == 1
+    everybody = await api.post("/api/webhook/resend", json={"eventId": log["id"]})
+    assert everybody.json() == {"deliveries": 1}
+    await until(api, user_id, tried(3))
+
+
+async def test_an_event_is_sent_to_a_webhook_that_was_not_to_hear_of_it(api, tenant_api, tenant, events, receiver):
+    await make_webhook(api, tenant, receiver.url)
+    user_id = await make_user(tenant_api)
+    (log,) = await until(api, user_id, tried(1))
+    async with receiving() as late:
+        other = await make_webhook(api, tenant, late.url, eventsEnabled={})
+        answers_ = await asyncio.gather(
+            *(api.post(f"/api/webhook/{other['id']}/resend", json={"eventId": log["id"]}) for _ in range(8))
+        )
+        assert {answer.status_code for answer in answers_} == {202}
+        await late.wait_for(1)
+        assert late.requests[0].event["id"] == log["id"]
+
+
+async def test_an_unknown_event_is_404(api, tenant, receiver):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    for path in (f"/api/webhook/{webhook['id']}/resend", "/api/webhook/resend"):
+        assert (await api.post(path, json={"eventId": new_id()})).status_code == 404
+        assert (await api.post(path, json={"eventId": "x"})).status_code == 400
+
+
+async def test_what_was_given_up_is_listed_and_recovered(api, tenant_api, tenant, events, receiver):
+    receiver.behaviour = answers(410)
+    webhook = await make_webhook(api, tenant, receiver.url)
+    user_id = await make_user(tenant_api)
+    (log,) = await until(api, user_id, tried(1))
+    letters = (await api.get(f"/api/webhook/{webhook['id']}/dead-letter")).json()
+    assert (letters["total"], letters["deadLetters"][0]["eventId"]) == (1, log["id"])
+    assert letters["deadLetters"][0]["attempts"] == log["attempts"]
+    assert (await api.get(f"/api/webhook/{webhook['id']}/dead-letter?startRow=1")).json()["deadLetters"] == []
+    # 410 has disabled it, which is told in the webhook and in the event log.
+    while (shown := await find(api, webhook))["status"] != "Disabled":
+        await asyncio.sleep(0.05)
+    assert shown["disabledInstant"] >= log["insertInstant"]
+    assert "410" in shown["disabledReason"]
+    refused = await api.post(f"/api/webhook/{webhook['id']}/recover", json={"startInstant": log["insertInstant"]})
+    assert refused.json()["fieldErrors"]["webhookId"][0]["code"] == "[disabled]webhookId"
+    refused = await api.post(f"/api/webhook/{webhook['id']}/resend", json={"eventId": log["id"]})
+    assert refused.status_code == 400
+    assert (await api.post("/api/webhook/resend", json={"eventId": log["id"]})).json() == {"deliveries": 0}
+    receiver.behaviour = answers(200)
+    enabled = await put_status(api, webhook, "Active")
+    assert enabled.keys() & {"disabledInstant", "disabledReason"} == set()
+    before = {"startInstant": log["insertInstant"] - 5000, "endInstant": log["insertInstant"]}
+    assert (await api.post(f"/api/webhook/{webhook['id']}/recover", json=before)).json() == {"deliveries": 0}
+    answer = await api.post(f"/api/webhook/{webhook['id']}/recover", json={"startInstant": log["insertInstant"]})
+    assert (answer.status_code, answer.json()) == (202, {"deliveries": 1})
+    (log,) = await until(api, user_id, tried(2))
+    assert (log["successfulAttempts"], log["failedAttempts"]) == (1, 1)
+
+
+async def find(api: httpx.AsyncClient, webhook: dict[str, Any]) -> dict[str, Any]:
+    return dict((await api.get(f"/api/webhook/{webhook['id']}")).json()["webhook"])
+
+
+@pytest.mark.parametrize("start", [1, -1])
+async def test_nothing_older_than_two_weeks_is_recovered(api, tenant, receiver, start):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    answer = await api.post(f"/api/webhook/{webhook['id']}/recover", json={"startInstant": start})
+    assert answer.json()["fieldErrors"]["startInstant"][0]["code"] == "[invalid]startInstant"
+
+
+@pytest.mark.parametrize("query", ["startRow=-1", "numberOfResults=many"])
+async def test_pages_of_dead_letters_are_whole_numbers(api, tenant, receiver, query):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    answer = await api.get(f"/api/webhook/{webhook['id']}/dead-letter?{query}")
+    assert answer.json()["fieldErrors"].keys() == {query.partition("=")[0]}
+
+
+# Status
+
+
+async def test_a_paused_webhook_gets_its_events_when_it_goes_on(api, tenant_api, tenant, events, receiver):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    assert (await put_status(api, webhook, "Paused"))["status"] == "Paused"
+    user_id = await make_user(tenant_api)
+    (log,) = await logs_of(api, user_id)
+    assert (log["eventResult"], log["attempts"]) == ("Running", [])
+    # A change of something else leaves it paused.
+    changed = await api.patch(f"/api/webhook/{webhook['id']}", json={"webhook": {"description": "x"}})
+    assert changed.json()["webhook"]["status"] == "Paused"
+    await put_status(api, webhook, "Active")
+    await until(api, user_id, tried(1))
+    assert [request.event["user"]["id"] for request in receiver.requests] == [user_id]
+
+
+async def test_a_disabled_webhook_hears_nothing_until_it_is_changed(api, tenant_api, tenant, events, receiver):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    disabled = await put_status(api, webhook, "Disabled")
+    assert (disabled["status"], disabled["disabledReason"]) == ("Disabled", "An administrator disabled it.")
+    assert await logs_of(api, await make_user(tenant_api)) == []
+    wanted = {"url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000}
+    changed = (await api.put(f"/api/webhook/{webhook['id']}", json={"webhook": wanted})).json()["webhook"]
+    assert (changed["status"], "disabledInstant" in changed) == ("Active", False)
+
+
+@pytest.mark.parametrize("body", [{}, {"status": "Sleeping"}, {"status": 1}])
+async def test_another_status_is_refused(api, tenant, receiver, body):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    answer = await api.put(f"/api/webhook/{webhook['id']}/status", json=body)
+    assert (answer.status_code, answer.json()["fieldErrors"].keys()) == (400, {"status"})
+    sent = await api.patch(f"/api/webhook/{webhook['id']}", json={"webhook": {"status": "Disabled"}})
+    assert sent.json()["webhook"]["status"] == "Active"
+
+
+# Secrets
+
+
+async def test_a_secret_is_told_once_and_signs_along_after_it_was_replaced(service, api, tenant, receiver):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    path = f"/api/webhook/{webhook['id']}"
+    first = (await api.post(f"{path}/secret", json={})).json()["secret"]
+    second = (await api.post(f"{path}/secret", json={"overlapInSeconds": 60})).json()["secret"]
+    await api.post(f"{path}/test", json={})
+    for secret in (first, second):
+        assert Webhook(secret).verify(receiver.requests[0].body, receiver.requests[0].headers)
+    third = (await api.post(f"{path}/secret", json={"overlapInSeconds": 0})).json()["secret"]
+    # What has a secret keeps it through a change, shows it never, and stores it sealed.
+    changed = await api.patch(path, json={"webhook": {"description": "x"}})
+    stored = await service.services.database.collection("webhooks").find_one({"_id": webhook["id"]})
+    for secret in (first, second, third):
+        assert secret not in changed.text
+        assert secret not in repr(stored)
+    await api.post(f"{path}/test", json={})
+    assert len(receiver.requests[1].headers["webhook-signature"].split()) == 2
+    assert Webhook(third).verify(receiver.requests[1].body, receiver.requests[1].headers)
+    assert (await api.delete(f"{path}/secret")).status_code == 200
+    await api.post(f"{path}/test", json={})
+    assert "webhook-signature" not in receiver.requests[2].headers
+
+
+async def test_the_overlap_is_bounded(api, tenant, receiver):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    answer = await api.post(f"/api/webhook/{webhook['id']}/secret", json={"overlapInSeconds": -1})
+    assert answer.json()["fieldErrors"]["overlapInSeconds"][0]["code"] == "[invalid]overlapInSeconds"
+
+
+# Rate limit
+
+
+async def test_a_webhook_gets_no_more_than_its_rate(api, tenant_api, tenant, events, receiver, service):
+    webhook = await make_webhook(api, tenant, receiver.url, rateLimit={"limit": 1, "periodInSeconds": 3600})
+    for _ in range(3):
+        await make_user(tenant_api)
+    deliveries = service.services.database.collection("deliveries")
+    later = service.services.clock.now() + 1_800_000
+    while await deliveries.count_documents({"webhookId": webhook["id"], "nextAttempt": {"$gt": later}}) < 2:
+        await asyncio.sleep(0.05)
+    assert len(receiver.requests) == 1
+    await put_status(api, webhook, "Disabled")
+
+
+@pytest.mark.parametrize("limit", [{"limit": 0, "periodInSeconds": 1}, {"limit": 1}, {"periodInSeconds": 1}])
+async def test_a_rate_that_is_none_is_refused(api, tenant, limit):
+    wanted = {"url": "https://example.com", "connectTimeout": 1, "readTimeout": 1, "rateLimit": limit}
+    answer = await api.post("/api/webhook", json={"webhook": wanted})
+    assert answer.status_code == 400
+    assert all(name.startswith("webhook.rateLimit.") for name in answer.json()["fieldErrors"])

@@ -1,0 +1,221 @@
+"""Deliveries that wait: paused and disabled webhooks, open circuits, rate limits, order by object."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any
+
+from identity.events.bus import Event
+from identity.ids import EventId, WebhookId, new_id
+from identity.instants import Instant, later
+from identity.store.outbox import Attempt, EventRow, Lease, NewDelivery, Outcome
+from tests.events.samples import PAYLOADS
+from tests.receiver import answers, receiving
+
+CREATED = Event("user.create.complete", PAYLOADS["user.create.complete"])
+
+
+async def announce(engine: Any, count: int = 1) -> None:
+    for _ in range(count):
+        await engine.bus.announce(engine.call(), [CREATED])
+
+
+async def webhook_for(engine: Any, url: str, **members: Any) -> dict[str, Any]:
+    engine.enable("user.create.complete")
+    return engine.add_webhook(url, "user.create.complete", **members)
+
+
+def change(engine: Any, webhook: dict[str, Any], **members: Any) -> None:
+    """As a process hears of a changed webhook: a new list with a new document."""
+    engine.webhooks = [{**each, **(members if each["id"] == webhook["id"] else {})} for each in engine.webhooks]
+
+
+async def test_a_paused_webhook_gets_nothing_and_everything_once_it_goes_on(engine: Any) -> None:
+    async with receiving() as receiver, receiving() as other:
+        webhook = await webhook_for(engine, receiver.url, status="Active")
+        await webhook_for(engine, other.url)
+        change(engine, webhook, status="Paused")
+        async with engine.working():
+            await announce(engine, 3)
+            await other.wait_for(3)
+            assert receiver.requests == []
+            change(engine, webhook, status="Active")
+            engine.wakeups.awake.set()
+            await receiver.wait_for(3)
+    assert sorted(await engine.states()) == [("succeeded", 1)] * 6
+
+
+async def test_a_delivery_under_way_when_the_webhook_is_paused_costs_no_attempt(engine: Any) -> None:
+    async with receiving() as receiver:
+        webhook = await webhook_for(engine, receiver.url)
+        await announce(engine)
+        worker = engine.worker()
+        (lease,) = await engine.outbox.lease(engine.clock.now(), 30, lambda _webhook: 5, 5)
+        change(engine, webhook, status="Paused")
+        outcome = await worker._outcome(lease)
+        assert receiver.requests == []
+        assert (outcome.attempt, outcome.is_told) == (None, False)
+        await engine.outbox.settle([outcome])
+    assert await engine.states() == [("due", 0)]
+    (event,) = await engine.log.find_all(None, {})
+    assert event["result"] == "Running"
+
+
+async def test_a_disabled_webhook_is_no_target_and_what_waits_for_it_is_given_up(engine: Any) -> None:
+    async with receiving() as receiver:
+        webhook = await webhook_for(engine, receiver.url)
+        await announce(engine)
+        change(engine, webhook, status="Disabled")
+        await announce(engine)
+        assert await engine.states() == [("due", 0)]
+        async with engine.working():
+            await settled(engine, ("given up", 0))
+        assert receiver.requests == []
+
+
+async def settled(engine: Any, *states: tuple[str, int]) -> None:
+    """Wait until the deliveries are in these states; the test's own time limit ends it otherwise."""
+    while sorted(await engine.states()) != sorted(states):
+        await _pause()
+
+
+async def _pause() -> None:
+    await asyncio.sleep(0.02)
+
+
+async def test_a_receiver_that_says_410_gets_nothing_more(engine: Any) -> None:
+    async with receiving(answers(410)) as receiver:
+        await webhook_for(engine, receiver.url)
+        await announce(engine)
+        async with engine.working():
+            await settled(engine, ("given up", 1))
+            while not engine.outcomes:
+                await _pause()
+    assert [outcome.attempt.status for outcome in engine.outcomes] == [410]
+
+
+async def test_an_open_circuit_holds_back_and_a_probe_closes_it(engine: Any, monkeypatch: Any) -> None:
+    seconds = [0.0]
+    monkeypatch.setattr("identity.workers.deliver.monotonic", lambda: seconds[0])
+    async with receiving(answers(500)) as receiver:
+        await webhook_for(engine, receiver.url)
+        await announce(engine, 20)
+        async with engine.working(breaker_minimum_attempts=10, breaker_pause_seconds=30, concurrency_per_webhook=5):
+            while len([state for state in await engine.states() if state == ("due", 1)]) < 10:
+                await _pause()
+            held_back = len(receiver.requests)
+            assert held_back < 20
+            receiver.behaviour = answers(200)
+            seconds[0] = 31.0
+            engine.wakeups.awake.set()
+            await receiver.wait_for(20)
+    succeeded = [state for state in await engine.states() if state == ("succeeded", 1)]
+    assert len(succeeded) == 20 - held_back
+
+
+async def test_a_rate_limit_puts_off_and_loses_nothing(engine: Any) -> None:
+    async with receiving() as receiver:
+        webhook = await webhook_for(engine, receiver.url)
+        engine.waits[webhook["id"]] = 60
+        await announce(engine, 2)
+        async with engine.working():
+            deliveries = engine.database.collection("deliveries")
+            while await deliveries.count_documents({"nextAttempt": {"$gt": engine.clock.now() + 45_000}}) < 2:
+                await _pause()
+            assert receiver.requests == []
+            engine.waits.clear()
+            engine.clock.advance(seconds=61)
+            engine.wakeups.awake.set()
+            await receiver.wait_for(2)
+    assert await engine.states() == [("succeeded", 1)] * 2
+
+
+# Order
+
+
+def row(subject: str, now: Instant) -> EventRow:
+    return EventRow(EventId(new_id()), "user.update.complete", None, subject, b"{}", now)
+
+
+async def record(engine: Any, subject: str, webhook: str = "ordered", *, ordered: bool = True) -> EventId:
+    now = engine.clock.now()
+    event = row(subject, now)
+    delivery = NewDelivery(WebhookId(webhook), now, is_ordered=ordered)
+    await engine.outbox.record(None, [(event, [delivery])], await engine.outbox.reserve_sequence(1))
+    return event.event_id
+
+
+async def take(engine: Any, count: int = 100) -> list[Lease]:
+    return await engine.outbox.lease(engine.clock.now(), 30, lambda _webhook: count, count)
+
+
+def ended(engine: Any, lease: Lease, status: int, next_attempt: Instant | None = None) -> Outcome:
+    now = engine.clock.now()
+    return Outcome(lease, Attempt(now, now, "http://example.com", status), next_attempt)
+
+
+async def test_an_ordered_delivery_waits_for_the_one_before_it_about_the_same_object(engine: Any) -> None:
+    first, second = await record(engine, "one"), await record(engine, "one")
+    other = await record(engine, "two")
+    leases = {lease.event_id: lease for lease in await take(engine)}
+    assert leases.keys() == {first, other}
+    retry = later(engine.clock.now(), seconds=300)
+    await engine.outbox.settle([ended(engine, leases[first], 500, retry), ended(engine, leases[other], 200)])
+    engine.clock.advance(seconds=40)
+    assert await take(engine) == []
+    engine.clock.advance(seconds=300)
+    (again,) = await take(engine)
+    assert again.event_id == first
+    await engine.outbox.settle([ended(engine, again, 200)])
+    engine.clock.advance(seconds=31)
+    (last,) = await take(engine)
+    assert last.event_id == second
+
+
+async def test_one_that_is_given_up_lets_the_next_go(engine: Any) -> None:
+    first, second = await record(engine, "one"), await record(engine, "one")
+    (lease,) = await take(engine)
+    assert lease.event_id == first
+    await engine.outbox.settle([ended(engine, lease, 500)])
+    engine.clock.advance(seconds=31)
+    (lease,) = await take(engine)
+    assert lease.event_id == second
+
+
+async def test_a_blocked_object_does_not_starve_the_others(engine: Any) -> None:
+    await record(engine, "one")
+    (blocker,) = await take(engine, 1)
+    await engine.outbox.settle([ended(engine, blocker, 500, later(engine.clock.now(), seconds=3600))])
+    for _ in range(5):
+        await record(engine, "one")
+    other = await record(engine, "two")
+    found: list[EventId] = []
+    for _ in range(5):
+        found += [lease.event_id for lease in await take(engine, 2)]
+    assert found == [other]
+
+
+async def test_without_order_nothing_waits(engine: Any) -> None:
+    await record(engine, "one", ordered=False)
+    await record(engine, "one", ordered=False)
+    assert len(await take(engine)) == 2
+
+
+async def test_a_webhook_that_asks_for_order_gets_ordered_deliveries(engine: Any) -> None:
+    await webhook_for(engine, "http://127.0.0.1:9/", ordered=True)
+    await webhook_for(engine, "http://127.0.0.1:9/")
+    await announce(engine)
+    rows = [dict(each) async for each in engine.database.collection("deliveries").find({})]
+    assert sorted(each.get("isOrdered", False) for each in rows) == [False, True]
+    assert {each["linkedObjectId"] for each in rows} == {CREATED.payload["user"]["id"]}
+
+
+async def test_what_came_of_a_lease_that_ran_out_is_told_only_once(engine: Any) -> None:
+    """The event's own row hears of an attempt as often as it likes."""
+    event_id = await record(engine, "one", ordered=False)
+    (lease,) = await take(engine)
+    for _ in range(2):
+        await engine.outbox.settle([ended(engine, dataclasses.replace(lease), 200)])
+    (event,) = await engine.log.find_all(None, {"_id": event_id})
+    assert (event["result"], event["untried"], len(event["deliveries"][0]["attempts"])) == ("Succeeded", [], 1)
