@@ -170,7 +170,8 @@ async def keeping(
         return await write(session)
 
     async def held(session: Session) -> T:
-        # Always in the same order, so that two that hold the same objects do not stop each other.
+        # All turns first: what another changes after the first look of a transaction would end it.
+        await services.database.take_turns(session, [f"{target} {value}" for target, value in fresh])
         for target, value in sorted(fresh):
             if not await _collection(services, target).hold(document.get("tenantId"), value, session):
                 path = f"{resource.name}.{fresh[target, value]}"

@@ -170,6 +170,7 @@ class Documents:
         It takes a change for that: two transactions that only read the same document do not see each other.
         """
         where = {**self._of(tenant_id), "_id": document_id}
+        await self._database.take_turns(session, [f"{self.name} {document_id}"])
         result = await self._collection.update_one(where, {"$inc": {"private.holds": 1}}, session=session)
         return result.matched_count == 1
 

@@ -5,9 +5,12 @@ motor is imported in this room only (docs/decisions): the day it is replaced, th
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import itertools
+import random
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, TypeVar, cast
 
 from motor.motor_asyncio import (
@@ -32,6 +35,7 @@ from pymongo.read_concern import ReadConcern
 from identity.call import Document
 from identity.errors import Duplicate, StartupError, Unavailable
 from identity.store.guard import PATIENCE_SECONDS, Guard, Guarded, within
+from identity.store.turns import Turns
 
 Session = AsyncIOMotorClientSession
 Collection = AsyncIOMotorCollection[Document]
@@ -44,6 +48,10 @@ _SELECTION_MS = 3000
 """How long a server is looked for: longer than the embedded one takes to start again."""
 BULK_SECONDS = 60.0
 """How long a change of very many documents may take; what is left over is found and done again."""
+_PAUSE_SECONDS = 0.002
+_LONGEST_PAUSE_SECONDS = 0.1
+"""Transactions that met once part by waiting at random, each time longer."""
+
 CHUNK = 1000
 """How many documents one step of a change of very many touches."""
 
@@ -75,6 +83,7 @@ class Database:
         except (InvalidURI, ConfigurationError, ValueError) as error:
             raise StartupError(f"mongodb.uri is not usable: {error}") from error
         self._after_commit: dict[int, list[Callable[[], None]]] = {}
+        self._turns = Turns()
         self.motor: AsyncIOMotorDatabase[Document] = self._client.get_database(
             name, read_preference=ReadPreference.PRIMARY, write_concern=WriteConcern("majority", j=True)
         )
@@ -115,12 +124,16 @@ class Database:
             actions = self._after_commit[id(session)] = []
             try:
                 with duplicates(), within(PATIENCE_SECONDS):
-                    result = await _transacted(session, write, deadline)
+                    result = await _transacted(session, write, deadline, lambda: self._turns.give_back(id(session)))
             finally:
                 del self._after_commit[id(session)]
             for action in actions:
                 action()
             return result
+
+    async def take_turns(self, session: Session, names: Iterable[str]) -> None:
+        """Wait until no other transaction of this process works on these; until this one ends, none will."""
+        await self._turns.take(id(session), names, PATIENCE_SECONDS)
 
     def now_and_after_commit(self, session: Session | None, action: Callable[[], None]) -> None:
         """Do something now and, inside a transaction, once more when it has committed.
@@ -160,8 +173,10 @@ def _index_of(message: object) -> str:
     return str(message).partition(" index: ")[2].partition(" ")[0] or "_id_"
 
 
-async def _transacted(session: Session, write: Callable[[Session], Coroutine[Any, Any, T]], deadline: float) -> T:
-    while True:
+async def _transacted(
+    session: Session, write: Callable[[Session], Coroutine[Any, Any, T]], deadline: float, ended: Callable[[], None]
+) -> T:
+    for attempt in itertools.count():
         session.start_transaction(ReadConcern("snapshot"), WriteConcern("majority", j=True))
         try:
             result = await write(session)
@@ -172,11 +187,16 @@ async def _transacted(session: Session, write: Callable[[Session], Coroutine[Any
                 raise
             if time.monotonic() > deadline:
                 raise Unavailable("The service cannot make this change now. Try again.") from error
+            ended()
+            await asyncio.sleep(min(_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS) * random.random())  # noqa: S311
         except BaseException:
             await _abort(session)
             raise
         else:
             return result
+        finally:
+            ended()
+    raise AssertionError("the loop above has no end")
 
 
 async def _commit(session: Session, deadline: float) -> None:
