@@ -76,6 +76,19 @@ class NotLicensed(Invalid):
         self.message = message
 
 
+class LoginPrevented(Invalid):
+    """A lambda refused a login that lacks nothing else; the errors are the lambda's, which `lambda_id` names."""
+
+    def __init__(self, lambda_id: str, fields: Iterable[FieldError], general: Iterable[GeneralError]) -> None:
+        super().__init__(fields, general)
+        self.lambda_id = lambda_id
+
+    @property
+    def messages(self) -> list[str]:
+        """What the lambda says to whoever wanted to log in."""
+        return [error.message for error in (*self.general, *self.fields)]
+
+
 class Unauthorized(ServiceError):
     """No credentials, wrong ones, or not enough authority: 401 with an empty body."""
 

@@ -22,13 +22,14 @@ from identity.errors import (
     ConsentRequired,
     InteractionRequired,
     InvalidRequest,
+    LoginPrevented,
     LoginRequired,
     OAuth2Error,
     Unavailable,
     WebhookTransactionFailed,
 )
 from identity.ids import UserId, new_secret
-from identity.operations import access_lists, clients, login, sso
+from identity.operations import access_lists, clients, login, sso, token_lambdas
 from identity.operations.clients import Client, TenantHints
 from identity.operations.login import Credentials
 from identity.services import Services
@@ -50,6 +51,13 @@ class UnknownProvider:
 @dataclasses.dataclass(frozen=True, slots=True)
 class Vetoed:
     """A webhook that must agree to the login refused it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Prevented:
+    """The tenant's lambda refused the login; `messages` are what it says of it."""
+
+    messages: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -183,6 +191,8 @@ async def log_in(
         result = await login.authenticate(services, inside, credentials, client.application)
     except WebhookTransactionFailed:
         return LoginPage(client, credentials.login_id, Vetoed())
+    except LoginPrevented as error:
+        return LoginPage(client, credentials.login_id, Prevented(tuple(error.messages)))
     except Unavailable:
         return LoginPage(client, credentials.login_id, Busy())
     if not isinstance(result, steps.LoggedIn):
@@ -332,11 +342,11 @@ async def _tokens(services: Services, call: Call, request: AuthorizationRequest,
     """The tokens of the implicit grant (RFC 6749 section 4.2.2, OpenID Connect Core 3.2.2.5)."""
     parameters, token = {}, None
     if request.response_type.gives("token"):
-        issued = await services.tokens.access_token(granted, call.now)
+        issued = await token_lambdas.access_token(services, call, granted)
         token = issued.token
         parameters = {"access_token": token, "token_type": "Bearer", "expires_in": str(issued.expires_in)}
     if request.response_type.gives("id_token"):
-        parameters["id_token"] = (await services.tokens.id_token(granted, call.now, access_token=token)).token
+        parameters["id_token"] = (await token_lambdas.id_token(services, call, granted, access_token=token)).token
     if request.scopes:
         parameters["scope"] = scopes.joined(request.scopes)
     return parameters

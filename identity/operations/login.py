@@ -12,13 +12,14 @@ import ipaddress
 from collections.abc import Sequence
 
 from identity.call import Call, Document
+from identity.domain import lambdas as lambda_rules
 from identity.domain import login as steps
 from identity.domain import users as rules
 from identity.domain.login import Authenticated, LoggedIn, LoginResult, TooManyAttempts, WrongCredentials
-from identity.errors import Unavailable, WebhookTransactionFailed
+from identity.errors import LoginPrevented, Unavailable, WebhookTransactionFailed
 from identity.events.bus import Event
 from identity.ids import ApplicationId, TenantId, UserId
-from identity.operations import crud, user_events, user_passwords
+from identity.operations import crud, user_events, user_passwords, validations
 from identity.services import Services
 from identity.store.mongo import Session
 from identity.store.rate_limits import Limit
@@ -48,7 +49,7 @@ async def authenticate(
     """Log in a user of the call's tenant with a password, for an application or for none.
 
     An unknown user costs and answers what a wrong password does. Raises WebhookTransactionFailed when a webhook vetoes
-    the login, Unavailable when too many passwords wait to be compared.
+    the login, LoginPrevented when the tenant's lambda does, Unavailable when too many passwords wait to be compared.
     """
     tenant_id = crud.require_tenant(call)
     tenant = await services.tenants.cached(None, tenant_id) or await services.tenants.get(None, tenant_id)
@@ -64,7 +65,7 @@ async def authenticate(
         await services.rate_limits.give_back(tenant_id, limits)
         raise
     if not is_correct or user is None:
-        await _tell_failure(services, call, user, application, authentication_type)
+        await _tell_failure(services, call, user, application, authentication_type, {"code": "credentials"})
         return WrongCredentials()
     await services.rate_limits.give_back(tenant_id, limits)
     halt = steps.halt(Authenticated(tenant, application, user, call.now, credentials.password))
@@ -84,13 +85,18 @@ async def complete(
     *,
     identity_type: str | None = None,
 ) -> LoggedIn:
-    """Finish a login to which nothing is missing: note it and tell of it. Raises WebhookTransactionFailed.
+    """Finish a login to which nothing is missing: note it and tell of it.
 
-    The use of a session (PING) is noted once a minute at the most, and told of every time.
+    Raises LoginPrevented when the tenant's lambda refuses it, LambdaFailed, and WebhookTransactionFailed. The use of a
+    session (PING) is no login that a lambda would be asked about; it is noted once a minute at the most, and told of
+    every time.
     """
     tenant_id, user_id = TenantId(user["tenantId"]), UserId(user["id"])
     application_id = None if application is None else application["id"]
-    is_noted = authentication_type == "PING" and steps.is_noted(user, application_id, call.now)
+    is_session = authentication_type == "PING"
+    if not is_session:
+        await validate(services, call.within(tenant_id), user, application, authentication_type)
+    is_noted = is_session and steps.is_noted(user, application_id, call.now)
     user = with_login(user, application, call)
     registration = None if application is None else rules.find_registration(user, application["id"])
     registered_id = None if registration is None else ApplicationId(registration["applicationId"])
@@ -119,8 +125,29 @@ def told(
     )
 
 
+async def validate(
+    services: Services, call: Call, user: Document, application: Document | None, authentication_type: str
+) -> None:
+    """Ask the tenant's lambda. Raises LoginPrevented, of which webhooks hear, and LambdaFailed."""
+    tenant = await services.tenants.cached(None, user["tenantId"])
+    if tenant is None:
+        return
+    try:
+        await validations.require_login(services, call, tenant, user, application, authentication_type)
+    except LoginPrevented as error:
+        result = lambda_rules.shown_errors(error.fields, error.general)
+        reason: Document = {"code": "lambdaValidation", "lambdaId": error.lambda_id, "lambdaResult": result}
+        await _tell_failure(services, call, user, application, authentication_type, reason)
+        raise
+
+
 async def _tell_failure(
-    services: Services, call: Call, user: Document | None, application: Document | None, authentication_type: str
+    services: Services,
+    call: Call,
+    user: Document | None,
+    application: Document | None,
+    authentication_type: str,
+    reason: Document,
 ) -> None:
     """Tell of a failed login of an existing user. There is nothing to veto: the login stays failed."""
     if user is None:
@@ -131,7 +158,7 @@ async def _tell_failure(
         user,
         applicationId=None if registration is None else registration["applicationId"],
         authenticationType=authentication_type,
-        reason={"code": "credentials"},
+        reason=reason,
     )
     try:
         await services.bus.offer(call.within(TenantId(user["tenantId"])), [event])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import structlog
 
 from identity.call import Call, Document
+from identity.errors import LambdaFailed, Unavailable
 from identity.ids import TenantId, new_id
 from identity.instants import later, numeric_date
+from identity.operations import token_lambdas
 from identity.services import Services
 from identity.tokens import access_tokens
 from identity.tokens.access_tokens import Login
@@ -20,7 +22,7 @@ async def issue(
     """`token` and `tokenExpirationInstant`, for the application or, without one, of the tenant alone.
 
     A token without an audience is good for whoever verifies it with the published keys, and for no endpoint of ours.
-    Empty when the key to sign with is gone: what was created stays created.
+    Empty when the key to sign with is gone or a lambda fails: what was created stays created.
     """
     tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
     try:
@@ -30,9 +32,9 @@ async def issue(
             token = await services.tokens.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], claims)
         else:
             login = Login(tenant, application, user, (), (), authentication_type, call.now)
-            issued = await services.tokens.access_token(login, call.now)
+            issued = await token_lambdas.access_token(services, call, login)
             token, ttl_seconds = issued.token, issued.expires_in
-    except (LookupError, ValueError) as error:
+    except (LookupError, ValueError, LambdaFailed, Unavailable) as error:
         _log.warning("no token with a new user or registration", tenant=tenant["id"], reason=str(error))
         return {}
     return {"token": token, "tokenExpirationInstant": later(call.now, seconds=ttl_seconds)}

@@ -5,14 +5,15 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.domain import claims, scopes
 from identity.errors import InvalidToken
-from identity.operations import bearer
+from identity.operations import bearer, token_lambdas
 from identity.services import Services
 
 
 async def userinfo(services: Services, call: Call, token: str | None) -> Document:
-    """The claims about the user. Raises InvalidToken."""
+    """The claims about the user. Raises InvalidToken, and LambdaFailed."""
     found = await bearer.verify(services, call, token)
     application, granted = found.token.application, found.token.scopes
     if claims.is_strict(application) and scopes.OPENID not in granted:
         raise InvalidToken("missing_required_scope", "The access token lacks the scope openid.")
-    return claims.userinfo_claims(found.user, application, found.token.claims, granted)
+    answer = claims.userinfo_claims(found.user, application, found.token.claims, granted)
+    return await token_lambdas.userinfo(services, call, application, found.user, found.token.claims, answer)

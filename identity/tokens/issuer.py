@@ -21,6 +21,9 @@ FindClient = Callable[[str], Awaitable[tuple[Document, Document] | None]]
 Effective = Callable[[Document], Awaitable[Document]]
 """A stored user -> the user as tokens tell of it, with all roles."""
 
+Populate = Callable[[Document], Awaitable[Document]]
+"""claims -> the claims that a token shall have instead."""
+
 _KEY_MEMBERS: Final = {access_tokens.TTY: "accessTokenKeyId", id_tokens.TTY: "idTokenKeyId"}
 
 
@@ -59,20 +62,27 @@ class TokenIssuer:
         self._ring = ring
         self._effective = effective
 
-    async def access_token(self, login: Login, now: Instant, *, ttl: int | None = None) -> IssuedToken:
+    async def access_token(
+        self, login: Login, now: Instant, *, ttl: int | None = None, populate: Populate | None = None
+    ) -> IssuedToken:
         """A new access token, which lives `ttl` seconds where that is given.
 
-        Raises LookupError when its key is gone, ValueError when that cannot sign.
+        Raises LookupError when its key is gone, ValueError when that cannot sign; and what `populate` raises.
         """
         key = await self._key(login, access_tokens.TTY, now)
         login = dataclasses.replace(login, user=await self._effective(login.user))
         ttl, token_id = ttl or ttl_seconds(login.tenant, login.application), new_id()
         claims = access_tokens.claims(login, token_id, numeric_date(now), ttl)
-        token = await jws.sign(key, claims, {"gty": claims["gty"]})
-        return IssuedToken(token, token_id, ttl)
+        return await _signed(key, claims, ttl, populate)
 
     async def id_token(
-        self, login: Login, now: Instant, *, access_token: str | None = None, code: str | None = None
+        self,
+        login: Login,
+        now: Instant,
+        *,
+        access_token: str | None = None,
+        code: str | None = None,
+        populate: Populate | None = None,
     ) -> IssuedToken:
         """A new ID token; `access_token` and `code` are what it comes with. Raises as `access_token` does."""
         key = await self._key(login, id_tokens.TTY, now)
@@ -80,8 +90,7 @@ class TokenIssuer:
         claims = id_tokens.claims(
             login, token_id, numeric_date(now), ttl, key.algorithm, access_token=access_token, code=code
         )
-        token = await jws.sign(key, claims, {"gty": claims["gty"]})
-        return IssuedToken(token, token_id, ttl)
+        return await _signed(key, claims, ttl, populate)
 
     async def verify_access_token(self, token: str, find_client: FindClient, now: Instant) -> VerifiedToken | Rejection:
         """An access token of ours, by `find_client`'s judgement of its audience; whether it is revoked is not asked."""
@@ -159,6 +168,14 @@ class TokenIssuer:
         if key is None:
             raise LookupError(f"there is no signing key {key_id}")
         return key
+
+
+async def _signed(key: SigningKey, claims: Document, ttl: int, populate: Populate | None) -> IssuedToken:
+    """The token; its header says how it came about, whatever its claims say after they were populated."""
+    header = {"gty": claims["gty"]}
+    if populate is not None:
+        claims = await populate(claims)
+    return IssuedToken(await jws.sign(key, claims, header), str(claims.get("jti", "")), ttl)
 
 
 def ttl_seconds(tenant: Document, application: Document) -> int:

@@ -157,7 +157,7 @@ def _parts(token: str) -> tuple[Document, Document, bytes, bytes] | None:
         signature = unbase64url(signature_text)
     except ValueError:
         return None
-    if not _has_sound_claims(claims):
+    if not has_sound_claims(claims):
         return None
     return header, claims, f"{header_text}.{claims_text}".encode(), signature
 
@@ -202,7 +202,8 @@ def _finite(text: str) -> float:
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)
 
 
-def _has_sound_claims(claims: Mapping[str, Any]) -> bool:
+def has_sound_claims(claims: Mapping[str, Any]) -> bool:
+    """Whether the registered claims are of the types that everybody who reads a token counts on."""
     return (
         all(_is_time(claims[name]) for name in _TIMES if name in claims)
         and all(isinstance(claims[name], str) for name in _NAMES if name in claims)

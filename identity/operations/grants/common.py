@@ -11,7 +11,7 @@ from identity.domain import scopes
 from identity.errors import InvalidRequest
 from identity.events.bus import Event
 from identity.ids import TenantId, UserId
-from identity.operations import user_events
+from identity.operations import token_lambdas, user_events
 from identity.operations.clients import Client
 from identity.services import Services
 from identity.store.mongo import Session
@@ -30,7 +30,7 @@ async def issue(
     services: Services, call: Call, login: Login, *, code: str | None = None, ttl: int | None = None
 ) -> tuple[IssuedToken, Document]:
     """The access token of a login, and the token response: with an ID token where openid was granted."""
-    access_token = await services.tokens.access_token(login, call.now, ttl=ttl)
+    access_token = await token_lambdas.access_token(services, call, login, ttl=ttl)
     answer: Document = {
         "access_token": access_token.token,
         "expires_in": access_token.expires_in,
@@ -38,7 +38,7 @@ async def issue(
         "userId": login.user["id"],
     }
     if scopes.OPENID in login.scopes:
-        id_token = await services.tokens.id_token(login, call.now, access_token=access_token.token, code=code)
+        id_token = await token_lambdas.id_token(services, call, login, access_token=access_token.token, code=code)
         answer["id_token"] = id_token.token
     return access_token, answer
 

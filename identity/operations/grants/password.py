@@ -18,6 +18,7 @@ from identity.errors import (
     InvalidGrant,
     InvalidRequest,
     InvalidScope,
+    LoginPrevented,
     OAuth2Error,
     TwoFactorRequired,
     WebhookTransactionFailed,
@@ -106,6 +107,8 @@ async def _logged_in(
         result = await login.authenticate(services, inside, credentials, client.application)
     except WebhookTransactionFailed as error:
         raise InvalidGrant("unknown", "A webhook refused this login.") from error
+    except LoginPrevented as error:
+        raise InvalidGrant("login_prevented", " ".join(error.messages)) from error
     if not isinstance(result, steps.LoggedIn):
         raise _refusal(result)
     return result.user

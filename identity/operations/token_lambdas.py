@@ -1,0 +1,94 @@
+"""The lambdas that add to tokens and to the userinfo response. Where none is configured, nothing is awaited."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from identity.call import Call, Document
+from identity.domain import lambdas as rules
+from identity.domain import registrations, users
+from identity.operations import lambdas
+from identity.services import Services
+from identity.tokens import jws
+from identity.tokens.access_tokens import Login
+from identity.tokens.issuer import IssuedToken, Populate
+
+
+async def access_token(services: Services, call: Call, login: Login, *, ttl: int | None = None) -> IssuedToken:
+    """A new access token with what the application's lambda makes of it. Raises LambdaFailed."""
+    populate = _populate(services, call, login, "accessTokenPopulateId")
+    return await services.tokens.access_token(login, call.now, ttl=ttl, populate=populate)
+
+
+async def id_token(
+    services: Services, call: Call, login: Login, *, access_token: str | None = None, code: str | None = None
+) -> IssuedToken:
+    """A new ID token with what the application's lambda makes of it. Raises LambdaFailed."""
+    populate = _populate(services, call, login, "idTokenPopulateId")
+    return await services.tokens.id_token(login, call.now, access_token=access_token, code=code, populate=populate)
+
+
+async def userinfo(
+    services: Services, call: Call, application: Document, user: Document, token: Mapping[str, Any], claims: Document
+) -> Document:
+    """The userinfo response as the application's lambda leaves it. Raises LambdaFailed."""
+    lambda_id = application["lambdaConfiguration"].get("userinfoPopulateId")
+    if lambda_id is None:
+        return claims
+    after, *_ = await lambdas.invoke(
+        services, call, lambda_id, "UserInfoPopulate", claims, *_about(user, application), dict(token)
+    )
+    return rules.populated(claims, after, rules.USERINFO_CLAIMS)
+
+
+async def client_credentials(
+    services: Services,
+    call: Call,
+    tenant: Document,
+    claims: Document,
+    recipient: Document,
+    targets: Sequence[Document],
+    permissions: Mapping[str, Sequence[str]],
+) -> Document:
+    """The claims of an entity's token as the tenant's lambda leaves them. Raises LambdaFailed.
+
+    `recipient` is the entity that asks, `targets` are those it asks for, `permissions` what it has at each of them.
+    """
+    lambda_id = tenant["oauthConfiguration"].get("clientCredentialsAccessTokenPopulateLambdaId")
+    if lambda_id is None:
+        return claims
+    given = (recipient, list(targets), {name: list(granted) for name, granted in permissions.items()})
+    kind = "ClientCredentialsJWTPopulate"
+    return await _populated(services, call, lambda_id, kind, rules.CLIENT_TOKEN_CLAIMS, claims, given)
+
+
+def _populate(services: Services, call: Call, login: Login, member: str) -> Populate | None:
+    lambda_id = login.application["lambdaConfiguration"].get(member)
+    if lambda_id is None:
+        return None
+    about = _about(login.user, login.application)
+    return functools.partial(_populated, services, call, lambda_id, "JWTPopulate", rules.USER_TOKEN_CLAIMS, given=about)
+
+
+async def _populated(
+    services: Services,
+    call: Call,
+    lambda_id: str,
+    kind: str,
+    reserved: Collection[str],
+    claims: Document,
+    given: Sequence[Any],
+) -> Document:
+    after, *_ = await lambdas.invoke(services, call, lambda_id, kind, claims, *given)
+    populated = rules.populated(claims, after, reserved)
+    if not jws.has_sound_claims(populated):
+        raise await lambdas.failed(services, call, lambda_id, "a registered claim has a value of the wrong type")
+    return populated
+
+
+def _about(user: Document, application: Document) -> tuple[Document, Document | None]:
+    """The user and the registration, as a lambda may see them."""
+    registration = users.find_registration(user, application["id"])
+    return users.secured(user), None if registration is None else registrations.secured(registration)
