@@ -86,7 +86,7 @@ class LoginPrevented(Invalid):
     @property
     def messages(self) -> list[str]:
         """What the lambda says to whoever wanted to log in."""
-        return [error.message for error in (*self.general, *self.fields)]
+        return [error.message for error in self.general] + [error.message for error in self.fields]
 
 
 class Unauthorized(ServiceError):

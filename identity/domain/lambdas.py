@@ -8,12 +8,14 @@ validate    says no to a login or a registration, by the errors of its first arg
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
 from identity.call import Document
 from identity.errors import FieldError, GeneralError
+
+T = TypeVar("T")
 
 ENGINE: Final = "GraalJS"
 """The published name of the engine: modern JavaScript, of which ours is another."""
@@ -119,18 +121,14 @@ def fresh_result() -> Document:
 
 def errors_of(result: Document) -> tuple[list[FieldError], list[GeneralError]]:
     """The errors that a validation put into its first argument. Raises ReturnedError."""
-    errors = result.get("errors") or {}
-    if not isinstance(errors, dict):
-        raise ReturnedError("result.errors is not an object")
-    general, by_field = errors.get("generalErrors") or [], errors.get("fieldErrors") or {}
-    if not isinstance(general, list) or not isinstance(by_field, dict):
-        raise ReturnedError("result.errors must have a list of generalErrors and an object of fieldErrors")
-    fields = []
-    for path, entries in by_field.items():
-        if not isinstance(entries, list):
-            raise ReturnedError("result.errors.fieldErrors must have a list for each field")
-        fields += [FieldError(path, *_entry(entry, f"[invalid]{path}")) for entry in entries]
-    whole = [GeneralError(*_entry(entry, "[invalid]")) for entry in general]
+    errors = _member(result, "errors", dict)
+    by_field = _member(errors, "fieldErrors", dict)
+    fields = [
+        FieldError(path, *_entry(entry, f"[invalid]{path}"))
+        for path in by_field
+        for entry in _member(by_field, path, list)
+    ]
+    whole = [GeneralError(*_entry(entry, "[invalid]")) for entry in _member(errors, "generalErrors", list)]
     return fields[:_MAXIMUM_ERRORS], whole[:_MAXIMUM_ERRORS]
 
 
@@ -149,11 +147,17 @@ def _entry(entry: Any, code: str) -> tuple[str, str]:
     """(code, message) of one error; both may be missing."""
     if not isinstance(entry, dict):
         raise ReturnedError("an error must be an object with a code and a message")
-    found = entry.get("code") or code
-    message = entry.get("message") or "The request was refused."
-    if not isinstance(found, str) or not isinstance(message, str):
-        raise ReturnedError("the code and the message of an error must be texts")
-    return found, message
+    return _member(entry, "code", str) or code, _member(entry, "message", str) or "The request was refused."
+
+
+def _member(holder: Document, name: str, kind: type[T]) -> T:
+    """A member of what came back, or an empty one where it is absent. Raises ReturnedError for one of another kind."""
+    value = holder.get(name)
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise ReturnedError(f"[{name}] must be of the kind {_kind(kind())} and is of the kind {_kind(value)}")
+    return value
 
 
 def _kind(value: Any) -> str:

@@ -65,7 +65,16 @@ class Busy:
     """Too many passwords wait to be compared."""
 
 
-Problem = steps.WrongCredentials | steps.TooManyAttempts | steps.Halt | NotRegistered | UnknownProvider | Vetoed | Busy
+Problem = (
+    steps.WrongCredentials
+    | steps.TooManyAttempts
+    | steps.Halt
+    | NotRegistered
+    | UnknownProvider
+    | Vetoed
+    | Prevented
+    | Busy
+)
 
 _INTERACTIONS: Mapping[type, str] = {
     steps.SecondFactorRequired: "multi_factor_challenge_required",

@@ -6,28 +6,26 @@ import uuid
 from collections.abc import Awaitable, Mapping
 
 from identity.call import Call, Document
+from identity.domain import default_lambdas
 from identity.domain import tenants as tenant_rules
 from identity.domain import themes as theme_rules
 from identity.domain.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.errors import Invalid
-from identity.operations import applications, crud, key_references, keys, tenants, themes
+from identity.operations import applications, crud, key_references, keys, lambdas, tenants, themes
 from identity.services import Services
 
 # Published names of objects that an instance may come with: their ids are settled, whether or not they are there yet.
-_LAMBDAS = (
-    "AppleReconcile",
-    "FacebookReconcile",
-    "GoogleReconcile",
-    "OpenIDReconcile",
-    "SAMLv2Reconcile",
-    "TwitterReconcile",
-)
 _RESERVED_IDS = (
     "FUSIONAUTH_FORM[adminRegistration]_ID",
     "FUSIONAUTH_FORM[adminUser]_ID",
     "TENANT_MANAGER_ID",
-    *(f"FUSIONAUTH_LAMBDA[{name}]_ID" for name in _LAMBDAS),
+    *(f"FUSIONAUTH_LAMBDA[{kind}]_ID" for kind in default_lambdas.BODIES),
 )
+
+
+def _lambda_ids(instance_id: str) -> dict[str, str]:
+    instance = uuid.UUID(instance_id)
+    return {kind: str(uuid.uuid5(instance, f"FUSIONAUTH_LAMBDA[{kind}]_ID")) for kind in default_lambdas.BODIES}
 
 
 async def ensure(services: Services, call: Call) -> None:
@@ -45,6 +43,7 @@ async def ensure(services: Services, call: Call) -> None:
         configuration = dict.fromkeys(tenant_rules.KEY_MEMBERS, key_id)
         tenant = {"tenant": {"name": tenant_rules.DEFAULT_NAME, "jwtConfiguration": configuration}}
         await _unless_there(crud.create(services, call, tenants.RESOURCE, tenant, services.default_tenant_id))
+    await lambdas.add_defaults(services, call, _lambda_ids(services.instance_id))
     inside = call.within(services.default_tenant_id)
     made = crud.create(services, inside, applications.RESOURCE, _ADMINISTRATION, ADMINISTRATOR_APPLICATION_ID)
     await _unless_there(made)

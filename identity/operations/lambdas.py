@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from identity.call import Call, Document
+from identity.domain import default_lambdas
 from identity.domain import lambdas as rules
 from identity.domain.resource import Resource, SearchRules
-from identity.errors import FieldError, Invalid, LambdaFailed
+from identity.errors import Duplicate, FieldError, Invalid, LambdaFailed
 from identity.operations import crud, event_logs, references
 from identity.services import Services
 from identity.store.mongo import Session
@@ -41,6 +45,25 @@ RESOURCE = Resource(
     ),
     prepare=prepare,
 )
+
+
+async def add_defaults(services: Services, call: Call, ids: Mapping[str, str]) -> None:
+    """Make those of the lambdas that an instance comes with that are not there; `ids`: type -> id."""
+
+    async def add(kind: str, lambda_id: str) -> None:
+        lambda_ = {
+            "body": default_lambdas.BODIES[kind].lstrip(),
+            "debug": False,
+            "engineType": rules.ENGINE,
+            "id": lambda_id,
+            "name": f"Default {kind.removesuffix('Reconcile')} reconcile",
+            "type": kind,
+            **crud.stamps(call.now),
+        }
+        with contextlib.suppress(Duplicate):
+            await services.documents["lambdas"].insert(None, lambda_)
+
+    await asyncio.gather(*(add(kind, lambda_id) for kind, lambda_id in ids.items()))
 
 
 async def retrieve_all(services: Services, kind: str | None) -> list[Document]:

@@ -164,7 +164,11 @@ def confine(memory_limit_bytes: int) -> None:
         resource.setrlimit(kind, (limit, limit))
 
 
+def main(limits: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
+    """Be a process of the sandbox."""
+    confine(limits["memory_limit_bytes"])
+    serve(source, sink, limits)
+
+
 if __name__ == "__main__":
-    given: dict[str, Any] = json.loads(sys.argv[1])
-    confine(given["memory_limit_bytes"])
-    serve(sys.stdin.buffer, sys.stdout.buffer, given)
+    main(json.loads(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer)

@@ -84,21 +84,22 @@ class Sandbox:
     async def _asked(self, request: bytes) -> Outcome:
         child = await self._child()
         self._busy.add(child)
-        answer: Outcome | None = None
         try:
             async with asyncio.timeout(self._settings.time_limit_ms / 1000 * _PATIENCE):
                 answer = await child.ask(request)
-        except TimeoutError:
-            _log.warning("a process of the sandbox does not answer and is ended")
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+            return self._ended(await child.dismiss())
+        except TimeoutError:
+            child.kill()
+            return self._ended(await child.dismiss())
+        except BaseException:
+            # Whoever asked is gone. The answer must not be taken for the next one's.
+            child.kill()
+            raise
         finally:
             self._busy.discard(child)
-            if answer is None:
-                child.kill()
-            else:
-                self._free.append(child)
-        return answer or self._ended(await child.wait())
+        self._free.append(child)
+        return answer
 
     async def _child(self) -> _Child:
         while self._free:
@@ -154,22 +155,21 @@ class _Child:
 
     def kill(self) -> None:
         """End it now."""
+        # Not by asyncio's own means: those look whether it has ended, and the loop then learns of no code any more.
         with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+            os.kill(self._process.pid, signal.SIGKILL)
 
-    async def wait(self) -> int:
-        """Await its end; answers the code: minus the number of the signal that ended it."""
-        self._in.close()
-        return await self._process.wait()
+    async def dismiss(self) -> int:
+        """Let it end by itself, as it does when no more can come; and if it does not, end it.
 
-    async def dismiss(self) -> None:
-        """Let it end by itself, as it does when no more can come; and if it does not, end it."""
+        Answers its code: minus the number of the signal that ended it.
+        """
         self._in.close()
         try:
-            await asyncio.wait_for(self._process.wait(), _FAREWELL_SECONDS)
+            return await asyncio.wait_for(self._process.wait(), _FAREWELL_SECONDS)
         except TimeoutError:
             self.kill()
-            await self._process.wait()
+            return await self._process.wait()
 
 
 def _limits(settings: Lambdas) -> dict[str, int]:

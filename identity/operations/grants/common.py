@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from identity.call import Call, Document
 from identity.domain import refresh_tokens as rules
 from identity.domain import scopes
-from identity.errors import InvalidRequest
+from identity.errors import InvalidRequest, ServiceError
 from identity.events.bus import Event
 from identity.ids import TenantId, UserId
 from identity.operations import token_lambdas, user_events
@@ -60,7 +60,13 @@ async def tokens(
     record = await _refresh_token(services, call, client, login, device, has_proof=has_proof)
     if record is not None:
         login = dataclasses.replace(login, refresh_token_id=record["id"])
-    access_token, answer = await issue(services, call, login, code=code)
+    try:
+        access_token, answer = await issue(services, call, login, code=code)
+    except ServiceError:
+        # A lambda failed, or had no room: nobody will ever hear of the refresh token.
+        if record is not None:
+            await services.refresh_tokens.revoke(client.tenant_id, record["id"])
+        raise
     if record is not None:
         answer |= {"refresh_token": record["token"], "refresh_token_id": record["id"]}
     if login.scopes:

@@ -26,6 +26,7 @@ _MESSAGES: Mapping[type[Problem], str] = {
     authorization.NotRegistered: "[UserAuthorizedNotRegisteredException]",
     authorization.UnknownProvider: "[InvalidIdentityProviderId]",
     authorization.Vetoed: "[LoginPreventedException]",
+    authorization.Prevented: "[LoginPreventedException]",
     authorization.Busy: "[RateLimited]",
 }
 """Problem -> the key of its text."""
@@ -43,9 +44,11 @@ async def reply(
 ) -> Reply:
     """The page. `given` are the parameters of the request, of which those in `names` are carried along.
 
-    `message` is the key of a text that is shown instead of the problem's.
+    `message` is the key of a text that is shown instead of the problem's; what a lambda says of a login it refuses is
+    shown as it stands.
     """
     look = await looks.of(handler, page.client.tenant, page.client.application, given)
+    prevented = page.problem if isinstance(page.problem, authorization.Prevented) else None
     key = message or ("" if page.problem is None else _MESSAGES[type(page.problem)])
     token, cookie = csrf.issue(handler)
     carried = tuple((name, given[name]) for name in names if name in given)
@@ -56,7 +59,7 @@ async def reply(
         redirect_uri=given["redirect_uri"],
         login_id=page.login_id,
         remember_device=remember_device,
-        message=look[key] if key else "",
+        message=" ".join(prevented.messages) if prevented and not message else look[key] if key else "",
         is_invalid=isinstance(page.problem, steps.WrongCredentials),
         status=status,
     )

@@ -11,6 +11,7 @@ from identity.errors import (
     InvalidClient,
     InvalidRequest,
     InvalidToken,
+    LambdaFailed,
     NotLicensed,
     OAuth2Error,
     ServerError,
@@ -114,7 +115,9 @@ def oauth_error(error: ServiceError) -> OAuth2Error:
         failure: OAuth2Error = ServerError("unknown", "The service cannot answer this request now.")
     else:
         failure = InvalidRequest("unknown", error.message or "The request is not acceptable.")
-    failure.status = error.status if error.status in {TooLarge.status, 404, 503} else failure.status
+    failure.status = (
+        error.status if error.status in {TooLarge.status, 404, 503, LambdaFailed.status} else failure.status
+    )
     return failure
 
 
