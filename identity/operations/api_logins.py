@@ -10,7 +10,7 @@ from identity.domain import refresh_tokens
 from identity.domain.login import LoggedIn, LoginResult
 from identity.errors import NotFound, Unavailable
 from identity.instants import Instant, later
-from identity.operations import users
+from identity.operations import token_lambdas, users
 from identity.operations.clients import Client
 from identity.operations.grants import common
 from identity.services import Services
@@ -93,7 +93,7 @@ async def _logged_in(
         found = dataclasses.replace(found, refresh_token_id=record["id"])
         body |= {"refreshToken": record["token"], "refreshTokenId": record["id"]}
         expires = refresh_tokens.Policy.of(client.tokens).expires(call.now, call.now)
-    issued = await services.tokens.access_token(found, call.now)
+    issued = await token_lambdas.access_token(services, call, found)
     body |= {"token": issued.token, "tokenExpirationInstant": later(call.now, seconds=issued.expires_in)}
     return Answer(status, body, expires)
 

@@ -126,18 +126,24 @@ def told(
 
 
 async def validate(
-    services: Services, call: Call, user: Document, application: Document | None, authentication_type: str
+    services: Services,
+    call: Call,
+    user: Document,
+    application: Document | None,
+    authentication_type: str,
+    *,
+    is_known: bool = True,
 ) -> None:
-    """Ask the tenant's lambda. Raises LoginPrevented, of which webhooks hear, and LambdaFailed."""
-    tenant = await services.tenants.cached(None, user["tenantId"])
-    if tenant is None:
-        return
+    """Ask the tenant's lambda. Raises LoginPrevented, of which webhooks hear if the user exists, and LambdaFailed."""
+    tenant_id = TenantId(user["tenantId"])
+    tenant = await services.tenants.cached(None, tenant_id) or await services.tenants.get(None, tenant_id)
     try:
         await validations.require_login(services, call, tenant, user, application, authentication_type)
     except LoginPrevented as error:
         result = lambda_rules.shown_errors(error.fields, error.general)
         reason: Document = {"code": "lambdaValidation", "lambdaId": error.lambda_id, "lambdaResult": result}
-        await _tell_failure(services, call, user, application, authentication_type, reason)
+        known = user if is_known else None
+        await _tell_failure(services, call, known, application, authentication_type, reason)
         raise
 
 

@@ -36,7 +36,7 @@ IDS = [f"{method} {route.template}" for route, method, _ in ROUTES]
 REFUSED_TO_TENANT_KEYS = {("POST", "/api/tenant"), ("POST", "/api/tenant/{object_id}")}
 
 # What all tenants share and their keys may read.
-SHARED = {("GET", "/api/consent/{object_id}")}
+SHARED = {("GET", "/api/consent/{object_id}"), ("GET", "/api/lambda/{object_id}")}
 
 _WITHOUT = {"none", "empty"}
 """The kinds of key that are none."""

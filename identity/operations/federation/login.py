@@ -16,7 +16,16 @@ from identity.domain import login as steps
 from identity.domain import registrations
 from identity.domain import users as user_rules
 from identity.domain.external_identities import ExternalIdentity
-from identity.errors import Conflict, Duplicate, Invalid, NotFound, ServiceError, Unauthorized, Unavailable
+from identity.errors import (
+    Conflict,
+    Duplicate,
+    Invalid,
+    LoginPrevented,
+    NotFound,
+    ServiceError,
+    Unauthorized,
+    Unavailable,
+)
 from identity.events.bus import Event
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations import api_logins, clients, crud, identity_provider_links, login, user_events
@@ -60,8 +69,9 @@ class _Change:
 async def log_in(services: Services, call: Call, body: Document, *, only: str | None = None) -> api_logins.Answer:
     """The Login API response for somebody who comes from a provider; `only` is the one type that is let in here.
 
-    Raises Invalid; Unauthorized where what the provider says cannot be trusted; NotFound where nobody is linked and
-    nobody may be; Unavailable after too many failures from one address.
+    Raises Invalid, as LoginPrevented where a lambda refuses the login; LambdaFailed; Unauthorized where what the
+    provider says cannot be trusted; NotFound where nobody is linked and nobody may be; Unavailable after too many
+    failures from one address.
     """
     request = services.schemas[SCHEMA].read(body)
     client = await _client(services, call, request["applicationId"])
@@ -81,7 +91,7 @@ async def log_in(services: Services, call: Call, body: Document, *, only: str | 
     except ServiceError as error:
         reason = f"refused with {error.status}: {error.log_detail or error.message}"
         await trace.record(services, call, provider, reason)
-        if not isinstance(error, Invalid | Unauthorized):
+        if isinstance(error, LoginPrevented) or not isinstance(error, Invalid | Unauthorized):
             await services.rate_limits.give_back(client.tenant_id, limit)
         raise
     await services.rate_limits.give_back(client.tenant_id, limit)
@@ -140,6 +150,8 @@ async def _reconciled(services: Services, call: Call, attempt: _Attempt) -> api_
         outcome.append(change)
         if change is None or isinstance(change.halt, steps.Deactivated | steps.Expired):
             return {}
+        if change.halt is None:
+            await _require_valid(services, call, attempt, change.person)
         return await _write(services, call, attempt, change)
 
     user = await crud.retried(once)
@@ -205,6 +217,18 @@ def _new_registration(call: Call, attempt: _Attempt, user: Document) -> Document
 def _halt(call: Call, attempt: _Attempt, user: Document) -> steps.Halt | None:
     client = attempt.client
     return steps.halt(steps.Authenticated(client.tenant, client.application, user, call.now, is_federated=True))
+
+
+async def _require_valid(services: Services, call: Call, attempt: _Attempt, person: Person) -> None:
+    """Ask the tenant's lambda, before anything of the login is written. Raises LoginPrevented and LambdaFailed."""
+    await login.validate(
+        services,
+        call,
+        person.user,
+        attempt.client.application,
+        attempt.authentication_type,
+        is_known=person.stored is not None,
+    )
 
 
 async def _write(services: Services, call: Call, attempt: _Attempt, change: _Change) -> Document:
