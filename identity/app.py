@@ -33,6 +33,7 @@ from identity.operations import (
     entity_grants,
     entity_types,
     event_logs,
+    group_members,
     group_roles,
     groups,
     identity_providers,
@@ -93,6 +94,7 @@ _STORED_RESOURCES: tuple[Resource, ...] = (
     tenants.RESOURCE,
     applications.RESOURCE,
     groups.RESOURCE,
+    group_members.RESOURCE,
     identity_providers.RESOURCE,
     keys.RESOURCE,
     user_actions.RESOURCE,
@@ -105,7 +107,11 @@ _STORED_RESOURCES: tuple[Resource, ...] = (
     *resources.RESOURCES,
 )
 
-_CLASSES: Mapping[str, type[Documents]] = {"entities": Entities, "entity_grants": EntityGrants}
+_CLASSES: Mapping[str, type[Documents]] = {
+    "entities": Entities,
+    "entity_grants": EntityGrants,
+    "group_members": GroupMembers,
+}
 """The collections that can do more than the others."""
 
 SECRETS_FILE = "kickstart-secrets.txt"
@@ -297,7 +303,6 @@ class _Stores:
     documents: Mapping[str, Documents]
     api_keys: ApiKeys
     users: Users
-    group_members: GroupMembers
     refresh_tokens: RefreshTokens
     outbox: Outbox
     webhook_event_log: WebhookEventLog
@@ -326,15 +331,14 @@ class _Stores:
         }
         links = documents["identity_provider_links"] = IdentityProviderLinks(database, vault, freshness)
         api_keys = ApiKeys(database, vault, freshness, references=references.members_of("api_keys"))
-        users, group_members = Users(database, vault, freshness), GroupMembers(database, vault, freshness)
+        users = Users(database, vault, freshness)
         outbox = Outbox(database, vault, retention_seconds=_EVENT_RETENTION_SECONDS + schedule.total_seconds)
         return cls(
             database,
             freshness,
-            {**documents, group_members.name: group_members},
+            documents,
             api_keys,
             users,
-            group_members,
             RefreshTokens(database, vault),
             outbox,
             webhook_event_log=WebhookEventLog(database, vault),
@@ -401,7 +405,6 @@ def _wired(
         documents=stores.documents,
         api_keys=stores.api_keys,
         users=stores.users,
-        group_members=stores.group_members,
         refresh_tokens=stores.refresh_tokens,
         audit_logs=stores.audit_logs,
         event_logs=stores.event_logs,

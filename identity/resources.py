@@ -5,19 +5,6 @@ from __future__ import annotations
 from identity.domain.resource import CREATE_TO_SEARCH, Resource, SearchRules, Unique
 from identity.operations import consents, ip_access_control_lists, webhooks
 
-CONSENT = Resource(
-    "consent",
-    "/api/consent",
-    "api/consent.json",
-    "consents",
-    "consents",
-    "Consent",
-    tenant_scoped=False,
-    unique=(Unique("name", ("name",), "consent.name"),),
-    search=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),
-    prepare=consents.prepare,
-)
-
 IP_ACCESS_CONTROL_LIST = Resource(
     "ipAccessControlList",
     "/api/ip-acl",
@@ -73,4 +60,4 @@ WEBHOOK = Resource(
     prepare=webhooks.prepare,
 )
 
-RESOURCES = (CONSENT, IP_ACCESS_CONTROL_LIST, USER_ACTION_REASON, WEBHOOK)
+RESOURCES = (consents.RESOURCE, IP_ACCESS_CONTROL_LIST, USER_ACTION_REASON, WEBHOOK)

@@ -55,7 +55,6 @@ class Services:
     api_keys: ApiKeys
     users: Users
     mails: Mails
-    group_members: GroupMembers
     refresh_tokens: RefreshTokens
     audit_logs: Logbook
     event_logs: Logbook
@@ -93,6 +92,11 @@ class Services:
     def groups(self) -> Documents:
         """Groups, each of one tenant."""
         return self.documents["groups"]
+
+    @property
+    def group_members(self) -> GroupMembers:
+        """Memberships of users in groups, each of one tenant."""
+        return cast("GroupMembers", self.documents["group_members"])
 
     @property
     def keys(self) -> Documents:

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
+from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import FieldError
-from identity.operations import crud
+from identity.operations import crud, references
 from identity.services import Services
 
 
-async def prepare(_services: Services, _call: Call, document: Document, _stored: Document | None) -> Document:
-    """Judge the second message. Raises Invalid."""
-    crud.gather(_email_plus_problems(document["emailPlus"]))
+async def prepare(services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
+    """Judge the messages. Raises Invalid."""
+    errors = _email_plus_problems(document["emailPlus"])
+    errors += await references.problems(services, RESOURCE, document, stored, ("email_templates",))
+    crud.gather(errors)
     return document
+
+
+RESOURCE = Resource(
+    "consent",
+    "/api/consent",
+    "api/consent.json",
+    "consents",
+    "consents",
+    "Consent",
+    tenant_scoped=False,
+    unique=(Unique("name", ("name",), "consent.name"),),
+    search=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),
+    prepare=prepare,
+)
 
 
 def _email_plus_problems(email_plus: Document) -> list[FieldError]:

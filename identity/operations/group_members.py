@@ -12,12 +12,13 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain import groups as rules
-from identity.domain.resource import Resource, SearchRules
+from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import Conflict, Duplicate, FieldError, Invalid, NotFound
 from identity.events.bus import Event
 from identity.ids import TenantId, parse_id
 from identity.operations import crud, groups
 from identity.services import Services
+from identity.store.group_members import USER_INDEX
 from identity.store.mongo import Session
 
 REQUEST = "api/group-members.json"
@@ -31,6 +32,7 @@ RESOURCE = Resource(
     "members",
     "Group Member",
     verbs=frozenset({"search"}),
+    unique=(Unique(USER_INDEX, ("tenantId", "groupId", "userId"), "member.userId"),),
     search=SearchRules(
         {"groupId": "exact", "userId": "exact", "tenantId": "exact"},
         {

@@ -17,6 +17,7 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     """Keep what is not the caller's to change, and judge. Raises Invalid."""
     action = {**document, "active": True if stored is None else stored["active"]}
     errors = rules.problems(action)
+    errors += await references.problems(services, RESOURCE, action, stored, ("email_templates",))
     if stored is not None and rules.can_lock_out(stored) and not rules.can_lock_out(action):
         errors += await _lock_out_problems(services, action)
     crud.gather(errors)

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pymongo import IndexModel
-
 from identity.call import Document
-from identity.domain.resource import Unique
 from identity.errors import Duplicate
 from identity.ids import TenantId
-from identity.store.cache import Freshness
 from identity.store.documents import Documents
-from identity.store.mongo import Database, Session, duplicates
-from identity.store.vault import Vault
+from identity.store.mongo import Session, duplicates
 
 USER_INDEX = "membership"
 """The unique index that lets a user into a group once."""
@@ -27,18 +22,6 @@ class GroupMembers(Documents):
     """The collection of memberships, each with the tenant of its group and user."""
 
     cache_size = 0
-
-    def __init__(self, database: Database, vault: Vault, freshness: Freshness) -> None:
-        unique = (Unique(USER_INDEX, ("tenantId", "groupId", "userId"), "member.userId"),)
-        super().__init__(database, "group_members", vault, freshness, tenant_scoped=True, unique=unique)
-
-    def indexes(self) -> list[IndexModel]:
-        """Beside the unique one: the members of a group in the order of a search, and the groups of a user."""
-        return [
-            *super().indexes(),
-            IndexModel([("tenantId", 1), ("groupId", 1), ("insertInstant", 1), ("_id", 1)], name="of-group"),
-            IndexModel([("tenantId", 1), ("userId", 1)], name="of-user"),
-        ]
 
     async def find_members(
         self, tenant_id: TenantId, where: Mapping[str, Any], session: Session | None = None

@@ -116,6 +116,22 @@ async def test_bad_members(api, members, expected) -> None:
     assert codes(await api.post("/api/consent", json=wanted(**members))) == expected
 
 
+async def test_messages_need_templates_that_exist_and_hold_them(api) -> None:
+    template = {"name": new_id(), "defaultSubject": "x", "defaultHtmlTemplate": "x", "defaultTextTemplate": "x"}
+    template_id = (await api.post("/api/email/template", json={"emailTemplate": template})).json()["emailTemplate"]["id"]
+    unknown = {"consentEmailTemplateId": new_id(), "emailPlus": {"enabled": True, "emailTemplateId": new_id()}}
+    assert codes(await api.post("/api/consent", json=wanted(**unknown))) == {
+        "[invalid]consent.consentEmailTemplateId",
+        "[invalid]consent.emailPlus.emailTemplateId",
+    }
+    email_plus = {"enabled": True, "emailTemplateId": template_id}
+    made = await make(api, consentEmailTemplateId=template_id, emailPlus=email_plus)
+    assert made["consentEmailTemplateId"] == made["emailPlus"]["emailTemplateId"] == template_id
+    assert codes(await api.delete(f"/api/email/template/{template_id}")) == {"[inUse]emailTemplateId"}
+    await api.delete(f"/api/consent/{made['id']}")
+    assert (await api.delete(f"/api/email/template/{template_id}")).status_code == 200
+
+
 async def test_id_and_name_are_unique(api) -> None:
     made = await make(api)
     assert codes(await api.post("/api/consent", json=wanted(name=made["name"]))) == {"[duplicate]consent.name"}

@@ -145,6 +145,20 @@ async def test_bad_members(api, members, expected) -> None:
     assert codes(await api.post("/api/user-action", json=wanted(**members))) == expected
 
 
+async def test_messages_need_templates_that_exist_and_hold_them(api) -> None:
+    template = {"name": new_id(), "defaultSubject": "x", "defaultHtmlTemplate": "x", "defaultTextTemplate": "x"}
+    template_id = (await api.post("/api/email/template", json={"emailTemplate": template})).json()["emailTemplate"]["id"]
+    mailing = {"temporal": True, "userEmailingEnabled": True}
+    unknown = wanted(**mailing, **dict.fromkeys(TEMPLATES, new_id()))
+    assert codes(await api.post("/api/user-action", json=unknown)) == {f"[invalid]userAction.{n}" for n in TEMPLATES}
+    made = await make(api, **mailing, **dict.fromkeys(TEMPLATES, template_id))
+    assert {made[name] for name in TEMPLATES} == {template_id}
+    assert codes(await api.delete(f"/api/email/template/{template_id}")) == {"[inUse]emailTemplateId"}
+    await api.delete(f"/api/user-action/{made['id']}", params={"hardDelete": "true"})
+    assert (await api.delete(f"/api/email/template/{template_id}")).status_code == 200
+    assert (await make(api, userEmailingEnabled=True))["userEmailingEnabled"] is True, "one that is over at once"
+
+
 async def test_id_in_the_path_is_needed_to_change_or_remove_and_unique(api) -> None:
     made = await make(api)
     assert codes(await api.post(f"/api/user-action/{made['id']}", json=wanted())) == {"[duplicate]userActionId"}
