@@ -147,7 +147,9 @@ async def test_bad_members(api, members, expected) -> None:
 
 async def test_messages_need_templates_that_exist_and_hold_them(api) -> None:
     template = {"name": new_id(), "defaultSubject": "x", "defaultHtmlTemplate": "x", "defaultTextTemplate": "x"}
-    template_id = (await api.post("/api/email/template", json={"emailTemplate": template})).json()["emailTemplate"]["id"]
+    template_id = (await api.post("/api/email/template", json={"emailTemplate": template})).json()["emailTemplate"][
+        "id"
+    ]
     mailing = {"temporal": True, "userEmailingEnabled": True}
     unknown = wanted(**mailing, **dict.fromkeys(TEMPLATES, new_id()))
     assert codes(await api.post("/api/user-action", json=unknown)) == {f"[invalid]userAction.{n}" for n in TEMPLATES}
