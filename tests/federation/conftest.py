@@ -101,6 +101,12 @@ class Scene:
         assert answer.status_code == 200, answer.text
         return str(answer.json()["lambda"]["id"])
 
+    async def make_template(self) -> str:
+        texts = {"defaultSubject": "s", "defaultHtmlTemplate": "h", "defaultTextTemplate": "t"}
+        answer = await self.api.post("/api/email/template", json={"emailTemplate": {"name": new_id(), **texts}})
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["emailTemplate"]["id"])
+
     async def listen(self, receiver: Receiver, transaction_type: str = "None") -> None:
         """Have the receiver hear of everything that a login does."""
         events = {kind: {"enabled": True, "transactionType": transaction_type} for kind in EVENTS}

@@ -1,0 +1,335 @@
+"""What a federated login answers beside 200: what a user still has to do, what stands in the way, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from identity.ids import new_id
+from identity.operations import login
+from tests import relying_party
+from tests.receiver import answers
+
+Document = dict[str, Any]
+
+
+async def linked_user(federated: Any, fake: Any, **members: Any) -> Document:
+    user = await federated.make_user(registered=True, **members)
+    fake.userinfo = {"sub": new_id(), "email": user["email"]}
+    await federated.logged_in()
+    return user
+
+
+async def test_an_unregistered_user_is_202_with_a_token_without_roles(federated, fake) -> None:
+    place = {federated.application["id"]: {"createRegistration": False}}
+    await federated.change(applicationConfiguration=place)
+    await federated.configure(loginConfiguration={"generateRefreshTokens": True})
+    answer = await federated.logged_in(202)
+    assert answer["user"]["registrations"] == []
+    claims = relying_party.claims(answer["token"])
+    assert claims["sub"] == answer["user"]["id"]
+    assert {"roles", "applicationId"}.isdisjoint(claims)
+    assert "refreshToken" not in answer
+
+
+async def test_a_registration_that_is_there_stays(federated, fake) -> None:
+    user = await federated.make_user(registered=True)
+    before = (await federated.user(user["id"]))["registrations"][0]
+    fake.userinfo = {"sub": "x", "email": user["email"]}
+    (after,) = (await federated.logged_in())["user"]["registrations"]
+    assert (after["id"], after["roles"], after["verified"]) == (before["id"], before["roles"], before["verified"])
+
+
+async def test_refresh_tokens_are_given_where_the_application_gives_any(federated, fake, http) -> None:
+    await federated.configure(
+        loginConfiguration={"generateRefreshTokens": True, "allowTokenRefresh": True},
+        oauthConfiguration={"enabledGrants": ["refresh_token"]},
+    )
+    device = {"name": "Phone", "type": "MOBILE", "description": "A phone"}
+    answer = await federated.log_in(metaData={"device": device})
+    body = answer.json()
+    assert relying_party.claims(body["token"])["sid"] == body["refreshTokenId"]
+    cookies = {cookie.name: cookie for cookie in answer.cookies.jar}
+    assert cookies["access_token"].value == body["token"]
+    assert cookies["access_token"].expires is None
+    assert cookies["refresh_token"].value == body["refreshToken"]
+    assert cookies["refresh_token"].expires is not None
+    assert all(cookie.has_nonstandard_attr("HttpOnly") for cookie in cookies.values())
+    form = {
+        "grant_type": "refresh_token",
+        "refresh_token": body["refreshToken"],
+        "client_id": federated.application["id"],
+        "client_secret": federated.application["oauthConfiguration"]["clientSecret"],
+    }
+    refreshed = await http.post("/oauth2/token", data=form)
+    assert refreshed.status_code == 200, refreshed.text
+    assert relying_party.claims(refreshed.json()["access_token"])["sub"] == body["user"]["id"]
+
+
+async def test_without_tokens_wanted_there_are_none(federated) -> None:
+    await federated.configure(loginConfiguration={"generateRefreshTokens": True})
+    answer = await federated.log_in(noJWT=True)
+    assert set(answer.json()) == {"user"}
+    assert not answer.cookies
+
+
+async def test_a_locked_user_is_423_and_nothing_changes(federated, fake) -> None:
+    user = await linked_user(federated, fake)
+    await federated.api.delete(f"/api/user/{user['id']}")
+    before = await federated.user(user["id"])
+    answer = await federated.log_in()
+    assert (answer.status_code, answer.content) == (423, b"")
+    assert await federated.user(user["id"]) == before
+
+
+async def test_an_expired_user_is_410(federated, fake, service) -> None:
+    user = await linked_user(federated, fake)
+    past = service.services.clock.now() - 1000
+    await federated.api.patch(f"/api/user/{user['id']}", json={"user": {"expiry": past}})
+    answer = await federated.log_in()
+    assert (answer.status_code, answer.content) == (410, b"")
+
+
+async def test_a_second_factor_is_asked_for(federated, fake) -> None:
+    user = await linked_user(federated, fake)
+    method = {"method": "email", "email": "second@example.com"}
+    await federated.api.patch(f"/api/user/{user['id']}", json={"user": {"twoFactor": {"methods": [method]}}})
+    answer = await federated.logged_in(242)
+    assert set(answer) == {"methods"}
+    assert answer["methods"][0]["email"] == "second@example.com"
+
+
+async def test_a_password_here_need_not_be_changed(federated, fake) -> None:
+    user = await linked_user(federated, fake)
+    await federated.api.patch(f"/api/user/{user['id']}", json={"user": {"passwordChangeRequired": True}})
+    await federated.logged_in()
+
+
+async def test_a_gated_email_is_212_without_tokens(federated, fake) -> None:
+    gated = {"verifyEmail": True, "unverified": {"behavior": "Gated"}}
+    gated["verificationEmailTemplateId"] = await federated.make_template()
+    await federated.configure_tenant(emailConfiguration=gated)
+    body = {"user": {"email": f"{new_id()}@example.com", "password": relying_party.PASSWORD}}
+    user = (await federated.api.post("/api/user", json=body)).json()["user"]
+    fake.userinfo = {"sub": "x", "email": user["email"]}
+    answer = await federated.logged_in(212)
+    assert set(answer) == {"user"}
+    assert answer["user"]["id"] == user["id"]
+    assert "lastLoginInstant" not in await federated.user(user["id"])
+    fake.userinfo = {"sub": "y", "email": f"{new_id()}@example.com"}
+    await federated.logged_in(200)
+
+
+async def test_a_gated_registration_is_213_without_tokens(federated, receiver) -> None:
+    template_id = await federated.make_template()
+    gated = {"verifyRegistration": True, "unverified": {"behavior": "Gated"}}
+    await federated.configure(**gated, verificationEmailTemplateId=template_id)
+    await federated.listen(receiver)
+    answer = await federated.logged_in(213)
+    assert set(answer) == {"user"}
+    assert answer["user"]["registrations"][0]["verified"] is False
+    kinds = {request.event["type"] for request in await receiver.wait_for(5)}
+    assert kinds == {
+        *("user.create", "user.create.complete", "user.identity-provider.link"),
+        *("user.registration.create", "user.registration.create.complete"),
+    }
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_a_veto_is_504_and_leaves_nothing_behind(federated, fake, receiver, is_new) -> None:
+    email = f"{new_id()}@example.com"
+    before = None
+    if not is_new:
+        user = await federated.make_user(email=email)
+        before = await federated.user(user["id"])
+    fake.userinfo = {"sub": "x", "email": email}
+    receiver.behaviour = answers(500)
+    await federated.listen(receiver, "AbsoluteMajority")
+    answer = await federated.log_in()
+    assert answer.status_code == 504
+    assert answer.json()["generalErrors"][0]["code"] == "[WebhookTransactionException]"
+    assert await federated.count_users() == (0 if before is None else 1)
+    if before is not None:
+        assert await federated.user(before["id"]) == before
+        assert await federated.links(before["id"]) == []
+
+
+async def test_a_failing_lambda_is_512_and_leaves_nothing_behind(federated) -> None:
+    reconcile = await federated.make_lambda("function reconcile(user) { throw new Error('no'); }")
+    await federated.change(lambdaConfiguration={"reconcileId": reconcile})
+    assert (await federated.log_in()).status_code == 512
+    assert await federated.count_users() == 0
+
+
+async def test_what_a_lambda_gets_wrong_is_left_out(federated, api, receiver) -> None:
+    body = """
+    function reconcile(user, registration) {
+      user.birthDate = 'yesterday';
+      user.firstName = 'Ada';
+      user.timezone = 'Mars/Olympus';
+      user.mobilePhone = 'none';
+      registration.roles = ['emperor'];
+      registration.data.kept = true;
+    }
+    """
+    await federated.change(lambdaConfiguration={"reconcileId": await federated.make_lambda(body)}, debug=True)
+    user = (await federated.logged_in())["user"]
+    assert user["firstName"] == "Ada"
+    assert {"birthDate", "mobilePhone", "timezone"}.isdisjoint(user)
+    (registration,) = user["registrations"]
+    assert (registration["roles"], registration["data"]) == (["user"], {})
+
+
+async def test_a_lambda_takes_away_what_it_removes(federated, fake) -> None:
+    user = await federated.make_user(firstName="Ada", data={"a": 1}, preferredLanguages=["en"])
+    fake.userinfo = {"sub": "x", "email": user["email"]}
+    body = "function reconcile(user) { delete user.firstName; delete user.data; user.preferredLanguages = []; }"
+    await federated.change(lambdaConfiguration={"reconcileId": await federated.make_lambda(body)})
+    after = (await federated.logged_in())["user"]
+    assert "firstName" not in after
+    assert (after["data"], after["preferredLanguages"]) == ({}, [])
+
+
+async def test_a_lambda_for_an_unregistered_user_has_no_registration_to_fill(federated) -> None:
+    body = "function reconcile(user, registration) { registration.roles = ['admin']; user.firstName = 'Ada'; }"
+    place = {federated.application["id"]: {"createRegistration": False}}
+    reconcile = await federated.make_lambda(body)
+    await federated.change(applicationConfiguration=place, lambdaConfiguration={"reconcileId": reconcile})
+    user = (await federated.logged_in(202))["user"]
+    assert (user["firstName"], user["registrations"]) == ("Ada", [])
+
+
+async def test_a_lambda_must_be_of_the_provider_s_type(federated) -> None:
+    wrong = await federated.make_lambda("function populate(jwt, user) {}", "JWTPopulate")
+    body = {"identityProvider": {"lambdaConfiguration": {"reconcileId": wrong}}}
+    answer = await federated.api.patch(f"/api/identity-provider/{federated.provider['id']}", json=body)
+    path = "identityProvider.lambdaConfiguration.reconcileId"
+    assert answer.json()["fieldErrors"][path][0]["code"] == f"[invalid]{path}"
+    right = await federated.make_lambda("function reconcile(user) {}")
+    await federated.change(lambdaConfiguration={"reconcileId": right})
+    answer = await federated.api.delete(f"/api/lambda/{right}")
+    assert answer.json()["fieldErrors"]["lambdaId"][0]["code"] == "[inUse]lambdaId"
+
+
+# Refusals before the provider is asked
+
+
+async def refused(answer: Any) -> set[str]:
+    assert answer.status_code == 400, (answer.status_code, answer.text)
+    return {error["code"] for errors in answer.json()["fieldErrors"].values() for error in errors}
+
+
+async def test_an_empty_login_lacks_both_ids(http) -> None:
+    answer = await http.post("/api/identity-provider/login", json={})
+    assert await refused(answer) == {"[missing]applicationId", "[missing]identityProviderId"}
+
+
+async def test_a_code_and_its_redirect_uri_are_needed(federated) -> None:
+    assert await refused(await federated.log_in(data={"code": "", "redirect_uri": ""})) == {
+        "[blank]data.code",
+        "[blank]data.redirect_uri",
+    }
+
+
+@pytest.mark.parametrize("member", ["applicationId", "identityProviderId"])
+@pytest.mark.parametrize(("value", "kind"), [("x", "couldNotConvert"), (new_id(), "invalid")])
+async def test_ids_must_name_something(federated, member, value, kind) -> None:
+    assert await refused(await federated.log_in(**{member: value})) == {f"[{kind}]{member}"}
+
+
+async def test_a_provider_must_be_enabled_for_the_application(federated, fake) -> None:
+    application_id = federated.application["id"]
+    for members in (
+        {"applicationConfiguration": {application_id: {"enabled": False}}},
+        {"applicationConfiguration": {application_id: None}},
+        {"applicationConfiguration": {application_id: {"enabled": True}}, "enabled": False},
+    ):
+        await federated.change(**members)
+        assert await refused(await federated.log_in()) == {"[invalid]identityProviderId"}
+    assert fake.receiver.requests == []
+
+
+async def test_an_application_must_be_active_and_of_the_tenant_that_is_named(federated, api, http) -> None:
+    other = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
+    http.headers["X-FusionAuth-TenantId"] = other["id"]
+    assert await refused(await federated.log_in()) == {"[invalid]applicationId"}
+    http.headers["X-FusionAuth-TenantId"] = federated.tenant["id"]
+    await federated.logged_in()
+    del http.headers["X-FusionAuth-TenantId"]
+    await federated.api.delete(f"/api/application/{federated.application['id']}")
+    assert await refused(await federated.log_in()) == {"[invalid]applicationId"}
+
+
+async def test_another_tenant_s_provider_serves_nobody_here(federated, api, fake) -> None:
+    """Also where the configuration of the provider names the application, which it could not do by the API."""
+    other = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
+    headers = {"X-FusionAuth-TenantId": other["id"]}
+    oauth2 = {"issuer": fake.issuer, "client_id": "c", "client_secret": "s"}
+    wanted = {"type": "OpenIDConnect", "name": new_id(), "enabled": True, "tenantId": other["id"], "oauth2": oauth2}
+    answer = await api.post("/api/identity-provider", json={"identityProvider": wanted}, headers=headers)
+    provider_id = answer.json()["identityProvider"]["id"]
+    assert await refused(await federated.log_in(identityProviderId=provider_id)) == {"[invalid]identityProviderId"}
+
+
+async def test_types_that_are_only_stored_let_nobody_in(federated) -> None:
+    await federated.add_provider(type="Twitch", client_id="a", client_secret="b", tenantId=federated.tenant["id"])
+    answer = await federated.log_in(data={"token": "x"})
+    assert await refused(answer) == {"[invalid]identityProviderId"}
+    assert "Twitch" in answer.text
+
+
+async def test_the_address_that_a_caller_names_is_told(federated, receiver) -> None:
+    await federated.listen(receiver)
+    await federated.logged_in(ipAddress="198.51.100.7", eventInfo={"deviceName": "Phone"})
+    await receiver.wait_for(6)
+    success = next(r.event for r in receiver.requests if r.event["type"] == "user.login.success")
+    assert success["info"]["ipAddress"] == success["ipAddress"] == "198.51.100.7"
+    assert success["info"]["deviceName"] == "Phone"
+
+
+@pytest.mark.parametrize("is_new_device", [True, False])
+async def test_a_new_device_is_told_of_when_the_caller_says_so(federated, receiver, is_new_device) -> None:
+    await federated.listen(receiver)
+    await federated.logged_in(newDevice=is_new_device)
+    expected = 7 if is_new_device else 6
+    kinds = [request.event["type"] for request in await receiver.wait_for(expected)]
+    assert ("user.login.new-device" in kinds) is is_new_device
+
+
+async def test_debug_writes_what_happened_and_no_secret(federated, fake, service) -> None:
+    await federated.change(debug=True)
+    fake.token_answer = {"refresh_token": "a refresh token"}
+    await federated.logged_in()
+    fake.broken, fake.status = "/token", 500
+    await federated.log_in()
+    where = {"message": {"$regex": federated.provider["id"]}}
+    rows = [row async for row in service.services.database.collection("event_logs").find(where)]
+    messages = [row["message"] for row in rows]
+    assert [row["type"] for row in rows] == ["Debug", "Debug"]
+    assert any("answered with 200" in message and fake.userinfo["email"] in message for message in messages)
+    assert any("refused with 400" in message and "answered 500" in message for message in messages)
+    for secret in ("the secret", "the-access-token", "a refresh token"):
+        assert secret not in str(messages)
+
+
+async def test_without_debug_nothing_is_written(federated, service) -> None:
+    await federated.logged_in()
+    where = {"message": {"$regex": federated.provider["id"]}}
+    assert [row async for row in service.services.database.collection("event_logs").find(where)] == []
+
+
+async def test_an_address_with_too_many_failures_has_to_wait(federated, fake, http, monkeypatch) -> None:
+    monkeypatch.setattr(login, "ADDRESS_FAILURES", 3)
+    http.headers["X-Forwarded-For"] = "203.0.113.77"
+    await federated.logged_in()
+    good = fake.userinfo
+    fake.userinfo = {"sub": None}
+    for _ in range(3):
+        assert (await federated.log_in()).status_code == 401
+    fake.userinfo = good
+    asked = len(fake.receiver.requests)
+    assert (await federated.log_in()).status_code == 503
+    assert len(fake.receiver.requests) == asked
+    http.headers["X-Forwarded-For"] = "203.0.113.78"
+    await federated.logged_in()

@@ -1,0 +1,287 @@
+"""What each linking strategy makes of somebody who is linked to nobody, and what a provider's word is worth."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from identity.ids import new_id
+
+STRATEGIES = [
+    *("CreatePendingLink", "Disabled", "LinkAnonymously", "LinkByEmail", "LinkByEmailForExistingUser"),
+    *("LinkByUsername", "LinkByUsernameForExistingUser", "Unsupported"),
+]
+
+
+def says(fake: Any, **claims: Any) -> dict[str, Any]:
+    fake.userinfo = {"sub": new_id(), **claims}
+    return dict(fake.userinfo)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_whoever_is_linked_logs_in_whatever_the_strategy(federated, fake, strategy) -> None:
+    user = await federated.make_user(email=f"{new_id()}@example.com")
+    person = says(fake, email="somebody@else.example.com", email_verified=False)
+    link = {
+        "identityProviderId": federated.provider["id"],
+        "identityProviderUserId": person["sub"],
+        "userId": user["id"],
+    }
+    await federated.api.post("/api/identity-provider/link", json={"identityProviderLink": link})
+    await federated.change(linkingStrategy=strategy)
+    found = (await federated.logged_in(noLink=True))["user"]
+    assert (found["id"], found["email"]) == (user["id"], user["email"])
+    (stored,) = await federated.links(user["id"])
+    assert stored["displayName"] == "somebody@else.example.com"
+
+
+@pytest.mark.parametrize("strategy", ["LinkByEmail", "LinkByEmailForExistingUser"])
+async def test_by_email_a_user_is_found(federated, fake, strategy) -> None:
+    user = await federated.make_user(username=new_id())
+    says(fake, email=user["email"].upper(), email_verified=True, preferred_username="someone")
+    await federated.change(linkingStrategy=strategy)
+    found = (await federated.logged_in())["user"]
+    assert (found["id"], found["username"]) == (user["id"], user["username"])
+    assert len(await federated.links(user["id"])) == 1
+    assert await federated.count_users() == 1
+
+
+@pytest.mark.parametrize("strategy", ["LinkByUsername", "LinkByUsernameForExistingUser"])
+async def test_by_username_a_user_is_found(federated, fake, strategy) -> None:
+    user = await federated.make_user(username=f"Name-{new_id()}")
+    says(fake, preferred_username=user["username"].upper(), email="other@example.com", email_verified=False)
+    await federated.change(linkingStrategy=strategy)
+    found = (await federated.logged_in())["user"]
+    assert (found["id"], found["email"]) == (user["id"], user["email"])
+
+
+@pytest.mark.parametrize("strategy", ["LinkByEmailForExistingUser", "LinkByUsernameForExistingUser"])
+async def test_for_existing_users_nobody_is_made(federated, fake, strategy) -> None:
+    says(fake, email=f"{new_id()}@example.com", preferred_username=new_id())
+    await federated.change(linkingStrategy=strategy)
+    assert (await federated.log_in()).status_code == 404
+    assert await federated.count_users() == 0
+
+
+@pytest.mark.parametrize("strategy", ["Disabled", "Unsupported"])
+async def test_without_linking_nobody_comes_in_whom_email_would_find(federated, fake, strategy) -> None:
+    user = await federated.make_user()
+    says(fake, email=user["email"], email_verified=True)
+    await federated.change(linkingStrategy=strategy)
+    assert (await federated.log_in()).status_code == 404
+    assert await federated.links(user["id"]) == []
+
+
+async def test_no_link_wanted_is_no_link_made(federated, fake) -> None:
+    says(fake, email=f"{new_id()}@example.com")
+    assert (await federated.log_in(noLink=True)).status_code == 404
+    assert await federated.count_users() == 0
+    await federated.logged_in(noLink=False)
+    await federated.logged_in(noLink=True)
+
+
+async def test_by_email_a_new_user_is_trusted(federated, fake) -> None:
+    person = says(fake, email=f"{new_id()}@example.com", preferred_username="someone")
+    user = (await federated.logged_in())["user"]
+    assert (user["email"], user["verified"]) == (person["email"], True)
+    assert "username" not in user
+    (identity,) = user["identities"]
+    assert identity["verifiedReason"] == "Trusted"
+    stored = await federated.api.get(f"/api/user/{user['id']}")
+    assert "encryptionScheme" not in stored.json()["user"], "no password"
+
+
+async def test_anonymously_a_user_has_nothing_to_log_in_with(federated, fake) -> None:
+    says(fake, email=f"{new_id()}@example.com", email_verified=True, preferred_username="someone")
+    await federated.change(linkingStrategy="LinkAnonymously")
+    user = (await federated.logged_in())["user"]
+    assert "email" not in user
+    assert "username" not in user
+    assert (await federated.logged_in())["user"]["id"] == user["id"]
+    says(fake)
+    assert (await federated.logged_in())["user"]["id"] != user["id"]
+
+
+@pytest.mark.parametrize(
+    ("verified", "is_taken", "expected"),
+    [(True, False, True), (None, False, True), (False, False, False), (True, True, False)],
+)
+async def test_by_username_a_new_user_gets_an_email_that_is_free_and_not_doubted(
+    federated, fake, verified, is_taken, expected
+) -> None:
+    email = f"{new_id()}@example.com"
+    if is_taken:
+        await federated.make_user(email=email)
+    person = says(fake, preferred_username=new_id(), email=email, email_verified=verified)
+    await federated.change(linkingStrategy="LinkByUsername")
+    user = (await federated.logged_in())["user"]
+    assert user["username"] == person["preferred_username"]
+    assert ("email" in user) is expected
+    assert user["verified"] is expected
+
+
+@pytest.mark.parametrize("doubt", [False, "false", "False"])
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_an_email_that_the_provider_doubts_links_to_nobody(federated, fake, doubt, is_known) -> None:
+    email = f"{new_id()}@example.com"
+    if is_known:
+        await federated.make_user(email=email)
+    says(fake, email=email, email_verified=doubt)
+    assert (await federated.log_in()).status_code == 401
+    assert await federated.count_users() == int(is_known)
+
+
+@pytest.mark.parametrize("email", [None, "", "no address", 7, ["a@example.com"], f"{'x' * 300}@example.com"])
+async def test_by_email_a_person_needs_one(federated, fake, email) -> None:
+    says(fake, email=email)
+    assert (await federated.log_in()).status_code == 401
+
+
+@pytest.mark.parametrize("username", [None, " ", 7, "\x00", "u" * 256])
+async def test_by_username_a_person_needs_one(federated, fake, username) -> None:
+    says(fake, preferred_username=username)
+    await federated.change(linkingStrategy="LinkByUsername")
+    assert (await federated.log_in()).status_code == 401
+
+
+@pytest.mark.parametrize("unique_id", [None, "", " x", True, {"a": 1}, "x" * 256, "\ud800", "a\x00b"])
+async def test_without_a_sound_unique_id_nobody_comes_in(federated, fake, unique_id) -> None:
+    fake.userinfo = {"sub": unique_id, "email": f"{new_id()}@example.com"}
+    assert (await federated.log_in()).status_code == 401
+    assert await federated.count_users() == 0
+
+
+async def test_claims_go_by_the_names_that_are_configured(federated, fake) -> None:
+    names = {"uniqueIdClaim": "id", "emailClaim": "mail", "emailVerifiedClaim": "ok", "usernameClaim": "login"}
+    await federated.change(oauth2=names)
+    says(fake, id=4711, mail=f"{new_id()}@example.com", ok=True, login="someone")
+    user = (await federated.logged_in())["user"]
+    assert user["email"] == fake.userinfo["mail"]
+    (link,) = await federated.links(user["id"])
+    assert link["identityProviderUserId"] == "4711"
+    says(fake, id=4712, mail=f"{new_id()}@example.com", ok=False)
+    assert (await federated.log_in()).status_code == 401
+
+
+async def test_userinfo_comes_before_the_id_token(federated, fake) -> None:
+    fake.userinfo = {"sub": "person", "email": f"{new_id()}@example.com"}
+    fake.id_claims = fake.claims(email="older@example.com", email_verified=True, preferred_username="from the token")
+    user = (await federated.logged_in())["user"]
+    assert user["email"] == fake.userinfo["email"]
+    fake.userinfo = {"sub": "person"}
+    assert (await federated.logged_in())["user"]["id"] == user["id"]
+    (link,) = await federated.links(user["id"])
+    assert link["displayName"] == "older@example.com"
+
+
+async def test_two_subjects_with_one_email_are_two_accounts_of_one_user(federated, fake) -> None:
+    email = f"{new_id()}@example.com"
+    says(fake, email=email)
+    first = (await federated.logged_in())["user"]
+    says(fake, email=email)
+    assert (await federated.logged_in())["user"]["id"] == first["id"]
+    assert len(await federated.links(first["id"])) == 2
+
+
+async def test_no_user_has_more_links_than_the_tenant_allows(federated, fake) -> None:
+    limit = {federated.tenant["id"]: {"limitUserLinkCount": {"enabled": True, "maximumLinks": 2}}}
+    await federated.change(tenantConfiguration=limit)
+    email = f"{new_id()}@example.com"
+    for _ in range(2):
+        says(fake, email=email)
+        user = (await federated.logged_in())["user"]
+    says(fake, email=email)
+    answer = await federated.log_in()
+    assert answer.status_code == 400
+    assert [error["code"] for error in answer.json()["generalErrors"]] == ["[LinkCountExceeded]"]
+    assert len(await federated.links(user["id"])) == 2
+    limit[federated.tenant["id"]]["limitUserLinkCount"]["enabled"] = False
+    await federated.change(tenantConfiguration=limit)
+    await federated.logged_in()
+
+
+async def test_the_limit_holds_when_all_come_at_once(federated, fake) -> None:
+    limit = {federated.tenant["id"]: {"limitUserLinkCount": {"enabled": True, "maximumLinks": 3}}}
+    await federated.change(tenantConfiguration=limit)
+    user = await federated.make_user()
+
+    async def link() -> int:
+        account = {"identityProviderId": federated.provider["id"], "identityProviderUserId": new_id()}
+        answer = await federated.api.post(
+            "/api/identity-provider/link", json={"identityProviderLink": {**account, "userId": user["id"]}}
+        )
+        return answer.status_code
+
+    statuses = sorted(await asyncio.gather(*(link() for _ in range(24))))
+    assert statuses.count(200) == 3
+    assert set(statuses) <= {200, 400, 503}
+    assert len(await federated.links(user["id"])) == 3
+
+
+async def test_a_link_to_a_user_who_is_gone_makes_room(federated, fake, service) -> None:
+    person = says(fake, email=f"{new_id()}@example.com")
+    user = (await federated.logged_in())["user"]
+    where = {"_id": user["id"]}
+    await service.services.users.delete_all(federated.tenant["id"], where)
+    again = (await federated.logged_in())["user"]
+    assert again["id"] != user["id"]
+    (link,) = await federated.links(again["id"])
+    assert link["identityProviderUserId"] == person["sub"]
+
+
+async def test_a_domain_that_the_tenant_keeps_out_stays_out(federated, fake) -> None:
+    await federated.configure_tenant(registrationConfiguration={"blockedDomains": ["blocked.example.com"]})
+    says(fake, email="someone@blocked.example.com")
+    answer = await federated.log_in()
+    assert answer.status_code == 400
+    assert list(answer.json()["fieldErrors"]) == ["user.email"]
+    assert await federated.count_users() == 0
+
+
+# Pending links
+
+
+async def test_a_pending_link_is_completed_once_and_then_logs_in(federated, fake) -> None:
+    person = says(fake, email=f"{new_id()}@example.com", preferred_username="someone")
+    fake.token_answer = {"refresh_token": "a refresh token"}
+    await federated.change(linkingStrategy="CreatePendingLink")
+    answer = await federated.logged_in(232)
+    assert set(answer) == {"pendingIdPLinkId"}
+    assert await federated.count_users() == 0
+    user = await federated.make_user()
+    path = f"/api/identity-provider/link/pending/{answer['pendingIdPLinkId']}"
+    pending = (await federated.api.get(path)).json()
+    assert pending == {
+        "linkCount": 0,
+        "pendingIdPLink": {
+            "displayName": person["email"],
+            "email": person["email"],
+            "identityProviderId": federated.provider["id"],
+            "identityProviderLinks": [],
+            "identityProviderName": federated.provider["name"],
+            "identityProviderType": "OpenIDConnect",
+            "identityProviderUserId": person["sub"],
+            "username": "someone",
+        },
+    }
+    body = {"pendingIdPLinkId": answer["pendingIdPLinkId"], "identityProviderLink": {"userId": user["id"]}}
+    link = (await federated.api.post("/api/identity-provider/link", json=body)).json()["identityProviderLink"]
+    assert (link["identityProviderUserId"], link["userId"]) == (person["sub"], user["id"])
+    assert (link["displayName"], link["token"]) == (person["email"], "a refresh token")
+    again = await federated.api.post("/api/identity-provider/link", json=body)
+    assert again.json()["fieldErrors"]["pendingIdPLinkId"][0]["code"] == "[invalid]pendingIdPLinkId"
+    assert (await federated.api.get(path)).status_code == 404
+    assert (await federated.logged_in())["user"]["id"] == user["id"]
+
+
+async def test_a_pending_link_expires(federated, fake, service) -> None:
+    await federated.configure_tenant(externalIdentifierConfiguration={"pendingAccountLinkTimeToLiveInSeconds": 77})
+    await federated.change(linkingStrategy="CreatePendingLink")
+    await federated.logged_in(232)
+    redis = service.services.redis
+    keys = [key async for key in redis.client.scan_iter(match=redis.key("pending-link", "*"))]
+    lives = [await redis.client.ttl(key) for key in keys]
+    assert any(70 <= life <= 77 for life in lives)
+    assert all(life > 0 for life in lives)
