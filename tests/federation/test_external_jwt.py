@@ -1,0 +1,247 @@
+"""Logins with a JWT of somebody whose keys we were given, in the present and in the older form."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from typing import Any
+
+import pytest
+
+from identity.ids import base64url, new_id
+from tests import relying_party
+from tests.fake_provider import make_key, signed, unsigned
+from tests.federation.conftest import Scene
+
+Document = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+async def key() -> Document:
+    return await make_key("RS256", kid="theirs")
+
+
+@pytest.fixture
+async def external(scene: Scene, key: Document) -> Scene:
+    """A scene whose provider knows one PEM by the name `theirs`."""
+    await scene.add_provider(type="ExternalJWT", keys={"theirs": key["publicKey"]})
+    return scene
+
+
+@pytest.fixture
+def claims(session_clock: Any) -> Document:
+    now = session_clock.now() // 1000
+    return {"sub": new_id(), "email": f"{new_id()}@example.com", "exp": now + 300, "iat": now}
+
+
+async def log_in(scene: Scene, token: str | None, **members: Any) -> Any:
+    return await scene.log_in(encodedJWT=token, **members)
+
+
+async def test_a_signed_token_logs_in(external, key, claims) -> None:
+    answer = await log_in(external, await signed(key, claims))
+    assert answer.status_code == 200, answer.text
+    user = answer.json()["user"]
+    assert user["email"] == claims["email"]
+    token = relying_party.claims(answer.json()["token"])
+    assert token["authenticationType"] == "FEDERATED_JWT"
+    (link,) = await external.links(user["id"])
+    assert link["identityProviderUserId"] == claims["sub"]
+    assert link["identityProviderType"] == "ExternalJWT"
+    assert "token" not in link
+    again = await external.log_in(data={"token": await signed(key, claims)})
+    assert again.json()["user"]["id"] == user["id"]
+
+
+@pytest.mark.parametrize("with_application", [True, False])
+async def test_the_older_form_logs_in_too(external, key, claims, http, with_application) -> None:
+    body = {"encodedJWT": await signed(key, claims), "identityProviderId": external.provider["id"]}
+    if with_application:
+        body["applicationId"] = external.application["id"]
+    answer = await http.post("/api/jwt/reconcile", json=body)
+    if with_application:
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["user"]["email"] == claims["email"]
+        assert "token" in answer.json()
+    else:
+        assert list(answer.json()["fieldErrors"]) == ["applicationId"]
+
+
+async def test_the_older_form_is_for_this_type_alone(federated, http) -> None:
+    body = {
+        "encodedJWT": "x",
+        "identityProviderId": federated.provider["id"],
+        "applicationId": federated.application["id"],
+    }
+    answer = await http.post("/api/jwt/reconcile", json=body)
+    assert answer.json()["fieldErrors"]["identityProviderId"][0]["code"] == "[invalid]identityProviderId"
+
+
+async def test_a_token_is_needed(external) -> None:
+    answer = await log_in(external, None)
+    assert answer.json()["fieldErrors"]["encodedJWT"][0]["code"] == "[blank]encodedJWT"
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "RS384", "RS512"])
+async def test_an_rsa_key_leaves_a_choice_of_digests(external, key, claims, algorithm) -> None:
+    assert (await log_in(external, await signed({**key, "algorithm": algorithm}, claims))).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "changes", [{"sub": None}, {"exp": None}, {"exp": 1_700_000_000}, {"email": None}, {"email_verified": False}]
+)
+async def test_a_claim_that_is_missing_or_against_it_is_401(external, key, claims, changes) -> None:
+    changed = {name: value for name, value in {**claims, **changes}.items() if value is not None}
+    answer = await log_in(external, await signed(key, changed))
+    assert (answer.status_code, answer.content) == (401, b"")
+    assert await external.count_users() == 0
+
+
+async def test_a_token_that_is_not_valid_yet_is_401_but_for_a_minute(external, key, claims) -> None:
+    later = {**claims, "nbf": claims["iat"] + 120}
+    assert (await log_in(external, await signed(key, later))).status_code == 401
+    soon = {**claims, "nbf": claims["iat"] + 20}
+    assert (await log_in(external, await signed(key, soon))).status_code == 200
+
+
+async def test_the_wrong_key_is_401(external, claims) -> None:
+    assert (await log_in(external, await signed(await make_key("RS256", kid="theirs"), claims))).status_code == 401
+
+
+@pytest.mark.parametrize("kid", ["unknown", "../theirs", "theirs\x00", "x" * 10_000, {"$ne": None}, 7, ["theirs"]])
+async def test_a_key_that_nobody_gave_us_is_401(external, key, claims, kid) -> None:
+    token = await signed({**key, "kid": None}, claims, kid=kid)
+    assert (await log_in(external, token)).status_code == 401
+
+
+async def test_a_token_that_names_no_key_needs_a_default_one(external, key, claims, api) -> None:
+    token = await signed({**key, "kid": None}, claims)
+    assert (await log_in(external, token)).status_code == 401
+    wanted = {"name": new_id(), "type": "RSA", "publicKey": key["publicKey"], "kid": new_id()}
+    ours = (await api.post("/api/key/import", json={"key": wanted})).json()["key"]
+    await external.change(defaultKeyId=ours["id"])
+    assert (await log_in(external, token)).status_code == 200
+    unknown = await signed({**key, "kid": "unknown"}, claims)
+    assert (await log_in(external, unknown)).status_code == 401, "a key that is named is not any key"
+
+
+@pytest.mark.parametrize("by", ["kid", "id"])
+@pytest.mark.parametrize("member", ["defaultKeyId", "verificationKeyIds"])
+async def test_keys_of_ours_verify_by_kid_or_id(external, key, claims, api, by, member) -> None:
+    wanted = {"name": new_id(), "type": "RSA", "publicKey": key["publicKey"], "kid": new_id()}
+    ours = (await api.post("/api/key/import", json={"key": wanted})).json()["key"]
+    await external.change(keys={}, **{member: ours["id"] if member == "defaultKeyId" else [ours["id"]]})
+    assert (await log_in(external, await signed({**key, "kid": ours[by]}, claims))).status_code == 200
+    assert (await log_in(external, await signed({**key, "kid": new_id()}, claims))).status_code == 401
+
+
+async def test_the_header_parameter_is_configured(external, key, claims) -> None:
+    await external.change(headerKeyParameter="x5t")
+    assert (await log_in(external, await signed({**key, "kid": None}, claims, x5t="theirs"))).status_code == 200
+    assert (await log_in(external, await signed(key, claims))).status_code == 401
+
+
+async def test_a_certificate_will_do_for_a_key(external, key, claims) -> None:
+    await external.change(keys={"theirs": key["certificate"]})
+    assert (await log_in(external, await signed(key, claims))).status_code == 200
+
+
+async def test_an_hmac_key_of_ours_verifies_hmac_alone(external, claims, api) -> None:
+    secret = "a secret of more than thirty-two bytes, known to both"
+    wanted = {"name": new_id(), "type": "HMAC", "algorithm": "HS256", "secret": secret, "kid": new_id()}
+    ours = (await api.post("/api/key/import", json={"key": wanted})).json()["key"]
+    await external.change(verificationKeyIds=[ours["id"]])
+    shared = {**wanted, "id": new_id()}
+    assert (await log_in(external, await signed(shared, claims))).status_code == 200
+    other = await make_key("ES256", kid=ours["kid"])
+    assert (await log_in(external, await signed(other, claims))).status_code == 401
+
+
+@pytest.mark.parametrize("form", ["publicKey", "certificate"])
+async def test_a_pem_is_no_hmac_secret(external, key, claims, form) -> None:
+    for text in (key[form], key[form] + "\n", key[form].replace("\n", "")):
+        head = base64url(json.dumps({"alg": "HS256", "kid": "theirs"}).encode())
+        body = base64url(json.dumps(claims).encode())
+        mac = hmac.new(text.encode(), f"{head}.{body}".encode(), hashlib.sha256).digest()
+        assert (await log_in(external, f"{head}.{body}.{base64url(mac)}")).status_code == 401
+    assert await external.count_users() == 0
+
+
+@pytest.mark.parametrize("algorithm", ["none", "NoNe", "", None, "ES256", "PS256", 7])
+async def test_the_algorithm_is_the_key_s(external, claims, algorithm) -> None:
+    assert (await log_in(external, unsigned(claims, alg=algorithm, kid="theirs"))).status_code == 401
+
+
+@pytest.mark.parametrize("token", ["x", "a.b.c", "a" * 30_000, "ü.ü.ü"])
+async def test_what_is_no_token_is_401(external, token) -> None:
+    assert (await log_in(external, token)).status_code == 401
+
+
+async def test_a_token_that_is_too_long_to_be_one_is_not_read(external) -> None:
+    answer = await log_in(external, "a" * 40_000)
+    assert answer.json()["fieldErrors"]["encodedJWT"][0]["code"] == "[tooLong]encodedJWT"
+
+
+async def test_a_provider_speaks_for_its_domains_alone(external, key, claims) -> None:
+    domain = f"{new_id()}.example.com"
+    await external.change(domains=[domain])
+    assert (await log_in(external, await signed(key, claims))).status_code == 401
+    assert (await log_in(external, await signed(key, {**claims, "email": f"a@sub.{domain}"}))).status_code == 401
+    nobody = {name: value for name, value in claims.items() if name != "email"}
+    assert (await log_in(external, await signed(key, nobody))).status_code == 401
+    assert (await log_in(external, await signed(key, {**claims, "email": f"A@{domain.upper()}"}))).status_code == 200
+
+
+async def test_the_older_name_of_the_email_claim_counts(external, key, claims) -> None:
+    await external.change(uniqueIdentityClaim="mail")
+    mail = f"{new_id()}@example.com"
+    answer = await log_in(external, await signed(key, {**claims, "mail": mail}))
+    assert answer.json()["user"]["email"] == mail
+    assert external.provider["oauth2"]["emailClaim"] == "email"
+
+
+async def test_a_claim_map_fills_the_user_and_the_registration(external, key, claims) -> None:
+    claim_map = {
+        "born": "birthDate",
+        "department": "UserData",
+        "first": "firstName",
+        "last": "lastName",
+        "level": "RegistrationData",
+        "middle": "middleName",
+        "name": "fullName",
+        "phone": "mobilePhone",
+        "photo": "imageUrl",
+        "tz": "timezone",
+    }
+    await external.change(claimMap=claim_map)
+    said = {
+        "born": "1815-12-10", "department": {"name": "Engines"}, "first": "Ada", "last": "Lovelace", "level": 7,
+        "middle": "King", "name": "Ada Lovelace", "phone": "+44 20 7946 0000", "photo": "https://example.com/ada.png",
+        "tz": "Europe/London",
+    }  # fmt: skip
+    user = (await log_in(external, await signed(key, {**claims, **said}))).json()["user"]
+    for claim, field in claim_map.items():
+        if field not in {"UserData", "RegistrationData"}:
+            assert user[field] == said[claim]
+    assert user["data"] == {"department": {"name": "Engines"}}
+    assert user["registrations"][0]["data"] == {"level": 7}
+    less = {"first": "Augusta", "born": "long ago", "tz": 7, "department": "Tables"}
+    user = (await log_in(external, await signed(key, {**claims, **less}))).json()["user"]
+    assert (user["firstName"], user["birthDate"], user["timezone"]) == ("Augusta", "1815-12-10", "Europe/London")
+    assert user["data"] == {"department": "Tables"}
+    assert user["registrations"][0]["data"] == {"level": 7}
+
+
+async def test_a_reconcile_lambda_of_its_own_type_gets_the_token(external, key, claims) -> None:
+    body = "function reconcile(user, registration, jwt) { user.fullName = jwt.sub; registration.data.iat = jwt.iat; }"
+    reconcile = await external.make_lambda(body, "ExternalJWTReconcile")
+    await external.change(lambdaConfiguration={"reconcileId": reconcile})
+    user = (await log_in(external, await signed(key, claims))).json()["user"]
+    assert user["fullName"] == claims["sub"]
+    assert user["registrations"][0]["data"] == {"iat": claims["iat"]}
+
+
+async def test_claims_that_nothing_can_keep_are_401(external, key, claims) -> None:
+    assert (await log_in(external, await signed(key, {**claims, "a": {"b\x00": 1}}))).status_code == 401
+    assert await external.count_users() == 0

@@ -1,0 +1,368 @@
+"""What a provider may answer, and what of it is believed: mix-ups, forged tokens, nonsense, and silence."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+
+from identity.ids import base64url, new_id
+from identity.outbound import federation
+from identity.tokens import jwks
+from tests.fake_provider import make_key, providing, signed, unsigned
+
+Document = dict[str, Any]
+
+TOKEN = "[ExternalAuthenticationException]OpenIDConnectToken"
+USERINFO = "[ExternalAuthenticationException]OpenIDConnectUserinfo"
+
+
+@pytest.fixture(scope="module")
+async def key_pairs() -> dict[str, Document]:
+    """A key of each kind that takes long to find."""
+    return {"ES256": await make_key("ES256"), "RS256": await make_key("RS256")}
+
+
+async def is_refused(scene: Any, **members: Any) -> bool:
+    """Whether a login is refused with 401 and leaves nobody behind."""
+    answer = await scene.log_in(**members)
+    assert await scene.count_users() == 0
+    return (answer.status_code, answer.content) == (401, b"")
+
+
+async def failed_at(scene: Any, **members: Any) -> str:
+    """The step at which the provider gave no usable answer."""
+    answer = await scene.log_in(**members)
+    assert answer.status_code == 400, answer.status_code
+    (error,) = answer.json()["generalErrors"]
+    assert "127.0.0.1" not in error["message"], "no map of our network for callers"
+    return str(error["code"])
+
+
+async def test_an_id_token_alone_is_enough(federated, fake) -> None:
+    fake.published = {"userinfo_endpoint": None}
+    fake.id_claims = fake.claims(email=f"{new_id()}@example.com", email_verified=True)
+    await federated.logged_in()
+    assert fake.requests_to("/userinfo") == []
+
+
+async def test_userinfo_alone_is_enough(federated) -> None:
+    await federated.logged_in()
+
+
+async def test_the_token_request_is_the_published_one(federated, fake) -> None:
+    await federated.change(oauth2={"client_id": "a client&", "client_secret": "s:ecret +ü"})
+    await federated.logged_in(data={"code_verifier": "v" * 43})
+    (request,) = fake.requests_to("/token")
+    assert request.headers["authorization"] == "Basic YStjbGllbnQlMjY6cyUzQWVjcmV0KyUyQiVDMyVCQw=="
+    assert fake.form() == {
+        "grant_type": "authorization_code",
+        "code": "the-code",
+        "code_verifier": "v" * 43,
+        "redirect_uri": "https://app.example.com/callback",
+    }
+    (request,) = fake.requests_to("/userinfo")
+    assert request.headers["authorization"] == "Bearer the-access-token"
+
+
+async def test_by_post_the_secret_is_in_the_form_and_by_none_nowhere(federated, fake) -> None:
+    await federated.change(oauth2={"clientAuthenticationMethod": "client_secret_post"})
+    await federated.logged_in()
+    assert (fake.form()["client_id"], fake.form()["client_secret"]) == ("the-client", "the secret")
+    await federated.change(oauth2={"clientAuthenticationMethod": "none"})
+    await federated.logged_in()
+    assert fake.form()["client_id"] == "the-client"
+    assert "client_secret" not in fake.form()
+    assert all("authorization" not in request.headers for request in fake.requests_to("/token"))
+
+
+async def test_without_an_issuer_the_configured_endpoints_are_asked_and_no_id_token_counts(federated, fake) -> None:
+    """There are no keys to check it with: whatever stands in it, userinfo decides."""
+    places = {name: f"{fake.issuer}/{name.partition('_')[0]}" for name in ("token_endpoint", "userinfo_endpoint")}
+    places["authorization_endpoint"] = "https://provider.example.com/authorize"
+    await federated.change(oauth2={"issuer": None, **places})
+    fake.id_claims = {"sub": "somebody else", "email": "evil@example.com", "email_verified": True}
+    user = (await federated.logged_in())["user"]
+    assert user["email"] == fake.userinfo["email"]
+    assert fake.requests_to("/.well-known/openid-configuration") == []
+    assert fake.requests_to("/jwks") == []
+    assert (await federated.log_in(data={"nonce": "n"})).status_code == 401
+
+
+# ID tokens
+
+
+@pytest.mark.parametrize("algorithm", ["ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "Ed25519"])
+async def test_every_algorithm_of_our_own_is_understood(federated, fake, algorithm) -> None:
+    fake.key = await make_key(algorithm)
+    fake.id_claims = fake.claims()
+    await federated.logged_in()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"iss": "https://evil.example.com"},
+        {"iss": None},
+        {"aud": "another-client"},
+        {"aud": None},
+        {"aud": ["the-client", "another-client"]},
+        {"aud": ["another-client"], "azp": "the-client"},
+        {"azp": "another-client"},
+        {"sub": None},
+        {"sub": "another-person"},
+        {"iat": None},
+        {"exp": None},
+        {"exp": 1_700_000_000},
+        {"exp": "2100-01-01"},
+    ],
+    ids=str,
+)
+async def test_an_id_token_that_is_not_for_us_is_refused(federated, fake, changes) -> None:
+    """Another issuer, client or person, or no life left: a mix-up, or a token that somebody collected elsewhere."""
+    fake.id_claims = fake.claims(**changes)
+    assert await is_refused(federated)
+
+
+async def test_an_id_token_of_the_future_is_refused_beyond_a_minute(federated, fake, session_clock) -> None:
+    now = session_clock.now() // 1000
+    fake.id_claims = fake.claims(iat=now + 90, exp=now + 600)
+    assert await is_refused(federated)
+    fake.id_claims = fake.claims(iat=now + 20, exp=now + 600)
+    await federated.logged_in()
+
+
+async def test_several_audiences_need_the_party_that_asked(federated, fake) -> None:
+    fake.id_claims = fake.claims(aud=["the-client", "another"], azp="the-client")
+    await federated.logged_in()
+
+
+async def test_a_nonce_must_come_back(federated, fake) -> None:
+    assert await is_refused(federated, data={"nonce": "mine"}), "there is no id token"
+    fake.id_claims = fake.claims()
+    assert await is_refused(federated, data={"nonce": "mine"})
+    fake.id_claims = fake.claims(nonce="another")
+    assert await is_refused(federated, data={"nonce": "mine"})
+    fake.id_claims = fake.claims(nonce="mine")
+    await federated.logged_in(data={"nonce": "mine"})
+
+
+async def test_a_response_of_another_issuer_is_refused_before_the_code_is_sent(federated, fake) -> None:
+    """RFC 9207: a code that was meant for another provider must not reach this one."""
+    assert await is_refused(federated, data={"iss": "https://evil.example.com"})
+    assert fake.requests_to("/token") == []
+    await federated.logged_in(data={"iss": fake.issuer})
+
+
+@pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "nOnE", "", None, 1])
+async def test_an_unsigned_id_token_is_refused(federated, fake, algorithm) -> None:
+    fake.id_token = unsigned(fake.claims(), alg=algorithm, kid=fake.key["kid"])
+    assert await is_refused(federated)
+
+
+@pytest.mark.parametrize("form", ["pem", "der", "jwk", "secret"])
+@pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
+@pytest.mark.parametrize("kind", ["ES256", "RS256"])
+async def test_a_public_key_is_no_hmac_secret(federated, fake, key_pairs, form, algorithm, kind) -> None:
+    """The key decides the algorithm. The client's secret is no key for an ID token either."""
+    fake.key = key_pairs[kind]
+    public = load_pem_public_key(fake.key["publicKey"].encode())
+    secret = {
+        "pem": public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
+        "der": public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
+        "jwk": json.dumps(jwks.of_key(fake.key)).encode(),
+        "secret": b"the secret",
+    }[form]
+    head = base64url(json.dumps({"alg": algorithm, "kid": fake.key["kid"]}).encode())
+    body = base64url(json.dumps(fake.claims()).encode())
+    digest = getattr(hashlib, algorithm.replace("HS", "sha"))
+    mac = hmac.new(secret, f"{head}.{body}".encode(), digest).digest()
+    fake.id_token = f"{head}.{body}.{base64url(mac)}"
+    assert await is_refused(federated)
+
+
+async def test_a_symmetric_key_in_the_set_signs_nothing(federated, fake) -> None:
+    secret = b"k" * 32
+    fake.keys = [{"kty": "oct", "kid": "shared", "alg": "HS256", "k": base64url(secret)}]
+    head = base64url(json.dumps({"alg": "HS256", "kid": "shared"}).encode())
+    body = base64url(json.dumps(fake.claims()).encode())
+    mac = hmac.new(secret, f"{head}.{body}".encode(), hashlib.sha256).digest()
+    fake.id_token = f"{head}.{body}.{base64url(mac)}"
+    assert await is_refused(federated)
+
+
+@pytest.mark.parametrize("name", ["jwk", "jku", "x5u", "x5c"])
+async def test_a_key_that_a_token_brings_along_is_ignored(federated, fake, name) -> None:
+    evil = await make_key(kid=fake.key["kid"])
+    values = {
+        "jwk": jwks.of_key(evil),
+        "jku": f"{fake.issuer}/evil",
+        "x5u": f"{fake.issuer}/evil",
+        "x5c": jwks.of_key(evil)["x5c"],
+    }
+    fake.id_token = await signed(evil, fake.claims(), **{name: values[name]})
+    assert await is_refused(federated)
+    assert fake.requests_to("/evil") == []
+
+
+@pytest.mark.parametrize("header", [{"crit": ["exp"], "exp": 1}, {"b64": False, "crit": ["b64"]}, {"b64": False}])
+async def test_extensions_that_nobody_understands_are_refused(federated, fake, header) -> None:
+    fake.id_token = await signed(fake.key, fake.claims(), **header)
+    assert await is_refused(federated)
+
+
+@pytest.mark.parametrize("token", ["", "x", "a.b.c", "....", "a" * 20_000, 7, {"a": 1}])
+async def test_what_is_no_token_proves_nothing(federated, fake, token) -> None:
+    fake.token_answer = {"id_token": token}
+    answer = await federated.log_in(data={"nonce": "n"})
+    assert answer.status_code == 401
+
+
+async def test_a_changed_token_is_refused(federated, fake) -> None:
+    token = await signed(fake.key, fake.claims())
+    head, _, signature = token.split(".")
+    forged = base64url(json.dumps(fake.claims(sub="admin")).encode())
+    fake.id_token = f"{head}.{forged}.{signature}"
+    assert await is_refused(federated)
+
+
+async def test_a_key_of_another_algorithm_or_use_signs_nothing(federated, fake) -> None:
+    fake.id_claims = fake.claims()
+    jwk = jwks.of_key(fake.key)
+    for change in ({"alg": "RS256"}, {"use": "enc"}, {"kty": "EC", "crv": "P-384"}, {"x": "AA"}, {"kty": "XX"}):
+        async with providing(fake.clock, fake.key) as other:
+            other.keys = [{**jwk, **change}]
+            other.id_claims = other.claims()
+            other.userinfo = {}
+            await federated.change(oauth2={"issuer": other.issuer})
+            assert await is_refused(federated), change
+
+
+# Keys and configurations
+
+
+async def test_a_new_key_is_looked_for_and_not_more_often_than_every_few_seconds(federated, fake, clock) -> None:
+    fake.id_claims = fake.claims()
+    await federated.logged_in()
+    await federated.logged_in()
+    assert len(fake.requests_to("/jwks")) == 1
+    fake.key = await make_key()
+    clock.advance(seconds=federation.REFETCH_SECONDS + 1)
+    await federated.logged_in()
+    assert len(fake.requests_to("/jwks")) == 2
+    stranger = await make_key()
+    fake.id_token = await signed(stranger, fake.claims())
+    for _ in range(5):
+        assert (await federated.log_in()).status_code == 401
+    assert len(fake.requests_to("/jwks")) == 2
+    clock.advance(seconds=federation.REFETCH_SECONDS + 1)
+    assert (await federated.log_in()).status_code == 401
+    assert len(fake.requests_to("/jwks")) == 3
+
+
+async def test_what_is_published_is_kept_for_an_hour(federated, fake, clock) -> None:
+    for seconds, expected in ((0, 1), (federation.KEPT_SECONDS - 60, 1), (120, 2)):
+        clock.advance(seconds=seconds)
+        await federated.logged_in()
+        assert len(fake.requests_to("/.well-known/openid-configuration")) == expected
+
+
+@pytest.mark.parametrize(
+    "published",
+    [
+        {"issuer": "https://evil.example.com"},
+        {"issuer": None},
+        {"token_endpoint": None},
+        {"token_endpoint": "http://example.com/token"},
+        {"token_endpoint": 7},
+        {"jwks_uri": "file:///etc/passwd"},
+        {"userinfo_endpoint": ["https://example.com"]},
+    ],
+    ids=str,
+)
+async def test_a_configuration_that_cannot_be_right_is_not_used(federated, fake, published) -> None:
+    fake.published = published
+    assert await failed_at(federated) == TOKEN
+    assert fake.requests_to("/token") == []
+
+
+@pytest.mark.parametrize("url", ["https://10.0.0.1/token", "https://169.254.169.254/latest", "http://127.0.0.1:22/"])
+async def test_an_issuer_leads_nowhere_inside(federated, fake, url) -> None:
+    """The guard judges every address at the moment of the call, whoever named it."""
+    fake.published = {"token_endpoint": url}
+    assert await failed_at(federated) == TOKEN
+
+
+@pytest.mark.parametrize(
+    ("path", "step"),
+    [
+        ("/.well-known/openid-configuration", TOKEN),
+        ("/token", TOKEN),
+        ("/userinfo", USERINFO),
+        ("/jwks", TOKEN),
+    ],
+)
+@pytest.mark.parametrize(
+    ("status", "raw"),
+    [
+        (500, b"{}"),
+        (302, b"{}"),
+        (200, b""),
+        (200, b"<html>"),
+        (200, b"[]"),
+        (200, b"7"),
+        (200, b"[" * 100_000),
+        (200, b'{"a": "' + b"x" * 300_000 + b'"}'),
+        (400, b'{"error": "invalid_grant", "error_description": "secret words"}'),
+    ],
+    ids=["500", "302", "empty", "html", "array", "number", "deep", "large", "refusal"],
+)
+async def test_nonsense_is_a_failure_at_its_step(federated, fake, path, step, status, raw) -> None:
+    fake.id_claims = fake.claims()
+    fake.broken, fake.status, fake.raw = path, status, raw
+    assert await failed_at(federated) == step
+    assert await federated.count_users() == 0
+
+
+async def test_a_provider_that_is_down_is_asked_once_in_a_while(federated, fake, clock) -> None:
+    fake.broken, fake.status = "/.well-known/openid-configuration", 500
+    for _ in range(4):
+        assert await failed_at(federated) == TOKEN
+    assert len(fake.requests_to("/.well-known/openid-configuration")) == 1
+    fake.broken = ""
+    clock.advance(seconds=6)
+    await federated.logged_in()
+
+
+async def test_nobody_at_home_is_a_failure(federated, fake) -> None:
+    await fake.receiver.stop()
+    assert await failed_at(federated) == TOKEN
+
+
+@pytest.mark.parametrize("token", ["a\nb", "ü", 7, None])
+async def test_an_access_token_that_cannot_be_sent_goes_nowhere(federated, fake, token) -> None:
+    fake.token_answer = {"access_token": token}
+    fake.id_claims = fake.claims(email=f"{new_id()}@example.com")
+    answer = await federated.log_in()
+    assert answer.status_code == (400 if isinstance(token, str) else 200)
+    assert fake.requests_to("/userinfo") == []
+
+
+@pytest.mark.parametrize(
+    "claims", [{"deep": json.loads("[" * 60 + "]" * 60)}, {"a": {"b\x00": 1}}, {"text": ["\ud800"]}], ids=str
+)
+async def test_claims_that_nothing_can_keep_are_refused(federated, fake, claims) -> None:
+    fake.userinfo = {**fake.userinfo, **claims}
+    assert await is_refused(federated)
+
+
+@pytest.mark.parametrize("value", [None, 7, "", ["a"]])
+async def test_a_refresh_token_is_kept_only_when_it_is_one(federated, fake, value) -> None:
+    fake.token_answer = {"refresh_token": value}
+    user = (await federated.logged_in())["user"]
+    (link,) = await federated.links(user["id"])
+    assert "token" not in link
