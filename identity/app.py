@@ -27,6 +27,7 @@ from identity.ids import TenantId, new_id
 from identity.instants import Clock, SystemClock
 from identity.operations import (
     applications,
+    audit_logs,
     bootstrap,
     email_templates,
     entities,
@@ -40,6 +41,7 @@ from identity.operations import (
     keys,
     lambdas,
     references,
+    system_configuration,
     tenants,
     themes,
     user_actions,
@@ -73,6 +75,7 @@ from identity.store.redis import Redis
 from identity.store.refresh_tokens import RefreshTokens
 from identity.store.revocations import Revocations
 from identity.store.sso_sessions import SsoSessions
+from identity.store.system_settings import SystemSettingsCache
 from identity.store.users import Users
 from identity.store.vault import Vault, add_master_key, ensure_master_keys, read_master_keys
 from identity.store.wakeups import Wakeups
@@ -97,6 +100,7 @@ _STORED_RESOURCES: tuple[Resource, ...] = (
     group_members.RESOURCE,
     identity_providers.RESOURCE,
     keys.RESOURCE,
+    system_configuration.RESOURCE,
     user_actions.RESOURCE,
     email_templates.RESOURCE,
     lambdas.RESOURCE,
@@ -342,8 +346,8 @@ class _Stores:
             RefreshTokens(database, vault),
             outbox,
             webhook_event_log=WebhookEventLog(database, vault),
-            audit_logs=Logbook(database, "audit_logs", indexes=[[("tenantId", 1), ("insertInstant", 1), ("_id", 1)]]),
-            event_logs=Logbook(database, "event_logs", indexes=[[("type", 1), ("insertInstant", 1), ("_id", 1)]]),
+            audit_logs=Logbook(database, "audit_logs", audit_logs.RESOURCE.search, tenant_scoped=True),
+            event_logs=Logbook(database, "event_logs", event_logs.RESOURCE.search, tenant_scoped=False),
             mails=Mails(database, vault),
             identity_provider_links=links,
             vault=vault,
@@ -406,6 +410,7 @@ def _wired(
         api_keys=stores.api_keys,
         users=stores.users,
         refresh_tokens=stores.refresh_tokens,
+        system=SystemSettingsCache(stores.documents[system_configuration.RESOURCE.collection]),
         audit_logs=stores.audit_logs,
         event_logs=stores.event_logs,
         mails=stores.mails,

@@ -144,6 +144,13 @@ class IdentityProviders:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Audit:
+    """What the service writes into the audit log by itself."""
+
+    api_writes: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Logging:
     """The log on standard error."""
 
@@ -175,6 +182,7 @@ class Config:
     email: Email
     lambdas: Lambdas
     identity_providers: IdentityProviders
+    audit: Audit
     logging: Logging
     metrics: Metrics
 
@@ -476,6 +484,7 @@ def _typed(folder: Path, values: dict[str, Any]) -> Config:
         identity_providers=IdentityProviders(
             **{**federation, "allowed_networks": _networks(federation["allowed_networks"])}
         ),
+        audit=Audit(**values["audit"]),
         logging=Logging(**values["logging"]),
         metrics=Metrics(**{**metrics, "allowed_networks": _networks(metrics["allowed_networks"])}),
     )

@@ -32,6 +32,7 @@ from identity.store.redis import Redis
 from identity.store.refresh_tokens import RefreshTokens
 from identity.store.revocations import Revocations
 from identity.store.sso_sessions import SsoSessions
+from identity.store.system_settings import SystemSettingsCache
 from identity.store.users import Users
 from identity.store.webhook_event_log import WebhookEventLog
 from identity.store.webhook_health import WebhookHealth
@@ -56,6 +57,7 @@ class Services:
     users: Users
     mails: Mails
     refresh_tokens: RefreshTokens
+    system: SystemSettingsCache
     audit_logs: Logbook
     event_logs: Logbook
     identity_provider_links: IdentityProviderLinks

@@ -39,7 +39,7 @@ class SearchRules:
     and text gets an index (domain/search_indexes.py), but for the texts in `long`, which are looked through.
     """
 
-    criteria: dict[str, Literal["text", "exact", "tenants"]] = dataclasses.field(default_factory=dict)
+    criteria: dict[str, Literal["text", "exact", "tenants", "from", "until"]] = dataclasses.field(default_factory=dict)
     order_by: dict[str, str] = dataclasses.field(default_factory=dict)
     default: str = "name ASC"
     members: Mapping[str, str] = dataclasses.field(default_factory=dict)

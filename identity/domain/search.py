@@ -14,16 +14,17 @@ from identity.ids import parse_id
 MAXIMUM_RESULTS = 10_000
 MAXIMUM_PATTERN = 191
 
-Kind = Literal["text", "exact", "tenants"]
+Kind = Literal["text", "exact", "tenants", "from", "until"]
+_LIMITS = frozenset({"from", "until"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Criterion:
-    """One condition. `value` is a regular expression for text, the plain value otherwise."""
+    """One condition. `value` is a regular expression for text, an instant for a limit, the plain value otherwise."""
 
     field: str
     kind: Kind
-    value: str
+    value: str | int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,12 +52,19 @@ def read(rules: SearchRules, request: Mapping[str, Any], prefix: str) -> SearchQ
     return SearchQuery(tuple(criteria), order, start_row, min(results, MAXIMUM_RESULTS))
 
 
-def parameters(rules: SearchRules) -> dict[str, Literal["text", "uuid", "integer"]]:
+Parameter = Literal["text", "uuid", "integer", "instant"]
+
+
+def parameters(rules: SearchRules) -> dict[str, Parameter]:
     """The names that a search request may hold, and what each is."""
-    criteria: dict[str, Literal["text", "uuid", "integer"]] = {
-        name: "uuid" if is_id(name) else "text" for name in rules.criteria
-    }
+    criteria = {name: _parameter(name, kind) for name, kind in rules.criteria.items()}
     return {**criteria, "numberOfResults": "integer", "orderBy": "text", "startRow": "integer"}
+
+
+def _parameter(name: str, kind: Kind) -> Parameter:
+    if kind in _LIMITS:
+        return "instant"
+    return "uuid" if is_id(name) else "text"
 
 
 def is_id(criterion: str) -> bool:
@@ -91,6 +99,9 @@ def _criterion(
         return None
     path = f"{prefix}{name}"
     kind = rules.criteria[name]
+    member = rules.members.get(name, name)
+    if kind in _LIMITS:
+        return _limit(member, kind, value, path, errors)
     if not isinstance(value, str) or len(value) > MAXIMUM_PATTERN or "\x00" in value:
         errors.append(
             FieldError.of("invalid", path, f"The [{path}] criterion must be a text of at most 191 characters.")
@@ -99,9 +110,15 @@ def _criterion(
     if is_id(name) and parse_id(value) is None:
         errors.append(FieldError.of("couldNotConvert", path, f"The [{path}] criterion must be a UUID."))
         return None
-    return Criterion(
-        rules.members.get(name, name), kind, wildcard_pattern(value) if kind == "text" else parse_id(value) or value
-    )
+    return Criterion(member, kind, wildcard_pattern(value) if kind == "text" else parse_id(value) or value)
+
+
+def _limit(member: str, kind: Kind, value: object, path: str, errors: list[FieldError]) -> Criterion | None:
+    instant = None if isinstance(value, bool) else whole_number(value)
+    if instant is None:
+        errors.append(FieldError.of("couldNotConvert", path, f"The [{path}] criterion must be an instant."))
+        return None
+    return Criterion(member, kind, instant)
 
 
 def order_of(rules: SearchRules, text: str) -> tuple[tuple[str, int], ...]:

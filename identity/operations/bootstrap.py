@@ -11,7 +11,16 @@ from identity.domain import tenants as tenant_rules
 from identity.domain import themes as theme_rules
 from identity.domain.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.errors import Invalid
-from identity.operations import applications, crud, key_references, keys, lambdas, tenants, themes
+from identity.operations import (
+    applications,
+    crud,
+    key_references,
+    keys,
+    lambdas,
+    system_configuration,
+    tenants,
+    themes,
+)
 from identity.services import Services
 
 # Published names of objects that an instance may come with: their ids are settled, whether or not they are there yet.
@@ -34,6 +43,7 @@ async def ensure(services: Services, call: Call) -> None:
         theme = {"theme": theme_rules.default()}
         await _unless_there(crud.create(services, call, themes.RESOURCE, theme, theme_rules.DEFAULT_ID))
     await _unless_there(keys.ensure_client_secret_keys(services, call))
+    await system_configuration.ensure(services, call)
     if await services.applications.cached(services.default_tenant_id, ADMINISTRATOR_APPLICATION_ID) is not None:
         return
     key_id = key_references.default_signing_key_id(services.instance_id)

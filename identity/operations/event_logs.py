@@ -6,18 +6,44 @@ A failed lambda, a mail server that refuses, a webhook that does not answer. Eac
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import structlog
 
 from identity.call import Call, Document
+from identity.domain import search as searches
+from identity.domain.resource import Resource, SearchRules
+from identity.errors import NotFound
 from identity.events.bus import Event
+from identity.ids import TenantId
 from identity.services import Services
 from identity.store.mongo import Session
+from identity.store.outages import OUTAGES
+from identity.store.rate_limits import Limit
 
 _log = structlog.get_logger(__name__)
 
 Kind = Literal["Debug", "Error", "Information"]
+
+RESOURCE = Resource(
+    "eventLog",
+    "/api/system/event-log",
+    "api/event-log.json",
+    "event_logs",
+    "eventLogs",
+    "Event log",
+    tenant_scoped=False,
+    verbs=frozenset({"retrieve", "search"}),
+    search=SearchRules(
+        {"start": "from", "end": "until", "message": "text", "type": "exact"},
+        {"id": "_id", "insertInstant": "insertInstant", "message": "message", "type": "type"},
+        default="insertInstant DESC, id DESC",
+        members={"start": "insertInstant", "end": "insertInstant"},
+        long=frozenset({"message"}),
+    ),
+)
+"""Read only: what the API can ask of the event log."""
 
 _LONGEST = 65_536
 """A lambda can print without end, and the row goes to webhooks as one event."""
@@ -29,6 +55,32 @@ async def record(services: Services, call: Call, kind: Kind, message: str) -> No
         await _add(services, call, kind, message[:_LONGEST])
     except Exception as error:  # noqa: BLE001 (whatever it is: the deed that tells of itself must not fail by it)
         _log.warning("event log not written", type=kind, text=message[:500], error=type(error).__name__)
+
+
+async def debug(services: Services, call: Call, tenant_id: TenantId, subject: str, message: str) -> None:
+    """Write a Debug row of what callers can bring about as often as they like: no more than somebody can read.
+
+    `subject` names what shares the bound of 60 rows a minute.
+    """
+    try:
+        is_too_much = await services.rate_limits.take(tenant_id, [Limit("event log", subject, 60, 60)])
+    except OUTAGES:
+        return
+    if not is_too_much:
+        await record(services, call, "Debug", message)
+
+
+async def retrieve(services: Services, row_id: int) -> Document:
+    """One row. Raises NotFound."""
+    row = await services.event_logs.find(None, row_id)
+    if row is None:
+        raise NotFound
+    return row
+
+
+async def search(services: Services, request: Mapping[str, Any], prefix: str) -> tuple[int, list[Document]]:
+    """How many rows match, and one page of them. Raises Invalid."""
+    return await services.event_logs.search(None, searches.read(RESOURCE.search, request, prefix))
 
 
 async def _add(services: Services, call: Call, kind: Kind, message: str) -> None:

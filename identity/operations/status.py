@@ -13,6 +13,9 @@ API_VERSION = "1.50.0"
 
 DATABASE_UNREACHABLE = 452
 
+INDEXES = ("fusionauth_entity", "fusionauth_user")
+"""The search indexes that the API speaks of. Nothing stands behind the names: searches read the collections."""
+
 STORE_ERRORS = (*mongo.STORE_ERRORS, *redis.STORE_ERRORS)
 """What an operation raises when a store fails under it."""
 

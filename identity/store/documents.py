@@ -99,6 +99,10 @@ class Documents:
     def _forget(self, session: Session | None, document_id: str) -> None:
         self._database.now_and_after_commit(session, lambda: self.forget(document_id))
 
+    def peek(self, document_id: str) -> Document | None:
+        """The document of whatever tenant, if it is in the cache and may still be used. It is shared."""
+        return self._cache.peek(document_id)
+
     async def cached(self, tenant_id: Tenant, document_id: str) -> Document | None:
         """The document, through the cache. It is shared: nobody may change it."""
         document = await self._cache.get(document_id, lambda: self._load({"_id": document_id}))
@@ -386,6 +390,10 @@ def condition(criterion: Criterion) -> dict[str, Any]:
             return {field: {"$regex": criterion.value, "$options": "is"}}
         case "tenants":
             return {"$or": [{"tenantIds": criterion.value}, {"global": True}]}
+        case "from":
+            return {field: {"$gte": criterion.value}}
+        case "until":
+            return {field: {"$lte": criterion.value}}
         case _:
             return {field: criterion.value}
 

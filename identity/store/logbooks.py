@@ -5,12 +5,14 @@ A row may belong to a tenant; one that does not is of the instance, and only cal
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from pymongo import IndexModel, ReturnDocument
 
 from identity.call import Document
+from identity.domain import search_indexes
+from identity.domain.resource import SearchRules
 from identity.domain.search import SearchQuery
 from identity.ids import TenantId
 from identity.instants import Instant
@@ -26,15 +28,16 @@ _EXPORT_BATCH = 500
 class Logbook:
     """One such log."""
 
-    def __init__(self, database: Database, name: str, *, indexes: Sequence[Sequence[tuple[str, int]]] = ()) -> None:
+    def __init__(self, database: Database, name: str, searches: SearchRules, *, tenant_scoped: bool) -> None:
+        """`searches` is what is asked of it; `tenant_scoped` whether a tenant may be asked for."""
         self.name = name
         self._rows: Collection = database.collection(name)
         self._counters: Collection = database.collection("counters")
-        self._indexes = [IndexModel(list(keys), name="_".join(key for key, _ in keys)) for keys in indexes]
+        self._orders = search_indexes.of_searches(searches, (), tenant_scoped=tenant_scoped)
 
     async def ensure_indexes(self) -> None:
         """Create what is missing."""
-        await self._rows.create_indexes([IndexModel([("insertInstant", 1), ("_id", 1)], name="time"), *self._indexes])
+        await self._rows.create_indexes([IndexModel(list(keys)) for keys in self._orders])
 
     async def next_id(self) -> int:
         """A fresh number, one higher than the one before. Gaps are possible, repeats are not.

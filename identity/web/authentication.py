@@ -48,7 +48,16 @@ async def caller(
 
 
 async def tenant(services: Services, caller: Caller, header: str | None) -> TenantId | None:
-    """The tenant of a call: the key's, else the header's, else the only one there is, else None.
+    """The tenant of a call: as named, else the only one there is, else None. Raises as `named_tenant` does."""
+    named = await named_tenant(services, caller, header)
+    if named is not None:
+        return named
+    every = [one for one in await services.tenants.cached_list(None, "all", {}) if one["state"] != DELETED]
+    return TenantId(every[0]["id"]) if len(every) == 1 else None
+
+
+async def named_tenant(services: Services, caller: Caller, header: str | None) -> TenantId | None:
+    """The tenant that a call names: the key's, else the header's, else None.
 
     Raises Unauthorized when the header names another tenant than the key's, Invalid when it names none that exists.
     A tenant that is being deleted exists no more.
@@ -62,8 +71,7 @@ async def tenant(services: Services, caller: Caller, header: str | None) -> Tena
         if named is None or not await _exists(services, named):
             raise Invalid.whole("[InvalidTenantId]", "The X-FusionAuth-TenantId header must name an existing tenant.")
         return TenantId(named)
-    every = [one for one in await services.tenants.cached_list(None, "all", {}) if one["state"] != DELETED]
-    return TenantId(every[0]["id"]) if len(every) == 1 else None
+    return None
 
 
 async def _exists(services: Services, tenant_id: str) -> bool:

@@ -30,8 +30,12 @@ class AddressBook:
         self._is_trusted = functools.lru_cache(_REMEMBERED)(functools.partial(_is_among, tuple(trusted_proxies)))
         self._base_url = base_url.rstrip("/") if base_url else None
 
-    def client_address(self, request: HTTPServerRequest) -> str:
-        """The right-most address that is not one of our proxies (attack: a client may write any X-Forwarded-For)."""
+    def client_address(self, request: HTTPServerRequest, listed: tuple[Network, ...] | None = None) -> str:
+        """The right-most address that is not one of our proxies (attack: a client may write any X-Forwarded-For).
+
+        Where proxies are `listed`, a hop must be among them as well to be passed over. Who hands us the request is
+        judged by the deployment alone.
+        """
         peer = _canonical(request.remote_ip or "") or _UNKNOWN
         if not self._is_trusted(peer):
             return peer
@@ -42,7 +46,7 @@ class AddressBook:
             if address is None:
                 return client
             client = address
-            if not self._is_trusted(address):
+            if not self._is_trusted(address) or (listed is not None and not _is_among(listed, address)):
                 return client
         return client
 

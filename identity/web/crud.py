@@ -153,11 +153,11 @@ class SearchHandler(ResourceHandler):
         return Reply({"total": total, self.resource.plural: self.listed(documents)})
 
 
-def search_of(body: Document) -> Document:
+def search_of(body: Document, name: str = "search") -> Document:
     """The criteria in the body of a search. Raises Invalid."""
-    criteria = body.get("search")
+    criteria = body.get(name)
     if criteria is not None and not isinstance(criteria, dict):
-        raise Invalid.field("invalidJSON", "search", "The [search] property must be an object.")
+        raise Invalid.field("invalidJSON", name, f"The [{name}] property must be an object.")
     return criteria or {}
 
 

@@ -21,16 +21,17 @@ import structlog
 import tornado.web
 from tornado.iostream import StreamClosedError
 
-from identity.call import Call, Document, Nobody, Origin
+from identity.call import ApiKeyCaller, Call, Document, Nobody, Origin
 from identity.domain import patch as patches
 from identity.errors import Invalid, MethodNotAllowed, NotFound, ServiceError, TooLarge, Unavailable
 from identity.ids import parse_id
-from identity.operations import features
+from identity.operations import audited_writes, features
 from identity.permissions import endpoint_of
 from identity.services import Services
 from identity.store.outages import OUTAGES
-from identity.web import authentication, json_body
+from identity.web import authentication, cross_origin, json_body
 from identity.web.client_address import AddressBook
+from identity.web.cross_origin import CrossOriginAccess
 from identity.web.in_flight import InFlight
 
 _log = structlog.get_logger(__name__)
@@ -51,9 +52,14 @@ class Access(enum.Enum):
 
 
 class Tenancy(enum.Enum):
-    """Whether the tenant of a call is worked out from key and header, or by the operation itself."""
+    """Whether the tenant of a call is worked out from key and header, or by the operation itself.
+
+    AS_NAMED is key and header, too, but of one that is not named there is none, even if only one tenant exists: for
+    what belongs to a tenant or to the instance.
+    """
 
     BY_KEY_AND_HEADER = "key-and-header"
+    AS_NAMED = "named"
     BY_OPERATION = "operation"
 
 
@@ -178,7 +184,9 @@ class Family(tornado.web.RequestHandler):
     in_flight: InFlight
     template: str
     declared: Endpoint
-    SUPPORTED_METHODS: tuple[str, ...] = ("GET", "POST", "PUT", "PATCH", "DELETE")
+    SUPPORTED_METHODS: tuple[str, ...] = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+    cross_origin: ClassVar[CrossOriginAccess] = CrossOriginAccess.CONFIGURED
+    cross_origin_headers: Mapping[str, str] = {}
     uuid_paths: ClassVar[bool] = True
 
     def initialize(
@@ -190,6 +198,27 @@ class Family(tornado.web.RequestHandler):
         self.request_id = f"{random.getrandbits(128):032x}"
         for name, value in arguments.items():
             setattr(self, name, value)
+
+    def prepare(self) -> Awaitable[None] | None:
+        """Judge a request that a page of another site may have made; others pass without a pause."""
+        if "Origin" not in self.request.headers or self.cross_origin is CrossOriginAccess.BY_PAGE:
+            return None
+        return self.judge_origin()
+
+    async def judge_origin(self) -> None:
+        """Refuse the request, answer it if it is a preflight, or let it go on with the headers for its answer."""
+        try:
+            verdict = await cross_origin.judge(
+                self.services, self.cross_origin, self.request, self.addresses.base_url(self.request), self.origin
+            )
+        except OUTAGES:
+            return self.refuse(Unavailable("The service cannot answer this request now. Try again."))
+        self.cross_origin_headers = verdict.headers
+        for name, value in verdict.headers.items():
+            self.set_header(name, value)
+        if verdict.status is not None:
+            self.send(Reply(status=verdict.status))
+        return None
 
     async def run(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> None:
         """One request from its headers to its reply, with every failure rendered by the family."""
@@ -230,11 +259,18 @@ class Family(tornado.web.RequestHandler):
             arguments["form"] = self.form(declared.form)
         if isinstance(arguments.get("body"), dict):
             call = dataclasses.replace(call, event_info=_event_info(arguments["body"]))
-        return await method(call, **arguments)
+        reply = await method(call, **arguments)
+        await self.performed(call, reply)
+        return reply
+
+    async def performed(self, call: Call, reply: Reply) -> None:
+        """What a family does after a call that was not refused."""
 
     async def open_call(self, declared: Endpoint) -> Call:
         """The call, with its caller and tenant. Raises Unauthorized, and Invalid for an unknown tenant."""
         now = self.services.clock.now()
+        if not self.services.system.is_fresh:
+            await self.services.system.refresh()
         origin = self.origin()
         method = self.request.method or ""
         authorization = self.request.headers.get("Authorization", "")
@@ -249,7 +285,8 @@ class Family(tornado.web.RequestHandler):
         if declared.tenancy is Tenancy.BY_OPERATION:
             return call
         header = self.request.headers.get("X-FusionAuth-TenantId")
-        return dataclasses.replace(call, tenant_id=await authentication.tenant(self.services, caller, header))
+        find = authentication.named_tenant if declared.tenancy is Tenancy.AS_NAMED else authentication.tenant
+        return dataclasses.replace(call, tenant_id=await find(self.services, caller, header))
 
     def feature(self, declared: Endpoint) -> str | None:
         """The feature of `license.features` that this method belongs to."""
@@ -258,7 +295,7 @@ class Family(tornado.web.RequestHandler):
     def origin(self) -> Origin:
         """Where the request came from."""
         return Origin(
-            self.addresses.client_address(self.request),
+            self.addresses.client_address(self.request, self.services.system.settings.trusted_proxies),
             self.request.headers.get("User-Agent", "")[:512],
             self.request_id,
             self.addresses.base_url(self.request),
@@ -396,6 +433,8 @@ class Family(tornado.web.RequestHandler):
         self.set_header("X-Content-Type-Options", "nosniff")
         self.set_header("Cache-Control", "no-store")
         self.set_header("Referrer-Policy", "no-referrer")
+        for name, value in self.cross_origin_headers.items():
+            self.set_header(name, value)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Tornado's own refusals: 405 or, for a method that HTTP does not have, 501, empty; a malformed request."""
@@ -425,6 +464,15 @@ class Family(tornado.web.RequestHandler):
 
 class ApiHandler(Family):
     """The management API: JSON in, JSON out, the Errors object on 400."""
+
+    async def performed(self, call: Call, reply: Reply) -> None:
+        """Write a row of the audit log, where the operator asks for that."""
+        method = self.request.method or ""
+        if self.services.config.audit.api_writes and method != "GET" and isinstance(call.caller, ApiKeyCaller):
+            endpoint, path = endpoint_of(self.template), self.request.path
+            flags = {name: value for name, value in self.query().items() if value in {"true", "false"}}
+            write = audited_writes.ApiWrite(method, endpoint, path, flags, reply.status)
+            await audited_writes.record(self.services, call, call.caller, write)
 
     def refuse(self, error: ServiceError) -> None:
         """The Errors JSON for 400, 413, 503 and 504; an empty body for the rest."""

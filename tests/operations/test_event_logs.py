@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 import structlog.testing
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from identity import app
 from identity.call import Call, Nobody, Origin
@@ -94,3 +95,25 @@ async def test_failing_record_is_logged_and_breaks_nobody(
     (entry,) = [log for log in logs if log["event"] == "event log not written"]
     assert entry["text"] == "nobody reads this"
     assert entry["error"] == "RuntimeError"
+
+
+async def test_what_callers_can_bring_about_is_told_sixty_times_a_minute(service: app.Service) -> None:
+    marker, other = new_id(), new_id()
+    call, tenant_id = call_of(service), service.services.default_tenant_id
+    for _ in range(62):
+        await event_logs.debug(service.services, call, tenant_id, marker, marker)
+    await event_logs.debug(service.services, call, tenant_id, other, other)
+    assert len(await rows(service, marker)) == 60
+    assert [row["type"] for row in await rows(service, other)] == ["Debug"]
+
+
+async def test_debug_is_silent_while_the_counters_are_away(
+    service: app.Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> None:
+        raise RedisConnectionError("gone")
+
+    marker = new_id()
+    monkeypatch.setattr(service.services.rate_limits, "take", away)
+    await event_logs.debug(service.services, call_of(service), service.services.default_tenant_id, marker, marker)
+    assert await rows(service, marker) == []

@@ -191,7 +191,7 @@ def test_methods_that_answer_json_declare_it() -> None:
     for route in openapi.routes():
         path = openapi.document_path(route)
         for method, operation in SERVED["paths"].get(path, {}).items():
-            if method == "get" and path != "/api/health":
+            if method == "get" and path not in {"/api/health", "/api/system/reindex"}:
                 assert any("content" in answer for status, answer in operation["responses"].items() if status < "400")
 
 

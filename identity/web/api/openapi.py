@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from identity.call import Call
+from identity.web import cross_origin
+from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, ApiHandler, Reply, Route, Tenancy, endpoint
 from identity.web.openapi.document import PreparedDocument
 
@@ -13,6 +15,7 @@ class OpenApiHandler(ApiHandler):
     """The OpenAPI document. It tells nothing but what the documentation of the project tells everybody."""
 
     document: PreparedDocument
+    cross_origin = CrossOriginAccess.OPEN
 
     @endpoint(
         access=Access.PUBLIC,
@@ -22,7 +25,7 @@ class OpenApiHandler(ApiHandler):
     async def get(self, call: Call) -> Reply:
         """The description of the API in OpenAPI 3.1."""
         prepared = await self.document.get()
-        headers = {"Cache-Control": "public, max-age=300", "ETag": prepared.etag, "Access-Control-Allow-Origin": "*"}
+        headers = {"Cache-Control": "public, max-age=300", "ETag": prepared.etag, **cross_origin.OPEN_HEADERS}
         if prepared.etag in self.request.headers.get("If-None-Match", ""):
             return Reply(status=304, headers=headers)
         return Reply(prepared.body, headers={**headers, "Content-Type": "application/json"})

@@ -6,8 +6,8 @@ import ipaddress
 
 import prometheus_client
 
-from identity.call import ApiKeyCaller, Call, Nobody
-from identity.errors import Unauthorized
+from identity.call import ApiKeyCaller, Call, Document, Nobody
+from identity.errors import Invalid, NotFound, Unauthorized
 from identity.operations import status as operations
 from identity.web.endpoint import Access, ApiHandler, Endpoint, Reply, Route, Tenancy, endpoint
 
@@ -51,6 +51,31 @@ class VersionHandler(ApiHandler):
         return Reply({"version": operations.API_VERSION})
 
 
+class ReindexHandler(ApiHandler):
+    """Building a search index anew. Searches read the collections themselves, so there is never anything to do."""
+
+    @endpoint(
+        access=Access.API_KEY,
+        raw_body=True,
+        tenancy=Tenancy.BY_OPERATION,
+        takes="api/reindex.request.json",
+        answer={202: None},
+    )
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Accept, and be done."""
+        index = body.get("index")
+        if index is None or index == "":
+            raise Invalid.field("blank", "index", "You must specify the [index] property.")
+        if index not in operations.INDEXES:
+            raise Invalid.field("invalid", "index", f"The [index] must be one of {', '.join(operations.INDEXES)}.")
+        return Reply(status=202)
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer={202: None, 404: None})
+    async def get(self, call: Call) -> Reply:
+        """Whether it is going on: 404 says that it is not."""
+        raise NotFound
+
+
 class MetricsHandler(ApiHandler):
     """Prometheus metrics of this process, for a global key or an address of `metrics.allowed_networks`."""
 
@@ -73,6 +98,7 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
     return [
         Route("/api/health", HealthHandler),
         Route("/api/status", StatusHandler),
+        Route("/api/system/reindex", ReindexHandler),
         Route("/api/system/version", VersionHandler),
         Route("/api/prometheus/metrics", MetricsHandler, {"registry": registry}),
     ]

@@ -6,6 +6,8 @@ from identity.call import Call, Document
 from identity.errors import InvalidRequest, NotFound
 from identity.operations import discovery
 from identity.operations.clients import TenantHints
+from identity.web import cross_origin
+from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
 from identity.web.oauth2.family import OAuth2Handler
 
@@ -14,11 +16,11 @@ _REQUEST = "oauth2/discovery.request.json"
 
 class _PreparedHandler(OAuth2Handler):
     cache_control = "public, max-age=300"
+    cross_origin = CrossOriginAccess.OPEN
 
     def shown(self, prepared: discovery.Prepared) -> Reply:
         """The document, or 304 to a client that has it."""
-        # Any page may read what is public: scripts of other origins discover and verify, too.
-        headers = {"Cache-Control": self.cache_control, "ETag": prepared.etag, "Access-Control-Allow-Origin": "*"}
+        headers = {"Cache-Control": self.cache_control, "ETag": prepared.etag, **cross_origin.OPEN_HEADERS}
         if prepared.etag in self.request.headers.get("If-None-Match", ""):
             return Reply(status=304, headers=headers)
         return Reply(prepared.body, headers={**headers, "Content-Type": "application/json"})

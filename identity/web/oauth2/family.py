@@ -21,6 +21,7 @@ from identity.errors import (
 from identity.operations import client_authentication
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import TenantHints
+from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Family, Reply
 from identity.web.hosted import render
 from identity.web.oauth2 import parameters
@@ -89,7 +90,12 @@ class OAuth2Handler(Family):
 
 
 class PageHandler(OAuth2Handler):
-    """For browsers: failures as a page, or as bare JSON for a caller that prefers it."""
+    """For browsers: failures as a page, or as bare JSON for a caller that prefers it.
+
+    Forms of other sites are meant to arrive here, and no script of theirs may read what they get.
+    """
+
+    cross_origin = CrossOriginAccess.BY_PAGE
 
     def refuse(self, error: ServiceError) -> None:
         """The error page. Nothing is ever redirected from here."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.operations import grants
+from identity.errors import OAuth2Error
+from identity.operations import grants, oauth_debug
+from identity.operations.client_authentication import Identified
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
 from identity.web.oauth2.family import OAuth2Handler
 
@@ -20,6 +22,14 @@ class TokenHandler(OAuth2Handler):
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Exchange a grant."""
         identified = await self.identified(form, tenant_id)
+        try:
+            return await self.exchanged(call, identified, form)
+        except OAuth2Error as error:
+            await oauth_debug.tell(self.services, call, identified.client, form, error)
+            raise
+
+    async def exchanged(self, call: Call, identified: Identified, form: Document) -> Reply:
+        """The token response."""
         if original := self.cookie("access_token"):
             form = {**form, "access_token": original}
         answer = await grants.exchange(self.services, call, identified, form)

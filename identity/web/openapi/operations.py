@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.domain import patch as patches
+from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, ApiHandler, Endpoint, Family, Route, Tenancy
 from identity.web.openapi import rows
 from identity.web.openapi.components import Components, Use
@@ -41,6 +42,7 @@ _EMPTY: Final = {
     202: "The request was taken, and is being worked on.",
     302: "On to the next page.",
     304: "The document has not changed.",
+    403: "The page of another site may not call this. The body is empty.",
     401: "No API key, an unknown one, or one that may not do this. The body is empty.",
     404: "There is no such object, or not for this caller. The body is empty.",
     409: "It belongs to somebody else already. The body is empty.",
@@ -152,7 +154,7 @@ class _Operation:
 
     def _headers(self) -> Iterator[Document]:
         takes_key = self._declared.access in {Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY, Access.PUBLIC}
-        if self._is_api and takes_key and self._declared.tenancy is Tenancy.BY_KEY_AND_HEADER:
+        if self._is_api and takes_key and self._declared.tenancy is not Tenancy.BY_OPERATION:
             yield {"$ref": "#/components/parameters/tenant"}
 
     def _body(self) -> Document:
@@ -201,7 +203,10 @@ class _Operation:
         return {"description": "Done.", "content": {JSON: {"schema": answer}}}
 
     def _refusals(self, *, has_body: bool) -> dict[int, Document]:
-        return self._api_refusals(has_body=has_body) if self._is_api else self._oauth_refusals(has_body=has_body)
+        refusals = self._api_refusals(has_body=has_body) if self._is_api else self._oauth_refusals(has_body=has_body)
+        if self._handler.cross_origin is CrossOriginAccess.CONFIGURED:
+            refusals[403] = _empty(403)
+        return refusals
 
     def _api_refusals(self, *, has_body: bool) -> dict[int, Document]:
         statuses = {400, 503}

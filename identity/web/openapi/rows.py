@@ -16,6 +16,7 @@ _KINDS: Final = {
     "text": {"type": "string"},
     "uuid": {"type": "string", "format": "uuid"},
     "integer": {"type": "integer"},
+    "instant": {"type": "integer"},
 }
 
 
@@ -97,7 +98,9 @@ def _list(resource: Resource, components: Components, *, has_total: bool = False
 
 _DESCRIPTIONS: Final = {
     "numberOfResults": "How many objects at most.",
+    "end": "The last instant, in milliseconds since 1970.",
     "orderBy": "The fields to sort by, separated by commas, each with ASC or DESC.",
+    "start": "The first instant, in milliseconds since 1970.",
     "startRow": "How many objects to leave out.",
 }
 

@@ -1,0 +1,48 @@
+"""Secrets in values that are kept for people to read: found by the names they go by, and made illegible."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+MASK = "*****"
+
+# Names as they are spelled everywhere in the API, in whatever case: an object that holds one is kept without it.
+_SECRET = re.compile(
+    r"(?i)(password|secret|secretkey|privatekey|apikey|authtoken|token|credentials?|salt|verificationid"
+    r"|changepasswordid|recoverycodes?|code_?verifier|one_?time_?password)$|^key$"
+)
+_SECRET_MAP = re.compile(r"(?i)^tokens$")
+_JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
+
+
+def masked(value: Any) -> Any:
+    """The value with the texts of secret members, and tokens inside any text, made illegible; numbers and flags stay.
+
+    `passwordLastUpdateInstant` and `passwordValidationRules` are no secrets, and hold no texts of their own.
+    """
+    if isinstance(value, dict):
+        return {name: _member(name, member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [masked(item) for item in value]
+    return _JWT.sub(MASK, value) if isinstance(value, str) else value
+
+
+def _member(name: str, value: Any) -> Any:
+    if _SECRET_MAP.search(name):
+        return _hidden(value)
+    if _SECRET.search(name) and (isinstance(value, str) or _is_texts(value)):
+        return _hidden(value)
+    return masked(value)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _hidden(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _hidden(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_hidden(item) for item in value]
+    return MASK if isinstance(value, str) else value

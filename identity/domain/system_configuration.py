@@ -1,0 +1,50 @@
+"""The system configuration as the service follows it: read once, whenever it changes."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+from identity.domain.cors import Cors
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SystemSettings:
+    """What the service does by the configuration.
+
+    `trusted_proxies` None: those of the deployment are trusted as they are. `audit_log_days` None: nothing is removed.
+    """
+
+    cors: Cors
+    trusted_proxies: tuple[Network, ...] | None
+    audit_log_days: int | None
+    event_log_rows: int
+    report_timezone: str
+
+    @classmethod
+    def of(cls, configuration: Mapping[str, Any]) -> SystemSettings:
+        """From the stored configuration, which has passed its checks."""
+        proxies = configuration["trustedProxyConfiguration"]
+        trusted = None
+        if proxies["trustPolicy"] == "OnlyConfigured":
+            trusted = tuple(found for text in proxies["trusted"] if (found := network(text)) is not None)
+        delete = configuration["auditLogConfiguration"]["delete"]
+        return cls(
+            Cors.of(configuration["corsConfiguration"]),
+            trusted,
+            delete["numberOfDaysToRetain"] if delete["enabled"] else None,
+            configuration["eventLogConfiguration"]["numberToRetain"],
+            configuration["reportTimezone"],
+        )
+
+
+def network(text: str) -> Network | None:
+    """An address or a CIDR; None for what is neither."""
+    try:
+        return ipaddress.ip_network(text.strip(), strict=False)
+    except ValueError:
+        return None

@@ -1,0 +1,22 @@
+"""`oauthConfiguration.debug`: why a client got no token, told in the event log to those who set it up."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.errors import OAuth2Error
+from identity.operations import event_logs
+from identity.operations.clients import Client
+from identity.services import Services
+
+
+async def tell(services: Services, call: Call, client: Client, form: Document, error: OAuth2Error) -> None:
+    """Write a Debug row about a failed token request, where the application asks for it; nothing secret is in it."""
+    if not client.oauth["debug"]:
+        return
+    grant_type = str(form.get("grant_type", "none"))[:100]
+    message = (
+        f"The application [{client.application['name']}] with client_id [{client.client_id}] got no token for"
+        f" grant_type [{grant_type}]: {error.error}, {error.reason or 'no reason'}, {error.description}"
+        f" The parameters were [{', '.join(sorted(form))}]."
+    )
+    await event_logs.debug(services, call, client.tenant_id, client.client_id, message)

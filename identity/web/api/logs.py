@@ -1,0 +1,164 @@
+"""/api/system/audit-log and /api/system/event-log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import IO, ClassVar
+
+from tornado.iostream import StreamClosedError
+
+from identity.call import Call, Document
+from identity.errors import Invalid
+from identity.operations import audit_log_export, audit_logs, event_logs
+from identity.web.crud import ResourceHandler, SearchHandler, search_of
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+
+_AUDIT_LOG = "api/audit-log.json#auditLog"
+_EVENT_LOG = "api/event-log.json#eventLog"
+_CHUNK_BYTES = 65_536
+
+
+class LogFamily(ResourceHandler):
+    """What both logs share: rows are numbered, and nothing is ever changed or removed by a caller."""
+
+    uuid_paths: ClassVar[bool] = False
+
+    def number(self, text: str) -> int:
+        """The number of a row in the path. Raises Invalid."""
+        if not re.fullmatch(r"[0-9]{1,18}", text):
+            name = self.resource.id_name
+            raise Invalid.field("couldNotConvert", name, f"The [{name}] in the path must be a whole number.")
+        return int(text)
+
+    def missing(self) -> Invalid:
+        """The error of a GET without a number."""
+        name = self.resource.id_name
+        return Invalid.field("missing", name, f"You must specify the [{name}] in the path.")
+
+
+class AuditLogsHandler(LogFamily):
+    """Add a row."""
+
+    resource = audit_logs.RESOURCE
+
+    @endpoint(access=Access.API_KEY, raw_body=True, tenancy=Tenancy.AS_NAMED, takes=_AUDIT_LOG, answer=_AUDIT_LOG)
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Create."""
+        return self.shown(await audit_logs.create(self.services, call, body))
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED, answer={})
+    async def get(self, call: Call) -> Reply:
+        """Refuse: the number is missing."""
+        raise self.missing()
+
+
+class AuditLogHandler(LogFamily):
+    """One row."""
+
+    resource = audit_logs.RESOURCE
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED, answer=_AUDIT_LOG)
+    async def get(self, call: Call, object_id: str) -> Reply:
+        """Retrieve."""
+        return self.shown(await audit_logs.retrieve(self.services, call, self.number(object_id)))
+
+
+class AuditLogSearchHandler(SearchHandler):
+    """Search the audit log."""
+
+    resource = audit_logs.RESOURCE
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED)
+    async def get(self, call: Call) -> Reply:
+        """Search by query parameters."""
+        return await self.found(call, self.query(), "")
+
+    @endpoint(access=Access.API_KEY, raw_body=True, tenancy=Tenancy.AS_NAMED)
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Search by a JSON body."""
+        return await self.found(call, search_of(body), "search.")
+
+    async def found(self, call: Call, criteria: Mapping[str, object], prefix: str) -> Reply:
+        """The answer to both forms."""
+        total, rows = await audit_logs.search(self.services, call, criteria, prefix)
+        return Reply({"total": total, self.resource.plural: self.listed(rows)})
+
+
+class AuditLogExportHandler(AuditLogSearchHandler):
+    """The audit log as a file."""
+
+    @endpoint(
+        access=Access.API_KEY,
+        query={"dateTimeSecondsFormat": "text", "zoneId": "text"},
+        tenancy=Tenancy.AS_NAMED,
+        answer="application/zip",
+    )
+    async def get(self, call: Call) -> Reply:
+        """Export by query parameters."""
+        return await self.exported(call, self.query(), self.query(), "")
+
+    @endpoint(
+        access=Access.API_KEY,
+        raw_body=True,
+        tenancy=Tenancy.AS_NAMED,
+        takes="api/audit-log-export.request.json",
+        answer="application/zip",
+    )
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Export by a JSON body; the published name of the criteria is `criteria`, elsewhere it is `search`."""
+        name = "search" if "search" in body else "criteria"
+        return await self.exported(call, body, search_of(body, name), f"{name}.")
+
+    async def exported(
+        self, call: Call, request: Mapping[str, object], criteria: Mapping[str, object], prefix: str
+    ) -> Reply:
+        """Send the zip, piece by piece."""
+        zone = self.services.system.settings.report_timezone
+        wanted = audit_log_export.read(request, criteria, prefix, zone)
+        with await audit_log_export.export(self.services, call, wanted) as file:
+            await self.send_file(file)
+        return Reply(b"", headers={"Content-Type": "application/zip"})
+
+    async def send_file(self, file: IO[bytes]) -> None:
+        """Send what is in a file, as fast as the caller takes it."""
+        self.set_header("Content-Type", "application/zip")
+        self.set_header("Content-Disposition", f'attachment; filename="{audit_log_export.FILE_NAME}.zip"')
+        while chunk := file.read(_CHUNK_BYTES):
+            self.write(chunk)
+            try:
+                await self.flush()
+            except StreamClosedError:
+                return  # the caller has gone away
+
+
+class EventLogHandler(LogFamily):
+    """One row."""
+
+    resource = event_logs.RESOURCE
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer=_EVENT_LOG)
+    async def get(self, call: Call, object_id: str) -> Reply:
+        """Retrieve."""
+        return self.shown(await event_logs.retrieve(self.services, self.number(object_id)))
+
+
+class EventLogSearchHandler(SearchHandler):
+    """Search the event log."""
+
+    resource = event_logs.RESOURCE
+
+    async def found(self, call: Call, criteria: Mapping[str, object], prefix: str) -> Reply:
+        """The answer to both forms."""
+        total, rows = await event_logs.search(self.services, criteria, prefix)
+        return Reply({"total": total, self.resource.plural: self.listed(rows)})
+
+
+ROUTES = [
+    Route("/api/system/audit-log", AuditLogsHandler),
+    Route("/api/system/audit-log/search", AuditLogSearchHandler),
+    Route("/api/system/audit-log/export", AuditLogExportHandler),
+    Route("/api/system/audit-log/{object_id}", AuditLogHandler),
+    Route("/api/system/event-log/search", EventLogSearchHandler),
+    Route("/api/system/event-log/{object_id}", EventLogHandler),
+]

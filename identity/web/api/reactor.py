@@ -1,0 +1,44 @@
+"""/api/reactor: which features are on. There is no license to be activated, renewed or given back."""
+
+from __future__ import annotations
+
+from identity.call import Call
+from identity.errors import Invalid
+from identity.operations import reactor
+from identity.web.endpoint import Access, ApiHandler, Reply, Route, Tenancy, endpoint
+
+
+class ReactorHandler(ApiHandler):
+    """The features. Tools that bring a license along get on; what they bring is not even looked at."""
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer="api/reactor.response.json")
+    async def get(self, call: Call) -> Reply:
+        """Show them."""
+        return Reply({"status": reactor.status(self.services)})
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
+    async def post(self, call: Call) -> Reply:
+        """Activate: everything is active already."""
+        return Reply()
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
+    async def put(self, call: Call) -> Reply:
+        """Make its keys anew: there are none."""
+        return Reply()
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer={})
+    async def delete(self, call: Call) -> Reply:
+        """Refuse: features are switched off by the operator, one by one."""
+        raise Invalid.whole("[NotSupported]", "Features are switched off by the setting license.features.")
+
+
+class ReactorMetricsHandler(ApiHandler):
+    """What the reactor counts."""
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer="api/reactor-metrics.response.json")
+    async def get(self, call: Call) -> Reply:
+        """No breached passwords are looked for yet, and so none are counted."""
+        return Reply({"metrics": {"breachedPasswordMetrics": {}}})
+
+
+ROUTES = [Route("/api/reactor", ReactorHandler), Route("/api/reactor/metrics", ReactorMetricsHandler)]

@@ -1,0 +1,38 @@
+"""/api/system-configuration: one object without an id."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.operations import crud, system_configuration
+from identity.store.system_settings import DOCUMENT_ID
+from identity.web.crud import ResourceHandler
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+
+_SCHEMA = "api/system-configuration.json"
+_ANSWER = f"{_SCHEMA}#systemConfiguration"
+
+
+class SystemConfigurationHandler(ResourceHandler):
+    """The configuration."""
+
+    resource = system_configuration.RESOURCE
+    verbs = {"GET": "retrieve", "PUT": "update", "PATCH": "patch"}
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer=_ANSWER)
+    async def get(self, call: Call) -> Reply:
+        """Retrieve."""
+        return self.shown(await crud.retrieve(self.services, call, self.resource, DOCUMENT_ID))
+
+    @endpoint(access=Access.API_KEY, raw_body=True, tenancy=Tenancy.BY_OPERATION, takes=_SCHEMA, answer=_ANSWER)
+    async def put(self, call: Call, body: Document) -> Reply:
+        """Replace."""
+        return self.shown(await crud.update(self.services, call, self.resource, body, DOCUMENT_ID))
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, takes=_SCHEMA, answer=_ANSWER)
+    async def patch(self, call: Call) -> Reply:
+        """Change parts."""
+        kind, patch = self.patch_body()
+        return self.shown(await crud.patch(self.services, call, self.resource, kind, patch, DOCUMENT_ID))
+
+
+ROUTES = [Route("/api/system-configuration", SystemConfigurationHandler)]

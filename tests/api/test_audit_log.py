@@ -1,0 +1,559 @@
+"""/api/system/audit-log: rows of any JSON, masked; search by every criterion; the export; the service's own rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zipfile
+from typing import Any
+
+import httpx
+import pytest
+
+from identity import app
+from identity.ids import new_id
+from identity.operations import audit_logs, retention
+from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
+from tests.receiver import receiving, until
+
+PATH = "/api/system/audit-log"
+
+
+@pytest.fixture
+async def glob(service: app.Service) -> Any:
+    """A client with the super key, which names no tenant."""
+    async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as client:
+        yield client
+
+
+async def make(client: httpx.AsyncClient, **members: Any) -> dict[str, Any]:
+    wanted = {"insertUser": "ada@example.com", "message": f"Something {new_id()}", **members}
+    answer = await client.post(PATH, json={"auditLog": wanted})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json()["auditLog"])
+
+
+def errors(answer: httpx.Response) -> dict[str, list[str]]:
+    assert answer.status_code == 400, answer.text
+    return {path: [e["code"] for e in entries] for path, entries in answer.json().get("fieldErrors", {}).items()}
+
+
+async def search(client: httpx.AsyncClient, **criteria: Any) -> list[str]:
+    """The messages that are found, by both forms of the search."""
+    posted = await client.post(f"{PATH}/search", json={"search": criteria})
+    assert posted.status_code == 200, posted.text
+    got = await client.get(f"{PATH}/search", params=criteria)
+    assert got.json() == posted.json()
+    found = posted.json()
+    assert found["total"] >= len(found["auditLogs"])
+    return [row["message"] for row in found["auditLogs"]]
+
+
+# Rows
+
+
+async def test_row_comes_back_as_it_was_sent(service: app.Service, glob: httpx.AsyncClient) -> None:
+    before = service.services.clock.now()
+    wanted = {
+        "insertUser": " ada@example.com ",
+        "message": "Changed a thing",
+        "oldValue": {"a": [1, 2.5, {"b": "c"}], "$dotted.name": True},
+        "newValue": "just text",
+        "reason": "Ticket 5",
+        "data": {"ticket": 5},
+    }
+    made = await make(glob, **wanted, id=987_654_321, insertInstant=1)
+    assert 0 < made["id"] != 987_654_321
+    assert before <= made["insertInstant"] <= service.services.clock.now()
+    assert made == {**wanted, "insertUser": "ada@example.com", "id": made["id"], "insertInstant": made["insertInstant"]}
+    again = await glob.get(f"{PATH}/{made['id']}")
+    assert again.json() == {"auditLog": made}
+
+
+@pytest.mark.parametrize("value", [{}, [], [1, "two", [3]], 5, 0, False, True, "", 2.5, {"deep": {"er": []}}])
+async def test_values_are_any_json(glob: httpx.AsyncClient, value: Any) -> None:
+    made = await make(glob, oldValue=value, newValue=value)
+    found = (await glob.get(f"{PATH}/{made['id']}")).json()["auditLog"]
+    assert (found["oldValue"], found["newValue"]) == (value, value)
+    assert (type(found["oldValue"]), type(found["newValue"])) == (type(value), type(value))
+
+
+async def test_numbers_go_up(glob: httpx.AsyncClient) -> None:
+    first, second = await make(glob), await make(glob)
+    assert second["id"] > first["id"]
+
+
+async def test_members_that_were_not_sent_are_left_out(glob: httpx.AsyncClient) -> None:
+    made = await make(glob, reason="  ", oldValue=None)
+    assert made.keys() == {"data", "id", "insertInstant", "insertUser", "message"}
+    assert made["data"] == {}
+
+
+async def test_missing_members_are_reported_at_once(api: httpx.AsyncClient) -> None:
+    blank = {
+        "auditLog.insertUser": ["[blank]auditLog.insertUser"],
+        "auditLog.message": ["[blank]auditLog.message"],
+    }
+    assert errors(await api.post(PATH, json={"auditLog": {}})) == blank
+    assert errors(await api.post(PATH, json={"auditLog": {"insertUser": " ", "message": ""}})) == blank
+    assert errors(await api.post(PATH, json={})) == {"auditLog": ["[missing]auditLog"]}
+    assert errors(await api.post(PATH, json={"auditLog": []})) == {"auditLog": ["[invalidJSON]"]}
+    answer = await api.post(PATH, json={"auditLog": {"tenantId": new_id()}})
+    assert errors(answer) == {**blank, "auditLog.tenantId": ["[invalid]auditLog.tenantId"]}
+
+
+async def test_wrong_types_and_overlong_texts_are_refused(api: httpx.AsyncClient) -> None:
+    wanted = {"insertUser": "x" * 256, "message": 5, "reason": [], "data": "x", "tenantId": "nonsense"}
+    assert errors(await api.post(PATH, json={"auditLog": wanted})) == {
+        "auditLog.data": ["[invalidJSON]"],
+        "auditLog.insertUser": ["[tooLong]auditLog.insertUser"],
+        "auditLog.message": ["[invalidJSON]"],
+        "auditLog.reason": ["[invalidJSON]"],
+        "auditLog.tenantId": ["[couldNotConvert]auditLog.tenantId"],
+    }
+
+
+async def test_secrets_are_masked_before_they_are_stored(service: app.Service, glob: httpx.AsyncClient) -> None:
+    secret = f"hush {new_id()}"
+    value = {
+        "user": {"password": secret, "email": "ada@example.com", "twoFactor": {"recoveryCodes": [secret]}},
+        "oauthConfiguration": {"clientSecret": secret, "clientId": "shown"},
+        "tokens": {"google": secret},
+        "passwordChangeRequired": True,
+    }
+    made = await make(glob, oldValue=value, newValue=[value], data={"apiKey": secret, "note": "shown"})
+    masked = {
+        "user": {"password": "*****", "email": "ada@example.com", "twoFactor": {"recoveryCodes": ["*****"]}},
+        "oauthConfiguration": {"clientSecret": "*****", "clientId": "shown"},
+        "tokens": {"google": "*****"},
+        "passwordChangeRequired": True,
+    }
+    assert (made["oldValue"], made["newValue"]) == (masked, [masked])
+    assert made["data"] == {"apiKey": "*****", "note": "shown"}
+    stored = await service.services.database.collection("audit_logs").find_one({"_id": made["id"]})
+    assert secret not in str(stored)
+
+
+@pytest.mark.parametrize("number", ["nonsense", "-1", "1.5", new_id(), "1" * 19])
+async def test_bad_number_is_refused(api: httpx.AsyncClient, number: str) -> None:
+    assert errors(await api.get(f"{PATH}/{number}")) == {"auditLogId": ["[couldNotConvert]auditLogId"]}
+
+
+async def test_unknown_number_is_not_found_and_none_is_an_error(api: httpx.AsyncClient) -> None:
+    assert (await api.get(f"{PATH}/999999999999")).status_code == 404
+    assert errors(await api.get(PATH)) == {"auditLogId": ["[missing]auditLogId"]}
+
+
+async def test_rows_cannot_be_changed_or_removed(glob: httpx.AsyncClient) -> None:
+    made = await make(glob)
+    for method in ("PUT", "PATCH", "DELETE"):
+        answer = await glob.request(method, f"{PATH}/{made['id']}", json={"auditLog": {}})
+        assert answer.status_code == 405
+        assert answer.headers["Allow"] == "GET"
+    assert (await glob.put(PATH, json={})).headers["Allow"] == "GET, POST"
+
+
+# Tenants
+
+
+async def test_row_belongs_to_the_tenant_of_the_call_or_the_one_it_names(
+    glob: httpx.AsyncClient, tenant_api: httpx.AsyncClient, tenant: dict[str, Any]
+) -> None:
+    assert "tenantId" not in await make(glob)
+    assert (await make(tenant_api))["tenantId"] == tenant["id"]
+    assert (await make(glob, tenantId=tenant["id"].upper()))["tenantId"] == tenant["id"]
+    assert (await make(tenant_api, tenantId=tenant["id"]))["tenantId"] == tenant["id"]
+    wanted = {"auditLog": {"insertUser": "a", "message": "b", "tenantId": DEFAULT_TENANT}}
+    assert errors(await tenant_api.post(PATH, json=wanted)) == {"auditLog.tenantId": ["[invalid]auditLog.tenantId"]}
+
+
+async def test_tenants_see_their_own_rows_and_nobody_else_s(
+    service: app.Service, manager: httpx.AsyncClient, glob: httpx.AsyncClient, tenant: dict[str, Any]
+) -> None:
+    key = (await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenant["id"]}})).json()["apiKey"]["key"]
+    mark = new_id()
+    of_instance = await make(glob, message=f"{mark} instance")
+    of_other = await make(glob, message=f"{mark} other", tenantId=DEFAULT_TENANT)
+    async with checking_client(service.base_url, headers={"Authorization": key}) as scoped:
+        own = await make(scoped, message=f"{mark} own")
+        assert own["tenantId"] == tenant["id"]
+        assert await search(scoped, message=mark) == [f"{mark} own"]
+        assert await search(scoped, message=mark, tenantId=DEFAULT_TENANT) == []
+        assert (await scoped.get(f"{PATH}/{own['id']}")).status_code == 200
+        for foreign in (of_instance, of_other):
+            assert (await scoped.get(f"{PATH}/{foreign['id']}")).status_code == 404
+        assert [row["message"] for row in await exported(scoped, criteria={"message": mark})] == [f"{mark} own"]
+    assert await search(glob, message=mark) == [f"{mark} own", f"{mark} other", f"{mark} instance"]
+    assert await search(glob, message=mark, tenantId=tenant["id"]) == [f"{mark} own"]
+
+
+# Search
+
+
+async def test_every_criterion_finds_what_it_says(service: app.Service, glob: httpx.AsyncClient, clock: Any) -> None:
+    mark = new_id()
+    first = await make(
+        glob,
+        message=f"{mark} FIRST",
+        insertUser="Ada@Example.com",
+        oldValue={"colour": "Red"},
+        newValue={"colour": "blue", "n": [1, 2]},
+        reason="Because",
+    )
+    clock.advance(seconds=10)
+    second = await make(glob, message=f"{mark} second", insertUser="bob@example.com", newValue="100% red*")
+    one, two = first["message"], second["message"]
+    assert await search(glob, message=mark) == [two, one]
+    assert await search(glob, message=f"{mark} first") == [one]
+    assert await search(glob, message=f"{mark}*d") == [two]
+    assert await search(glob, message=f"*{mark}") == []
+    for criteria, found in (
+        ({"user": "ADA@"}, [one]),
+        ({"user": "*@example.com"}, [two, one]),
+        ({"oldValue": "red"}, [one]),
+        ({"newValue": '"n":[1,2]'}, [one]),
+        ({"newValue": "red**"}, [two]),
+        ({"reason": "because"}, [one]),
+        ({"reason": "other"}, []),
+        ({"start": second["insertInstant"]}, [two]),
+        ({"end": first["insertInstant"]}, [one]),
+        ({"start": first["insertInstant"], "end": second["insertInstant"]}, [two, one]),
+        ({"start": first["insertInstant"] + 1, "end": second["insertInstant"] - 1}, []),
+        ({"tenantId": new_id()}, []),
+    ):
+        assert await search(glob, message=mark, **criteria) == found, criteria
+
+
+async def test_search_is_sorted_and_paged_as_asked(glob: httpx.AsyncClient) -> None:
+    mark = new_id()
+    for name in ("b", "a", "c"):
+        await make(glob, message=f"{mark} {name}", insertUser=f"user {name}")
+    names = [f"{mark} {name}" for name in "abc"]
+    assert await search(glob, message=mark, orderBy="message ASC") == names
+    assert await search(glob, message=mark, orderBy="message DESC") == names[::-1]
+    assert await search(glob, message=mark, orderBy="tenant, insertUser DESC") == names[::-1]
+    assert await search(glob, message=mark, orderBy="insertInstant, message") == [names[1], names[0], names[2]]
+    assert await search(glob, message=mark, orderBy="message", startRow=1, numberOfResults=1) == names[1:2]
+    answer = await glob.get(f"{PATH}/search", params={"message": mark, "numberOfResults": 0})
+    assert answer.json() == {"total": 3, "auditLogs": []}
+
+
+async def test_bad_searches_are_refused(glob: httpx.AsyncClient) -> None:
+    wanted = {"start": "x", "end": True, "tenantId": "y", "orderBy": "newValue", "message": 5, "startRow": -1}
+    assert errors(await glob.post(f"{PATH}/search", json={"search": wanted})) == {
+        "search.end": ["[couldNotConvert]search.end"],
+        "search.message": ["[invalid]search.message"],
+        "search.orderBy": ["[invalid]search.orderBy"],
+        "search.start": ["[couldNotConvert]search.start"],
+        "search.startRow": ["[invalid]search.startRow"],
+        "search.tenantId": ["[couldNotConvert]search.tenantId"],
+    }
+    answer = await glob.get(f"{PATH}/search", params={"orderBy": "id", "start": "later"})
+    assert errors(answer) == {"orderBy": ["[invalid]orderBy"], "start": ["[couldNotConvert]start"]}
+    assert errors(await glob.post(f"{PATH}/search", json={"search": []})) == {"search": ["[invalidJSON]"]}
+    assert (await glob.post(f"{PATH}/search", json={})).json()["total"] > 0
+
+
+# Export
+
+
+async def exported(client: httpx.AsyncClient, **body: Any) -> list[dict[str, str]]:
+    answer = await client.post(f"{PATH}/export", json=body)
+    return rows_of(answer)
+
+
+def rows_of(answer: httpx.Response) -> list[dict[str, str]]:
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["Content-Type"] == "application/zip"
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="audit-log.zip"'
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        assert archive.namelist() == ["audit-log.csv"]
+        text = archive.read("audit-log.csv").decode()
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+async def test_export_holds_every_member_of_every_row(
+    glob: httpx.AsyncClient, tenant: dict[str, Any], clock: Any
+) -> None:
+    mark = new_id()
+    value = {"a": ["b", 1]}
+    full = await make(
+        glob,
+        message=f'{mark}, "quoted"\nline',
+        oldValue=value,
+        newValue="x",
+        reason="r",
+        data=value,
+        tenantId=tenant["id"],
+    )
+    clock.advance(seconds=1)
+    bare = await make(glob, message=f"{mark} bare")
+    first, second = await exported(glob, criteria={"message": mark}, zoneId="UTC", dateTimeSecondsFormat="yyyy")
+    year = first["insertInstant"]
+    assert second == {
+        "id": str(full["id"]),
+        "insertInstant": year,
+        "insertUser": "ada@example.com",
+        "message": f'{mark}, "quoted"\nline',
+        "reason": "r",
+        "oldValue": '{"a":["b",1]}',
+        "newValue": '"x"',
+        "data": '{"a":["b",1]}',
+        "tenantId": tenant["id"],
+    }
+    assert (first["id"], first["oldValue"], first["data"], first["tenantId"]) == (str(bare["id"]), "", "{}", "")
+
+
+async def test_export_by_query_takes_the_same_parameters(glob: httpx.AsyncClient) -> None:
+    mark = new_id()
+    await make(glob, message=f"{mark} a")
+    await make(glob, message=f"{mark} b")
+    params = {"message": mark, "orderBy": "message", "dateTimeSecondsFormat": "'at' yyyy", "zoneId": "Asia/Tokyo"}
+    rows = rows_of(await glob.get(f"{PATH}/export", params=params))
+    assert [row["message"] for row in rows] == [f"{mark} a", f"{mark} b"]
+    assert rows[0]["insertInstant"].startswith("at 20")
+    assert [row["message"] for row in await exported(glob, search={"message": mark, "orderBy": "message DESC"})] == [
+        f"{mark} b",
+        f"{mark} a",
+    ]
+
+
+async def test_export_is_not_paged_and_large_ones_are_whole(service: app.Service, glob: httpx.AsyncClient) -> None:
+    mark = new_id()
+    rows = [
+        {"_id": -number, "insertInstant": number, "insertUser": mark, "message": "x" * 2000, "data": {}}
+        for number in range(1, 1001)
+    ]
+    await service.services.database.collection("audit_logs").insert_many(rows)
+    found = await exported(glob, criteria={"user": mark, "numberOfResults": 5, "orderBy": "insertInstant"})
+    assert [row["id"] for row in found] == [f"'{-number}" for number in range(1, 1001)]
+    assert all(row["message"] == "x" * 2000 for row in found)
+    await service.services.database.collection("audit_logs").delete_many({"insertUser": mark})
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({}, "11/21/2026 03:03:05 AM MST"),
+        ({"zoneId": "UTC"}, "11/21/2026 10:03:05 AM UTC"),
+        (
+            {"zoneId": "Europe/Paris", "dateTimeSecondsFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"},
+            "2026-11-21T11:03:05.250+01:00",
+        ),
+        (
+            {"zoneId": "Asia/Tokyo", "dateTimeSecondsFormat": "EEEE, d MMMM yy, h 'o''clock' a"},
+            "Saturday, 21 November 26, 7 o'clock PM",
+        ),
+    ],
+)
+async def test_instants_are_written_as_asked(
+    service: app.Service, glob: httpx.AsyncClient, params: dict[str, str], expected: str
+) -> None:
+    mark = new_id()
+    made = await make(glob, message=mark)
+    change = {"$set": {"insertInstant": 1_795_255_385_250}}
+    await service.services.database.collection("audit_logs").update_one({"_id": made["id"]}, change)
+    (row,) = rows_of(await glob.get(f"{PATH}/export", params={"message": mark, **params}))
+    assert row["insertInstant"] == expected
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "  =", "\uff1d"])
+async def test_no_cell_is_a_formula(service: app.Service, glob: httpx.AsyncClient, start: str) -> None:
+    mark, formula = new_id(), f"{start}cmd|' /C calc'!A0"
+    row = {"insertInstant": 1, "insertUser": formula, "message": mark, "reason": f"x{formula}", "newValue": "-5"}
+    rows = service.services.database.collection("audit_logs")
+    await rows.insert_one({"_id": -abs(hash(mark)), "data": {}, **row})
+    (found,) = await exported(glob, criteria={"message": mark})
+    assert found["insertUser"] == f"'{formula}"
+    assert found["newValue"] == "'-5"
+    assert found["reason"] == f"x{formula}"
+    await rows.delete_one({"message": mark})
+
+
+async def test_bad_exports_are_refused(glob: httpx.AsyncClient) -> None:
+    wanted = {"criteria": {"start": "x"}, "zoneId": "Mars/Base", "dateTimeSecondsFormat": "yyyy-QQQQQQ"}
+    assert errors(await glob.post(f"{PATH}/export", json=wanted)) == {
+        "criteria.start": ["[couldNotConvert]criteria.start"],
+        "dateTimeSecondsFormat": ["[invalid]dateTimeSecondsFormat"],
+        "zoneId": ["[invalid]zoneId"],
+    }
+    for zone in ("../../etc/passwd", "/etc/passwd", "America", "x\x00"):
+        assert errors(await glob.get(f"{PATH}/export", params={"zoneId": zone})) == {"zoneId": ["[invalid]zoneId"]}
+    assert errors(await glob.post(f"{PATH}/export", json={"criteria": 5})) == {"criteria": ["[invalidJSON]"]}
+
+
+async def test_failure_on_the_way_leaves_no_half_an_export(
+    service: app.Service, glob: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_row: Any) -> str:
+        raise ValueError("no such value")
+
+    await make(glob)
+    monkeypatch.setattr(audit_logs, "as_text", broken)
+    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as plain:
+        answer = await plain.get(f"{PATH}/export", headers={"Authorization": SUPER_KEY})
+    assert (answer.status_code, answer.content) == (500, b"")
+
+
+async def test_caller_who_goes_away_while_taking_an_export_harms_nobody(
+    service: app.Service, glob: httpx.AsyncClient
+) -> None:
+    mark = new_id()
+    noise = [
+        {
+            "_id": -number,
+            "insertInstant": number,
+            "insertUser": mark,
+            "message": "".join(new_id() for _ in range(200)),
+            "data": {},
+        }
+        for number in range(2001, 3501)
+    ]
+    await service.services.database.collection("audit_logs").insert_many(noise)
+    try:
+        async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as client:
+            path = f"{PATH}/export?user={mark}"
+            async with client.stream("GET", path, headers={"Authorization": SUPER_KEY}) as answer:
+                assert answer.status_code == 200
+        assert (await glob.get("/api/system/version")).status_code == 200
+    finally:
+        await service.services.database.collection("audit_logs").delete_many({"insertUser": mark})
+
+
+# Event and retention
+
+
+async def test_every_row_is_announced(api: httpx.AsyncClient, glob: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
+    async with receiving() as receiver:
+        hook = {
+            "url": receiver.url,
+            "connectTimeout": 1000,
+            "readTimeout": 1000,
+            "global": True,
+            "eventsEnabled": {"audit-log.create": True},
+        }
+        webhook = (await api.post("/api/webhook", json={"webhook": hook})).json()["webhook"]
+        try:
+            wanted = {
+                "insertUser": "ada@example.com",
+                "message": "Did it",
+                "newValue": {"password": "hush", "a": 1},
+                "oldValue": "old",
+                "reason": "r",
+                "tenantId": tenant["id"],
+            }
+            body = {"auditLog": wanted, "eventInfo": {"ipAddress": "198.51.100.7"}}
+            made = (await glob.post(PATH, json=body)).json()["auditLog"]
+            await until(lambda: receiver.requests)
+        finally:
+            await api.delete(f"/api/webhook/{webhook['id']}")
+    (event,) = [request.event for request in receiver.requests]
+    assert event["type"] == "audit-log.create"
+    assert event["info"]["ipAddress"] == "198.51.100.7"
+    assert event["auditLog"] == made
+    assert event["auditLog"]["newValue"] == {"a": 1, "password": "*****"}
+    assert "tenantId" not in event
+
+
+async def test_rows_are_removed_by_age_where_that_is_set(
+    service: app.Service, api: httpx.AsyncClient, glob: httpx.AsyncClient, clock: Any
+) -> None:
+    old = await make(glob)
+    clock.advance(seconds=2 * 86_400)
+    new = await make(glob)
+    before = (await api.get("/api/system-configuration")).json()
+
+    async def configure(**delete: Any) -> None:
+        body = {"systemConfiguration": {"auditLogConfiguration": {"delete": delete}}}
+        assert (await api.patch("/api/system-configuration", json=body)).status_code == 200
+
+    try:
+        await configure(enabled=False, numberOfDaysToRetain=1)
+        await retention.sweep(service.services)
+        assert (await glob.get(f"{PATH}/{old['id']}")).status_code == 200
+        await configure(enabled=True, numberOfDaysToRetain=3)
+        await retention.sweep(service.services)
+        assert (await glob.get(f"{PATH}/{old['id']}")).status_code == 200
+        await configure(enabled=True, numberOfDaysToRetain=1)
+        await retention.sweep(service.services)
+    finally:
+        await api.put("/api/system-configuration", json=before)
+    assert (await glob.get(f"{PATH}/{old['id']}")).status_code == 404
+    assert (await glob.get(f"{PATH}/{new['id']}")).status_code == 200
+
+
+# The service's own rows
+
+
+async def own_rows(client: httpx.AsyncClient, **criteria: Any) -> list[dict[str, Any]]:
+    answer = await client.post(f"{PATH}/search", json={"search": {"orderBy": "insertInstant", **criteria}})
+    return list(answer.json()["auditLogs"])
+
+
+async def test_api_writes_are_audited_where_the_operator_asks_for_it(build: Any) -> None:
+    async with build(audit__api_writes="true") as audited:
+        headers = {"Authorization": SUPER_KEY, "X-Forwarded-For": "203.0.113.7"}
+        async with checking_client(audited.base_url, headers=headers) as client:
+            user = {"user": {"username": "ada", "password": "a secret password"}}
+            user_id = (await client.post("/api/user", json=user)).json()["user"]["id"]
+            await client.delete(f"/api/user/{user_id}", params={"hardDelete": "true"})
+            hook = {"url": "https://example.com", "connectTimeout": 1, "readTimeout": 1}
+            await client.post("/api/webhook", json={"webhook": hook})
+            # What changes nothing leaves no row: reading, searching, what was refused, and the audit log itself.
+            await client.get("/api/tenant")
+            await client.post("/api/user/search", json={"search": {"queryString": "*"}})
+            await client.post("/api/user", json={"user": {}})
+            await client.delete(f"/api/user/{new_id()}")
+            await client.post(PATH, json={"auditLog": {"insertUser": "me", "message": "my own"}})
+            rows = await own_rows(client)
+        async with checking_client(audited.base_url, headers={"Authorization": MANAGER_KEY}) as manager:
+            made = (await manager.post("/api/api-key", json={"apiKey": {}})).json()["apiKey"]
+        async with checking_client(audited.base_url, headers={"Authorization": made["key"]}) as nameless:
+            await nameless.patch("/api/system-configuration", json={"systemConfiguration": {"data": {"a": 1}}})
+            more = await own_rows(nameless, message="*/api/api-key") + await own_rows(nameless, user=made["id"])
+    assert rows[0]["message"].startswith("PATCH /api/tenant/")  # the kickstart calls the API, too
+    rows = rows[-4:]
+    assert [row["message"] for row in rows] == [
+        "POST /api/user",
+        f"DELETE /api/user/{user_id}",
+        "POST /api/webhook",
+        "my own",
+    ]
+    first, second, third, _ = rows
+    assert first["insertUser"] == "super key"
+    assert first["reason"] == "A call of the management API"
+    assert first["tenantId"] == DEFAULT_TENANT
+    assert (
+        first["data"].items()
+        >= {"method": "POST", "path": "/api/user", "status": 200, "ipAddress": "203.0.113.7"}.items()
+    )
+    assert first["data"].keys() == {"apiKeyId", "ipAddress", "method", "path", "requestId", "status"}
+    assert "newValue" not in first
+    assert second["data"]["parameters"] == {"hardDelete": "true"}
+    assert "tenantId" not in third
+    assert "a secret password" not in json.dumps(rows)
+    assert [(row["insertUser"], row["message"]) for row in more] == [
+        ("key manager", "POST /api/api-key"),
+        (made["id"], "PATCH /api/system-configuration"),
+    ]
+
+
+async def test_api_writes_are_not_audited_unless_asked_for(glob: httpx.AsyncClient) -> None:
+    name = new_id()
+    made = (await glob.post("/api/tenant", json={"tenant": {"name": name}})).json()["tenant"]
+    await glob.patch(f"/api/tenant/{made['id']}", json={"tenant": {"data": {"a": 1}}})
+    assert await own_rows(glob, message=made["id"]) == []
+
+
+async def test_change_that_cannot_be_audited_is_made_all_the_same(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*_: object) -> int:
+        raise RuntimeError("no numbers")
+
+    async with build(audit__api_writes="true") as audited:
+        monkeypatch.setattr(audited.services.audit_logs, "next_id", broken)
+        async with checking_client(audited.base_url, headers={"Authorization": SUPER_KEY}) as client:
+            answer = await client.post("/api/tenant", json={"tenant": {"name": "made"}})
+            assert answer.status_code == 200
+            found = await client.get(f"/api/tenant/{answer.json()['tenant']['id']}")
+            assert found.json()["tenant"]["name"] == "made"

@@ -1,0 +1,325 @@
+"""Cross-origin requests over HTTP: what the system configuration allows, what it refuses, and what it has no say in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+from pymongo.errors import AutoReconnect
+
+from identity import app
+from identity.ids import new_id
+from tests.conftest import SUPER_KEY
+
+SITE = "https://app.example.com"
+ALLOWED = {
+    "enabled": True,
+    "allowedOrigins": [SITE, "https://other.example.com:8443"],
+    "allowedMethods": ["GET", "POST"],
+    "allowedHeaders": ["Authorization", "Content-Type"],
+    "exposedHeaders": ["X-Shown", "X-Also"],
+    "preflightMaxAgeInSeconds": 77,
+}
+CORS_HEADERS = {
+    "access-control-allow-origin",
+    "access-control-allow-credentials",
+    "access-control-allow-methods",
+    "access-control-allow-headers",
+    "access-control-expose-headers",
+    "access-control-max-age",
+}
+
+Configure = Callable[..., Awaitable[None]]
+
+
+@pytest.fixture
+async def configure(api: httpx.AsyncClient) -> AsyncIterator[Configure]:
+    """Sets the CORS configuration; the one from before comes back afterwards."""
+    before = (await api.get("/api/system-configuration")).json()
+
+    async def change(**members: Any) -> None:
+        wanted = {**before["systemConfiguration"], "corsConfiguration": {**ALLOWED, **members}}
+        answer = await api.put("/api/system-configuration", json={"systemConfiguration": wanted})
+        assert answer.status_code == 200, answer.text
+
+    yield change
+    assert (await api.put("/api/system-configuration", json=before)).status_code == 200
+
+
+def granted(answer: httpx.Response) -> dict[str, str]:
+    """The CORS headers of an answer."""
+    return {name: value for name, value in answer.headers.items() if name in CORS_HEADERS}
+
+
+async def preflight(http: httpx.AsyncClient, path: str, method: str = "GET", *names: str, origin: str = SITE) -> Any:
+    headers = {"Origin": origin, "Access-Control-Request-Method": method}
+    if names:
+        headers["Access-Control-Request-Headers"] = ", ".join(names)
+    return await http.options(path, headers=headers)
+
+
+async def test_a_new_instance_refuses_pages_of_other_sites(build: Any) -> None:
+    async with build() as fresh, httpx.AsyncClient(base_url=fresh.base_url, trust_env=False) as client:
+        answer = await client.get("/api/system/version", headers={"Authorization": SUPER_KEY, "Origin": SITE})
+        assert (answer.status_code, answer.content, granted(answer)) == (403, b"", {})
+
+
+async def test_allowed_page_reads_the_answer(api: httpx.AsyncClient, configure: Configure) -> None:
+    await configure()
+    answer = await api.get("/api/system/version", headers={"Origin": SITE})
+    assert answer.json() == {"version": "1.50.0"}
+    assert granted(answer) == {
+        "access-control-allow-origin": SITE,
+        "access-control-expose-headers": "X-Shown, X-Also",
+    }
+    assert answer.headers["Vary"] == "Origin"
+
+
+async def test_allowed_page_reads_refusals_too(http: httpx.AsyncClient, configure: Configure) -> None:
+    await configure(allowedMethods=["GET", "POST", "DELETE", "OPTIONS"])
+    headers = {"Origin": SITE}
+    for answer, status in (
+        (await http.get("/api/system/version", headers=headers), 401),
+        (await http.get("/api/tenant/password-validation-rules/nonsense", headers=headers), 400),
+        (await http.delete("/api/health", headers=headers), 405),
+        (await http.options("/api/health", headers=headers), 405),
+        (await http.post("/oauth2/token", data={}, headers=headers), 400),
+    ):
+        assert answer.status_code == status, answer.request.url
+        assert answer.headers["Access-Control-Allow-Origin"] == SITE, answer.request.url
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://evil.example.com",
+        "http://app.example.com",
+        "https://app.example.com:444",
+        "https://app.example.com.evil.com",
+        "https://xapp.example.com",
+        "null",
+        "*",
+        "",
+        "https://app.example.com https://evil.example.com",
+        "nonsense",
+        "http://[",
+    ],
+)
+async def test_page_that_is_not_listed_is_refused_before_anything_happens(
+    api: httpx.AsyncClient, configure: Configure, origin: str
+) -> None:
+    await configure()
+    name = new_id()
+    body = {"ipAccessControlList": {"name": name, "entries": [{"startIPAddress": "*", "action": "Allow"}]}}
+    answer = await api.post("/api/ip-acl", json=body, headers={"Origin": origin})
+    assert (answer.status_code, answer.content, granted(answer)) == (403, b"", {})
+    assert "Vary" in answer.headers
+    assert (await api.get("/api/ip-acl/search", params={"name": name})).json()["total"] == 0
+
+
+@pytest.mark.parametrize("origin", ["HTTPS://APP.example.com", "https://app.example.com:443"])
+async def test_other_spellings_of_an_origin_are_the_origin(
+    api: httpx.AsyncClient, configure: Configure, origin: str
+) -> None:
+    await configure()
+    answer = await api.get("/api/system/version", headers={"Origin": origin})
+    assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, SITE)
+
+
+async def test_method_that_is_not_listed_is_refused(api: httpx.AsyncClient, configure: Configure) -> None:
+    await configure()
+    answer = await api.put("/api/system-configuration", json={}, headers={"Origin": SITE})
+    assert (answer.status_code, answer.content) == (403, b"")
+
+
+async def test_preflight_is_answered_with_what_is_allowed(http: httpx.AsyncClient, configure: Configure) -> None:
+    await configure()
+    answer = await preflight(http, "/oauth2/token", "POST", "authorization", "CONTENT-TYPE")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert granted(answer) == {
+        "access-control-allow-origin": SITE,
+        "access-control-allow-methods": "GET, POST",
+        "access-control-allow-headers": "Authorization, Content-Type",
+        "access-control-max-age": "77",
+    }
+    assert (await preflight(http, "/api/user")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "names", "origin"),
+    [
+        ("DELETE", (), SITE),
+        ("GET", ("X-Other",), SITE),
+        ("POST", ("Authorization", "X-Other"), SITE),
+        ("GET", (), "https://evil.example.com"),
+        ("GET", (), "null"),
+    ],
+)
+async def test_preflight_for_more_is_refused(
+    http: httpx.AsyncClient, configure: Configure, method: str, names: tuple[str, ...], origin: str
+) -> None:
+    await configure()
+    answer = await preflight(http, "/api/user", method, *names, origin=origin)
+    assert (answer.status_code, answer.content, granted(answer)) == (403, b"", {})
+
+
+async def test_every_header_may_be_allowed(http: httpx.AsyncClient, configure: Configure) -> None:
+    await configure(allowedHeaders=["*"])
+    answer = await preflight(http, "/api/user", "GET", "X-Anything")
+    assert (answer.status_code, answer.headers["Access-Control-Allow-Headers"]) == (200, "*")
+
+
+async def test_no_header_is_named_where_none_is_allowed(http: httpx.AsyncClient, configure: Configure) -> None:
+    await configure(allowedHeaders=[], exposedHeaders=[])
+    assert "Access-Control-Allow-Headers" not in (await preflight(http, "/api/user")).headers
+    answer = await http.get("/api/health", headers={"Origin": SITE})
+    assert granted(answer) == {"access-control-allow-origin": SITE}
+
+
+async def test_credentials_are_allowed_where_that_is_set(http: httpx.AsyncClient, configure: Configure) -> None:
+    await configure(allowCredentials=True)
+    for answer in (await http.get("/api/health", headers={"Origin": SITE}), await preflight(http, "/api/health")):
+        assert answer.headers["Access-Control-Allow-Credentials"] == "true"
+        assert answer.headers["Access-Control-Allow-Origin"] == SITE
+
+
+async def test_any_origin_is_answered_without_repeating_it(http: httpx.AsyncClient, configure: Configure) -> None:
+    await configure(allowedOrigins=["*"])
+    for origin in (SITE, "https://whoever.example.com", "null"):
+        answer = await http.get("/api/health", headers={"Origin": origin})
+        assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, "*")
+
+
+async def test_switched_off_nothing_is_allowed_and_nothing_refused(
+    api: httpx.AsyncClient, configure: Configure
+) -> None:
+    await configure(enabled=False)
+    for origin in (SITE, "https://evil.example.com", "null"):
+        answer = await api.get("/api/system/version", headers={"Origin": origin})
+        assert (answer.status_code, granted(answer)) == (200, {})
+    refused = await preflight(api, "/api/user")
+    assert (refused.status_code, granted(refused)) == (405, {})
+
+
+async def test_request_without_an_origin_is_left_alone(api: httpx.AsyncClient, configure: Configure) -> None:
+    await configure(allowedOrigins=[], allowedMethods=[])
+    answer = await api.get("/api/system/version")
+    assert (answer.status_code, granted(answer)) == (200, {})
+    assert (await api.options("/api/system/version")).status_code == 405
+
+
+async def test_pages_of_the_service_itself_are_left_alone(
+    service: app.Service, api: httpx.AsyncClient, configure: Configure
+) -> None:
+    await configure(allowedOrigins=[])
+    port = service.port
+    for host, origin in (
+        (f"127.0.0.1:{port}", f"http://127.0.0.1:{port}"),
+        ("id.example.com", "https://id.example.com"),
+        ("id.example.com", "http://id.example.com"),
+        ("ID.example.com:443", "https://id.example.com"),
+    ):
+        answer = await api.post("/api/user/search", json={}, headers={"Host": host, "Origin": origin})
+        assert (answer.status_code, granted(answer)) == (200, {}), origin
+
+
+async def test_another_port_of_the_same_host_is_another_origin(
+    service: app.Service, api: httpx.AsyncClient, configure: Configure
+) -> None:
+    await configure(allowedOrigins=[])
+    answer = await api.get(
+        "/api/system/version", headers={"Host": "id.example.com", "Origin": "http://id.example.com:8"}
+    )
+    assert answer.status_code == 403
+
+
+async def test_hosted_pages_take_forms_of_other_sites_and_show_their_answers_to_no_script(
+    http: httpx.AsyncClient, configure: Configure
+) -> None:
+    """An authorization request may be posted from the client's site, and forms of ours come with the origin null."""
+    await configure(allowedOrigins=[])
+    for origin in ("https://relying-party.example.com", "null", SITE):
+        for path in ("/oauth2/authorize", "/oauth2/logout"):
+            answer = await http.post(path, data={"client_id": new_id()}, headers={"Origin": origin})
+            assert answer.status_code != 403, path
+            assert granted(answer) == {}
+    await configure(allowedOrigins=["*"])
+    answer = await http.get("/", headers={"Origin": SITE})
+    assert (answer.status_code, granted(answer)) == (200, {})
+
+
+@pytest.mark.parametrize("path", ["jwks.json", "openid-configuration", "oauth-authorization-server"])
+async def test_what_is_well_known_is_open_to_every_page(
+    http: httpx.AsyncClient, configure: Configure, path: str
+) -> None:
+    await configure(allowedOrigins=[])
+    answer = await http.get(f"/.well-known/{path}", headers={"Origin": "https://whoever.example.com"})
+    assert (answer.status_code, granted(answer)) == (200, {"access-control-allow-origin": "*"})
+    asked = await preflight(http, f"/.well-known/{path}", "GET", origin="https://whoever.example.com")
+    assert asked.status_code == 200
+    assert asked.headers["Access-Control-Allow-Origin"] == "*"
+    assert asked.headers["Access-Control-Allow-Methods"] == "GET"
+
+
+async def test_debug_tells_of_every_refusal_in_the_event_log(
+    http: httpx.AsyncClient, api: httpx.AsyncClient, configure: Configure
+) -> None:
+    await configure(debug=True)
+    evil = f"https://{new_id()}.example.com"
+    await http.get("/api/health", headers={"Origin": evil})
+    await preflight(http, "/api/user", "DELETE", origin=SITE)
+    found = await api.get("/api/system/event-log/search", params={"message": evil})
+    (row,) = found.json()["eventLogs"]
+    assert row["type"] == "Debug"
+    assert row["message"] == (
+        f"The request GET /api/health was refused by the CORS configuration: the origin [{evil}] is not allowed."
+    )
+    found = await api.get("/api/system/event-log/search", params={"message": "A preflight for DELETE /api/user was*"})
+    assert found.json()["total"] >= 1
+
+
+async def test_without_debug_nothing_is_told(
+    http: httpx.AsyncClient, api: httpx.AsyncClient, configure: Configure
+) -> None:
+    await configure()
+    evil = f"https://{new_id()}.example.com"
+    assert (await http.get("/api/health", headers={"Origin": evil})).status_code == 403
+    found = await api.get("/api/system/event-log/search", params={"message": evil})
+    assert found.json()["total"] == 0
+
+
+async def test_change_in_another_process_is_followed(build: Any, service: app.Service, api: httpx.AsyncClient) -> None:
+    async with build() as one:
+        other_settings = {"database": one.services.config.mongodb.database, "data_dir": one.services.config.data_dir}
+        async with build(**other_settings, kickstart=None) as other:
+            headers = {"Authorization": SUPER_KEY}
+            async with httpx.AsyncClient(headers=headers, trust_env=False) as client:
+                first = await client.get(f"{other.base_url}/api/health", headers={"Origin": SITE})
+                body = {"systemConfiguration": {"corsConfiguration": ALLOWED}}
+                changed = await client.patch(f"{one.base_url}/api/system-configuration", json=body)
+                assert (first.status_code, changed.status_code) == (403, 200)
+                for _ in range(1000):
+                    answer = await client.get(f"{other.base_url}/api/health", headers={"Origin": SITE})
+                    if answer.status_code == 200:
+                        break
+                assert answer.headers["Access-Control-Allow-Origin"] == SITE
+
+
+async def test_settings_hold_on_while_their_store_is_away(
+    service: app.Service, http: httpx.AsyncClient, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await configure()
+    assert (await http.get("/api/health", headers={"Origin": SITE})).status_code == 200
+    documents = service.services.documents["system_configuration"]
+
+    async def away(*_: object) -> None:
+        raise AutoReconnect("gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(documents, "cached", away)
+        documents.forget_all()
+        answer = await http.get("/api/health", headers={"Origin": SITE})
+        assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, SITE)
+        assert (await http.get("/api/health", headers={"Origin": "https://evil.example.com"})).status_code == 403

@@ -1,0 +1,197 @@
+"""/api/system/event-log: reading and searching; retention; what OAuth and failing webhooks write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from identity import app
+from identity.call import Call, Nobody, Origin
+from identity.ids import new_id
+from identity.operations import event_logs, retention
+from tests.conftest import SUPER_KEY, checking_client
+from tests.receiver import answers, receiving, until
+
+PATH = "/api/system/event-log"
+
+
+async def record(service: app.Service, kind: Any, message: str) -> None:
+    call = Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    await event_logs.record(service.services, call, kind, message)
+
+
+def errors(answer: httpx.Response) -> dict[str, list[str]]:
+    assert answer.status_code == 400, answer.text
+    return {path: [e["code"] for e in entries] for path, entries in answer.json().get("fieldErrors", {}).items()}
+
+
+async def search(api: httpx.AsyncClient, **criteria: Any) -> list[dict[str, Any]]:
+    """The rows that are found, by both forms of the search."""
+    posted = await api.post(f"{PATH}/search", json={"search": criteria})
+    assert posted.status_code == 200, posted.text
+    assert (await api.get(f"{PATH}/search", params=criteria)).json() == posted.json()
+    assert posted.json()["total"] >= len(posted.json()["eventLogs"])
+    return list(posted.json()["eventLogs"])
+
+
+async def test_row_is_shown_by_its_number(service: app.Service, api: httpx.AsyncClient) -> None:
+    mark = new_id()
+    before = service.services.clock.now()
+    await record(service, "Information", f"{mark} happened")
+    (row,) = await search(api, message=mark)
+    assert (row["type"], row["message"]) == ("Information", f"{mark} happened")
+    assert before <= row["insertInstant"] <= service.services.clock.now()
+    assert row.keys() == {"id", "insertInstant", "message", "type"}
+    assert (await api.get(f"{PATH}/{row['id']}")).json() == {"eventLog": row}
+
+
+async def test_what_is_not_there_or_no_number(api: httpx.AsyncClient) -> None:
+    assert (await api.get(f"{PATH}/999999999999")).status_code == 404
+    assert errors(await api.get(f"{PATH}/{new_id()}")) == {"eventLogId": ["[couldNotConvert]eventLogId"]}
+    assert (await api.get(PATH)).status_code == 404
+
+
+async def test_rows_are_only_read(api: httpx.AsyncClient) -> None:
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        answer = await api.request(method, f"{PATH}/1", json={"eventLog": {"message": "x", "type": "Error"}})
+        assert answer.status_code == 405
+        assert answer.headers["Allow"] == "GET"
+
+
+async def test_every_criterion_finds_what_it_says(service: app.Service, api: httpx.AsyncClient, clock: Any) -> None:
+    mark = new_id()
+    await record(service, "Error", f"{mark} FIRST")
+    clock.advance(seconds=10)
+    await record(service, "Debug", f"{mark} second")
+    await record(service, "Debug", f"{mark} third")
+    rows = await search(api, message=mark)
+    texts = [row["message"].removeprefix(f"{mark} ") for row in rows]
+    assert texts == ["third", "second", "FIRST"]
+    late, early = rows[1]["insertInstant"], rows[2]["insertInstant"]
+    for criteria, found in (
+        ({"message": f"{mark} first"}, ["FIRST"]),
+        ({"message": f"{mark}*D"}, ["third", "second"]),
+        ({"type": "Debug"}, ["third", "second"]),
+        ({"type": "Error"}, ["FIRST"]),
+        ({"type": "Information"}, []),
+        ({"start": late}, ["third", "second"]),
+        ({"end": early}, ["FIRST"]),
+        ({"start": early + 1, "end": late - 1}, []),
+        ({"orderBy": "id"}, ["FIRST", "second", "third"]),
+        ({"orderBy": "type ASC, message DESC"}, ["third", "second", "FIRST"]),
+        ({"orderBy": "insertInstant"}, ["FIRST", "second", "third"]),
+        ({"startRow": 1, "numberOfResults": 1}, ["second"]),
+    ):
+        got = await search(api, **{"message": mark, **criteria})
+        assert [row["message"].removeprefix(f"{mark} ") for row in got] == found, criteria
+
+
+async def test_bad_searches_are_refused(api: httpx.AsyncClient) -> None:
+    wanted = {"start": "x", "end": [], "orderBy": "user", "type": 5}
+    assert errors(await api.post(f"{PATH}/search", json={"search": wanted})) == {
+        "search.end": ["[couldNotConvert]search.end"],
+        "search.orderBy": ["[invalid]search.orderBy"],
+        "search.start": ["[couldNotConvert]search.start"],
+        "search.type": ["[invalid]search.type"],
+    }
+
+
+async def test_the_oldest_rows_make_room(build: Any) -> None:
+    async with build() as fresh, checking_client(fresh.base_url, headers={"Authorization": SUPER_KEY}) as client:
+        body = {"systemConfiguration": {"eventLogConfiguration": {"numberToRetain": 3}}}
+        assert (await client.patch("/api/system-configuration", json=body)).status_code == 200
+        for number in range(3):
+            await record(fresh, "Debug", f"row {number}")
+        await retention.sweep(fresh.services)
+        assert [row["message"] for row in await search(client)] == ["row 2", "row 1", "row 0"]
+        for number in range(3, 5):
+            await record(fresh, "Debug", f"row {number}")
+        await retention.sweep(fresh.services)
+        assert [row["message"] for row in await search(client)] == ["row 4", "row 3", "row 2"]
+
+
+async def test_failing_webhook_is_told_of_in_the_event_log(
+    service: app.Service, api: httpx.AsyncClient, tenant: dict[str, Any], tenant_api: httpx.AsyncClient
+) -> None:
+    enabled = {"eventConfiguration": {"events": {"user.create": {"enabled": True, "transactionType": "None"}}}}
+    assert (await api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": enabled})).status_code == 200
+    async with receiving(answers(418)) as receiver:
+        hook = {
+            "url": f"{receiver.url}?token=hush",
+            "connectTimeout": 1000,
+            "readTimeout": 1000,
+            "tenantIds": [tenant["id"]],
+            "eventsEnabled": {"user.create": True},
+        }
+        webhook = (await api.post("/api/webhook", json={"webhook": hook})).json()["webhook"]
+        try:
+            body = {"user": {"username": "ada", "password": "password"}}
+            assert (await tenant_api.post("/api/user", json=body)).status_code == 200
+
+            async def told() -> bool:
+                return bool(await search(api, message=webhook["id"]))
+
+            await until(told)
+        finally:
+            await api.delete(f"/api/webhook/{webhook['id']}")
+    (row,) = await search(api, message=webhook["id"])
+    assert row["type"] == "Error"
+    assert "Event [user.create]" in row["message"]
+    assert row["message"].endswith("was not delivered and will be tried again: the receiver answered 418.")
+    assert "hush" not in row["message"]
+
+
+# OAuth
+
+
+async def application(api: httpx.AsyncClient, **oauth: Any) -> dict[str, Any]:
+    wanted = {"name": f"App {new_id()}", "oauthConfiguration": {"enabledGrants": ["authorization_code"], **oauth}}
+    answer = await api.post("/api/application", json={"application": wanted})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json()["application"])
+
+
+async def fail(http: httpx.AsyncClient, made: dict[str, Any], secret: str | None = None) -> None:
+    form = {
+        "grant_type": "authorization_code",
+        "code": "a-secret-code",
+        "redirect_uri": "https://example.com",
+        "client_id": made["id"],
+        "client_secret": secret or made["oauthConfiguration"]["clientSecret"],
+    }
+    assert (await http.post("/oauth2/token", data=form)).status_code in {400, 401}
+
+
+async def test_token_failures_are_told_where_the_application_asks_for_it(
+    api: httpx.AsyncClient, http: httpx.AsyncClient
+) -> None:
+    made = await application(api, debug=True)
+    await fail(http, made)
+    await fail(http, made, secret="a-wrong-secret")
+    wrong, unknown = await search(api, message=made["id"])
+    assert {wrong["type"], unknown["type"]} == {"Debug"}
+    assert made["name"] in unknown["message"]
+    assert "grant_type [authorization_code]: invalid_grant, " in unknown["message"]
+    assert "invalid_client, " in wrong["message"]
+    assert unknown["message"].endswith("[client_id, client_secret, code, grant_type, redirect_uri].")
+    for row in (wrong, unknown):
+        assert "a-secret-code" not in row["message"]
+        assert "a-wrong-secret" not in row["message"]
+        assert made["oauthConfiguration"]["clientSecret"] not in row["message"]
+
+
+async def test_token_failures_are_not_told_otherwise(api: httpx.AsyncClient, http: httpx.AsyncClient) -> None:
+    made = await application(api)
+    await fail(http, made)
+    assert await search(api, message=made["id"]) == []
+
+
+@pytest.mark.parametrize("path", [f"{PATH}/1", f"{PATH}/search"])
+async def test_tenants_do_not_see_the_event_log(
+    service: app.Service, manager: httpx.AsyncClient, tenant: dict[str, Any], path: str
+) -> None:
+    key = (await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenant["id"]}})).json()["apiKey"]["key"]
+    async with checking_client(service.base_url, headers={"Authorization": key}) as scoped:
+        assert (await scoped.get(path)).status_code == 401

@@ -1,0 +1,72 @@
+"""/api/reactor and /api/system/reindex: answers for tools that ask, about things that are not needed here."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.operations import reactor
+from identity.schemas import FOLDER
+from tests.conftest import SUPER_KEY, checking_client
+
+
+def test_features_are_those_of_the_settings() -> None:
+    features = json.loads((FOLDER / "config.json").read_text())["properties"]["license"]["properties"]["features"]
+    assert list(reactor.FEATURES) == features["anyOf"][1]["propertyNames"]["enum"]
+
+
+async def test_every_feature_is_on(api: httpx.AsyncClient) -> None:
+    answer = await api.get("/api/reactor")
+    assert answer.json() == {"status": {"licensed": True, **dict.fromkeys(reactor.FEATURES, "ACTIVE")}}
+
+
+async def test_feature_that_the_operator_switched_off_is_shown_so(build: Any) -> None:
+    async with (
+        build(license__features='{"scimServer": false, "webAuthn": true}') as limited,
+        checking_client(limited.base_url, headers={"Authorization": SUPER_KEY}) as client,
+    ):
+        status = (await client.get("/api/reactor")).json()["status"]
+    assert status["scimServer"] == "DISABLED"
+    assert {name for name, value in status.items() if value == "DISABLED"} == {"scimServer"}
+    assert status["licensed"] is True
+
+
+async def test_there_is_no_license_to_activate_renew_or_give_back(api: httpx.AsyncClient) -> None:
+    activated = await api.post("/api/reactor", json={"licenseId": "any", "license": "text"})
+    assert (activated.status_code, activated.content) == (200, b"")
+    renewed = await api.put("/api/reactor")
+    assert (renewed.status_code, renewed.content) == (200, b"")
+    given_back = await api.delete("/api/reactor")
+    assert given_back.status_code == 400
+    assert [error["code"] for error in given_back.json()["generalErrors"]] == ["[NotSupported]"]
+    assert (await api.get("/api/reactor")).json()["status"]["licensed"] is True
+
+
+async def test_metrics_count_nothing(api: httpx.AsyncClient) -> None:
+    assert (await api.get("/api/reactor/metrics")).json() == {"metrics": {"breachedPasswordMetrics": {}}}
+
+
+@pytest.mark.parametrize("index", ["fusionauth_user", "fusionauth_entity"])
+async def test_reindex_is_accepted_and_over_at_once(api: httpx.AsyncClient, index: str) -> None:
+    started = await api.post("/api/system/reindex", json={"index": index})
+    assert (started.status_code, started.content) == (202, b"")
+    assert (await api.get("/api/system/reindex")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({}, "[blank]index"),
+        ({"index": ""}, "[blank]index"),
+        ({"index": "other"}, "[invalid]index"),
+        ({"index": 5}, "[invalid]index"),
+        ({"index": ["fusionauth_user"]}, "[invalid]index"),
+    ],
+)
+async def test_reindex_of_what_does_not_exist_is_refused(api: httpx.AsyncClient, body: Any, code: str) -> None:
+    answer = await api.post("/api/system/reindex", json=body)
+    assert answer.status_code == 400
+    assert [error["code"] for error in answer.json()["fieldErrors"]["index"]] == [code]
