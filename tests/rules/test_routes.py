@@ -15,7 +15,9 @@ from identity.domain.resource import Resource
 from identity.events.catalogue import EVENTS
 from identity.schemas import FOLDER, Schemas, load
 from identity.web import application
+from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, ApiHandler, Endpoint, Family, Route
+from identity.web.oauth2.family import PageHandler
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ROUTES = application.routes(prometheus_client.CollectorRegistry())
@@ -108,6 +110,16 @@ def test_every_key_route_can_be_granted_and_the_key_manager_s_cannot() -> None:
             elif about.access is Access.KEY_MANAGER:
                 assert endpoint == permissions.KEY_MANAGER_ENDPOINT
                 assert endpoint not in permissions.ENDPOINTS
+
+
+def test_pages_judge_requests_of_other_sites_themselves_and_nothing_else_does() -> None:
+    """The CORS configuration must neither refuse a form that another site may post, nor let a script read a page."""
+    for route in ROUTES:
+        is_page = issubclass(route.handler, PageHandler)
+        assert is_page or not any(about.access is Access.BROWSER for _, about in declared(route)), route.template
+        assert (route.handler.cross_origin is CrossOriginAccess.BY_PAGE) is is_page, route.template
+    found = {route.template for route in ROUTES if route.handler.cross_origin is CrossOriginAccess.OPEN}
+    assert found == {path for path, _ in PUBLIC if ".well-known" in path} | {"/api/openapi.json"}
 
 
 def test_features_are_those_that_can_be_switched_off() -> None:
