@@ -60,12 +60,12 @@ async def search(services: Services, call: Call, request: Mapping[str, Any], pre
     errors: list[FieldError] = []
     start = _instant(request, "start", later(call.now, seconds=-3600) // _MINUTE * _MINUTE, prefix, errors)
     end = _instant(request, "end", -(-call.now // _MINUTE) * _MINUTE, prefix, errors)
-    exact = {_STORED[c.field]: c.value for c in query.criteria if c.field in _STORED}
+    exact = {_STORED[c.field]: str(c.value) for c in query.criteria if c.field in _STORED}
     if exact.get("result", "Failed") not in RESULTS:
         errors.append(FieldError.of("invalid", f"{prefix}eventResult", "There is no such event result."))
     if errors:
         raise Invalid(errors)
-    event = next((c.value for c in query.criteria if c.field == "event"), None)
+    event = next((str(c.value) for c in query.criteria if c.field == "event"), None)
     wanted = LogQuery(start, end, event, exact, query.order, query.start_row, query.number_of_results)
     total, found = await services.webhook_event_log.search(None, wanted)
     return total, [_shown(each) for each in found]
