@@ -14,8 +14,6 @@ from typing import NewType
 TenantId = NewType("TenantId", str)
 ApplicationId = NewType("ApplicationId", str)
 UserId = NewType("UserId", str)
-ApiKeyId = NewType("ApiKeyId", str)
-KeyId = NewType("KeyId", str)
 WebhookId = NewType("WebhookId", str)
 EventId = NewType("EventId", str)
 MailId = NewType("MailId", str)

@@ -19,8 +19,6 @@ _RULES: Mapping[str, _Rule] = MappingProxyType(
     }
 )
 
-TRANSACTION_TYPES = tuple(_RULES)
-
 
 def is_satisfied(transaction_type: str, successes: int, asked: int) -> bool:
     """Whether `successes` of `asked` webhooks let the change happen; where nobody is asked, nobody objects."""
