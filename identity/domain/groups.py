@@ -17,7 +17,7 @@ from identity.instants import Instant
 ByGroup = Mapping[str, Sequence[Any]]
 """Group id -> what a request asks for it, in the order of the request."""
 
-MAXIMUM_CHANGES = 5000
+MAXIMUM_CHANGES = 2500
 """How many memberships one request may add and remove: they change in one transaction, for which somebody waits."""
 
 

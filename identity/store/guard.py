@@ -16,7 +16,16 @@ from typing import Any, TypeVar
 
 import pymongo
 import structlog
-from pymongo.errors import AutoReconnect, ConnectionFailure, NetworkTimeout, PyMongoError
+from pymongo.errors import (
+    AutoReconnect,
+    ConnectionFailure,
+    DocumentTooLarge,
+    NetworkTimeout,
+    OperationFailure,
+    PyMongoError,
+)
+
+from identity.errors import Invalid
 
 T = TypeVar("T")
 
@@ -26,6 +35,8 @@ PATIENCE_SECONDS = 5.0
 _QUEUE_SECONDS = 1.0
 """How much longer an operation may take that has to wait for a thread first."""
 _PROBE_SECONDS = 0.2
+_TOO_LARGE = frozenset({10334, 17419, 17420})
+"""MongoDB's numbers for a document that is, or would become by an update, larger than 16 MB."""
 
 _log = structlog.get_logger(__name__)
 _patience: contextvars.ContextVar[float] = contextvars.ContextVar("patience", default=PATIENCE_SECONDS)
@@ -42,6 +53,12 @@ def within(seconds: float) -> Iterator[None]:
         _patience.reset(before)
 
 
+def _codes(error: OperationFailure) -> set[int | None]:
+    """MongoDB's numbers for what is wrong with a command, or with the parts of a bulk write."""
+    writes = (error.details or {}).get("writeErrors", ())
+    return {error.code, *(write["code"] for write in writes)}
+
+
 class Guard:
     """Whether MongoDB answers, as all collections of a database see it."""
 
@@ -55,7 +72,11 @@ class Guard:
             raise AutoReconnect("MongoDB did not answer; it is looked for")
 
     async def answer(self, asked: Awaitable[T]) -> T:
-        """What was asked for. Raises NetworkTimeout when there is no answer in time, wherever it got stuck."""
+        """What was asked for.
+
+        Raises NetworkTimeout when there is no answer in time, wherever it got stuck, and Invalid for a change that
+        would make a document larger than MongoDB keeps: many small requests can make what no single one could.
+        """
         seconds = _patience.get()
         try:
             async with asyncio.timeout(seconds + _QUEUE_SECONDS if seconds else None):
@@ -67,6 +88,10 @@ class Guard:
             if error.timeout:
                 self._close_way()
             raise
+        except (DocumentTooLarge, OperationFailure) as error:
+            if isinstance(error, OperationFailure) and not _TOO_LARGE & _codes(error):
+                raise
+            raise Invalid.whole("[TooLarge]", "The object would be larger than what can be stored.") from error
 
     def stop(self) -> None:
         """Look for the server no longer."""
