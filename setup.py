@@ -74,6 +74,7 @@ setup(
             "aiosmtpd>=1.4.6,<2",
             "openapi-spec-validator>=0.9,<1",
             "schemathesis>=4.32,<5",
+            "standardwebhooks>=1.1,<2",
             "jsonschema-rs>=0.60,<1",
             # The gate of `make check`.
             "ruff>=0.17.5,<0.18",

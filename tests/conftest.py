@@ -47,6 +47,9 @@ requests:
 """
 DEFAULT_TENANT = "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a0001"
 
+NOBODY = "00000000-0000-4000-8000-00000000dead"
+"""The id of nothing at all, where a parameter needs one: random ones would name tests differently in each process."""
+
 
 class ShiftedClock:
     """The machine's clock, which a test may move; it goes back afterwards."""

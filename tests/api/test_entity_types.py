@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from identity.ids import new_id
+from tests.conftest import NOBODY
 
 Document = dict[str, Any]
 
@@ -221,19 +222,19 @@ async def test_search(api) -> None:
     [
         ("GET", "/api/entity/type"),
         ("POST", "/api/entity/type"),
-        ("GET", f"/api/entity/type/{new_id()}"),
+        ("GET", f"/api/entity/type/{NOBODY}"),
         ("GET", "/api/entity/type/search"),
-        ("POST", f"/api/entity/type/{new_id()}/permission"),
-        ("DELETE", f"/api/entity/type/{new_id()}/permission/{new_id()}"),
+        ("POST", f"/api/entity/type/{NOBODY}/permission"),
+        ("DELETE", f"/api/entity/type/{NOBODY}/permission/{NOBODY}"),
         ("POST", "/api/entity"),
-        ("GET", f"/api/entity/{new_id()}"),
+        ("GET", f"/api/entity/{NOBODY}"),
         ("GET", "/api/entity/search"),
         ("POST", "/api/entity/search"),
         ("PUT", "/api/entity/search"),
-        ("GET", f"/api/entity/{new_id()}/grant"),
-        ("POST", f"/api/entity/{new_id()}/grant"),
-        ("PUT", f"/api/entity/{new_id()}/grant"),
-        ("DELETE", f"/api/entity/{new_id()}/grant"),
+        ("GET", f"/api/entity/{NOBODY}/grant"),
+        ("POST", f"/api/entity/{NOBODY}/grant"),
+        ("PUT", f"/api/entity/{NOBODY}/grant"),
+        ("DELETE", f"/api/entity/{NOBODY}/grant"),
         ("GET", "/api/entity/grant/search"),
     ],
 )

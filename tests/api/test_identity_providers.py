@@ -11,7 +11,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id
-from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
+from tests.conftest import DEFAULT_TENANT, NOBODY, SUPER_KEY, checking_client
 
 Document = dict[str, Any]
 PATH = "/api/identity-provider"
@@ -267,12 +267,12 @@ async def test_an_empty_provider_lacks_its_type(api) -> None:
         ({"type": "ExternalJWT", "name": "x", "keys": {"a": "no PEM"}}, {"[invalid]identityProvider.keys.a"}),
         ({"type": "ExternalJWT", "name": "x", "keys": {"a": "-----BEGIN CERTIFICATE-----\nAAAA"}},
          {"[invalid]identityProvider.keys.a"}),
-        ({"type": "ExternalJWT", "name": "x", "defaultKeyId": new_id()}, {"[invalid]identityProvider.defaultKeyId"}),
-        ({"type": "ExternalJWT", "name": "x", "verificationKeyIds": [new_id()]},
+        ({"type": "ExternalJWT", "name": "x", "defaultKeyId": NOBODY}, {"[invalid]identityProvider.defaultKeyId"}),
+        ({"type": "ExternalJWT", "name": "x", "verificationKeyIds": [NOBODY]},
          {"[invalid]identityProvider.verificationKeyIds[0]"}),
-        ({"type": "ExternalJWT", "name": "x", "lambdaConfiguration": {"reconcileId": new_id()}},
+        ({"type": "ExternalJWT", "name": "x", "lambdaConfiguration": {"reconcileId": NOBODY}},
          {"[invalid]identityProvider.lambdaConfiguration.reconcileId"}),
-        ({"type": "ExternalJWT", "name": "x", "tenantId": new_id()}, {"[invalid]identityProvider.tenantId"}),
+        ({"type": "ExternalJWT", "name": "x", "tenantId": NOBODY}, {"[invalid]identityProvider.tenantId"}),
         ({"type": "ExternalJWT", "name": "x", "domains": ["no domain"]}, {"[invalid]identityProvider.domains[0]"}),
         ({"type": "ExternalJWT", "name": "x", "applicationConfiguration": {"no-id": {}}},
          {"[couldNotConvert]identityProvider.applicationConfiguration"}),

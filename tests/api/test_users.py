@@ -12,7 +12,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id, unbase64url
-from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
+from tests.conftest import DEFAULT_TENANT, NOBODY, SUPER_KEY, checking_client
 
 PASSWORD = "correct horse battery staple"
 SECRET = base64.b64encode(b"12345678901234567890").decode()
@@ -142,7 +142,7 @@ async def test_every_way_to_name_a_user_finds_it(tenant_api: httpx.AsyncClient) 
             {"[tooMany]user.preferredLanguages"},
         ),
         (
-            {"username": "x", "password": PASSWORD, "memberships": [{"groupId": new_id()}]},
+            {"username": "x", "password": PASSWORD, "memberships": [{"groupId": NOBODY}]},
             {"[invalid]user.memberships[0].groupId"},
         ),
         (

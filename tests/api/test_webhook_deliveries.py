@@ -11,7 +11,10 @@ import httpx
 import pytest
 from standardwebhooks import Webhook
 
-from identity.ids import new_id
+from identity.call import Call, Nobody, Origin
+from identity.events.bus import Event
+from identity.ids import TenantId, new_id
+from tests.conftest import NOBODY
 from tests.receiver import Receiver, answers, receiving
 
 EVENTS = ("user.create", "user.create.complete")
@@ -237,7 +240,7 @@ async def test_a_webhook_is_tried_out_with_an_event_of_one_s_own(api, tenant, re
     ("method", "path", "body"),
     [
         ("POST", "test", {}),
-        ("POST", "resend", {"eventId": new_id()}),
+        ("POST", "resend", {"eventId": NOBODY}),
         ("POST", "recover", {"startInstant": 1}),
         ("PUT", "status", {"status": "Active"}),
         ("GET", "dead-letter", None),
@@ -424,3 +427,25 @@ async def test_a_rate_that_is_none_is_refused(api, tenant, limit):
     answer = await api.post("/api/webhook", json={"webhook": wanted})
     assert answer.status_code == 400
     assert all(name.startswith("webhook.rateLimit.") for name in answer.json()["fieldErrors"])
+
+
+async def test_tokens_of_a_refresh_are_not_shown_in_the_log(service, api, tenant):
+    """They lie sealed in MongoDB; who reads the log gets to know that there was a refresh, not how to make another."""
+    enabled = {"jwt.refresh": {"enabled": True}}
+    changed = await api.patch(
+        f"/api/tenant/{tenant['id']}", json={"tenant": {"eventConfiguration": {"events": enabled}}}
+    )
+    assert changed.status_code == 200
+    webhook = await make_webhook(api, tenant, "https://example.com/", eventsEnabled={"jwt.refresh": True})
+    await put_status(api, webhook, "Paused")
+    call = Call(TenantId(tenant["id"]), Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    payload = {"applicationId": NOBODY, "original": "old-token", "refreshToken": "the-refresh-token", "token": "new"}
+    await service.services.bus.announce(call, [Event("jwt.refresh", {**payload, "userId": NOBODY})])
+    found = (await api.get("/api/system/webhook-event-log/search?eventType=jwt.refresh&numberOfResults=1")).json()
+    (log,) = found["webhookEventLogs"]
+    shown = await api.get(f"/api/system/webhook-event-log/{log['id']}")
+    event = shown.json()["webhookEventLog"]["event"]["event"]
+    assert event["tenantId"] == tenant["id"]
+    assert (event["original"], event["refreshToken"], event["token"], event["userId"]) == ("***", "***", "***", NOBODY)
+    by_text = await api.get("/api/system/webhook-event-log/search?event=the-refresh-token")
+    assert by_text.json()["total"] == 0

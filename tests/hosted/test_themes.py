@@ -13,6 +13,7 @@ from identity.ids import new_id
 from identity.web.hosted import login
 from identity.web.hosted.looks import _locales
 from tests import relying_party
+from tests.conftest import NOBODY
 from tests.relying_party import page
 
 SHEET = "h1 { color: rebeccapurple } /* ä */"
@@ -59,7 +60,7 @@ async def test_stylesheet_of_the_theme_comes_after_our_own(rp, browser, themed, 
     assert (await browser.get(own)).status_code == 404
 
 
-@pytest.mark.parametrize("path", [f"/theme/{new_id()}/style-0.css", "/theme/x/style-0.css"])
+@pytest.mark.parametrize("path", [f"/theme/{NOBODY}/style-0.css", "/theme/x/style-0.css"])
 async def test_no_other_stylesheet_is_served(browser, path) -> None:
     assert (await browser.get(path)).status_code == 404
 

@@ -23,7 +23,7 @@ from identity.store.users import Users
 from identity.store.vault import Vault
 
 COUNT = 2000
-ONE, OTHER = TenantId(new_id()), TenantId(new_id())
+ONE, OTHER = TenantId("5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a1111"), TenantId("5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a2222")
 KEPT = {"tenantId", "insertInstant"}
 
 RESOURCES = {row.collection: row for row in app._STORED_RESOURCES if row.search.order_by}
