@@ -138,7 +138,7 @@ class WebhookTransactionFailed(ServiceError):
 
 
 class LambdaFailed(ServiceError):
-    """A lambda threw, took too much, or left nonsense behind: 512 with an empty body, and a row in the event log."""
+    """A lambda threw, took too much, or left nonsense behind: 512 with an Errors body, and a row in the event log."""
 
     status = 512
 

@@ -120,7 +120,7 @@ async def failed(services: Services, call: Call, lambda_id: str, reason: str) ->
 async def failure(services: Services, call: Call, lambda_: Document, reason: str) -> LambdaFailed:
     """What to raise when a lambda failed, or left behind what its caller cannot use; writes the event log."""
     await event_logs.record(services, call, "Error", f"{_called(lambda_)} failed: {reason}")
-    return LambdaFailed(log_detail=f"lambda {lambda_['id']}")
+    return LambdaFailed("A lambda failed. The event log says how.", log_detail=f"lambda {lambda_['id']}")
 
 
 def _called(lambda_: Document) -> str:

@@ -23,7 +23,7 @@ from tornado.iostream import StreamClosedError
 
 from identity.call import ApiKeyCaller, Call, Document, Nobody, Origin
 from identity.domain import patch as patches
-from identity.errors import Invalid, MethodNotAllowed, NotFound, ServiceError, TooLarge, Unavailable
+from identity.errors import Invalid, LambdaFailed, MethodNotAllowed, NotFound, ServiceError, TooLarge, Unavailable
 from identity.ids import parse_id
 from identity.operations import audited_writes, features
 from identity.permissions import endpoint_of
@@ -475,7 +475,7 @@ class ApiHandler(Family):
             await audited_writes.record(self.services, call, call.caller, write)
 
     def refuse(self, error: ServiceError) -> None:
-        """The Errors JSON for 400, 413, 503 and 504; an empty body for the rest."""
+        """The Errors JSON for 400, 413, 503, 504 and 512; an empty body for the rest."""
         headers = {"Allow": self.allowed()} if error.status == MethodNotAllowed.status else {}
         self.send(Reply(errors_body(error), error.status, headers))
 
@@ -517,6 +517,7 @@ _GENERAL_CODES = {
     TooLarge.status: "[TooLarge]",
     Unavailable.status: "[Unavailable]",
     504: "[WebhookTransactionException]",
+    LambdaFailed.status: "[LambdaFailed]",
 }
 
 

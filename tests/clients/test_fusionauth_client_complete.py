@@ -20,19 +20,19 @@ convert_true_false start start_anonymous
 LATER = {
     "Management": """
     activate_reactor create_audit_log create_email_template
-    create_identity_provider create_lambda create_theme create_user_link deactivate_reactor
-    delete_email_template delete_identity_provider delete_lambda delete_theme
+    create_identity_provider create_theme create_user_link deactivate_reactor
+    delete_email_template delete_identity_provider delete_theme
     delete_user_link identity_provider_login lookup_identity_provider lookup_identity_provider_by_tenant_id
-    patch_email_template patch_identity_provider patch_lambda patch_system_configuration patch_theme
+    patch_email_template patch_identity_provider patch_system_configuration patch_theme
     reconcile_jwt regenerate_reactor_keys reindex retrieve_audit_log retrieve_email_template
     retrieve_email_template_preview retrieve_email_templates retrieve_event_log
-    retrieve_identity_provider retrieve_identity_provider_by_type retrieve_identity_providers retrieve_lambda
-    retrieve_lambdas retrieve_lambdas_by_type retrieve_pending_link retrieve_reactor_metrics
+    retrieve_identity_provider retrieve_identity_provider_by_type retrieve_identity_providers
+    retrieve_pending_link retrieve_reactor_metrics
     retrieve_reactor_status retrieve_reindex_status retrieve_system_configuration retrieve_theme retrieve_themes
     retrieve_user_link retrieve_user_links_by_user_id search_audit_logs search_email_templates search_event_logs
     search_identity_providers search_identity_providers_by_parameters
-    search_lambdas search_login_records search_themes send_email start_identity_provider_login
-    update_email_template update_identity_provider update_lambda
+    search_login_records search_themes send_email start_identity_provider_login
+    update_email_template update_identity_provider
     update_system_configuration update_theme
     """,
     "OAuth in full": """

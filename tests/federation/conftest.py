@@ -23,6 +23,7 @@ EVENTS = (
     *("user.create", "user.create.complete", "user.update", "user.update.complete"),
     *("user.registration.create", "user.registration.create.complete"),
     *("user.identity-provider.link", "user.identity-provider.unlink", "user.login.success", "user.login.new-device"),
+    "user.login.failed",
 )
 
 

@@ -10,6 +10,7 @@ from identity.ids import new_id
 from identity.operations import login
 from tests import relying_party
 from tests.receiver import answers
+from tests.relying_party import claims
 
 Document = dict[str, Any]
 
@@ -333,3 +334,34 @@ async def test_an_address_with_too_many_failures_has_to_wait(federated, fake, ht
     assert len(fake.receiver.requests) == asked
     http.headers["X-Forwarded-For"] = "203.0.113.78"
     await federated.logged_in()
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_a_login_that_a_lambda_refuses_is_400_and_leaves_nothing_behind(
+    federated, fake, receiver, is_new
+) -> None:
+    email = f"{new_id()}@example.com"
+    fake.userinfo = {"sub": "x", "email": email}
+    user = None if is_new else await federated.make_user(email=email)
+    refusing = await federated.make_lambda(
+        "function validate(result, user, registration, context) {"
+        " result.errors.generalErrors.push({code: '[Closed]', message: context.authenticationType}) }",
+        "LoginValidation",
+    )
+    await federated.listen(receiver)
+    await federated.configure_tenant(lambdaConfiguration={"loginValidationId": refusing})
+    answer = await federated.log_in()
+    assert answer.status_code == 400
+    assert answer.json() == {"generalErrors": [{"code": "[Closed]", "message": "OPENID_CONNECT"}]}
+    assert await federated.count_users() == (1 if user else 0)
+    if user is not None:
+        assert await federated.links(user["id"]) == []
+        (received,) = await receiver.wait_for(1)
+        assert (received.event["type"], received.event["reason"]["code"]) == ("user.login.failed", "lambdaValidation")
+        assert received.event["authenticationType"] == "OPENID_CONNECT"
+
+
+async def test_the_token_of_a_federated_login_is_populated(federated) -> None:
+    populate = await federated.make_lambda("function populate(jwt) { jwt.colour = 'blue' }", "JWTPopulate")
+    await federated.configure(lambdaConfiguration={"accessTokenPopulateId": populate})
+    assert claims((await federated.logged_in())["token"])["colour"] == "blue"

@@ -56,7 +56,7 @@ _ERRORS: Final = {
     413: "The body is too large.",
     503: "The service cannot answer now.",
     504: "A webhook did not agree to the change, which was not made.",
-    512: "A lambda failed.",
+    512: "A lambda failed; the event log says how.",
 }
 
 _OAUTH_ERRORS: Final = {
@@ -64,6 +64,7 @@ _OAUTH_ERRORS: Final = {
     401: "The client, or the token, is not known.",
     404: "There is no such tenant.",
     503: "The service cannot answer now.",
+    512: "A lambda failed; the event log says how.",
 }
 
 

@@ -1,0 +1,523 @@
+"""Lambdas at work: what they add to tokens and userinfo, what they cannot touch, and what their failure looks like."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from identity import app
+from identity.call import Call, Nobody, Origin
+from identity.domain import lambdas as rules
+from identity.errors import LambdaFailed, Unavailable
+from identity.ids import TenantId, new_id
+from identity.operations import lambdas, token_lambdas, validations
+from tests import relying_party
+from tests.receiver import receiving
+from tests.relying_party import PASSWORD, RelyingParty, claims, header, page, response
+
+Document = dict[str, Any]
+
+MEMBERS = {
+    "accessTokenPopulateId": ("JWTPopulate", "jwt, user, registration"),
+    "idTokenPopulateId": ("JWTPopulate", "jwt, user, registration"),
+    "userinfoPopulateId": ("UserInfoPopulate", "userInfo, user, registration, jwt"),
+    "selfServiceRegistrationValidationId": ("SelfServiceRegistrationValidation", "result, user, registration, context"),
+    "loginValidationId": ("LoginValidation", "result, user, registration, context"),
+}
+ENDLESS = "for (;;);"
+
+
+@pytest.fixture
+async def rp(api: httpx.AsyncClient) -> RelyingParty:
+    """A relying party that may use the password grant, which is the shortest way to a token."""
+    return await relying_party.make(api, enabledGrants=["authorization_code", "implicit", "password", "refresh_token"])
+
+
+def call_of(service: app.Service, rp: RelyingParty) -> Call:
+    origin = Origin("203.0.113.7", "the agent", "", service.base_url)
+    return Call(TenantId(rp.tenant["id"]), Nobody(), service.services.clock.now(), origin)
+
+
+async def make(rp: RelyingParty, kind: str, parameters: str, statements: str, **members: Any) -> Document:
+    source = f"function {rules.FUNCTIONS[kind]}({parameters}) {{ {statements} }}"
+    wanted = {"name": f"Lambda {new_id()}", "type": kind, "body": source, **members}
+    answer = await rp.api.post("/api/lambda", json={"lambda": wanted})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json()["lambda"])
+
+
+async def hook(rp: RelyingParty, member: str, statements: str, **members: Any) -> Document:
+    """Make a lambda of these statements, and let application or tenant use it."""
+    made = await make(rp, *MEMBERS[member], statements, **members)
+    configuration = {"lambdaConfiguration": {member: made["id"]}}
+    if member == "loginValidationId":
+        await rp.configure_tenant(**configuration)
+    else:
+        await rp.patch(f"/api/application/{rp.client_id}", {"application": configuration})
+    return made
+
+
+async def ask(rp: RelyingParty, http: httpx.AsyncClient, **form: str | None) -> httpx.Response:
+    return await rp.token(http, **{"grant_type": "password", "username": rp.login_id, "password": PASSWORD, **form})
+
+
+async def given(rp: RelyingParty, http: httpx.AsyncClient, **form: str | None) -> Document:
+    answer = await ask(rp, http, **form)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+async def userinfo(http: httpx.AsyncClient, token: str) -> httpx.Response:
+    return await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
+
+
+async def told(service: app.Service, lambda_: Document) -> list[tuple[str, str]]:
+    """(type, message) of what the event log says of a lambda."""
+    found = service.services.database.collection("event_logs").find({"message": {"$regex": lambda_["id"]}})
+    return [(row["type"], row["message"]) async for row in found.sort("_id", 1)]
+
+
+# Tokens
+
+
+async def test_each_token_has_a_lambda_of_its_own(rp, http):
+    await hook(rp, "accessTokenPopulateId", "jwt.colour = 'blue'; jwt.list = [1, {a: null}]")
+    tokens = await given(rp, http, scope="openid")
+    assert claims(tokens["access_token"])["colour"] == "blue"
+    assert claims(tokens["access_token"])["list"] == [1, {"a": None}]
+    assert "colour" not in claims(tokens["id_token"])
+    await hook(rp, "idTokenPopulateId", "jwt.colour = 'green'; delete jwt.at_hash")
+    tokens = await given(rp, http, scope="openid")
+    assert claims(tokens["access_token"])["colour"] == "blue"
+    assert claims(tokens["id_token"])["colour"] == "green"
+    assert "at_hash" not in claims(tokens["id_token"])
+
+
+async def test_every_way_to_a_token_goes_through_the_lambda(rp, http, browser, api):
+    await hook(rp, "accessTokenPopulateId", "jwt.way = jwt.authenticationType")
+    await hook(rp, "idTokenPopulateId", "jwt.way = 'id'")
+    code = await rp.tokens(http, browser)
+    assert claims(code["access_token"])["way"] == "PASSWORD"
+    refreshed = (await rp.refresh(http, code["refresh_token"])).json()
+    assert claims(refreshed["access_token"])["way"] == "REFRESH_TOKEN"
+    assert claims(refreshed["id_token"])["way"] == "id"
+    answer = await rp.authorize(browser, response_type="id_token token", nonce="n")
+    assert claims(response(answer)["access_token"])["way"] == "PING"
+    assert claims(response(answer)["id_token"])["way"] == "id"
+    body = {
+        "user": {"username": new_id(), "password": PASSWORD},
+        "registration": {"applicationId": rp.client_id},
+    }
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    made = (await api.post("/api/user/registration", json=body, headers=headers)).json()
+    assert claims(made["token"])["way"] == claims(made["token"])["authenticationType"]
+
+
+@pytest.mark.parametrize("member", ["accessTokenPopulateId", "idTokenPopulateId"])
+@pytest.mark.parametrize("statement", ["= 'forged'", "= 9", "= null", "= {}"])
+async def test_reserved_claims_are_neither_added_nor_changed_nor_removed(rp, http, member, statement):
+    name = "access_token" if member.startswith("access") else "id_token"
+    before = claims((await given(rp, http, scope="openid"))[name])
+    reserved = ("amr", "exp", "iat", "sub", "tid", "tty")
+    forge = "".join(f"jwt.{claim} {statement};" for claim in reserved)
+    for statements in (forge, "".join(f"delete jwt.{claim};" for claim in reserved)):
+        await hook(rp, member, f"{statements} jwt.ran = true")
+        after = claims((await given(rp, http, scope="openid"))[name])
+        assert after["ran"] is True
+        for claim in ("amr", "sub", "tid", "tty"):
+            assert after.get(claim) == before.get(claim), claim
+            assert (claim in after) is (claim in before)
+        assert after["exp"] - after["iat"] == before["exp"] - before["iat"]
+
+
+async def test_other_claims_can_be_changed_and_null_removes_one(rp, http):
+    await hook(
+        rp,
+        "accessTokenPopulateId",
+        "jwt.roles.push('made up'); jwt.applicationId = null; jwt.scope = undefined; jwt.aud = [jwt.aud, 'https://api'];"
+        "jwt.gty = ['mine']; jwt.jti = 'j'",
+    )
+    token = (await given(rp, http, scope="openid"))["access_token"]
+    changed = claims(token)
+    assert (changed["roles"], changed["aud"], changed["gty"], changed["jti"]) == (
+        ["made up"], [rp.client_id, "https://api"], ["mine"], "j",
+    )  # fmt: skip
+    assert not changed.keys() & {"applicationId", "scope"}
+    assert header(token)["gty"] == ["password"]
+
+
+async def test_what_a_lambda_added_is_introspected(rp, http):
+    await hook(rp, "accessTokenPopulateId", "jwt.colour = 'blue'")
+    token = (await given(rp, http))["access_token"]
+    form = {"client_id": rp.client_id, "client_secret": rp.secret, "token": token}
+    answer = (await http.post("/oauth2/introspect", data=form)).json()
+    assert (answer["active"], answer["colour"]) == (True, "blue")
+
+
+async def test_code_that_is_used_again_takes_back_the_token_whose_jti_a_lambda_made(rp, http, browser):
+    await hook(rp, "accessTokenPopulateId", f"jwt.jti = '{new_id()}'")
+    code = await rp.code(browser, scope="openid")
+    token = (await rp.exchange(http, code)).json()["access_token"]
+    assert (await userinfo(http, token)).status_code == 200
+    assert (await rp.exchange(http, code)).status_code == 400
+    assert (await userinfo(http, token)).status_code == 401
+
+
+async def test_lambda_sees_the_user_and_the_registration_without_secrets(rp, http, api):
+    await hook(rp, "accessTokenPopulateId", "jwt.user = user; jwt.registration = registration")
+    seen = claims((await given(rp, http))["access_token"])
+    assert seen["user"]["id"] == rp.user["id"]
+    assert seen["user"]["email"] == rp.login_id
+    assert not seen["user"].keys() & {"private", "password", "salt", "encryptionScheme", "factor"}
+    assert seen["registration"]["applicationId"] == rp.client_id
+    assert seen["user"]["registrations"][0]["id"] == seen["registration"]["id"]
+    rp.user = await relying_party.make_user(api, rp.tenant["id"])
+    assert "registration" not in claims((await given(rp, http))["access_token"])
+
+
+async def test_a_change_of_user_or_registration_stays_inside(rp, http):
+    await hook(
+        rp, "accessTokenPopulateId", "user.email = 'x@y.z'; user.data = {a: 1}; registration.roles.push('admin')"
+    )
+    await given(rp, http)
+    user = (await rp.api.get(f"/api/user/{rp.user['id']}", headers={"X-FusionAuth-TenantId": rp.tenant["id"]})).json()
+    assert (user["user"]["email"], user["user"]["registrations"][0]["roles"]) == (rp.login_id, [])
+
+
+async def test_attack_results_that_are_no_claims(rp, http):
+    await hook(
+        rp,
+        "accessTokenPopulateId",
+        "jwt.function = () => 1; jwt.nan = NaN; jwt.symbol = Symbol('s'); Object.prototype.polluted = 'x';"
+        "Object.defineProperty(jwt, '__proto__', {value: {admin: true}, enumerable: true}); jwt.constructor = {a: 1}",
+    )
+    token = claims((await given(rp, http))["access_token"])
+    assert not token.keys() & {"function", "nan", "symbol", "polluted", "__proto__"}
+    assert token["constructor"] == {"a": 1}
+
+
+FAILURES = {
+    "throws": ("throw new Error('the secret reason')", "Error: the secret reason"),
+    "endless": (ENDLESS, "InternalError: interrupted"),
+    "endless in the library": ("new Array(4e9).join('')", "it took more than 500 ms of processor time"),
+    "deep": ("(function g() { return g() + 1 })()", "Maximum call stack size exceeded"),
+    "memory": ("const a = []; for (;;) a.push(new Array(1000).fill(1))", "out of memory"),
+    "output": ("jwt.x = 'x'.repeat(300000)", "more than 262144 bytes came back"),
+    "cyclic": ("jwt.jwt = jwt", "circular reference"),
+    "getter": ("Object.defineProperty(jwt, 'x', {enumerable: true, get() { throw new Error('got') }})", "Error: got"),
+    "no object": ("jwt.toJSON = () => 5", "came back as number"),
+    "another list": ("Array.prototype.toJSON = () => []", "something else than its arguments"),
+    "half a character": ("jwt.x = '\\ud800'", "not JSON"),
+    "deep value": ("let a = []; for (let i = 0; i < 60; i++) a = [a]; jwt.a = a", "nested deeper than 40 levels"),
+    "wrong jti": ("jwt.jti = 5", "a registered claim has a value of the wrong type"),
+    "wrong aud": ("jwt.aud = {}", "a registered claim has a value of the wrong type"),
+    "wrong auth_time": ("jwt.auth_time = 'now'", "a registered claim has a value of the wrong type"),
+}
+
+
+@pytest.mark.parametrize("case", FAILURES)
+async def test_attack_failing_lambda_fails_the_token_and_nothing_else(rp, http, service, case):
+    statements, reason = FAILURES[case]
+    made = await hook(rp, "accessTokenPopulateId", statements)
+    answer = await ask(rp, http, scope="openid offline_access")
+    assert answer.status_code == 512
+    body = answer.json()
+    assert (body["error"], body["error_reason"]) == ("server_error", "unknown")
+    assert body["error_description"] == "The service cannot answer this request now."
+    assert answer.headers["Cache-Control"] == "no-store"
+    ((kind, text),) = await told(service, made)
+    assert kind == "Error"
+    assert text.startswith(f"The JWTPopulate lambda [{made['name']}] with the id [{made['id']}] failed: ")
+    assert reason in text
+    where = {"tenantId": rp.tenant["id"]}
+    assert await service.services.database.collection("refresh_tokens").count_documents(where) == 0
+
+
+async def test_failing_lambda_answers_an_authorization_request_at_its_redirect_uri(rp, http, browser, service):
+    made = await hook(rp, "idTokenPopulateId", "throw 'the secret reason'")
+    shown = await rp.authorize(browser, response_type="id_token", nonce="n", scope="openid")
+    answer = await rp.submit(browser, shown)
+    told_there = response(answer)
+    assert told_there["error"] == "server_error"
+    assert told_there["state"] == "the-state"
+    assert "secret" not in answer.headers["Location"]
+    assert "id_token" not in told_there
+    assert [kind for kind, _ in await told(service, made)] == ["Error"]
+
+
+async def test_user_is_made_though_the_lambda_of_its_token_fails(rp, api, service):
+    made = await hook(rp, "accessTokenPopulateId", "throw 1")
+    body = {"user": {"username": new_id(), "password": PASSWORD}, "registration": {"applicationId": rp.client_id}}
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    answer = await api.post("/api/user/registration", json=body, headers=headers)
+    assert answer.status_code == 200
+    assert "token" not in answer.json()
+    assert (await api.get(f"/api/user/{answer.json()['user']['id']}", headers=headers)).status_code == 200
+    assert len(await told(service, made)) == 1
+
+
+async def test_full_sandbox_refuses_for_a_while(rp, http, service, monkeypatch):
+    made = await hook(rp, "accessTokenPopulateId", "")
+
+    async def full(*_given: Any) -> Any:
+        raise Unavailable("Too many lambdas at once.")
+
+    monkeypatch.setattr(service.services.sandbox, "call", full)
+    answer = await ask(rp, http)
+    assert (answer.status_code, answer.json()["error"]) == (503, "server_error")
+    assert await told(service, made) == []
+
+
+async def test_without_a_lambda_the_sandbox_is_not_asked(rp, http, service, monkeypatch):
+    def never(*_given: Any) -> Any:
+        raise AssertionError("nobody wants a lambda")
+
+    monkeypatch.setattr(service.services.sandbox, "call", never)
+    tokens = await given(rp, http, scope="openid")
+    assert (await userinfo(http, tokens["access_token"])).json() == {"sub": rp.user["id"]}
+
+
+async def test_nothing_of_one_tenant_is_left_for_another(rp, http, api):
+    other = await relying_party.make(api, enabledGrants=["password"])
+    made = await hook(rp, "accessTokenPopulateId", "jwt.before = globalThis.kept ?? null; globalThis.kept = user.email")
+    configuration = {"lambdaConfiguration": {"accessTokenPopulateId": made["id"]}}
+    await other.patch(f"/api/application/{other.client_id}", {"application": configuration})
+    for party in (rp, other, rp, other, rp, other):
+        assert "before" not in claims((await given(party, http))["access_token"])
+
+
+async def test_64_tokens_at_once_each_have_their_own_claims(rp, service):
+    made = await hook(rp, "accessTokenPopulateId", "jwt.mine = jwt.sub + '!'")
+    call = call_of(service, rp)
+    results = await asyncio.gather(
+        *(
+            lambdas.invoke(service.services, call, made["id"], "JWTPopulate", {"sub": str(n)}, {}, None)
+            for n in range(64)
+        )
+    )
+    assert [answered[0]["mine"] for answered in results] == [f"{n}!" for n in range(64)]
+
+
+async def test_other_requests_are_answered_while_a_lambda_takes_all_its_time(rp, http):
+    """Told by the order of ends."""
+    await hook(rp, "accessTokenPopulateId", ENDLESS)
+    ended: list[str] = []
+
+    async def endless() -> None:
+        assert (await ask(rp, http)).status_code == 512
+        ended.append("token")
+
+    async def others() -> None:
+        for _ in range(5):
+            assert (await http.get("/.well-known/openid-configuration")).status_code == 200
+        ended.append("others")
+
+    await asyncio.gather(endless(), others())
+    assert ended == ["others", "token"]
+
+
+async def test_lambda_of_another_type_or_none_changes_nothing(rp, service):
+    made = await make(rp, "UserInfoPopulate", "userInfo", "userInfo.a = 1")
+    call = call_of(service, rp)
+    for lambda_id in (made["id"], new_id()):
+        assert await lambdas.invoke(service.services, call, lambda_id, "JWTPopulate", {"sub": "1"}) == [{"sub": "1"}]
+    assert await lambdas.invoke(service.services, call, made["id"], "UserInfoPopulate", {}) == [{"a": 1}]
+
+
+@pytest.mark.parametrize("debug", [True, False])
+async def test_console_goes_to_the_event_log_where_debug_is_on(rp, http, service, debug):
+    made = await hook(rp, "accessTokenPopulateId", "console.log('one', jwt.tty); console.error('two')", debug=debug)
+    await given(rp, http)
+    expected = [
+        ("Debug", f"The JWTPopulate lambda [{made['name']}] with the id [{made['id']}] printed:\none at\ntwo\n")
+    ]
+    assert await told(service, made) == (expected if debug else [])
+    quiet = await hook(rp, "accessTokenPopulateId", "jwt.a = 1", debug=True)
+    await given(rp, http)
+    assert await told(service, quiet) == []
+
+
+async def test_console_of_a_failing_lambda_comes_before_its_error(rp, http, service):
+    made = await hook(rp, "accessTokenPopulateId", "console.log('before'); throw 'after'", debug=True)
+    assert (await ask(rp, http)).status_code == 512
+    assert [(kind, text.rpartition(" ")[2]) for kind, text in await told(service, made)] == [
+        ("Debug", "printed:\nbefore\n"),
+        ("Error", "after"),
+    ]
+
+
+# Userinfo
+
+
+async def test_userinfo_is_populated_but_for_what_is_reserved(rp, http):
+    await hook(rp, "accessTokenPopulateId", "jwt.colour = 'blue'")
+    await hook(
+        rp,
+        "userinfoPopulateId",
+        "userInfo.colour = jwt.colour; userInfo.first = user.firstName ?? null; userInfo.roles = registration.roles;"
+        "userInfo.sub = 'forged'; userInfo.email = 'x@y.z'; userInfo.email_verified = false; userInfo.tid = 'x'",
+    )
+    token = (await given(rp, http, scope="openid email"))["access_token"]
+    assert (await userinfo(http, token)).json() == {
+        "sub": rp.user["id"], "email": rp.login_id, "email_verified": True, "colour": "blue", "roles": [],
+    }  # fmt: skip
+    await hook(rp, "userinfoPopulateId", "for (const name in userInfo) delete userInfo[name]")
+    assert (await userinfo(http, token)).json() == {
+        "sub": rp.user["id"], "email": rp.login_id, "email_verified": True,
+    }  # fmt: skip
+
+
+async def test_failing_userinfo_lambda_says_nothing_of_itself(rp, http, service):
+    token = (await given(rp, http, scope="openid"))["access_token"]
+    made = await hook(rp, "userinfoPopulateId", "throw new Error('the secret reason')")
+    answer = await userinfo(http, token)
+    assert (answer.status_code, answer.json()["error"]) == (512, "server_error")
+    assert "secret" not in answer.text
+    assert [kind for kind, _ in await told(service, made)] == ["Error"]
+
+
+# Validation
+
+CLOSED = "result.errors.generalErrors.push({code: '[LoginPrevented]', message: 'Closed <b>today</b>.'});"
+
+
+async def test_password_grant_is_refused_with_what_the_lambda_says(rp, http):
+    await hook(rp, "loginValidationId", f"{CLOSED} result.errors.fieldErrors['user.email'] = [{{message: 'Not you.'}}]")
+    answer = await ask(rp, http)
+    assert answer.status_code == 400
+    assert answer.json() == {
+        "error": "invalid_grant",
+        "error_reason": "login_prevented",
+        "error_description": "Closed <b>today</b>. Not you.",
+    }
+    wrong = await ask(rp, http, password="wrong")
+    assert wrong.json()["error_reason"] == "invalid_user_credentials", "nobody learns it without the password"
+
+
+async def test_login_page_shows_what_the_lambda_says_escaped(rp, browser):
+    await hook(rp, "loginValidationId", CLOSED)
+    answer = await rp.submit(browser, await rp.authorize(browser))
+    assert answer.status_code == 200
+    assert "Closed &lt;b&gt;today&lt;/b&gt;." in answer.text
+    assert page(answer).forms[0]["fields"]["loginId"] == rp.login_id
+    assert (await rp.authorize(browser)).status_code == 200, "there is no session"
+
+
+async def test_lambda_that_has_no_errors_lets_everybody_in(rp, http, browser):
+    await hook(rp, "loginValidationId", "user.email = 'x'; result.other = 1")
+    assert "access_token" in await given(rp, http)
+    assert "code" in await rp.log_in(browser)
+
+
+async def test_session_is_no_login_to_be_validated(rp, browser):
+    await rp.log_in(browser)
+    await hook(rp, "loginValidationId", CLOSED)
+    assert "code" in response(await rp.authorize(browser))
+
+
+async def test_login_lambda_knows_the_request(rp, http, service):
+    made = await hook(rp, "loginValidationId", "console.log({user: user.id, registration, context})", debug=True)
+    await given(rp, http)
+    ((_, text),) = await told(service, made)
+    assert f'"user":"{rp.user["id"]}"' in text
+    assert f'"applicationId":"{rp.client_id}"' in text
+    assert '"authenticationType":"PASSWORD"' in text
+    assert '"ipAddress":"127.0.0.1"' in text
+
+
+async def test_webhooks_hear_of_a_login_that_a_lambda_refused(rp, http):
+    made = await hook(rp, "loginValidationId", CLOSED)
+    types = ("user.login.failed", "user.login.success")
+    async with receiving() as receiver:
+        events = {kind: {"enabled": True, "transactionType": "None"} for kind in types}
+        await rp.configure_tenant(eventConfiguration={"events": events})
+        webhook = {
+            "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
+            "eventsEnabled": dict.fromkeys(types, True), "description": new_id(),
+        }  # fmt: skip
+        assert (await rp.api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+        assert (await ask(rp, http)).status_code == 400
+        (received,) = await receiver.wait_for(1)
+    event = received.event
+    assert (event["type"], event["user"]["id"], event["applicationId"]) == (types[0], rp.user["id"], rp.client_id)
+    assert event["reason"] == {
+        "code": "lambdaValidation",
+        "lambdaId": made["id"],
+        "lambdaResult": {
+            "fieldErrors": {},
+            "generalErrors": [{"code": "[LoginPrevented]", "message": "Closed <b>today</b>."}],
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "statements", ["throw 'the secret reason'", ENDLESS, "result.errors = 'no'", "result.errors.generalErrors = ['no']"]
+)
+async def test_failing_login_lambda_lets_nobody_in(rp, http, browser, service, statements):
+    made = await hook(rp, "loginValidationId", statements)
+    answer = await ask(rp, http)
+    assert (answer.status_code, answer.json()["error"]) == (512, "server_error")
+    there = response(await rp.submit(browser, await rp.authorize(browser)))
+    assert (there["error"], "code" in there) == ("server_error", False)
+    assert [kind for kind, _ in await told(service, made)] == ["Error", "Error"]
+
+
+async def test_registration_lambda_answers_errors(rp, service):
+    call = call_of(service, rp)
+    services = service.services
+    user = await services.users.find(call.tenant_id, rp.user["id"])
+    registration = user["registrations"][0]
+
+    async def asked() -> Any:
+        application = await services.applications.get(call.tenant_id, rp.client_id)
+        return await validations.registration_errors(services, call, application, user, registration)
+
+    assert await asked() == ((), ())
+    await hook(
+        rp,
+        "selfServiceRegistrationValidationId",
+        "if (context.eventInfo.ipAddress === '203.0.113.7' && registration.applicationId && user.email)"
+        " result.errors.fieldErrors['user.email'] = [{code: '[blocked]user.email', message: 'Not from there.'}]",
+    )
+    fields, general = await asked()
+    assert [(error.path, error.code, error.message) for error in fields] == [
+        ("user.email", "[blocked]user.email", "Not from there.")
+    ]
+    assert general == []
+    await hook(rp, "selfServiceRegistrationValidationId", "result.errors = []")
+    with pytest.raises(LambdaFailed):
+        await asked()
+
+
+# Client credentials
+
+
+async def test_entity_s_token_is_populated_but_for_what_is_reserved(rp, service):
+    call = call_of(service, rp)
+    before = {"sub": "e", "aud": "t", "exp": 2, "iat": 1, "permissions": {"t": ["read"]}, "tid": "x", "iss": "i"}
+
+    async def populated() -> Document:
+        tenant = await service.services.tenants.get(None, call.tenant_id)
+        return await token_lambdas.client_credentials(
+            service.services, call, tenant, before, {"id": "e"}, [{"id": "t"}], {"t": ("read",)}
+        )
+
+    assert await populated() == before
+    made = await make(
+        rp,
+        "ClientCredentialsJWTPopulate",
+        "jwt, recipientEntity, targetEntities, permissions",
+        "for (const name of ['amr', 'aud', 'exp', 'iat', 'permissions', 'sub', 'tid']) jwt[name] = 'forged';"
+        "jwt.who = recipientEntity.id; jwt.whom = targetEntities.map(one => one.id); jwt.may = permissions;"
+        "jwt.iss = 'j'",
+    )
+    name = "clientCredentialsAccessTokenPopulateLambdaId"
+    await rp.configure_tenant(oauthConfiguration={name: made["id"]})
+    assert await populated() == {**before, "iss": "j", "who": "e", "whom": ["t"], "may": {"t": ["read"]}}
+    failing = await make(rp, "ClientCredentialsJWTPopulate", "jwt", "jwt.iss = 5")
+    await rp.configure_tenant(oauthConfiguration={name: failing["id"]})
+    with pytest.raises(LambdaFailed):
+        await populated()
