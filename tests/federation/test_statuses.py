@@ -9,6 +9,7 @@ import pytest
 from identity.ids import new_id
 from identity.operations import login
 from tests import relying_party
+from tests.conftest import NOBODY
 from tests.receiver import answers
 from tests.relying_party import claims
 
@@ -234,7 +235,7 @@ async def test_a_code_and_its_redirect_uri_are_needed(federated) -> None:
 
 
 @pytest.mark.parametrize("member", ["applicationId", "identityProviderId"])
-@pytest.mark.parametrize(("value", "kind"), [("x", "couldNotConvert"), (new_id(), "invalid")])
+@pytest.mark.parametrize(("value", "kind"), [("x", "couldNotConvert"), (NOBODY, "invalid")])
 async def test_ids_must_name_something(federated, member, value, kind) -> None:
     assert await refused(await federated.log_in(**{member: value})) == {f"[{kind}]{member}"}
 
