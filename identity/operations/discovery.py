@@ -21,10 +21,11 @@ _ALGORITHMS: Final = ["ES256", "ES384", "ES512", "HS256", "HS384", "HS512", "RS2
 
 
 class PreparedKeys:
-    """The key set as bytes, made anew only when a key changed."""
+    """The key set as bytes, made anew only when a key changed, and of each key only once."""
 
     def __init__(self) -> None:
         self._keys: Sequence[Document] | None = None
+        self._jwks: dict[tuple[str, str], Document] = {}
         self._prepared = Prepared({"keys": []})
 
     async def get(self, services: Services) -> Prepared:
@@ -34,7 +35,13 @@ class PreparedKeys:
         """
         keys = await services.keys.cached_list(None, "all", {})
         if keys is not self._keys:
-            self._keys, self._prepared = keys, Prepared(jwks.of_keys(_ours(keys)))
+            # The material of a key never changes; an id may come back with another, and then the kid differs.
+            ours = {(key["id"], key["kid"]): key for key in _ours(keys)}
+            fresh = [named for named in ours if named not in self._jwks]
+            made = jwks.of_keys(ours[named] for named in fresh)["keys"]
+            known = {**self._jwks, **dict(zip(fresh, made, strict=True))}
+            self._jwks = {named: known[named] for named in ours}
+            self._keys, self._prepared = keys, Prepared({"keys": list(self._jwks.values())})
         return self._prepared
 
 

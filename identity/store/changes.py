@@ -15,7 +15,7 @@ from pymongo.errors import PyMongoError
 
 from identity import loops
 from identity.store.cache import Freshness
-from identity.store.documents import Documents
+from identity.store.documents import HOLDS, Documents
 from identity.store.mongo import Database
 
 _log = structlog.get_logger(__name__)
@@ -56,8 +56,10 @@ class ChangeListener:
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _follow(self) -> None:
+        # That somebody referred to a document changes nothing of what it says: see Documents.hold.
+        changed = {"$map": {"input": {"$objectToArray": "$updateDescription.updatedFields"}, "in": "$$this.k"}}
         pipeline: list[dict[str, Any]] = [
-            {"$match": {"ns.coll": {"$in": list(self._collections)}}},
+            {"$match": {"ns.coll": {"$in": list(self._collections)}, "$expr": {"$ne": [changed, [HOLDS]]}}},
             {"$project": {"ns.coll": 1, "documentKey._id": 1, "operationType": 1}},
         ]
         # Entering the block opens the stream at the server: from here on nothing is missed.

@@ -29,6 +29,9 @@ from identity.store.vault import Vault, is_sealed
 
 Tenant = TenantId | None
 
+HOLDS = "private.holds"
+"""The member that changes when a document is held, and that nobody reads."""
+
 
 class Documents:
     """One collection of API objects, read through a cache."""
@@ -175,7 +178,7 @@ class Documents:
         """
         where = {**self._of(tenant_id), "_id": document_id}
         await self._database.take_turns(session, [f"{self.name} {document_id}"])
-        result = await self._collection.update_one(where, {"$inc": {"private.holds": 1}}, session=session)
+        result = await self._collection.update_one(where, {"$inc": {HOLDS: 1}}, session=session)
         return result.matched_count == 1
 
     async def insert(self, tenant_id: Tenant, document: Document, session: Session | None = None) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from identity.domain import key_rotation
 from identity.domain.key_rotation import HINT_MS, LAG_MS, MARGIN_MS
+from identity.store.cache import STREAM_DOWN_SECONDS
 from tests.builders import NOW, make_application, make_tenant
 
 ACCESS, ID = "accessTokenKeyId", "idTokenKeyId"
@@ -51,6 +52,10 @@ def test_the_key_before_signs_until_everybody_knows_and_verifies_until_its_last_
     assert trusted(tenant, application, NOW + ONCE_DEAD) == {_id(2)}
     assert trusted(tenant, application, None) == {_id(1), _id(2)}
     assert key_rotation.trusted_keys(tenant, application, ID, NOW) == {_id(1)}
+
+
+def test_everybody_knows_when_the_oldest_cached_document_is_forgotten() -> None:
+    assert LAG_MS > STREAM_DOWN_SECONDS * 1000
 
 
 def test_nothing_is_noted_of_a_change_of_something_else() -> None:

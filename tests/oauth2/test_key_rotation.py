@@ -15,6 +15,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet, OctKey
 
+from identity.domain import key_rotation
 from identity.domain.key_rotation import LAG_MS, MARGIN_MS
 from identity.ids import new_id
 from tests import relying_party
@@ -28,6 +29,13 @@ SHADOW = {
 }
 ALGORITHMS = ["RS256", "ES256", "ES384"]
 TOKENS = ("access_token", "id_token")
+
+
+@pytest.fixture(autouse=True)
+def lag(request, monkeypatch) -> None:
+    """Where there is one process nobody has to hear of anything."""
+    if "second" not in request.fixturenames:
+        monkeypatch.setattr(key_rotation, "LAG_MS", 20)
 
 
 class Verifier:

@@ -14,6 +14,7 @@ from identity.errors import Invalid
 from identity.ids import new_id
 from identity.operations import applications, references
 from identity.services import Services
+from tests.receiver import until
 
 Document = dict[str, Any]
 
@@ -90,6 +91,36 @@ async def test_who_wants_to_delete_what_another_transaction_holds_waits_for_its_
     await writing
     assert "[inUse]keyId" in (await deleting).text
     await services.applications.delete(tenant["id"], document["id"])
+
+
+async def test_who_refers_to_a_key_does_not_make_every_process_read_it_again(service, api, tenant_api) -> None:
+    services: Services = service.services
+    key_id, other = await make_key(api), await make_key(api)
+
+    async def refer() -> None:
+        body = {"application": {"name": new_id(), "jwtConfiguration": {"accessTokenKeyId": key_id}}}
+        assert (await tenant_api.post("/api/application", json=body)).status_code == 200
+
+    await refer()  # the first time makes the member
+
+    async def has_heard(name: str) -> None:
+        """The stream tells of changes in their order: after this one all before are told."""
+        stored = await services.keys.get(None, other)
+        await services.database.collection("keys").update_one({"_id": other}, {"$set": {"name": name}})
+        assert stored["name"] != name
+
+        async def is_known() -> bool:
+            known = await services.keys.cached(None, other)
+            return known is not None and known["name"] == name
+
+        await until(is_known)
+
+    await services.keys.cached(None, other)
+    await has_heard(new_id())
+    before = await services.keys.cached(None, key_id)
+    await refer()
+    await has_heard(new_id())
+    assert await services.keys.cached(None, key_id) is before
 
 
 async def test_names_are_found_in_members_lists_and_lists_of_objects_until_they_end(service, monkeypatch) -> None:
