@@ -232,10 +232,12 @@ class Documents:
         async for ids in self._chunks({**where, **self._of(tenant_id)}):
             await self.delete_all(tenant_id, {"_id": {"$in": ids}})
 
-    async def update_in_chunks(self, tenant_id: Tenant, where: Mapping[str, Any], change: Mapping[str, Any]) -> None:
+    async def update_in_chunks(self, tenant_id: Tenant, where: Mapping[str, Any], change: Mapping[str, Any]) -> int:
         """As `update`, for any number, and a change after which a document does not match any more."""
+        changed = 0
         async for ids in self._chunks({**where, **self._of(tenant_id)}):
-            await self.update(tenant_id, {**where, "_id": {"$in": ids}}, change)
+            changed += await self.update(tenant_id, {**where, "_id": {"$in": ids}}, change)
+        return changed
 
     async def _chunks(self, where: Mapping[str, Any]) -> AsyncIterator[list[str]]:
         while ids := [found["_id"] async for found in self._collection.find(where, {"_id": 1}).limit(CHUNK)]:

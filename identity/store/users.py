@@ -130,9 +130,9 @@ class Users(IndexSearched):
         self.forget(user_id)
         return result.modified_count == 1
 
-    async def remove_registrations(self, tenant_id: TenantId, application_id: ApplicationId) -> None:
-        """Take every user's registration for an application away."""
-        await self.update_in_chunks(
+    async def remove_registrations(self, tenant_id: TenantId, application_id: ApplicationId) -> int:
+        """Take every user's registration for an application away; answers how many there were."""
+        return await self.update_in_chunks(
             tenant_id,
             {"registrations.applicationId": application_id},
             # The version moves too: an update that read the user before must not bring the registration back.
