@@ -7,6 +7,7 @@ import dataclasses
 import email
 import email.policy
 import ssl
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from email.message import EmailMessage
@@ -114,7 +115,12 @@ async def receiving(
     if auth:
         settings |= {"authenticator": _authenticated, "auth_required": True, "auth_require_tls": False}
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: SMTP(mailbox, loop=loop, **settings), "127.0.0.1", port, ssl=tls)
+
+    def session() -> SMTP:
+        with warnings.catch_warnings(action="ignore"):  # of a name and password that are asked for without TLS
+            return SMTP(mailbox, loop=loop, **settings)
+
+    server = await loop.create_server(session, "127.0.0.1", port, ssl=tls)
     mailbox.port = server.sockets[0].getsockname()[1]
     try:
         yield mailbox

@@ -102,7 +102,8 @@ def compose(letter: Letter, message_id: str, now: Instant) -> bytes:
     from email.message import EmailMessage  # noqa: PLC0415 (only who sends mail pays for it)
     from email.policy import SMTP  # noqa: PLC0415
 
-    message = EmailMessage(policy=SMTP)
+    # ASCII alone: who knows whether every server on the way takes eight bits.
+    message = EmailMessage(policy=SMTP.clone(cte_type="7bit"))
     message["Message-ID"] = message_id
     message["Date"] = as_datetime(now)
     message["From"] = _mailbox(letter.sender)

@@ -404,7 +404,7 @@ def _judge_node(node: nodes.Node) -> None:
         raise ParseError("[recursive] is not part of the language of templates", node.lineno)
     if isinstance(node, nodes.Name) and node.name.startswith("__"):
         raise ParseError(f"[{node.name}] is no name for a value", node.lineno)
-    if isinstance(node, nodes.List | nodes.Dict | nodes.Tuple) and not _is_plain(node):
+    if isinstance(node, nodes.List | nodes.Dict | nodes.Pair | nodes.Tuple) and not _is_plain(node):
         # What is put together from values could hold itself a thousandfold.
         raise ParseError("a list or map that is written out may hold only texts and numbers", node.lineno)
     if isinstance(node, nodes.Filter) and node.name not in _FILTERS:

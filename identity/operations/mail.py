@@ -56,6 +56,8 @@ async def send(
     rendered = await asyncio.to_thread(mail_templates.render, template, values, languages)
     if rendered.errors:
         return await _refused(services, call, template_id, rendered.errors)
+    if isinstance(to, dict) and "email" not in to:
+        return await _refused(services, call, template_id, {"renderErrors": {"to": "The user has no email address."}})
     letter = _letter(tenant, template, rendered, to, extras)
     try:
         mail = await asyncio.to_thread(_mail, tenant, letter, call)
@@ -151,7 +153,7 @@ def _letter(
 ) -> Letter:
     configuration = tenant["emailConfiguration"]
     name = rendered.parts.get("fromName") or configuration.get("defaultFromName", "")
-    reader = to if isinstance(to, Address) else Address(to.get("email", ""), to.get("fullName", ""))
+    reader = to if isinstance(to, Address) else Address(to["email"], to.get("fullName", ""))
     return Letter(
         Address(template.get("fromEmail") or configuration["defaultFromEmail"], name),
         reader,

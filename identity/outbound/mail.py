@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import aiosmtplib
 
 
+_CREDENTIALS = frozenset({530, 534, 535, 538})
+"""Answers that ask for a name and password, or for other ones (RFC 4954 section 6)."""
+
 _NO_PASSWORD = Secret("")
 
 
@@ -87,8 +90,12 @@ class Smtp:
             return _judged(answers, "nobody was accepted")
         except aiosmtplib.SMTPResponseException as error:
             said = f"{error.code} {error.message}"
-            # Wrong credentials are put right by an administrator: the mail waits for it.
-            if error.code >= 500 and isinstance(error, aiosmtplib.SMTPSenderRefused | aiosmtplib.SMTPDataError):
+            # Only what is said of the mail itself is for good: the rest an administrator can put right.
+            if (
+                isinstance(error, aiosmtplib.SMTPSenderRefused | aiosmtplib.SMTPDataError)
+                and error.code >= 500
+                and error.code not in _CREDENTIALS
+            ):
                 return Result(dict.fromkeys(recipients, said), (), said)
             return Result({}, tuple(recipients), _without_secrets(said, server))
         except TimeoutError:

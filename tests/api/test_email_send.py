@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
+from tests.conftest import SUPER_KEY, checking_client
 from tests.mailbox import Mailbox, receiving
 
 Document = dict[str, Any]
@@ -57,3 +58,263 @@ async def test_user_gets_a_mail_with_both_parts(api, tenant_api, mailbox: Mailbo
     assert mail.message.get_content_type() == "multipart/alternative"
     assert mail.message["Message-ID"].endswith("@example.com>")
     assert mail.message["Date"]
+
+
+async def test_each_reader_gets_a_mail_of_their_own_in_their_language(api, tenant_api, mailbox: Mailbox) -> None:
+    template_id = await make_template(
+        api,
+        localizedSubjects={"de": "Hallo {{ user.firstName }}", "fr": "Bonjour"},
+        localizedFromNames={"de": "Der Dienst"},
+    )
+    german = await make_user(tenant_api, firstName="Änne", preferredLanguages=["it", "de_CH"])
+    english = await make_user(tenant_api, firstName="Bob")
+    answer = await tenant_api.post(f"/api/email/send/{template_id}", json={"userIds": [german["id"], english["id"]]})
+    assert answer.json() == {}
+    mails = {mail.recipients[0]: mail.message for mail in await mailbox.wait_for(2)}
+    assert mails[german["email"]]["Subject"] == "Hallo Änne"
+    assert mails[german["email"]]["From"].startswith("Der Dienst <")
+    assert mails[english["email"]]["Subject"] == "Hello Bob"
+    assert mails[english["email"]]["From"].startswith("The service <")
+    assert len({message["Message-ID"] for message in mails.values()}) == 2
+
+
+async def test_addresses_without_a_user_get_mail_too(api, tenant_api, mailbox: Mailbox) -> None:
+    template_id = await make_template(
+        api,
+        fromEmail="other@example.com",
+        defaultSubject="Hello {{ user.firstName|default('stranger') }}",
+        localizedSubjects={"fr": "Bonjour"},
+        defaultHtmlTemplate="<p>{{ requestData.a.b }} {{ application is defined }}</p>",
+        defaultTextTemplate="{{ tenant.name }}",
+    )
+    body = {
+        "toAddresses": [{"address": "juergen@bücher.example"}, {"address": "a@example.com", "display": "Ä, <b>"}],
+        "preferredLanguages": ["de", "fr"],
+        "requestData": {"a": {"b": 5}},
+    }
+    assert (await tenant_api.post(f"/api/email/send/{template_id}", json=body)).json() == {}
+    first, second = sorted(await mailbox.wait_for(2), key=lambda mail: mail.recipients, reverse=True)
+    assert first.recipients == ["juergen@xn--bcher-kva.example"]
+    assert first.sender == "other@example.com"
+    assert first.message["Subject"] == "Bonjour"
+    assert first.part("html").strip() == "<p>5 false</p>"
+    assert second.recipients == ["a@example.com"]
+    assert second.message["To"].addresses[0].display_name == "Ä, <b>"
+    assert second.message["To"].addresses[0].addr_spec == "a@example.com"
+    assert b"\r\nTo: =?utf-8?" in second.raw
+
+
+async def test_copies_go_to_everybody_and_blind_ones_unnamed(api, tenant_api, mailbox: Mailbox) -> None:
+    template_id = await make_template(api)
+    user = await make_user(tenant_api)
+    body = {"userIds": [user["id"]], "ccAddresses": ["cc@example.com"], "bccAddresses": ["bcc@example.com"]}
+    assert (await tenant_api.post(f"/api/email/send/{template_id}", json=body)).json() == {}
+    (mail,) = await mailbox.wait_for(1)
+    assert sorted(mail.recipients) == sorted([user["email"], "cc@example.com", "bcc@example.com"])
+    assert mail.message["Cc"] == "cc@example.com"
+    assert b"bcc@" not in mail.raw
+
+
+async def test_template_reads_the_application_and_no_secret(api, tenant_api, mailbox: Mailbox) -> None:
+    application = (await tenant_api.post("/api/application", json={"application": {"name": "An app"}})).json()
+    template_id = await make_template(
+        api,
+        defaultSubject="{{ application.name }} {{ application.oauthConfiguration.clientId }}",
+        defaultTextTemplate="{{ application }} {{ tenant }} {{ user }}",
+    )
+    user = await make_user(tenant_api, data={"likes": "tea"})
+    body = {"userIds": [user["id"]], "applicationId": application["application"]["id"]}
+    assert (await tenant_api.post(f"/api/email/send/{template_id}", json=body)).json() == {}
+    (mail,) = await mailbox.wait_for(1)
+    assert mail.message["Subject"] == f"An app {application['application']['id']}"
+    text = mail.part("plain")
+    assert "tea" in text
+    secret = application["application"]["oauthConfiguration"]["clientSecret"]
+    for hidden in (secret, "clientSecret", "private", "salt", '"password":'):
+        assert hidden not in text
+
+
+async def test_who_gets_no_mail_is_told_with_the_reason_and_the_others_get_theirs(
+    api, tenant_api, service, mailbox: Mailbox
+) -> None:
+    template_id = await make_template(
+        api,
+        defaultSubject="{{ user.firstName }}",
+        defaultHtmlTemplate="\n{{ user.lastName }}",
+        defaultTextTemplate="${requestData.x}",
+    )
+    whole = await make_user(tenant_api, lastName="Lovelace")
+    partial = await make_user(tenant_api)
+    homeless = await make_user(tenant_api, email=None, username=f"u{new_id()}", lastName="L")
+    body = {
+        "userIds": [whole["id"], partial["id"], homeless["id"]],
+        "toAddresses": [{"address": "a@example.com"}, {"address": "ä@example.com"}],
+        "requestData": {"x": 1},
+    }
+    answer = await tenant_api.post(f"/api/email/send/{template_id}", json=body)
+    assert answer.status_code == 202
+    missing = {"subject": "Line 1: 'user.firstName' is undefined", "html": "Line 2: 'user.lastName' is undefined"}
+    assert answer.json() == {
+        "results": {
+            partial["id"]: {"renderErrors": {"html": "Line 2: 'lastName' is undefined"}},
+            homeless["id"]: {"renderErrors": {"to": "The user has no email address."}},
+        },
+        "anonymousResults": {
+            "a@example.com": {"renderErrors": missing},
+            "ä@example.com": {"renderErrors": missing},
+        },
+    }
+    (mail,) = await mailbox.wait_for(1)
+    assert mail.recipients == [whole["email"]]
+    rows = service.services.database.collection("event_logs").find({"message": {"$regex": template_id}})
+    messages = [row["message"] async for row in rows if row["type"] == "Error"]
+    assert len(messages) == 4
+    assert sum("html: Line 2: 'lastName' is undefined" in message for message in messages) == 1
+
+
+async def test_address_that_no_server_could_reach_is_told(api, tenant_api, mailbox: Mailbox) -> None:
+    template_id = await make_template(api, defaultSubject="x", defaultHtmlTemplate="x", defaultTextTemplate="x")
+    for address in ("ä@example.com", "a@exa mple.com", f"a@{'x' * 64}.com", "a..b@example.com"):
+        answer = await tenant_api.post(f"/api/email/send/{template_id}", json={"toAddresses": [{"address": address}]})
+        if answer.status_code == 400:
+            assert "[notEmail]toAddresses[0].address" in answer.text
+        else:
+            assert answer.json()["anonymousResults"][address]["renderErrors"].keys() == {"to"}
+    assert mailbox.mails == []
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({}, "[empty]userIds"),
+        ({"userIds": [], "toAddresses": []}, "[empty]userIds"),
+        ({"userIds": ["x"]}, "[couldNotConvert]userIds[0]"),
+        ({"userIds": [new_id()]}, "[invalid]userIds[0]"),
+        ({"userIds": "x"}, "[invalidJSON]"),
+        ({"userIds": [new_id() for _ in range(1001)]}, "[tooMany]userIds"),
+        ({"toAddresses": [{}]}, "[blank]toAddresses[0].address"),
+        ({"toAddresses": [{"address": "x"}]}, "[notEmail]toAddresses[0].address"),
+        ({"toAddresses": [{"address": "a@b.c\r\nRCPT TO:<x@y.z>"}]}, "[notEmail]toAddresses[0].address"),
+        ({"toAddresses": [{"address": "a@b.c"}], "ccAddresses": ["x"]}, "[notEmail]ccAddresses[0]"),
+        ({"toAddresses": [{"address": "a@b.c"}], "bccAddresses": ["x"]}, "[notEmail]bccAddresses[0]"),
+        ({"toAddresses": [{"address": "a@b.c"}], "preferredLanguages": ["??"]}, "[invalid]preferredLanguages[0]"),
+        ({"toAddresses": [{"address": "a@b.c"}], "applicationId": new_id()}, "[invalid]applicationId"),
+        ({"toAddresses": [{"address": "a@b.c"}], "requestData": []}, "[invalidJSON]"),
+    ],
+)
+async def test_malformed_requests_send_nothing(api, tenant_api, service, tenant, body, code) -> None:
+    template_id = await make_template(api)
+    answer = await tenant_api.post(f"/api/email/send/{template_id}", json=body)
+    assert answer.status_code == 400
+    assert {e["code"] for entries in answer.json()["fieldErrors"].values() for e in entries} == {code}
+    assert await service.services.mails.count(tenant["id"]) == 0
+
+
+async def test_unknown_template_is_not_found(tenant_api) -> None:
+    body = {"toAddresses": [{"address": "a@example.com"}]}
+    assert (await tenant_api.post(f"/api/email/send/{new_id()}", json=body)).status_code == 404
+
+
+async def test_without_a_tenant_the_application_or_the_first_user_tells_it(
+    api, tenant_api, tenant, service, mailbox: Mailbox
+) -> None:
+    template_id = await make_template(api, defaultHtmlTemplate="x", defaultTextTemplate="x", defaultSubject="x")
+    user = await make_user(tenant_api)
+    application = (await tenant_api.post("/api/application", json={"application": {"name": "App"}})).json()
+    address = {"toAddresses": [{"address": "a@example.com"}]}
+    async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as bare:
+        path = f"/api/email/send/{template_id}"
+        assert (await bare.post(path, json={"userIds": [user["id"]]})).json() == {}
+        await mailbox.wait_for(1)
+        body = {**address, "applicationId": application["application"]["id"]}
+        assert (await bare.post(path, json=body)).json() == {}
+        await mailbox.wait_for(2)
+        refused = await bare.post(path, json=address)
+        assert refused.json()["generalErrors"][0]["code"] == "[TenantIdRequired]"
+        unknown = await bare.post(path, json={"userIds": [new_id()]})
+        assert unknown.json()["generalErrors"][0]["code"] == "[TenantIdRequired]"
+
+
+async def test_users_and_applications_of_another_tenant_are_out_of_reach(api, tenant_api, mailbox: Mailbox) -> None:
+    """`api` speaks for the default tenant."""
+    template_id = await make_template(api)
+    user = await make_user(tenant_api)
+    application = (await tenant_api.post("/api/application", json={"application": {"name": "App"}})).json()
+    path = f"/api/email/send/{template_id}"
+    answer = await api.post(path, json={"userIds": [user["id"]]})
+    assert answer.json()["fieldErrors"].keys() == {"userIds[0]"}
+    body = {"toAddresses": [{"address": "a@example.com"}], "applicationId": application["application"]["id"]}
+    assert (await api.post(path, json=body)).json()["fieldErrors"].keys() == {"applicationId"}
+    assert mailbox.mails == []
+
+
+async def test_nothing_that_a_template_says_can_begin_a_header(api, tenant_api, mailbox: Mailbox) -> None:
+    template_id = await make_template(
+        api,
+        defaultSubject="{{ requestData.x }}",
+        defaultFromName="{{ requestData.x }}",
+        defaultHtmlTemplate="x",
+        defaultTextTemplate="x",
+    )
+    nasty = "a\r\nBcc: evil@example.com\r\n\r\nbody\u2028c\u0085d\x00e\u202ef"
+    user = await make_user(tenant_api, fullName="b\u2028X-Evil: yes")
+    body = {
+        "userIds": [user["id"]],
+        "toAddresses": [{"address": "a@example.com", "display": nasty}],
+        "requestData": {"x": nasty},
+    }
+    assert (await tenant_api.post(f"/api/email/send/{template_id}", json=body)).json() == {}
+    for mail in await mailbox.wait_for(2):
+        assert "evil@example.com" not in mail.recipients
+        assert mail.message["Bcc"] is None
+        assert mail.message["X-Evil"] is None
+        assert mail.message["Subject"] == "a Bcc: evil@example.com body c d ef"
+        assert mail.part("plain").strip() == "x"
+
+
+async def test_headers_of_the_tenant_are_added_and_the_mail_s_own_stay(api, tenant_api, tenant, mailbox) -> None:
+    headers = [{"name": "X-Service", "value": "identity ä"}, {"name": "Reply-To", "value": "help@example.com"}]
+    patch = {"tenant": {"emailConfiguration": {"additionalHeaders": headers}}}
+    assert (await api.patch(f"/api/tenant/{tenant['id']}", json=patch)).status_code == 200
+    template_id = await make_template(api, defaultSubject="s", defaultHtmlTemplate="h", defaultTextTemplate="t")
+    body = {"toAddresses": [{"address": "a@example.com"}]}
+    assert (await tenant_api.post(f"/api/email/send/{template_id}", json=body)).json() == {}
+    (mail,) = await mailbox.wait_for(1)
+    assert mail.message["X-Service"] == "identity ä"
+    assert mail.message["Reply-To"] == "help@example.com"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("X-A: b", "c"),
+        ("X A", "c"),
+        ("X-Ä", "c"),
+        ("X-A\r\nBcc", "c"),
+        ("X-A", "b\r\nBcc: c@example.com"),
+        ("bcc", "a@example.com"),
+        ("Content-Type", "text/html"),
+        ("FROM", "a@example.com"),
+    ],
+)
+async def test_headers_that_would_break_a_mail_cannot_be_configured(api, tenant, name, value) -> None:
+    patch = {"tenant": {"emailConfiguration": {"additionalHeaders": [{"name": name, "value": value}]}}}
+    answer = await api.patch(f"/api/tenant/{tenant['id']}", json=patch)
+    assert answer.status_code == 400
+    path = "tenant.emailConfiguration.additionalHeaders[0]"
+    assert answer.json()["fieldErrors"][path][0]["code"] == f"[invalid]{path}"
+
+
+async def test_properties_of_the_tenant_name_the_host_and_the_address_for_bounces(
+    api, tenant_api, tenant, mailbox: Mailbox
+) -> None:
+    properties = "mail.smtp.localhost=us.example.com\n# a comment\nmail.smtp.from=bounces@example.com"
+    patch = {"tenant": {"emailConfiguration": {"properties": properties}}}
+    assert (await api.patch(f"/api/tenant/{tenant['id']}", json=patch)).status_code == 200
+    template_id = await make_template(api, defaultSubject="s", defaultHtmlTemplate="h", defaultTextTemplate="t")
+    body = {"toAddresses": [{"address": "a@example.com"}]}
+    assert (await tenant_api.post(f"/api/email/send/{template_id}", json=body)).json() == {}
+    (mail,) = await mailbox.wait_for(1)
+    assert mail.sender == "bounces@example.com"
+    assert mail.message["From"].endswith("<service@example.com>")
+    assert mailbox.names == ["us.example.com"]

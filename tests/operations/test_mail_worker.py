@@ -1,0 +1,360 @@
+"""The mail loop: nothing lost, nobody held up, and the event log knows what went wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pymongo.errors import AutoReconnect
+
+from identity.call import Call, Nobody, Origin
+from identity.domain.mail_messages import Address
+from identity.ids import TenantId, new_id
+from identity.operations import mail
+from tests import certificates
+from tests.conftest import EMAIL_TEMPLATE, SUPER_KEY, checking_client
+from tests.mailbox import PASSWORD, Mailbox, receiving, until
+
+Document = dict[str, Any]
+
+
+class Desk:
+    """A tenant whose mail goes to a mailbox."""
+
+    def __init__(self, service: Any, tenant_id: str) -> None:
+        self.service, self.services = service, service.services
+        self.tenant_id = TenantId(tenant_id)
+
+    async def configure(self, mailbox: Mailbox, **members: Any) -> None:
+        patch = {"tenant": {"emailConfiguration": mailbox.configuration(**members)}}
+        async with checking_client(self.service.base_url, headers={"Authorization": SUPER_KEY}) as api:
+            answer = await api.patch(f"/api/tenant/{self.tenant_id}", json=patch)
+            assert answer.status_code == 200, answer.text
+
+    def call(self) -> Call:
+        return Call(self.tenant_id, Nobody(), self.services.clock.now(), Origin("192.0.2.1", "", "", ""))
+
+    async def send(self, *addresses: str) -> None:
+        first, *others = addresses or ("to@example.com",)
+        extras = mail.Extras(cc=others)
+        errors = await mail.send(
+            self.services, self.call(), self.tenant_id, EMAIL_TEMPLATE, Address(first), {}, extras=extras
+        )
+        assert errors == {}
+
+    async def waiting(self) -> list[Document]:
+        """The rows of the tenant that nobody holds."""
+        rows = self.services.database.collection("mails").find({"tenantId": self.tenant_id, "lease": None})
+        return [row async for row in rows]
+
+    async def was_tried(self, times: int) -> None:
+        async def tried() -> bool:
+            return [row["attempts"] for row in await self.waiting()] == [times]
+
+        await until(tried)
+
+    async def is_empty(self) -> None:
+        async def nothing() -> bool:
+            return await self.services.mails.count(self.tenant_id) == 0
+
+        await until(nothing)
+
+    async def logs(self, kind: str = "Error") -> list[str]:
+        rows = self.services.database.collection("event_logs").find({"message": {"$regex": self.tenant_id}}).sort("_id")
+        return [row["message"] async for row in rows if row["type"] == kind]
+
+
+@pytest.fixture
+def desk(service, tenant) -> Desk:
+    return Desk(service, tenant["id"])
+
+
+async def test_mail_for_a_server_that_is_away_goes_out_when_it_is_back(desk: Desk, clock) -> None:
+    async with receiving() as gone:
+        await desk.configure(gone)
+    await desk.send()
+    await desk.was_tried(1)
+    (message,) = await desk.logs()
+    assert f"127.0.0.1:{gone.port} (NONE)" in message
+    assert "to@example.com could not be reached" in message
+    assert message.endswith("It will be tried again.")
+    async with receiving(port=gone.port) as back:
+        clock.advance(seconds=40)
+        (received,) = await back.wait_for(1)
+        assert received.recipients == ["to@example.com"]
+        await desk.is_empty()
+    assert len(await desk.logs()) == 1
+
+
+async def test_retries_carry_the_same_mail(desk: Desk, clock) -> None:
+    async with receiving() as mailbox:
+        await desk.configure(mailbox)
+        mailbox.refusals = {"DATA": "451 later"}
+        await desk.send()
+        await desk.was_tried(1)
+        del mailbox.refusals["DATA"]
+        (row,) = await desk.waiting()
+        clock.advance(seconds=40)
+        (received,) = await mailbox.wait_for(1)
+        assert received.message["Message-ID"] == f"<{row['_id']}@example.com>"
+        await desk.is_empty()
+
+
+async def test_mail_that_is_refused_for_good_is_told_and_forgotten(desk: Desk) -> None:
+    async with receiving() as mailbox:
+        await desk.configure(mailbox)
+        mailbox.refusals = {"DATA": "554 we do not like it"}
+        await desk.send()
+        await desk.is_empty()
+    (message,) = await desk.logs()
+    assert "to@example.com was refused for good" in message
+    assert "554 we do not like it" in message
+
+
+async def test_of_several_readers_only_those_who_have_not_got_it_are_tried_again(desk: Desk, clock) -> None:
+    async with receiving() as mailbox:
+        await desk.configure(mailbox)
+        mailbox.refusals = {"gone@example.com": "550 unknown", "full@example.com": "452 full"}
+        await desk.send("to@example.com", "gone@example.com", "full@example.com")
+        (first,) = await mailbox.wait_for(1)
+        assert first.recipients == ["to@example.com"]
+        await desk.was_tried(1)
+        mailbox.refusals.clear()
+        clock.advance(seconds=40)
+        assert (await mailbox.wait_for(2))[1].recipients == ["full@example.com"]
+        await desk.is_empty()
+    refused, deferred = await desk.logs()
+    assert "gone@example.com was refused for good" in refused
+    assert "full@example.com could not be reached" in deferred
+
+
+async def test_mail_is_given_up_when_the_schedule_is_used_up(build, session_clock) -> None:
+    offset = session_clock.offset
+    async with build(clock=session_clock, email__schedule="[5]") as service, receiving() as mailbox:
+        desk = Desk(service, service.services.default_tenant_id)
+        await desk.configure(mailbox)
+        mailbox.refusals = {"to@example.com": "451 later"}
+        await desk.send()
+        await desk.was_tried(1)
+        session_clock.advance(seconds=6)
+        await desk.is_empty()
+        assert [message.rpartition(". ")[2] for message in await desk.logs()] == [
+            "It will be tried again.",
+            "It is given up.",
+        ]
+    session_clock.offset = offset
+
+
+async def test_mail_of_a_killed_process_is_sent_by_another(desk: Desk, clock) -> None:
+    async with receiving() as mailbox:
+        await desk.configure(mailbox, port=mailbox.port)
+        row: Document = {}
+
+        async def taken() -> bool:
+            """Whether we were faster than the worker; otherwise once more."""
+            await desk.send()
+            now = desk.services.clock.now()
+            leases = await desk.services.mails.lease(now, 90, {}, 5, 5)
+            row.update({lease.mail.mail_id: lease for lease in leases if lease.mail.tenant_id == desk.tenant_id})
+            return bool(row)
+
+        await until(taken)
+        held = set(row)
+        clock.advance(seconds=91)
+
+        def all_there() -> bool:
+            ids = {one.message["Message-ID"].strip("<>").partition("@")[0] for one in mailbox.mails}
+            return held <= ids
+
+        await mailbox.until(all_there)
+        await desk.is_empty()
+
+
+async def test_mail_that_was_taken_before_a_restart_goes_out_after_it(build, configured) -> None:
+    """A process without workers takes it; one with workers sends it."""
+    database = f"test_{new_id()[:13].replace('-', '')}"
+    async with receiving() as mailbox:
+        async with build(role="web", database=database) as web:
+            desk = Desk(web, web.services.default_tenant_id)
+            await desk.configure(mailbox)
+            await desk.send()
+            assert await web.services.mails.count(desk.tenant_id) == 1
+            data_dir = web.services.config.data_dir
+            key = web.services.config.master_key_file.read_bytes()
+        assert mailbox.mails == []
+        data_dir.mkdir(parents=True)
+        (data_dir / "master.key").write_bytes(key)
+        async with build(database=database, data_dir=data_dir, kickstart=None) as whole:
+            await mailbox.wait_for(1)
+            await Desk(whole, whole.services.default_tenant_id).is_empty()
+            await whole.services.database.drop()
+
+
+async def test_conversation_that_is_cut_off_by_the_end_is_handed_back(build) -> None:
+    async with receiving() as mailbox:
+        mailbox.hangs = True
+        async with build() as service:
+            desk = Desk(service, service.services.default_tenant_id)
+            await desk.configure(mailbox)
+            await desk.send()
+            await mailbox.until(lambda: mailbox.connections == 1)
+            worker = next(one for one in service._parts.workers if type(one).__name__ == "MailWorker")
+            worker._stop_seconds = 0.05
+            await worker.stop()
+            (row,) = await desk.waiting()
+            assert row["attempts"] == 0
+            assert row["nextAttempt"] <= service.services.clock.now()
+
+
+async def test_slow_server_of_one_tenant_holds_up_no_other(build) -> None:
+    settings = {"email__max_concurrency": 3, "email__concurrency_per_tenant": 2}
+    async with receiving() as slow, receiving() as quick, build(**settings) as service:
+        slow.hangs = True
+        patient = Desk(service, service.services.default_tenant_id)
+        async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api:
+            made = await api.post("/api/tenant", json={"tenant": {"name": "Other", "issuer": "https://e.com"}})
+        hasty = Desk(service, made.json()["tenant"]["id"])
+        await patient.configure(slow)
+        await hasty.configure(quick)
+        for _ in range(5):
+            await patient.send()
+        await slow.until(lambda: slow.connections == 2)
+        for _ in range(4):
+            await hasty.send()
+        await quick.wait_for(4)
+        assert slow.connections == 2
+        worker = next(one for one in service._parts.workers if type(one).__name__ == "MailWorker")
+        worker._stop_seconds = 0.05
+
+
+async def test_debug_tells_of_every_attempt(desk: Desk) -> None:
+    async with receiving(auth=True) as mailbox:
+        await desk.configure(mailbox, debug=True, username="we", password=PASSWORD)
+        await desk.send()
+        await mailbox.wait_for(1)
+        await desk.is_empty()
+    (message,) = await desk.logs("Debug")
+    assert f"from service@example.com to to@example.com by 127.0.0.1:{mailbox.port} (NONE): taken" in message
+    assert PASSWORD not in message
+    assert await desk.logs() == []
+
+
+async def test_wrong_password_is_told_without_it_and_can_be_put_right(desk: Desk, clock) -> None:
+    async with receiving(auth=True) as mailbox:
+        await desk.configure(mailbox, username="we", password="not this one")
+        await desk.send()
+        await desk.was_tried(1)
+        (message,) = await desk.logs()
+        assert "535" in message
+        assert "not this one" not in message
+        assert await desk.logs("Debug") == []
+        await desk.configure(mailbox, username="we", password=PASSWORD)
+        clock.advance(seconds=40)
+        (received,) = await mailbox.wait_for(1)
+        assert received.username == "we"
+
+
+@pytest.mark.parametrize("security", ["SSL", "TLS"])
+async def test_server_with_a_certificate_of_our_own_authority(build, tmp_path, security) -> None:
+    file = tmp_path / "authorities.pem"
+    file.write_text(certificates.authority().pem)
+    context = certificates.server_context(certificates.make("mail", certificates.authority()))
+    opened = receiving(tls=context) if security == "SSL" else receiving(starttls=context)
+    async with opened as mailbox, build(email__authorities_file=file) as service:
+        desk = Desk(service, service.services.default_tenant_id)
+        await desk.configure(mailbox, security=security)
+        await desk.send()
+        (received,) = await mailbox.wait_for(1)
+        assert received.is_encrypted
+
+
+async def test_mail_of_a_tenant_that_is_gone_is_dropped(desk: Desk, clock, api) -> None:
+    async with receiving() as mailbox:
+        await desk.configure(mailbox)
+        mailbox.refusals = {"DATA": "451 later"}
+        await desk.send()
+        await desk.was_tried(1)
+        (row,) = await desk.waiting()
+        assert (await api.delete(f"/api/tenant/{desk.tenant_id}")).status_code == 200
+        assert await desk.services.mails.count(desk.tenant_id) == 0
+        # One that came in while the tenant went.
+        await desk.services.database.collection("mails").insert_one(row)
+        clock.advance(seconds=40)
+        await desk.is_empty()
+        assert mailbox.mails == []
+
+
+async def test_template_that_does_not_exist_is_told_to_the_event_log(desk: Desk) -> None:
+    template_id = new_id()
+    errors = await mail.send(
+        desk.services, desk.call(), desk.tenant_id, template_id, Address("a@example.com"), {"code": "x"}
+    )
+    assert errors == {"parseErrors": {"template": "There is no such template."}}
+    rows = desk.services.database.collection("event_logs").find({"message": {"$regex": template_id}})
+    assert [row["type"] async for row in rows] == ["Error"]
+    assert await desk.services.mails.count(desk.tenant_id) == 0
+
+
+async def test_values_of_a_feature_stand_beside_the_user(desk: Desk, api, tenant_api) -> None:
+    """As features send: a user, and what they want to say."""
+    template = {
+        "name": new_id(),
+        "defaultSubject": "${changePasswordId}",
+        "defaultHtmlTemplate": "[#list state!{} as k, v]${k}=${v};[/#list]",
+        "defaultTextTemplate": "{{ user.email }} {{ application.name|default('no application') }} {{ tenant.id }}",
+    }
+    made = (await api.post("/api/email/template", json={"emailTemplate": template})).json()["emailTemplate"]
+    user = {"email": f"{new_id()}@example.com", "password": "password"}
+    user_id = (await tenant_api.post("/api/user", json={"user": user})).json()["user"]["id"]
+    stored = await desk.services.users.get(desk.tenant_id, user_id)
+    async with receiving() as mailbox:
+        await desk.configure(mailbox)
+        data = {"changePasswordId": "an id", "state": {"a": "b"}}
+        assert await mail.send(desk.services, desk.call(), desk.tenant_id, made["id"], stored, data) == {}
+        (received,) = await mailbox.wait_for(1)
+    assert received.message["Subject"] == "an id"
+    assert received.part("html").strip() == "a=b;"
+    assert received.part("plain").strip() == f"{user['email']} no application {desk.tenant_id}"
+
+
+async def test_outage_of_the_store_is_only_a_delay(desk: Desk, monkeypatch) -> None:
+    lease, failures = desk.services.mails.lease, []
+
+    async def failing(*arguments: Any) -> Any:
+        if len(failures) < 2:
+            failures.append(1)
+            raise AutoReconnect("away")
+        return await lease(*arguments)
+
+    monkeypatch.setattr(desk.services.mails, "lease", failing)
+    async with receiving() as mailbox:
+        await desk.configure(mailbox)
+        await desk.send()
+        await mailbox.wait_for(1)
+    assert len(failures) == 2
+
+
+async def test_failure_inside_is_no_end_of_anything(desk: Desk, monkeypatch, clock) -> None:
+    settle, failures = desk.services.mails.settle, []
+
+    async def failing(*arguments: Any) -> Any:
+        if not failures:
+            failures.append(1)
+            raise RuntimeError("inside")
+        return await settle(*arguments)
+
+    monkeypatch.setattr(desk.services.mails, "settle", failing)
+    async with receiving() as mailbox:
+        await desk.configure(mailbox)
+        await desk.send()
+        await mailbox.wait_for(1)
+        clock.advance(seconds=100)
+        first, second = await mailbox.wait_for(2)
+        assert first.raw == second.raw
+        await desk.is_empty()
+
+
+async def test_rows_of_many_tenants_are_found_by_an_index(desk: Desk) -> None:
+    rows = desk.services.database.motor["mails"]
+    plan = await rows.find({"tenantId": desk.tenant_id, "nextAttempt": {"$lte": 1}}).sort("nextAttempt", 1).explain()
+    assert "IXSCAN" in str(plan["queryPlanner"]["winningPlan"])

@@ -1,0 +1,241 @@
+"""Handing mail to real mail servers: encrypted or not, with and without a name, and whatever they answer."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from identity.domain import mail_messages
+from identity.domain.mail_messages import Address, Letter, Undeliverable
+from identity.ids import Secret
+from identity.instants import Instant
+from identity.outbound.mail import MailServer, Smtp
+from tests import certificates
+from tests.mailbox import PASSWORD, Mailbox, receiving
+
+MESSAGE = b"From: a@example.com\r\nTo: b@example.com\r\nSubject: s\r\n\r\n.text\r\n"
+READERS = ("b@example.com", "c@example.com")
+
+
+def server(mailbox: Mailbox, security: str = "NONE", **members: object) -> MailServer:
+    configuration = {"host": "127.0.0.1", "port": mailbox.port, "security": security, **members}
+    return MailServer.of(configuration)
+
+
+@pytest.fixture
+def authorities(tmp_path) -> Path:
+    file = tmp_path / "authorities.pem"
+    file.write_text(certificates.authority().pem)
+    return file
+
+
+@pytest.fixture
+def smtp(authorities) -> Smtp:
+    return Smtp(timeout_seconds=10, authorities_file=authorities)
+
+
+def tls(*, trusted: bool = True):
+    return certificates.server_context(certificates.make("mail", certificates.authority() if trusted else None))
+
+
+async def test_mail_arrives_byte_for_byte(smtp) -> None:
+    async with receiving() as mailbox:
+        result = await smtp.send(server(mailbox), "a@example.com", READERS, MESSAGE)
+    assert (result.is_complete, result.refused, result.said) == (True, {}, "taken")
+    (mail,) = mailbox.mails
+    assert (mail.raw, mail.sender, mail.recipients) == (MESSAGE, "a@example.com", list(READERS))
+    assert not mail.is_encrypted
+    assert mailbox.names == [socket.gethostname()]
+
+
+@pytest.mark.parametrize("security", ["SSL", "TLS"])
+async def test_encrypted_from_the_start_or_from_STARTTLS_on(smtp, security) -> None:  # noqa: N802
+    settings = {"tls": tls()} if security == "SSL" else {"starttls": tls()}
+    async with receiving(**settings) as mailbox:
+        result = await smtp.send(server(mailbox, security), "a@example.com", READERS, MESSAGE)
+    assert result.is_complete, result.said
+    assert mailbox.mails[0].is_encrypted
+
+
+@pytest.mark.parametrize("security", ["SSL", "TLS"])
+async def test_certificate_that_nobody_vouches_for_is_refused(smtp, security) -> None:
+    settings = {"tls": tls(trusted=False)} if security == "SSL" else {"starttls": tls(trusted=False)}
+    async with receiving(**settings) as mailbox:
+        result = await smtp.send(server(mailbox, security), "a@example.com", READERS, MESSAGE)
+        unknown = await Smtp(timeout_seconds=10, authorities_file=None).send(
+            server(mailbox, security), "a@example.com", READERS, MESSAGE
+        )
+    for one in (result, unknown):
+        assert one.deferred == READERS
+        assert "certificate" in one.said.lower()
+    assert mailbox.mails == []
+
+
+async def test_encryption_that_was_wanted_is_never_done_without(smtp) -> None:
+    async with receiving() as mailbox:
+        result = await smtp.send(server(mailbox, "TLS"), "a@example.com", READERS, MESSAGE)
+    assert result.deferred == READERS
+    assert mailbox.mails == []
+
+
+async def test_name_and_password(smtp) -> None:
+    async with receiving(auth=True) as mailbox:
+        named = server(mailbox, username="we", password=PASSWORD)
+        assert (await smtp.send(named, "a@example.com", READERS, MESSAGE)).is_complete
+        wrong = server(mailbox, username="we", password="not the password of the server")
+        refused = await smtp.send(wrong, "a@example.com", READERS, MESSAGE)
+        nameless = await smtp.send(server(mailbox), "a@example.com", READERS, MESSAGE)
+    assert mailbox.mails[0].username == "we"
+    assert len(mailbox.mails) == 1
+    # All of them may still get it, when somebody has put the password right.
+    assert refused.deferred == READERS
+    assert refused.said.startswith("535")
+    assert "not the password" not in str(refused)
+    assert "not the password" not in repr(wrong)
+    assert nameless.deferred == READERS
+    assert nameless.said.startswith("530")
+
+
+async def test_password_that_a_server_says_again_is_not_told(smtp) -> None:
+    async def echo(reader, writer) -> None:
+        writer.write(f"554 your password is {PASSWORD}\r\n".encode())
+        await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(echo, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    result = await smtp.send(
+        MailServer("127.0.0.1", port, "NONE", "we", Secret(PASSWORD)), "a@example.com", READERS, MESSAGE
+    )
+    listening.close()
+    assert "***" in result.said
+    assert PASSWORD not in str(result)
+
+
+@pytest.mark.parametrize(
+    ("refusals", "refused", "deferred"),
+    [
+        ({"b@example.com": "550 unknown"}, {"b@example.com": "550 unknown"}, ()),
+        ({"b@example.com": "451 later"}, {}, ("b@example.com",)),
+        (
+            {"b@example.com": "550 unknown", "c@example.com": "452 full"},
+            {"b@example.com": "550 unknown"},
+            ("c@example.com",),
+        ),
+        ({"DATA": "554 no"}, {"b@example.com": "554 no", "c@example.com": "554 no"}, ()),
+        ({"DATA": "451 later"}, {}, READERS),
+    ],
+)
+async def test_what_is_refused_for_good_and_what_for_now(smtp, refusals, refused, deferred) -> None:
+    async with receiving() as mailbox:
+        mailbox.refusals = refusals
+        result = await smtp.send(server(mailbox), "a@example.com", READERS, MESSAGE)
+    assert (result.refused, result.deferred) == (refused, deferred)
+    taken = [one for mail in mailbox.mails for one in mail.recipients]
+    if "DATA" not in refusals:
+        assert sorted([*taken, *refused, *deferred]) == sorted(READERS)
+
+
+async def test_nobody_listens_or_has_that_name(smtp) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for host in ("127.0.0.1", "no-such-host.invalid", "x" * 300):
+        result = await smtp.send(MailServer(host, port, "NONE"), "a@example.com", READERS, MESSAGE)
+        assert (result.deferred, result.refused) == (READERS, {})
+        assert result.said
+
+
+async def test_server_that_never_answers_is_left(authorities) -> None:
+    async with receiving() as mailbox:
+        mailbox.hangs = True
+        hasty = Smtp(timeout_seconds=0.2, authorities_file=authorities)
+        result = await hasty.send(server(mailbox), "a@example.com", READERS, MESSAGE)
+    assert result.deferred == READERS
+
+
+async def test_nothing_begins_a_command_that_is_not_ours(smtp) -> None:
+    async with receiving() as mailbox:
+        named = server(mailbox, properties="mail.smtp.localhost=a\\r\\nMAIL FROM:<x@y.z>")
+        assert named.own_name == "a\r\nMAIL FROM:<x@y.z>"
+        assert (await smtp.send(named, "a@example.com", READERS, MESSAGE)).deferred == READERS
+        await smtp.send(server(mailbox), "a@example.com>\r\nRCPT TO:<x@y.z", READERS, MESSAGE)
+        await smtp.send(server(mailbox), "a@example.com", ["b@example.com>\r\nRCPT TO:<x@y.z"], MESSAGE)
+    assert all("x@y.z" not in mail.recipients and mail.sender != "x@y.z" for mail in mailbox.mails)
+
+
+# The bytes of a mail
+
+NOW = Instant(1_763_690_000_000)
+
+
+def composed(**members: object) -> bytes:
+    letter = Letter(**{"sender": Address("a@example.com"), "to": Address("b@example.com"), "subject": "s", **members})
+    return mail_messages.compose(letter, "<id@example.com>", NOW)
+
+
+def test_mail_is_ascii_with_the_headers_of_a_mail() -> None:
+    raw = composed(text="Grüße\n", html="<p>Grüße</p>", subject="Grüße", sender=Address("a@bücher.example", "Änne"))
+    raw.decode("ascii")
+    assert b"\n" not in raw.replace(b"\r\n", b"")
+    head = raw.split(b"\r\n\r\n")[0].decode()
+    for line in (
+        "Message-ID: <id@example.com>",
+        "Date: Fri, 21 Nov 2025 01:53:20 +0000",
+        "From: =?utf-8?q?=C3=84nne?= <a@xn--bcher-kva.example>",
+        "To: b@example.com",
+        "Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=",
+        "MIME-Version: 1.0",
+    ):
+        assert line in head.splitlines()
+    assert "Content-Type: multipart/alternative;" in head
+
+
+@pytest.mark.parametrize(
+    ("parts", "kind"), [({"text": "x"}, "text/plain"), ({"html": "x"}, "text/html"), ({}, "text/plain")]
+)
+def test_one_part_stands_alone(parts, kind) -> None:
+    assert f"Content-Type: {kind};".encode() in composed(**parts)
+
+
+def test_additional_headers_do_not_replace_or_break_anything() -> None:
+    headers = [("X-A", "b"), ("X-A", "c"), ("To", "x@y.z"), ("X-B\r\nBcc", "d"), ("X-C", "e\r\nBcc: f")]
+    head = composed(text="x", headers=headers).split(b"\r\n\r\n")[0]
+    assert head.count(b"X-A: b") == head.count(b"X-A") == 1
+    assert b"Bcc" not in head
+    assert b"x@y.z" not in head
+
+
+@pytest.mark.parametrize(
+    ("address", "ascii_form"),
+    [
+        ("a@example.com", "a@example.com"),
+        (" a+b@Example.com ", "a+b@Example.com"),
+        ("a@bücher.example", "a@xn--bcher-kva.example"),
+        ("o'neil@localhost", "o'neil@localhost"),
+    ],
+)
+def test_addresses_mail_can_be_sent_to(address, ascii_form) -> None:
+    assert mail_messages.deliverable(address) == ascii_form
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "", "a", "@example.com", "a@", "ä@example.com", "a b@example.com", "a@exa mple.com", "a..b@example.com",
+        ".a@example.com", "a@-x.com", "a@x..com", '"a b"@example.com', f"{'x' * 65}@example.com", f"a@{'x' * 64}.com",
+        f"a@{'x.' * 130}com", "a@example.com\r\nBcc: x@y.z", "a@[127.0.0.1]", "a<b>@example.com",
+    ],
+)  # fmt: skip
+def test_addresses_no_mail_can_be_sent_to(address) -> None:
+    with pytest.raises(Undeliverable):
+        mail_messages.deliverable(address)
+
+
+def test_everybody_gets_a_mail_once() -> None:
+    one, other = Address("a@example.com"), Address("b@example.com")
+    letter = Letter(one, one, "s", cc=[other, one], bcc=[other])
+    assert letter.recipients == ("a@example.com", "b@example.com")
