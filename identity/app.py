@@ -506,7 +506,7 @@ def _workers(
         registry,
         watch=WebhookWatch(services, delivery.webhooks),
     )
-    return (*listeners, worker, MailWorker(services, delivery.mail_wakeups), Sweeper(services))
+    return (*listeners, worker, MailWorker(services, delivery.mail_wakeups, registry), Sweeper(services))
 
 
 def _own_call(clock: Clock, base_url: str = "") -> Call:

@@ -78,6 +78,15 @@ def deliverable(address: str) -> str:
     return f"{local}@{domain}"
 
 
+def address_problems(address: str, path: str) -> list[FieldError]:
+    """A field error when no mail can come from, or go to, the address."""
+    try:
+        deliverable(address)
+    except Undeliverable as error:
+        return [FieldError.of("notEmail", path, f"The [{path}] cannot be used: {error}.")]
+    return []
+
+
 def header_problems(headers: Iterable[Document], path: str) -> list[FieldError]:
     """A field error for each additional header that no mail can carry, or that is the mail's own."""
     errors = []

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from identity.call import Document
-from identity.domain import template_language
+from identity.domain import mail_messages, template_language
 from identity.domain.template_language import ParseError, RenderError
 from identity.errors import FieldError
 
@@ -46,8 +46,11 @@ class Rendered:
 
 
 def problems(template: Document) -> list[FieldError]:
-    """A field error, with its line, for every part and variant that is no template."""
-    return [FieldError.of("invalid", path, message) for path, message in _parse_errors(template)]
+    """A field error, with its line, for every part and variant that is no template, and for a useless sender."""
+    errors = [FieldError.of("invalid", path, message) for path, message in _parse_errors(template)]
+    if "fromEmail" in template:
+        errors += mail_messages.address_problems(template["fromEmail"], "emailTemplate.fromEmail")
+    return errors
 
 
 def _parse_errors(template: Document) -> Iterator[tuple[str, str]]:

@@ -324,12 +324,12 @@ def _environment(*, html: bool, preview: bool) -> _Environment:
 
 def check(text: str) -> None:
     """Raise ParseError when the text is no template."""
-    _compiled(text, html=True, preview=False)
+    _compile(text, html=True, preview=False)
 
 
 def render(text: str, values: Mapping[str, Any], *, html: bool, preview: bool = False) -> str:
     """The text with the values put in. Raises ParseError and RenderError."""
-    template = _compiled(text, html=html, preview=preview)
+    template = _compile(text, html=html, preview=True) if preview else _remembered(text, html=html)
     budget = _Budget(MAXIMUM_STEPS, MAXIMUM_OUTPUT)
     token = _budget.set(budget)
     try:
@@ -361,8 +361,13 @@ def _written(chunks: Iterator[str], budget: _Budget) -> Iterator[str]:
         yield chunk
 
 
-@functools.lru_cache(maxsize=64)
-def _compiled(text: str, *, html: bool, preview: bool) -> jinja2.Template:
+@functools.lru_cache(maxsize=32)
+def _remembered(text: str, *, html: bool) -> jinja2.Template:
+    """A compiled template: the same one is sent again and again."""
+    return _compile(text, html=html, preview=False)
+
+
+def _compile(text: str, *, html: bool, preview: bool) -> jinja2.Template:
     if len(text) > MAXIMUM_TEMPLATE:
         raise ParseError("the template is too long")
     environment = _environment(html=html, preview=preview)

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from identity.call import Document
-from identity.domain import (
-    mail_messages,
-    redirect_uris,
-)
+from identity.domain import mail_messages, redirect_uris
 from identity.domain.users import INTERNAL_CONNECTOR
 from identity.errors import FieldError
 
@@ -90,6 +87,7 @@ def _email_problems(tenant: Document) -> Iterator[FieldError]:
     path, email = "tenant.emailConfiguration", tenant["emailConfiguration"]
     if email["verifyEmail"] and "verificationEmailTemplateId" not in email:
         yield _missing(f"{path}.verificationEmailTemplateId")
+    yield from mail_messages.address_problems(email["defaultFromEmail"], f"{path}.defaultFromEmail")
     yield from mail_messages.header_problems(email["additionalHeaders"], f"{path}.additionalHeaders")
     if email["verificationStrategy"] == "FormField" and email["unverified"]["behavior"] != "Gated":
         yield _invalid(f"{path}.verificationStrategy", "FormField needs unverified.behavior Gated")

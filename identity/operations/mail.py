@@ -28,6 +28,8 @@ class Extras:
 
 
 _NOTHING_EXTRA = Extras()
+_AT_A_TIME = 16
+"""Mails of one request that are rendered and stored at the same time."""
 
 
 async def send(
@@ -83,17 +85,22 @@ async def send_all(services: Services, call: Call, template_id: str, request: Do
     data = {"requestData": request["requestData"]}
     extras = Extras(cc=request["ccAddresses"], bcc=request["bccAddresses"])
     anonymous = dataclasses.replace(extras, locales=request["preferredLanguages"])
+    places = asyncio.Semaphore(_AT_A_TIME)
+
+    async def one(to: Document | Address) -> tuple[Document | Address, Document]:
+        more = anonymous if isinstance(to, Address) else extras
+        async with places:
+            return to, await send(
+                services, call, tenant_id, template_id, to, data, application=application, extras=more
+            )
+
     results: Document = {}
-    for user in readers:
-        errors = await send(services, call, tenant_id, template_id, user, data, application=application, extras=extras)
-        if errors:
-            results.setdefault("results", {})[user["id"]] = errors
-    for address in addresses:
-        errors = await send(
-            services, call, tenant_id, template_id, address, data, application=application, extras=anonymous
-        )
-        if errors:
-            results.setdefault("anonymousResults", {})[address.address] = errors
+    everybody: list[Document | Address] = [*readers, *addresses]
+    for to, errors in await asyncio.gather(*map(one, everybody)):
+        if errors and isinstance(to, Address):
+            results.setdefault("anonymousResults", {})[to.address] = errors
+        elif errors and isinstance(to, dict):
+            results.setdefault("results", {})[to["id"]] = errors
     return results
 
 

@@ -11,6 +11,7 @@ import collections
 import contextlib
 import random
 
+import prometheus_client
 import structlog
 
 from identity import loops
@@ -37,7 +38,14 @@ _CHANCE = random.SystemRandom()
 class MailWorker:
     """Takes mails and sends them, until it is told to stop."""
 
-    def __init__(self, services: Services, wakeups: Wakeups, *, stop_seconds: float = 10.0) -> None:
+    def __init__(
+        self,
+        services: Services,
+        wakeups: Wakeups,
+        registry: prometheus_client.CollectorRegistry,
+        *,
+        stop_seconds: float = 10.0,
+    ) -> None:
         """`stop_seconds` is how long conversations under way may go on at the end."""
         settings = services.config.email
         self._services = services
@@ -45,6 +53,9 @@ class MailWorker:
         self._settings = settings
         self._schedule = Schedule(settings.schedule, _JITTER)
         self._smtp = Smtp(timeout_seconds=settings.timeout_seconds, authorities_file=settings.authorities_file)
+        self._attempts = prometheus_client.Counter(
+            "identity_mail_attempts", "Conversations with mail servers by outcome", ["outcome"], registry=registry
+        )
         self._stop_seconds = stop_seconds
         self._held: collections.Counter[TenantId] = collections.Counter()
         self._under_way: set[asyncio.Task[None]] = set()
@@ -131,6 +142,8 @@ class MailWorker:
 
     async def _note(self, lease: Lease, configuration: Document, result: Result) -> None:
         """Tell the event log of what went wrong and, where the tenant wants it, of everything."""
+        outcome = "deferred" if result.deferred else "refused" if result.refused else "success"
+        self._attempts.labels(outcome).inc()
         server = f"{configuration['host']}:{configuration['port']} ({configuration['security']})"
         what = f"Mail [{lease.mail.mail_id}] of the tenant [{lease.mail.tenant_id}], attempt {lease.attempts + 1}"
         call = self._call(lease.mail.tenant_id)

@@ -305,6 +305,23 @@ async def test_headers_that_would_break_a_mail_cannot_be_configured(api, tenant,
     assert answer.json()["fieldErrors"][path][0]["code"] == f"[invalid]{path}"
 
 
+async def test_address_that_no_mail_can_come_from_cannot_be_configured(api, tenant) -> None:
+    for address, code in (("x", "notEmail"), ("ä@example.com", "notEmail"), ("a@b..c", "notEmail")):
+        patch = {"tenant": {"emailConfiguration": {"defaultFromEmail": address}}}
+        answer = await api.patch(f"/api/tenant/{tenant['id']}", json=patch)
+        path = "tenant.emailConfiguration.defaultFromEmail"
+        assert [e["code"] for e in answer.json()["fieldErrors"][path]] == [f"[{code}]{path}"]
+
+
+async def test_many_readers_each_get_one(api, tenant_api, mailbox: Mailbox) -> None:
+    template_id = await make_template(api, defaultSubject="s", defaultHtmlTemplate="h", defaultTextTemplate="t")
+    wanted = [f"{number}@example.com" for number in range(60)]
+    body = {"toAddresses": [{"address": address} for address in wanted]}
+    assert (await tenant_api.post(f"/api/email/send/{template_id}", json=body)).json() == {}
+    mails = await mailbox.wait_for(60)
+    assert sorted(mail.recipients[0] for mail in mails) == sorted(wanted)
+
+
 async def test_properties_of_the_tenant_name_the_host_and_the_address_for_bounces(
     api, tenant_api, tenant, mailbox: Mailbox
 ) -> None:

@@ -110,6 +110,7 @@ async def test_an_empty_template_hears_of_everything_at_once(api) -> None:
         ({"localizedSubjects": {"de": 5}}, "[invalidJSON]", ""),
         ({"localizedSubjects": []}, "[invalidJSON]", ""),
         ({"fromEmail": "nobody"}, "[notEmail]fromEmail", ""),
+        ({"fromEmail": "ä@example.com"}, "[notEmail]fromEmail", "The [emailTemplate.fromEmail] cannot be used: [ä@exa"),
         ({"fromEmail": "a@b.c\r\nBcc: x@y.z"}, "[notEmail]fromEmail", ""),
         ({"name": "x" * 192}, "[tooLong]name", ""),
         ({"defaultHtmlTemplate": "x" * 262_145}, "[tooLong]defaultHtmlTemplate", ""),

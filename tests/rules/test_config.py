@@ -133,6 +133,8 @@ def test_relative_paths_start_where_the_documentation_says(tmp_path, monkeypatch
             "identity.yaml:1: webhooks.schedule: must be at least 1, not 0; the default is [",
         ),
         ("kickstart: {file: other.yaml}", "identity.yaml: kickstart.file: there is no file"),
+        ("email: {authorities_file: no.pem}", "identity.yaml: email.authorities_file: there is no file"),
+        ("email: {timeout_seconds: 0}", "identity.yaml:1: email.timeout_seconds: must be at least 1, not 0; "),
         ("server: 9011\n", "identity.yaml:1: server: must be a map; put one of address, port,"),
         ("- a\n", "identity.yaml:1: must be a map; put one of server,"),
         ("server: [\n", "identity.yaml:2: is not YAML: "),

@@ -15,6 +15,7 @@ ROOMS = {
     "bson": ("identity/store",),
     "redis": ("identity/store",),
     "jose": ("identity/tokens",),
+    "aiosmtplib": ("identity/outbound",),
     "pycurl": ("identity/outbound",),
     "quickjs": ("identity/sandbox",),
     "tornado": ("identity/web", "identity/app.py"),
