@@ -103,6 +103,22 @@ _MEMBERS = {**_GROUP, "members": [_MEMBER]}
 _REGISTRATION = {"user": user(), "applicationId": APPLICATION_ID, "registration": registration()}
 _LOGIN = {"user": user(), "applicationId": APPLICATION_ID, "authenticationType": "PASSWORD"}
 
+_FEDERATED = {**_LOGIN, "identityProviderId": APPLICATION_ID, "identityProviderName": "Company"}
+_LINK = {
+    "user": user(),
+    "identityProviderLink": {
+        "displayName": "ada@example.com",
+        "identityProviderId": APPLICATION_ID,
+        "identityProviderName": "Company",
+        "identityProviderType": "OpenIDConnect",
+        "identityProviderUserId": "42",
+        "insertInstant": 1_700_000_000_000,
+        "lastLoginInstant": 1_700_000_000_000,
+        "tenantId": TENANT_ID,
+        "userId": USER_ID,
+    },
+}
+
 PAYLOADS: dict[str, dict[str, Any]] = {
     "audit-log.create": {
         "auditLog": {
@@ -160,8 +176,11 @@ PAYLOADS: dict[str, dict[str, Any]] = {
     "user.delete": {"user": user()},
     "user.delete.complete": {"user": user()},
     "user.email.update": {"user": user(), "previousEmail": "old@example.com"},
+    "user.identity-provider.link": _LINK,
+    "user.identity-provider.unlink": _LINK,
     "user.login.failed": {**_LOGIN, "reason": {"code": "credentials"}},
-    "user.login.success": _LOGIN,
+    "user.login.new-device": _FEDERATED,
+    "user.login.success": _FEDERATED,
     "user.reactivate": {"user": user()},
     "user.registration.create": _REGISTRATION,
     "user.registration.create.complete": _REGISTRATION,
