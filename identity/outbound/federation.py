@@ -51,12 +51,13 @@ class FederationClient:
         url = issuer.rstrip("/") + _WELL_KNOWN
 
         async def load() -> Document:
-            found = await self._get(url, {})
-            if found.get("issuer") != issuer:
-                raise FederationError("its configuration names another issuer")
-            return found
+            return await self._get(url, {})
 
-        return await self._published.get(url, now, KEPT_SECONDS, load)
+        found = await self._published.get(url, now, KEPT_SECONDS, load)
+        # Of what is kept too: two issuers that differ in a slash at the end are found at one address.
+        if found.get("issuer") != issuer:
+            raise FederationError("its configuration names another issuer")
+        return found
 
     async def keys(self, url: str, now: Instant, *, again: bool = False) -> Document:
         """The key set at an address; `again`: the one that is kept does not have the key. Raises FederationError."""

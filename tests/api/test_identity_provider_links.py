@@ -292,9 +292,8 @@ async def test_no_more_links_than_the_tenant_allows(tenant_api, provider, user, 
 @pytest.fixture
 async def pending_id(service: app.Service, tenant: Document, provider: Document) -> str:
     """A link that a login left to be completed."""
-    link = {
-        "identityProviderId": provider["id"], "identityProviderUserId": new_id(), "displayName": "Ada", "token": "secret"
-    }  # fmt: skip
+    link = {"identityProviderId": provider["id"], "identityProviderUserId": new_id()}
+    link |= {"displayName": "Ada", "token": "secret"}
     return str(await service.services.pending_links.issue(tenant["id"], link, 60))
 
 

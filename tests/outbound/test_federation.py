@@ -1,0 +1,108 @@
+"""What providers publish: fetched once for many, kept for a while, bounded, and never a redirect or a proxy away."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import AsyncIterator
+
+import pytest
+
+from identity.ids import Secret
+from identity.instants import Instant
+from identity.outbound import federation
+from identity.outbound.federation import FederationClient, FederationError
+from identity.outbound.http import HttpClient
+from tests.builders import NOW
+from tests.receiver import Receiver, answers, hangs, receiving
+
+LOOPBACK = [ipaddress.ip_network("127.0.0.0/8")]
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[FederationClient]:
+    http = HttpClient(allowed_networks=LOOPBACK, user_agent="identity/test")
+    made = FederationClient(http, connect_timeout_ms=2000, read_timeout_ms=300)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving(answers(200, b'{"keys": []}')) as running:
+        yield running
+
+
+def later(seconds: float) -> Instant:
+    return Instant(NOW + round(seconds * 1000))
+
+
+async def test_of_many_who_ask_at_once_one_fetches(client, receiver):
+    found = await asyncio.gather(*(client.keys(receiver.url, Instant(NOW)) for _ in range(64)))
+    assert found == [{"keys": []}] * 64
+    assert len(receiver.requests) == 1
+
+
+async def test_of_many_who_ask_a_provider_that_is_down_one_waits_for_it(client, receiver):
+    receiver.behaviour = hangs
+
+    async def ask() -> str:
+        with pytest.raises(FederationError) as caught:
+            await client.keys(receiver.url, Instant(NOW))
+        return str(caught.value)
+
+    reasons = await asyncio.gather(*(ask() for _ in range(16)))
+    assert len(receiver.requests) == 1
+    assert all("no answer" in reason for reason in reasons)
+
+
+async def test_asking_again_has_its_own_pace(client, receiver):
+    await client.keys(receiver.url, Instant(NOW))
+    for seconds, again, expected in ((5, True, 1), (11, True, 2), (12, True, 2), (3600, False, 2), (3612, False, 3)):
+        await client.keys(receiver.url, later(seconds), again=again)
+        assert len(receiver.requests) == expected, seconds
+
+
+async def test_memory_is_bounded(client, receiver, monkeypatch):
+    monkeypatch.setattr(federation, "_MAXIMUM_ENTRIES", 3)
+    for number in range(5):
+        await client.keys(f"{receiver.url}/{number}", Instant(NOW))
+    await client.keys(f"{receiver.url}/4", Instant(NOW))
+    assert len(receiver.requests) == 5
+    await client.keys(f"{receiver.url}/0", Instant(NOW))
+    assert len(receiver.requests) == 6
+    published = client._published
+    assert len(published._entries) == 3
+    assert published._locks == {}
+
+
+async def test_a_redirect_is_no_answer(client, receiver):
+    receiver.behaviour = answers(302, b"{}", [f"Location: {receiver.url}/elsewhere"])
+    with pytest.raises(FederationError, match="answered 302"):
+        await client.keys(receiver.url, Instant(NOW))
+    assert len(receiver.requests) == 1
+
+
+async def test_a_refusal_tells_its_word_and_nothing_that_was_sent(client, receiver):
+    receiver.behaviour = answers(400, b'{"error": "invalid_grant", "error_description": "code the-code is spent"}')
+    with pytest.raises(FederationError) as caught:
+        await client.exchange(f"{receiver.url}?secret=1", {"code": "the-code"}, ("me", Secret("s")))
+    assert "invalid_grant" in str(caught.value)
+    assert "the-code" not in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+async def test_an_issuer_with_a_slash_at_its_end_is_asked_at_the_right_place(client, receiver):
+    receiver.behaviour = answers(200, b'{"issuer": "%s/"}' % receiver.url.encode())
+    assert await client.configuration(f"{receiver.url}/", Instant(NOW))
+    assert receiver.requests[0].path == "/hook/.well-known/openid-configuration"
+    with pytest.raises(FederationError, match="another issuer"):
+        await client.configuration(receiver.url, later(10))
+
+
+async def test_an_address_that_was_not_opened_is_not_called(receiver):
+    closed = FederationClient(HttpClient(user_agent="identity/test"), connect_timeout_ms=2000, read_timeout_ms=2000)
+    with pytest.raises(FederationError, match="may not be called"):
+        await closed.keys(receiver.url, Instant(NOW))
+    assert receiver.requests == []
+    await closed.close()

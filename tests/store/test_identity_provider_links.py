@@ -1,0 +1,98 @@
+"""Links as they are stored: one user an account, one number a link, and nothing for another tenant."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from identity.domain import identity_provider_links as rules
+from identity.errors import Duplicate
+from identity.ids import TenantId, new_id
+from identity.store.cache import Freshness
+from identity.store.identity_provider_links import IdentityProviderLinks
+from tests.builders import NOW
+
+PROVIDER = {"id": new_id(), "name": "Company", "type": "OpenIDConnect"}
+
+
+@pytest.fixture
+async def links(database, vault) -> IdentityProviderLinks:
+    made = IdentityProviderLinks(database, vault, Freshness())
+    await made.ensure_indexes()
+    return made
+
+
+@pytest.fixture
+def tenant_id() -> TenantId:
+    return TenantId(new_id())
+
+
+def link(tenant_id: TenantId, account: str = "42", slot: int = 0, user_id: str | None = None, **given: str):
+    made = rules.new(PROVIDER, account, tenant_id, user_id or new_id(), NOW, **given)
+    return {**made, "private": {"slot": slot}}
+
+
+async def test_every_method_sees_its_own_tenant_alone(links, tenant_id):
+    stored = link(tenant_id, token="secret")
+    await links.insert(tenant_id, stored)
+    other = TenantId(new_id())
+    user_id, provider_id = stored["userId"], PROVIDER["id"]
+    assert await links.find_account(other, provider_id, "42") is None
+    assert await links.find_of_user(other, user_id) == []
+    assert not await links.refresh(other, stored, "Eve", "theirs", NOW + 1)
+    assert await links.remove(other, user_id, provider_id, "42") is None
+    assert await links.find_account(tenant_id, provider_id, "42") == stored
+    assert await links.find_of_user(tenant_id, user_id) == [stored]
+    assert await links.find_of_user(tenant_id, user_id, provider_id) == [stored]
+    assert await links.find_of_user(tenant_id, user_id, new_id()) == []
+    assert await links.refresh(tenant_id, stored, "Ada", "newer", NOW + 1)
+    changed = {**stored, "displayName": "Ada", "token": "newer", "lastLoginInstant": NOW + 1}
+    assert await links.find_account(tenant_id, provider_id, "42") == changed
+    assert await links.refresh(tenant_id, stored, None, None)
+    assert await links.remove(tenant_id, user_id, provider_id, "42") == changed
+    assert not await links.refresh(tenant_id, stored, None, None)
+
+
+async def test_an_account_is_linked_once(links, tenant_id):
+    await links.insert(tenant_id, link(tenant_id))
+    with pytest.raises(Duplicate) as caught:
+        await links.insert(tenant_id, link(tenant_id))
+    assert caught.value.index == "account"
+    elsewhere = TenantId(new_id())
+    await links.insert(elsewhere, link(elsewhere))
+
+
+async def test_a_number_is_given_once(links, tenant_id):
+    user_id = new_id()
+    await links.insert(tenant_id, link(tenant_id, "a", 0, user_id))
+    with pytest.raises(Duplicate) as caught:
+        await links.insert(tenant_id, link(tenant_id, "b", 0, user_id))
+    assert caught.value.index == "slot"
+    await links.insert(tenant_id, link(tenant_id, "b", 1, user_id))
+    await links.insert(tenant_id, link(tenant_id, "c", 0))
+
+
+async def test_of_64_who_remove_a_link_one_is_told_what_it_was(links, tenant_id):
+    stored = link(tenant_id)
+    await links.insert(tenant_id, stored)
+    removals = (links.remove(tenant_id, stored["userId"], PROVIDER["id"], "42") for _ in range(64))
+    found = await asyncio.gather(*removals)
+    assert [one for one in found if one is not None] == [stored]
+
+
+async def test_links_of_a_provider_go_in_all_tenants(links, tenant_id):
+    other = TenantId(new_id())
+    provider = {**PROVIDER, "id": new_id()}
+    for each in (tenant_id, other):
+        made = rules.new(provider, "42", each, new_id(), NOW)
+        await links.insert(each, {**made, "private": {"slot": 0}})
+    await links.insert(tenant_id, link(tenant_id, "stays"))
+    assert await links.delete_provider_across_tenants(provider["id"]) == 2
+    assert await links.find_account(other, provider["id"], "42") is None
+    assert await links.find_account(tenant_id, PROVIDER["id"], "stays") is not None
+
+
+@pytest.mark.parametrize(("taken", "free"), [([], 0), ([0, 1], 2), ([1, 2], 0), ([0, 2], 1)])
+def test_the_lowest_free_number_is_taken(taken, free):
+    assert rules.free_slot([{"private": {"slot": slot}} for slot in taken]) == free
