@@ -53,7 +53,10 @@ Caller = ApiKeyCaller | Nobody
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Call:
-    """One request. `tenant_id` is None only where no tenant is meant: see `require_tenant`."""
+    """One request. `tenant_id` is None only where no tenant is meant: see `require_tenant`.
+
+    `event_info` is what the body tells of the request's origin, from when it is read.
+    """
 
     tenant_id: TenantId | None
     caller: Caller

@@ -196,6 +196,7 @@ class Family(tornado.web.RequestHandler):
         self.services, self.addresses, self.in_flight, self.template = services, addresses, in_flight, template
         # Names a request in the logs and nothing else: it may be guessed, and must not cost a system call.
         self.request_id = f"{random.getrandbits(128):032x}"
+        self.event_info: Document = {}
         for name, value in arguments.items():
             setattr(self, name, value)
 
@@ -257,8 +258,8 @@ class Family(tornado.web.RequestHandler):
             arguments["body"] = self.services.schemas[declared.body].read(self.json_object())
         elif declared.form is not None:
             arguments["form"] = self.form(declared.form)
-        if isinstance(arguments.get("body"), dict):
-            call = dataclasses.replace(call, event_info=_event_info(arguments["body"]))
+        elif self.request.method == "DELETE":
+            self.optional_body()  # not all look at it, but what there is must be JSON, and may tell of the origin
         reply = await method(call, **arguments)
         await self.performed(call, reply)
         return reply
@@ -281,7 +282,7 @@ class Family(tornado.web.RequestHandler):
             )  # fmt: skip
         else:
             caller = Nobody()
-        call = Call(None, caller, now, origin)
+        call = Call(None, caller, now, origin, self.event_info)
         if declared.tenancy is Tenancy.BY_OPERATION:
             return call
         header = self.request.headers.get("X-FusionAuth-TenantId")
@@ -321,7 +322,9 @@ class Family(tornado.web.RequestHandler):
         kind = self.content_type()
         if kind not in {"application/json", ""} and self.request.body:
             raise self.unsupported(kind)
-        return json_body.parse_object(self.request.body)
+        body = json_body.parse_object(self.request.body)
+        self._note_event_info(body)
+        return body
 
     def content_type(self) -> str:
         """The media type of the body, without parameters, lower-cased."""
@@ -332,16 +335,19 @@ class Family(tornado.web.RequestHandler):
         kind = self.content_type() or patches.MERGE
         if kind not in patches.CONTENT_TYPES:
             raise self.unsupported(kind)
-        return kind, json_body.parse(self.request.body)
-
-    def informed(self, call: Call, body: Any) -> Call:
-        """The call with the `eventInfo` of a body that the handler read by itself."""
-        info = body.get("eventInfo") if isinstance(body, dict) else None
-        return dataclasses.replace(call, event_info=info) if isinstance(info, dict) else call
+        body = json_body.parse(self.request.body)
+        self._note_event_info(body)
+        return kind, body
 
     def unsupported(self, kind: str) -> Invalid:
         """The error of a body of a media type that is not read here."""
         return Invalid.whole("[UnsupportedContentType]", f"The Content-Type [{kind[:100]}] is not supported here.")
+
+    def _note_event_info(self, body: Any) -> None:
+        """Let the call, and so its events, know what a body tells of the request's origin, whoever reads the body."""
+        info = body.get("eventInfo") if isinstance(body, dict) else None
+        if isinstance(info, dict):
+            self.event_info.update(info)
 
     def query_of(self, declared: Endpoint) -> Query:
         """The query parameters of a method; some follow from what the handler serves."""
@@ -519,8 +525,3 @@ _GENERAL_CODES = {
     504: "[WebhookTransactionException]",
     LambdaFailed.status: "[LambdaFailed]",
 }
-
-
-def _event_info(body: Mapping[str, Any]) -> Document:
-    info = body.get("eventInfo")
-    return info if isinstance(info, dict) else {}

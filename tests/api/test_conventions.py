@@ -13,6 +13,7 @@ import structlog
 from identity import app
 from identity.ids import new_id
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, Build, checking_client
+from tests.receiver import receiving
 
 Document = dict[str, Any]
 JSON = {"Content-Type": "application/json"}
@@ -287,6 +288,66 @@ async def test_json_bodies_on_delete_are_read(tenant_api) -> None:
     assert codes(await tenant_api.request("DELETE", path, content=b"[", headers=JSON)) == {"[invalidJSON]"}
     assert (await tenant_api.delete(path)).status_code == 200
     assert (await tenant_api.get(path)).json()["application"]["active"] is False
+
+
+@pytest.mark.parametrize("path", ["webhook", "application", "ip-acl", "user", "group", "group/member", "entity"])
+async def test_body_of_a_delete_must_be_json_when_there_is_one(api, path) -> None:
+    where = f"/api/{path}/{new_id()}"
+    assert codes(await api.request("DELETE", where, content=b"{", headers=JSON)) == {"[invalidJSON]"}
+    assert codes(await api.request("DELETE", where, content=b"a=1", headers={"Content-Type": "text/plain"})) == {
+        "[UnsupportedContentType]"
+    }
+    assert (await api.request("DELETE", where, json={"eventInfo": {}})).status_code == 404
+    assert (await api.delete(where)).status_code == 404
+
+
+# Where a request came from
+
+INFO = {
+    "data": {"a": 1},
+    "deviceDescription": "a phone",
+    "deviceName": "phone",
+    "deviceType": "MOBILE",
+    "ipAddress": "192.0.2.9",
+    "location": {"city": "Oslo", "country": "NO", "latitude": 59.9, "longitude": 10.7, "region": "O", "zipcode": "1"},
+    "os": "an OS",
+    "userAgent": "app/1",
+}
+
+
+async def test_event_info_of_every_kind_of_body_is_in_the_events(tenant_api, tenant) -> None:
+    """Of creates, replacements, the two kinds of patch that can carry it, and deletions."""
+    kinds = ("group.create", "group.update", "group.delete")
+    async with receiving() as receiver:
+        events = {"eventConfiguration": {"events": {kind: {"enabled": True} for kind in kinds}}}
+        await tenant_api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": events})
+        hook = {**HOOK, "url": receiver.url, "tenantIds": [tenant["id"]], "eventsEnabled": dict.fromkeys(kinds, True)}
+        await tenant_api.post("/api/webhook", json={"webhook": hook})
+        made = await tenant_api.post("/api/group", json={"group": {"name": "a"}, "eventInfo": INFO})
+        path = f"/api/group/{made.json()['group']['id']}"
+        change = {"group": {"name": "b"}, "eventInfo": INFO}
+        for method, headers in (("PUT", JSON), ("PATCH", JSON), ("PATCH", MERGE_PATCH), ("DELETE", JSON)):
+            answer = await tenant_api.request(method, path, content=json.dumps(change).encode(), headers=headers)
+            assert answer.status_code == 200, answer.text
+        told = [request.event["info"] for request in await receiver.wait_for(5)]
+        expected = {**INFO, "location": {**INFO["location"], "displayString": "Oslo, O, NO"}}  # type: ignore[dict-item]
+        assert told == [expected] * 5
+
+
+async def test_members_of_event_info_that_are_of_another_type_are_left_out(tenant_api, tenant) -> None:
+    async with receiving() as receiver:
+        events = {"eventConfiguration": {"events": {"group.create": {"enabled": True}}}}
+        await tenant_api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": events})
+        hook = {**HOOK, "url": receiver.url, "tenantIds": [tenant["id"]], "eventsEnabled": {"group.create": True}}
+        await tenant_api.post("/api/webhook", json={"webhook": hook})
+        info = {"ipAddress": 5, "location": [], "data": "x", "nonsense": 1, "deviceName": None}
+        body, headers = {"group": {"name": "a"}, "eventInfo": info}, {"User-Agent": "browser/1"}
+        assert (await tenant_api.post("/api/group", json=body, headers=headers)).status_code == 200
+        (request,) = await receiver.wait_for(1)
+        assert request.event["info"] == {"ipAddress": "127.0.0.1", "userAgent": "browser/1"}
+    for info in (5, [], "x"):
+        refused = await tenant_api.post("/api/group", json={"group": {"name": "b"}, "eventInfo": info})
+        assert (codes(refused), fields(refused)) == ({"[invalidJSON]"}, {"eventInfo"})
 
 
 # Objects

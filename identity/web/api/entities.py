@@ -51,7 +51,6 @@ class EntityHandler(ObjectHandler):
     async def patch(self, call: Call, object_id: str) -> Reply:
         """Change parts."""
         kind, patch = self.patch_body()
-        call = self.informed(call, patch)
         return self.shown(await entities.patch(self.services, call, kind, patch, object_id))
 
     @endpoint(access=Access.API_KEY)

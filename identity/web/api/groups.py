@@ -64,12 +64,11 @@ class GroupHandler(GroupFamilyHandler, ObjectHandler):
     async def patch(self, call: Call, object_id: str) -> Reply:
         """Change parts."""
         kind, patch = self.patch_body()
-        return await self.one(await operations.patch(self.services, self.informed(call, patch), kind, patch, object_id))
+        return await self.one(await operations.patch(self.services, call, kind, patch, object_id))
 
     @endpoint(access=Access.API_KEY)
     async def delete(self, call: Call, object_id: str) -> Reply:
         """Remove, with all memberships."""
-        call = self.informed(call, self.optional_body())
         await operations.delete(self.services, call, object_id)
         return Reply()
 
@@ -101,7 +100,6 @@ class MembersHandler(ApiHandler):
         """Take users out of groups: one, or all, by query; or whom the body names."""
         group_id, user_id = self.id_parameter("groupId"), self.id_parameter("userId")
         body = self.optional_body()
-        call = self.informed(call, body)
         if group_id is not None:
             await group_members.remove_from(self.services, call, group_id, user_id)
         elif user_id is not None:
@@ -134,7 +132,6 @@ class MemberHandler(ApiHandler):
     @endpoint(access=Access.API_KEY)
     async def delete(self, call: Call, member_id: str) -> Reply:
         """End it."""
-        call = self.informed(call, self.optional_body())
         await group_members.remove_by_id(self.services, call, member_id)
         return Reply()
 

@@ -26,14 +26,12 @@ class RegistrationFamilyHandler(UserFamilyHandler):
     async def replace(self, call: Call, user_id: str, application_id: str | None) -> Reply:
         """Replace a registration."""
         body = self.json_object()
-        call = self.informed(call, body)
         registration = await operations.update(self.services, call, body, user_id, application_id)
         return Reply({"registration": operations.shown(self.services, registration)})
 
     async def change(self, call: Call, user_id: str, application_id: str | None) -> Reply:
         """Change parts of a registration."""
         kind, patch = self.patch_body()
-        call = self.informed(call, patch)
         registration = await operations.patch(self.services, call, kind, patch, user_id, application_id)
         return Reply({"registration": operations.shown(self.services, registration)})
 
@@ -100,7 +98,6 @@ class RegistrationHandler(RegistrationFamilyHandler):
     @endpoint(access=Access.API_KEY, takes="api/event-info.request.json")
     async def delete(self, call: Call, user_id: str, application_id: str) -> Reply:
         """Remove."""
-        call = self.informed(call, self.optional_body())
         await operations.delete(self.services, call, user_id, application_id)
         return Reply()
 

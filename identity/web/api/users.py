@@ -90,18 +90,18 @@ class UserHandler(UserFamilyHandler):
     async def put(self, call: Call, user_id: str) -> Reply:
         """Replace, or with `reactivate` let in again."""
         if self.flag("reactivate"):
-            call = self.informed(call, self.optional_body())
+            self.optional_body()  # for what it tells of the origin
             user = await operations.reactivate(self.services, call, user_id)
         else:
             body = self.json_object()
-            user = await operations.update(self.services, self.informed(call, body), body, user_id)
+            user = await operations.update(self.services, call, body, user_id)
         return Reply({"user": await operations.answer(self.services, user)})
 
     @endpoint(access=Access.API_KEY, takes=_SCHEMA, answer=_ANSWER)
     async def patch(self, call: Call, user_id: str) -> Reply:
         """Change parts."""
         kind, patch = self.patch_body()
-        user = await operations.patch(self.services, self.informed(call, patch), kind, patch, user_id)
+        user = await operations.patch(self.services, call, kind, patch, user_id)
         return Reply({"user": await operations.answer(self.services, user)})
 
     @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"}, takes="api/hard-delete.request.json")
@@ -109,9 +109,9 @@ class UserHandler(UserFamilyHandler):
         """Deactivate, or with `hardDelete` remove for good."""
         body = self.optional_body()
         if self.asks_for(body, "hardDelete"):
-            await operations.delete(self.services, self.informed(call, body), user_id)
+            await operations.delete(self.services, call, user_id)
         else:
-            await operations.deactivate(self.services, self.informed(call, body), user_id)
+            await operations.deactivate(self.services, call, user_id)
         return Reply()
 
 
