@@ -19,9 +19,15 @@ import uvloop
 from bench import figures, floors, objects, startup
 from bench.figures import Figure, Row
 from bench.instance import Instance, opened
-from bench.scenarios import Bench, Scenario, logins, reads, tokens, webhooks
+from bench.scenarios import Bench, Scenario, lists, logins, reads, tokens, webhooks
 
-SCENARIOS: tuple[Scenario, ...] = (*reads.SCENARIOS, *tokens.SCENARIOS, *logins.SCENARIOS, *webhooks.SCENARIOS)
+SCENARIOS: tuple[Scenario, ...] = (
+    *reads.SCENARIOS,
+    *tokens.SCENARIOS,
+    *logins.SCENARIOS,
+    *webhooks.SCENARIOS,
+    *lists.SCENARIOS,
+)
 _FLOOR_SECONDS = 2.0
 
 

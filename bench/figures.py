@@ -16,11 +16,13 @@ class Figure:
     unit: str
     p99_ms: float | None = None
     fault: str = ""
+    p95_ms: float | None = None
 
     def __str__(self) -> str:
         if self.fault:
             return "void"
-        tail = "" if self.p99_ms is None else f", p99 {_rounded(self.p99_ms)} ms"
+        tails = (("p95", self.p95_ms), ("p99", self.p99_ms))
+        tail = "".join(f", {name} {_rounded(value)} ms" for name, value in tails if value is not None)
         return f"{_rounded(self.value)}{'' if self.unit.startswith('/') else ' '}{self.unit}{tail}"
 
 

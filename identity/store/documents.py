@@ -7,9 +7,9 @@ and as plain text everywhere else.
 
 from __future__ import annotations
 
-import asyncio
 import copy
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any
 
 from bson.dbref import DBRef
@@ -286,12 +286,21 @@ class Documents:
             .skip(query.start_row)
             .limit(query.number_of_results)
         )
-        return await together(self._total(where), self._read(cursor))
+        page = [self._opened(stored) async for stored in cursor]
+        return await self._total_with(where, page, query.start_row, query.number_of_results), page
 
     def _order(self, order: Order, scope: Mapping[str, Any]) -> list[tuple[str, int]]:
         """An order as an index has it."""
         unique = [unique.keys for unique in self.unique if not unique.sparse]
         return list(search_indexes.shortened(order, scope, unique)) or [("_id", 1)]
+
+    async def _total_with(
+        self, where: Mapping[str, Any], page: list[Document], start_row: int, wanted: int, limit: int = 0
+    ) -> int:
+        """How many documents match, when this page of them is known: one that is not full says it already."""
+        if len(page) < wanted and (page or not start_row):
+            return min(start_row + len(page), limit or sys.maxsize)
+        return await self._total(where, limit)
 
     async def _total(self, where: Mapping[str, Any], limit: int = 0) -> int:
         """How many documents match, counted in an index, and remembered until one of them all changes.
@@ -305,9 +314,6 @@ class Documents:
             await self._totals.get(f"{limit} {where!r}", lambda: self._collection.count_documents(where, **options))
             or 0
         )
-
-    async def _read(self, cursor: AsyncIterable[Mapping[str, Any]]) -> list[Document]:
-        return [self._opened(stored) async for stored in cursor]
 
     async def _load(self, where: Mapping[str, Any], session: Session | None = None) -> Document | None:
         stored = await self._collection.find_one(where, session=session)
@@ -346,12 +352,6 @@ class Documents:
             # Sealing never looks at the text: one that a caller made to look sealed is sealed like any other.
             if isinstance(holder[step], str) and (not sealed or is_sealed(holder[step])):
                 holder[step] = rewrite(holder[step], context)
-
-
-async def together(total: Awaitable[int], page: Awaitable[list[Document]]) -> tuple[int, list[Document]]:
-    """Await the two halves of a search at once."""
-    found = await asyncio.gather(total, page)
-    return found[0], found[1]
 
 
 def _places(value: Any, path: tuple[str, ...], before: str = "") -> Iterator[tuple[Any, Any, str]]:

@@ -13,7 +13,7 @@ from identity.domain import search_indexes
 from identity.domain.index_search import Fields, IndexQuery, Term
 from identity.domain.search_indexes import Order
 from identity.ids import TenantId
-from identity.store.documents import Documents, together
+from identity.store.documents import Documents
 
 
 class IndexSearched(Documents):
@@ -43,10 +43,11 @@ class IndexSearched(Documents):
 
     async def _search_index(self, scope: Mapping[str, Any], query: IndexQuery) -> tuple[int, list[Document]]:
         where = {"$and": [dict(scope), _matching(self.fields, query)]}
-        total = self._total(where, query.count_limit if query.ids is None else 0)
+        limit = query.count_limit if query.ids is None else 0
         if query.number_of_results == 0:
-            return await total, []
-        return await together(total, self._page(scope, where, query))
+            return await self._total(where, limit), []
+        page = await self._page(scope, where, query)
+        return await self._total_with(where, page, query.start_row, query.number_of_results, limit), page
 
     async def _page(self, scope: Mapping[str, Any], where: Mapping[str, Any], query: IndexQuery) -> list[Document]:
         """One page: from the documents that have the member to sort by and those that lack it, one after the other.
