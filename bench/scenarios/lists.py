@@ -16,6 +16,7 @@ from bench.figures import Figure
 from bench.instance import DATABASE
 from bench.objects import API
 from bench.scenarios import Bench, Scenario
+from identity.domain import endings
 from identity.store.mongo import Database
 
 FEW, MANY = 100, 10_000
@@ -64,6 +65,8 @@ def _copies(kind: str, stored: dict[str, Any], count: int) -> Iterator[dict[str,
             document["private"]["terms"] = [own, document["name"].lower()]
         else:
             document |= {"kid": own, "privateKey": own}
+        if kind != "entities":
+            document["private"] = {"endings": endings.of(document["name"])}
         yield document
 
 

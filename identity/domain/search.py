@@ -20,11 +20,15 @@ _LIMITS = frozenset({"from", "until"})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Criterion:
-    """One condition. `value` is a regular expression for text, an instant for a limit, the plain value otherwise."""
+    """One condition. `value` is a regular expression for text, an instant for a limit, the plain value otherwise.
+
+    `piece` is the longest piece of a text that stands between wildcards.
+    """
 
     field: str
     kind: Kind
     value: str | int
+    piece: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,16 +83,22 @@ def wildcard_pattern(text: str) -> str:
     wildcards is taken at its first occurrence and never given back (`(?>...)`): for this grammar that finds all that
     can be found, in linear time, where plain `.*` would try every combination.
     """
+    pieces = [re.escape(piece) for piece in _pieces(text)]
+    if len(pieces) == 1:
+        return pieces[0]
+    first, *inner, last = pieces
+    return f"^{first}{''.join(f'(?>.*?{piece})' for piece in inner if piece)}.*{last}$"
+
+
+def _pieces(text: str) -> list[str]:
+    """What stands between the wildcards of a text criterion."""
     pieces = [""]
     for part in re.split(r"(\*\*|\*)", text.strip().lower()):
         if part == "*":
             pieces.append("")
         else:
-            pieces[-1] += re.escape("*" if part == "**" else part)
-    if len(pieces) == 1:
-        return pieces[0]
-    first, *inner, last = pieces
-    return f"^{first}{''.join(f'(?>.*?{piece})' for piece in inner if piece)}.*{last}$"
+            pieces[-1] += "*" if part == "**" else part
+    return pieces
 
 
 def _criterion(
@@ -110,7 +120,9 @@ def _criterion(
     if is_id(name) and parse_id(value) is None:
         errors.append(FieldError.of("couldNotConvert", path, f"The [{path}] criterion must be a UUID."))
         return None
-    return Criterion(member, kind, wildcard_pattern(value) if kind == "text" else parse_id(value) or value)
+    if kind == "text":
+        return Criterion(member, kind, wildcard_pattern(value), max(_pieces(value), key=len))
+    return Criterion(member, kind, parse_id(value) or value)
 
 
 def _limit(member: str, kind: Kind, value: object, path: str, errors: list[FieldError]) -> Criterion | None:

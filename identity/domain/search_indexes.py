@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from identity.domain import search
+from identity.domain import endings, search
 from identity.domain.resource import SearchRules, Unique
 
 Order = tuple[tuple[str, int], ...]
@@ -23,8 +23,15 @@ def of_searches(rules: SearchRules, unique: Iterable[Unique], *, tenant_scoped: 
     default = search.order_of(rules, rules.default)
     exact = [((member, 1), *default) for member in _members(rules, "exact")]
     of_tenants = [((member, 1), *default) for member in ("tenantIds", "global") if "tenants" in rules.criteria.values()]
-    texts = [((member, 1), ("_id", 1)) for member in _members(rules, "text") if member not in rules.long]
+    texts: list[Order] = [((member, 1), ("_id", 1)) for member in _members(rules, "text") if member not in rules.long]
+    if has_endings(rules):
+        texts.append(((endings.MEMBER, 1),))
     return of_orders([*orders, default, *exact, *of_tenants, *texts], unique, tenant_scoped=tenant_scoped)
+
+
+def has_endings(rules: SearchRules) -> bool:
+    """Whether the documents keep the endings of their names, because their names are searched."""
+    return rules.criteria.get("name") == "text" and "name" not in rules.members
 
 
 def of_orders(orders: Iterable[Order], unique: Iterable[Unique], *, tenant_scoped: bool) -> list[Order]:

@@ -16,7 +16,7 @@ from bson.dbref import DBRef
 from pymongo import IndexModel
 
 from identity.call import Document
-from identity.domain import search_indexes
+from identity.domain import endings, search_indexes
 from identity.domain.resource import NO_SEARCH, SearchRules, Unique
 from identity.domain.search import Criterion, SearchQuery
 from identity.domain.search_indexes import NEWEST_FIRST, Order
@@ -63,6 +63,7 @@ class Documents:
         self._tenant_scoped = tenant_scoped
         self._sealed = tuple(tuple(path.split(".")) for path in sealed)
         self._cache: Cache[Document] = Cache(self.cache_size, freshness)
+        self._has_endings = search_indexes.has_endings(searches)
         self._lists: Cache[list[Document]] = Cache(64, freshness)
         self._totals: Cache[int] = Cache(256, freshness)
 
@@ -86,6 +87,15 @@ class Documents:
     async def ensure_indexes(self) -> None:
         """Create what is missing."""
         await self._collection.create_indexes(self.indexes())
+        if self._has_endings:
+            await self._add_endings()
+
+    async def _add_endings(self) -> None:
+        """Give the documents of an earlier version the endings of their names."""
+        lacking = {endings.MEMBER: {"$exists": False}}
+        async for stored in self._collection.find(lacking, {"name": 1}):
+            fresh = {"$set": {endings.MEMBER: endings.of(stored["name"])}}
+            await self._collection.update_one({"_id": stored["_id"], "name": stored["name"]}, fresh)
 
     def forget(self, document_id: str) -> None:
         """Drop a document from the cache, and every cached list and total, because it changed."""
@@ -277,7 +287,7 @@ class Documents:
                     yield at, holder[step], self._context(stored, path)
 
     async def _search(self, query: SearchQuery, scope: Mapping[str, Any]) -> tuple[int, list[Document]]:
-        where = {"$and": [dict(scope), *map(condition, query.criteria)]}
+        where = {"$and": [dict(scope), *map(condition, query.criteria), *self._looked_up(query)]}
         if query.number_of_results == 0:
             return await self._total(where), []
         cursor = (
@@ -288,6 +298,12 @@ class Documents:
         )
         page = [self._opened(stored) async for stored in cursor]
         return await self._total_with(where, page, query.start_row, query.number_of_results), page
+
+    def _looked_up(self, query: SearchQuery) -> Iterator[dict[str, Any]]:
+        """What an index can answer of the text that a name has to hold."""
+        for criterion in query.criteria:
+            if self._has_endings and criterion.field == "name" and criterion.piece:
+                yield {endings.MEMBER: {"$regex": endings.looked_up(criterion.piece)}}
 
     def _order(self, order: Order, scope: Mapping[str, Any]) -> list[tuple[str, int]]:
         """An order as an index has it."""
@@ -332,12 +348,18 @@ class Documents:
             raise ValueError(f"{self.name} {document['id']} is not of tenant {tenant_id}")
         stored = copy.deepcopy(document)
         stored["_id"] = stored.pop("id")
+        if self._has_endings:
+            stored["private"] = {**stored.get("private", {}), "endings": endings.of(stored["name"])}
         for path in self._sealed:
             self._rewrite(stored, path, self._vault.seal, sealed=False)
         return stored
 
     def _opened(self, found: Mapping[str, Any]) -> Document:
         stored = {name: plain(value) for name, value in found.items()}
+        if self._has_endings and "private" in stored:
+            stored["private"].pop("endings", None)
+            if not stored["private"]:
+                del stored["private"]
         for path in self._sealed:
             self._rewrite(stored, path, self._vault.unseal, sealed=True)
         stored["id"] = stored.pop("_id")

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from identity import app
-from identity.domain import entities, search, search_indexes, user_search
+from identity.domain import endings, entities, search, search_indexes, user_search
 from identity.domain.index_search import Fields
 from identity.domain.index_search import read as read_index_search
 from identity.domain.resource import Resource
 from identity.ids import TenantId, new_id
 from identity.store.cache import Freshness
-from identity.store.documents import Documents
+from identity.store.documents import Documents, condition
 from identity.store.entities import Entities
 from identity.store.index_search import IndexSearched
 from identity.store.mongo import Database
@@ -23,6 +23,7 @@ from identity.store.users import Users
 from identity.store.vault import Vault
 
 COUNT = 2000
+RARE, COMMON = "ue 0000", "value"
 ONE, OTHER = TenantId("5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a1111"), TenantId("5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a2222")
 KEPT = {"tenantId", "insertInstant"}
 
@@ -50,6 +51,8 @@ def rows(resource: Resource) -> Iterator[dict[str, Any]]:
                 put(row, rules.members.get(name, name), f"value {index % 4 // 2}")
             if kind == "tenants":
                 row |= {"tenantIds": [ONE] if index % 10 == 0 else [], "global": index % 20 == 3}
+        if search_indexes.has_endings(rules):
+            put(row, endings.MEMBER, endings.of(row["name"]))
         yield row
 
 
@@ -156,9 +159,15 @@ async def run(documents: Documents, tenant_id: TenantId | None, request: dict[st
     for plan in await plans(documents, ask):
         assert "COLLSCAN" not in plan, request
         assert plan & {"IXSCAN", "COUNT_SCAN"}, request
-        if len(request.keys() - {"orderBy"}) == 0 or "orderBy" not in request:
+        if is_in_order(RESOURCES[documents.name], request):
             assert not plan & {"SORT", "$sort"}, request
     return found[0]
+
+
+def is_in_order(resource: Resource, request: dict[str, Any]) -> bool:
+    """Whether an index has this very order; the few documents with a rare name may be put in order when found."""
+    has_rare_name = request.get("name") == RARE and search_indexes.has_endings(resource.search)
+    return not has_rare_name and ("orderBy" not in request or not request.keys() - {"orderBy"})
 
 
 SCOPES = [
@@ -184,12 +193,33 @@ async def test_every_criterion_is_found_in_an_index(filled, name, tenant_id) -> 
     for criterion, kind in rules.criteria.items():
         if kind == "exact" and criterion.endswith("Id") and criterion != "tenantId":
             continue  # a made-up value is refused; the next test has them
-        value = ONE if kind == "tenants" or criterion == "tenantId" else "value 0" if kind == "exact" else "ue 0000"
+        value = ONE if kind == "tenants" or criterion == "tenantId" else "value 0" if kind == "exact" else RARE
         total, length = await run(filled[name], tenant_id, {criterion: value})
         assert total
         assert length == min(total, 25)
         for order in rules.order_by:
             assert await run(filled[name], tenant_id, {criterion: value, "orderBy": order}) == (total, length)
+
+
+NAMED = [(name, tenant_id) for name, tenant_id in SCOPES if search_indexes.has_endings(RESOURCES[name].search)]
+
+
+@pytest.mark.parametrize(("name", "tenant_id"), NAMED, ids=lambda part: "tenant" if part == ONE else part or "all")
+async def test_a_name_is_found_by_a_piece_of_it_without_looking_at_the_others(filled, name, tenant_id) -> None:
+    rules = RESOURCES[name].search
+    assert await run(filled[name], tenant_id, {"name": COMMON}) == (COUNT // 2 if tenant_id else COUNT, 25)
+    for text, matches in ((RARE, 10), ("E 01", COUNT // 2), ("*00042", 1), ("v*00042", 1), ("value 0012*", 10)):
+        query = search.read(rules, {"name": text}, "")
+        scope = {"tenantId": tenant_id} if tenant_id else {}
+        total, _ = await filled[name]._search(query, scope)
+        assert total in ({matches, matches // 2} if tenant_id else {matches}), text
+        if matches > 25:
+            continue
+        where = {"$and": [scope, *map(condition, query.criteria), *filled[name]._looked_up(query)]}
+        command = {"find": name, "filter": where, "sort": dict(query.order), "limit": 25}
+        explained = await filled[name]._database.motor.command({"explain": command, "verbosity": "executionStats"})
+        assert explained["executionStats"]["totalKeysExamined"] <= 12, text
+        assert explained["executionStats"]["totalDocsExamined"] <= 10, text
 
 
 async def test_exact_criterion_that_is_an_id_is_found_in_an_index(filled) -> None:
@@ -300,7 +330,7 @@ async def test_one_term_is_found_in_an_index(searched, name, tenant_id) -> None:
 
 async def test_total_is_counted_once_and_again_when_something_changed(service, tenant_api, tenant) -> None:
     applications = service.services.applications
-    query = search.read(applications.searches, {}, "")
+    query = search.read(applications.searches, {"numberOfResults": 0}, "")
 
     async def counted() -> tuple[int, int]:
         found: list[int] = []
@@ -318,9 +348,9 @@ async def test_total_is_counted_once_and_again_when_something_changed(service, t
 
     applications.forget_all()
     assert await counted() == (0, 1)
-    assert (await counted())[0] == 0
+    assert await counted() == (0, 0)
     made = await tenant_api.post("/api/application", json={"application": {"name": "One"}})
-    assert (await counted())[0] == 1
+    assert await counted() == (1, 1)
     await tenant_api.delete(f"/api/application/{made.json()['application']['id']}?hardDelete=true")
     assert (await counted())[0] == 0
 
