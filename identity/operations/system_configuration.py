@@ -20,13 +20,12 @@ DEFAULT_TIME_ZONE = "America/Denver"
 async def prepare(_services: Services, _call: Call, wanted: Document, _stored: Document | None) -> Document:
     """What to store: origins as browsers send them, and no usage data. Raises Invalid."""
     errors: list[FieldError] = []
-    configuration = wanted.get("corsConfiguration")
-    if configuration is not None:
-        configuration["allowedOrigins"] = _origins(configuration["allowedOrigins"], errors)
-        _require_some_restraint(configuration, errors)
-    _require_networks(wanted.get("trustedProxyConfiguration", {}).get("trusted", []), errors)
+    configuration = wanted["corsConfiguration"]
+    configuration["allowedOrigins"] = _origins(configuration["allowedOrigins"], errors)
+    _require_some_restraint(configuration, errors)
+    _require_networks(wanted["trustedProxyConfiguration"]["trusted"], errors)
     crud.gather(errors)
-    return {**wanted, "usageDataConfiguration": {**wanted.get("usageDataConfiguration", {}), "enabled": False}}
+    return {**wanted, "usageDataConfiguration": {**wanted["usageDataConfiguration"], "enabled": False}}
 
 
 RESOURCE = Resource(

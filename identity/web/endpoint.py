@@ -208,18 +208,14 @@ class Family(tornado.web.RequestHandler):
 
     async def judge_origin(self) -> None:
         """Refuse the request, answer it if it is a preflight, or let it go on with the headers for its answer."""
-        try:
-            verdict = await cross_origin.judge(
-                self.services, self.cross_origin, self.request, self.addresses.base_url(self.request), self.origin
-            )
-        except OUTAGES:
-            return self.refuse(Unavailable("The service cannot answer this request now. Try again."))
+        verdict = await cross_origin.judge(
+            self.services, self.cross_origin, self.request, self.addresses.base_url(self.request), self.origin
+        )
         self.cross_origin_headers = verdict.headers
         for name, value in verdict.headers.items():
             self.set_header(name, value)
         if verdict.status is not None:
             self.send(Reply(status=verdict.status))
-        return None
 
     async def run(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> None:
         """One request from its headers to its reply, with every failure rendered by the family."""

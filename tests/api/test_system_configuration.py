@@ -296,3 +296,13 @@ async def test_proxies_are_those_of_the_deployment_and_fewer(
 ) -> None:
     await proxies(api, policy, *trusted)
     assert await address(api, service, forwarded) is is_it
+
+
+@pytest.mark.parametrize("name", [name for name in DEFAULTS if name not in {"data", "reportTimezone"}])
+@pytest.mark.parametrize("value", ["text", 5, []])
+async def test_member_of_a_wrong_type_is_refused_whatever_else_is_judged(
+    api: httpx.AsyncClient, name: str, value: Any
+) -> None:
+    wanted = {**MINIMAL["systemConfiguration"], name: value}
+    found = errors(await api.put(PATH, json={"systemConfiguration": wanted}))
+    assert found == {f"systemConfiguration.{name}": ["[invalidJSON]"]}

@@ -1,0 +1,82 @@
+"""The system configuration in memory: read once, read again when it changed, kept while its store is away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pymongo.errors import AutoReconnect
+
+from identity.ids import new_id
+from identity.schemas import Schemas
+from identity.store.cache import Freshness
+from identity.store.documents import Documents
+from identity.store.mongo import Database
+from identity.store.system_settings import DOCUMENT_ID, SystemSettingsCache
+from identity.store.vault import Vault
+
+
+def configuration(zone: str) -> dict[str, Any]:
+    wanted = {"systemConfiguration": {"reportTimezone": zone}}
+    read = Schemas()["api/system-configuration.json"].read(wanted)["systemConfiguration"]
+    return {**read, "id": DOCUMENT_ID, "insertInstant": 1, "lastUpdateInstant": 1}
+
+
+@pytest.fixture
+async def documents(database: Database, vault: Vault) -> Documents:
+    freshness = Freshness()
+    freshness.is_streaming = True
+    made = Documents(database, f"system_{new_id()[:8]}", vault, freshness, tenant_scoped=False)
+    await made.insert(None, configuration("Europe/Paris"))
+    return made
+
+
+async def away(*_: object) -> None:
+    raise AutoReconnect("gone")
+
+
+async def test_nothing_is_known_before_the_first_reading(documents: Documents) -> None:
+    cache = SystemSettingsCache(documents)
+    assert not cache.is_fresh
+    with pytest.raises(LookupError):
+        _ = cache.settings
+
+
+async def test_what_was_read_is_fresh_until_it_changes(documents: Documents) -> None:
+    cache = SystemSettingsCache(documents)
+    await cache.refresh()
+    assert cache.is_fresh
+    before = cache.settings
+    assert before.report_timezone == "Europe/Paris"
+    await cache.refresh()
+    assert cache.settings is before
+    await documents.replace(None, {**configuration("Asia/Tokyo"), "lastUpdateInstant": 2}, 1)
+    assert not cache.is_fresh
+    await cache.refresh()
+    assert cache.is_fresh
+    assert cache.settings.report_timezone == "Asia/Tokyo"
+
+
+async def test_what_is_known_holds_while_the_store_is_away(
+    documents: Documents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = SystemSettingsCache(documents)
+    await cache.refresh()
+    documents.forget_all()
+    monkeypatch.setattr(documents, "cached", away)
+    await cache.refresh()
+    assert not cache.is_fresh
+    assert cache.settings.report_timezone == "Europe/Paris"
+
+
+async def test_the_first_reading_tells_of_an_outage(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "cached", away)
+    with pytest.raises(AutoReconnect):
+        await SystemSettingsCache(documents).refresh()
+
+
+async def test_the_first_reading_of_an_empty_instance_finds_nothing(database: Database, vault: Vault) -> None:
+    empty = Documents(database, f"system_{new_id()[:8]}", vault, Freshness(), tenant_scoped=False)
+    cache = SystemSettingsCache(empty)
+    await cache.refresh()
+    assert not cache.is_fresh
