@@ -1,0 +1,289 @@
+"""Requests by the thousand, made up from an OpenAPI document, and what must hold for every answer.
+
+Hypothesis makes them, in the order of a seed; ids that the service handed out are put in where ids belong, so that the
+requests meet objects. What the fuzzer lives by, its keys and its tenants, is read and never changed.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import random
+import re
+import time
+import urllib.parse
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import hypothesis
+import requests
+import schemathesis
+from hypothesis import strategies
+from schemathesis import GenerationMode
+from schemathesis.core.failures import Failure, FailureGroup
+from schemathesis.schemas import APIOperation
+from schemathesis.specs.openapi import checks
+
+from tests import openapi
+
+Document = dict[str, Any]
+
+CHECKS = [
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_schema_conformance,
+]
+
+ALLOWED_FAILURES = {503, 504, 512}
+"""A busy store, a webhook that vetoes, a lambda that fails: told as such, in the published shape."""
+
+_EACH = 8
+_MEMBERS = 5
+_MAXIMUM_KEPT = 40
+_IN_REQUESTS = re.compile(r"(Input|Patch|Request|Form)$")
+_VALUES = {"const", "default", "enum", "required"}
+_CHANGES = {"POST", "PUT", "PATCH", "DELETE"}
+
+
+@dataclasses.dataclass
+class Report:
+    """What a run did and found."""
+
+    seed: int
+    statuses: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
+    operations: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    well: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    failures: dict[str, str] = dataclasses.field(default_factory=dict)
+    slowest: tuple[float, str] = (0.0, "")
+
+    @property
+    def count(self) -> int:
+        return sum(self.statuses.values())
+
+    def __str__(self) -> str:
+        statuses = ", ".join(f"{status}: {count}" for status, count in sorted(self.statuses.items()))
+        never = sorted(self.operations.keys() - self.well.keys())
+        return "\n".join(
+            [
+                f"seed {self.seed}: {self.count} requests, {len(self.operations)} operations ({statuses})",
+                f"the slowest took {self.slowest[0]:.1f} s: {self.slowest[1]}",
+                f"never went well: {', '.join(never) or 'none'}",
+                *(f"FAILED {name}: {what}" for name, what in self.failures.items()),
+            ]
+        )
+
+
+class Fuzzer:
+    """One run over the operations of a document."""
+
+    def __init__(
+        self,
+        base_url: str,
+        headers_for: Callable[[str], dict[str, str]],
+        protected: set[str],
+        seed: int,
+    ) -> None:
+        self._base_url = base_url
+        self._headers_for = headers_for
+        self._protected = protected
+        self._session = requests.Session()
+        self._session.trust_env = False
+        self._known: dict[str, list[str]] = collections.defaultdict(list)
+        self.report = Report(seed)
+
+    def run(self, document: Document, count: int, judge: Judge) -> None:
+        """Send so many requests, spread evenly over operations, good ones and bad ones.
+
+        Every round makes its requests from a few of the members of each object: large objects are slow to make up.
+        """
+        goal = self.report.count + count
+        for number in range(10 * count):
+            rng = random.Random(f"{self.report.seed} {number}")
+            operations = [
+                found.ok() for found in schemathesis.openapi.from_dict(thinned(document, rng)).get_all_operations()
+            ]
+            operations.sort(key=lambda operation: (_order(operation), operation.path))
+            each = min(_EACH, max(1, (goal - self.report.count) // (2 * len(operations))))
+            for operation in operations:
+                for mode in _modes(operation):
+                    if self.report.count >= goal:
+                        return
+                    self._some(operation, mode, min(each, goal - self.report.count), number, judge)
+
+    def _some(self, operation: APIOperation, mode: GenerationMode, count: int, number: int, judge: Judge) -> None:
+        cases = operation.as_strategy(generation_mode=mode)
+
+        @hypothesis.seed(f"{self.report.seed} {operation.label} {mode} {number}")
+        @hypothesis.settings(
+            max_examples=count,
+            database=None,
+            deadline=None,
+            phases=[hypothesis.Phase.generate],
+            suppress_health_check=list(hypothesis.HealthCheck),
+        )
+        @hypothesis.given(cases, strategies.integers(0, 2**32))
+        def send(case: schemathesis.Case, chance: int) -> None:
+            self._send(case, random.Random(chance), judge)
+
+        # A schema that takes everything has no bad examples.
+        with contextlib.suppress(hypothesis.errors.Unsatisfiable):
+            send()
+
+    def _send(self, case: schemathesis.Case, rng: random.Random, judge: Judge) -> None:
+        self._put_in_known(case, rng)
+        if case.method.upper() in _CHANGES and self._touches_protected(case):
+            return
+        began = time.monotonic()
+        try:
+            answer = case.call(
+                base_url=self._base_url, session=self._session, headers=self._headers(case), timeout=30,
+                allow_redirects=False,
+            )  # fmt: skip
+        except (requests.exceptions.InvalidHeader, requests.exceptions.InvalidURL, UnicodeError):
+            return  # no request at all
+        except requests.exceptions.RequestException as error:
+            self._fail(case, f"no answer: {error!r}")
+            return
+        self._note(case, answer, time.monotonic() - began)
+        problem = judge(case, answer)
+        if problem is not None:
+            self._fail(case, f"{answer.status_code}: {problem}")
+
+    def _headers(self, case: schemathesis.Case) -> dict[str, str]:
+        """The credentials win over what was made up."""
+        for name in list(case.headers or {}):
+            if name.lower() in {"authorization", "cookie"}:
+                del case.headers[name]
+        return self._headers_for(case.path)
+
+    def _put_in_known(self, case: schemathesis.Case, rng: random.Random) -> None:
+        for name in case.path_parameters or {}:
+            if self._known[name] and rng.random() < 0.6:
+                case.path_parameters[name] = rng.choice(self._known[name])
+        for name in case.query or {}:
+            if self._known[name] and rng.random() < 0.5:
+                case.query[name] = rng.choice(self._known[name])
+        self._walk(case.body, rng)
+
+    def _walk(self, node: Any, rng: random.Random) -> None:
+        if isinstance(node, list):
+            for item in node:
+                self._walk(item, rng)
+        elif isinstance(node, dict):
+            for name, value in node.items():
+                known = self._known.get(name) or self._known.get(name.removesuffix("s"))
+                if known and rng.random() < 0.5:
+                    node[name] = [rng.choice(known)] if name.endswith("s") else rng.choice(known)
+                else:
+                    self._walk(value, rng)
+
+    def _touches_protected(self, case: schemathesis.Case) -> bool:
+        where = urllib.parse.unquote(case.formatted_path).lower()
+        return any(name in where for name in self._protected)
+
+    def _note(self, case: schemathesis.Case, answer: schemathesis.Response, seconds: float) -> None:
+        label = case.operation.label
+        self.report.statuses[answer.status_code] += 1
+        self.report.operations[label] += 1
+        self.report.slowest = max(self.report.slowest, (seconds, label))
+        if answer.status_code < 300:
+            self.report.well[label] += 1
+            if answer.headers.get("content-type", [""])[0].startswith("application/json"):
+                self._remember(answer.json(), "")
+
+    def _remember(self, node: Any, name: str) -> None:
+        """Keep the ids of an answer under the names that paths and bodies have for them."""
+        if isinstance(node, list):
+            for item in node[:5]:
+                self._remember(item, name.removesuffix("s"))
+        elif isinstance(node, dict):
+            for key, value in list(node.items())[:200]:
+                if isinstance(value, str) and (key == "id" or key.endswith("Id")):
+                    self._keep(f"{name}Id" if key == "id" else key, value)
+                else:
+                    self._remember(value, key)
+
+    def _keep(self, name: str, value: str) -> None:
+        kept = self._known[name]
+        if value not in kept:
+            kept.append(value)
+            del kept[:-_MAXIMUM_KEPT]
+
+    def _fail(self, case: schemathesis.Case, problem: str) -> None:
+        """One failure of each kind, with what repeats it."""
+        name = f"{case.operation.label} {problem[:60]}"
+        if name not in self.report.failures and len(self.report.failures) < 50:
+            self.report.failures[name] = f"{problem}\n    {_curl(case)}"
+
+
+Judge = Callable[[schemathesis.Case, schemathesis.Response], str | None]
+
+
+def of_ours(case: schemathesis.Case, answer: schemathesis.Response) -> str | None:
+    """What breaks a promise of our document, in the eyes of schemathesis and in ours."""
+    problem = of_everything(case, answer)
+    if problem is not None or _matched(answer) != case.operation.path:
+        return problem  # an id that was made up may lead elsewhere
+    try:
+        case.validate_response(answer, checks=CHECKS)
+    except FailureGroup as group:
+        return "; ".join(str(failure) for failure in group.exceptions)
+    except Failure as failure:
+        return str(failure)
+    return None
+
+
+def of_everything(case: schemathesis.Case, answer: schemathesis.Response) -> str | None:
+    """What no request may be answered with, whichever document it was made from."""
+    if answer.status_code >= 500 and answer.status_code not in ALLOWED_FAILURES:
+        return "the service failed"
+    path = _matched(answer)
+    if path is None:
+        return None if (answer.status_code, answer.content) == (404, b"") else "an answer without a route"
+    headers = {name: values[0] for name, values in answer.headers.items()}
+    headers.pop("content-encoding", None)
+    shown = httpx.Response(answer.status_code, content=answer.content, headers=headers)
+    return openapi.problem_of(path, case.method.lower(), shown)
+
+
+def _matched(answer: schemathesis.Response) -> str | None:
+    return openapi.path_of(urllib.parse.urlsplit(str(answer.request.url)).path)
+
+
+def thinned(document: Document, rng: random.Random) -> Document:
+    """The document with only some of the optional members of the objects in its requests."""
+    schemas = document["components"]["schemas"]
+    thin = {name: _thinned(node, rng) if _IN_REQUESTS.search(name) else node for name, node in schemas.items()}
+    return {**document, "components": {**document["components"], "schemas": thin}}
+
+
+def _thinned(node: Any, rng: random.Random) -> Any:
+    if isinstance(node, list):
+        return [_thinned(item, rng) for item in node]
+    if not isinstance(node, dict):
+        return node
+    thin = {name: value if name in _VALUES else _thinned(value, rng) for name, value in node.items()}
+    members = thin.get("properties")
+    if isinstance(members, dict):
+        optional = sorted(members.keys() - set(thin.get("required", ())))
+        left_out = set(rng.sample(optional, max(0, len(optional) - _MEMBERS)))
+        thin["properties"] = {name: member for name, member in members.items() if name not in left_out}
+    return thin
+
+
+def _modes(operation: APIOperation) -> tuple[GenerationMode, ...]:
+    """The parameters of the protocols are texts, all of them optional: there are no bad ones to be made up."""
+    if operation.path.startswith("/api/"):
+        return (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+    return (GenerationMode.POSITIVE,)
+
+
+def _order(operation: APIOperation) -> int:
+    """Objects are made first and removed last."""
+    return {"POST": 0, "GET": 1, "PUT": 2, "PATCH": 3, "DELETE": 4}[operation.method.upper()]
+
+
+def _curl(case: schemathesis.Case) -> str:
+    return case.as_curl_command()[:2000]

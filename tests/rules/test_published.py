@@ -1,0 +1,180 @@
+"""Our OpenAPI document beside the published one: what differs is listed, with its reason, in docs/coverage.md.
+
+The facts of the published document are in published-facts.json, made by docs/published_facts.py. A difference reads
+
+    path /api/a, method GET /api/a          published, not served here
+    extra path /api/a, extra method ...     served here, not published
+    query GET /api/a: name                  a query parameter that is published and not read here
+    request Object.member                   a member that is published and not read here
+    answer Object.member                    a member that is published and not answered here
+    extra request ..., extra answer ...     the other way round
+
+and a row of the table explains every difference that its pattern fits.
+"""
+
+from __future__ import annotations
+
+import collections
+import fnmatch
+import functools
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import openapi
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FACTS = json.loads((Path(__file__).parent / "published-facts.json").read_text())
+SECTION = "### Management: OpenAPI document and fuzzing"
+Visits = dict[tuple[str, str], list[frozenset[str]]]
+METHODS = ("delete", "get", "patch", "post", "put")
+
+Document = dict[str, Any]
+
+
+def bare(path: str) -> str:
+    """A path without the names of its ids."""
+    return re.sub(r"\{\w+\}", "{}", path)
+
+
+@functools.cache
+def ours() -> dict[str, Document]:
+    """Our operations by path, without the names of ids; the tenant in the path of a protocol endpoint is a variant."""
+    paths = openapi.served()["paths"].items()
+    return {bare(path): methods for path, methods in paths if not path.startswith("/{")}
+
+
+@functools.cache
+def published() -> dict[str, Document]:
+    found: dict[str, Document] = {}
+    for path, methods in FACTS["paths"].items():
+        found.setdefault(bare(path), {}).update(methods)
+    return found
+
+
+@functools.cache
+def differences() -> frozenset[str]:
+    return frozenset([*of_paths(), *of_operations()])
+
+
+def of_paths() -> Iterator[str]:
+    for path in sorted(published().keys() | ours().keys()):
+        if path not in ours():
+            yield f"path {path}"
+        elif path not in published():
+            yield f"extra path {path}"
+        else:
+            for method in METHODS:
+                if method in published()[path] and method not in ours()[path]:
+                    yield f"method {method.upper()} {path}"
+                elif method in ours()[path] and method not in published()[path]:
+                    yield f"extra method {method.upper()} {path}"
+
+
+def of_operations() -> Iterator[str]:
+    """A published object counts as read, or answered, whole when all the operations that use it make it whole."""
+    visits: Visits = collections.defaultdict(list)
+    for path, methods in published().items():
+        for method, theirs in methods.items():
+            mine = ours().get(path, {}).get(method)
+            if mine is not None:
+                read = {parameter.get("name") for parameter in mine.get("parameters", ())}
+                yield from (f"query {method.upper()} {path}: {name}" for name in theirs["query"] if name not in read)
+                visit(visits, "request", theirs["takes"], body_of(mine.get("requestBody", {})), frozenset())
+                visit(visits, "answer", theirs["answers"], body_of(next(iter(mine["responses"].values()))), frozenset())
+    for (use, name), found in visits.items():
+        members, every = FACTS["objects"][name].keys(), frozenset().union(*found)
+        yield from (f"{use} {name}.{member}" for member in members - every)
+        yield from (f"extra {use} {name}.{member}" for member in every - members)
+
+
+def body_of(carrier: Document) -> Document | None:
+    """The schema of a JSON body, or of a form."""
+    content = carrier.get("content", {})
+    kind = next((kind for kind in ("application/json", "application/x-www-form-urlencoded") if kind in content), None)
+    return None if kind is None else content[kind]["schema"]
+
+
+def visit(visits: Visits, use: str, name: str | None, schema: Document | None, above: frozenset[str]) -> None:
+    """Note the members that our schema has where the published document has an object, at whatever depth."""
+    members = None if schema is None else members_of(schema)
+    if name not in FACTS["objects"] or members is None or name in above:
+        return
+    visits[use, name].append(frozenset(members))
+    theirs = FACTS["objects"][name]
+    for member in theirs.keys() & members.keys():
+        kind, inner = theirs[member], members[member]
+        while isinstance(kind, list | dict):
+            is_list = isinstance(kind, list)
+            kind = kind[0] if is_list else kind["*"]
+            inner = resolved(inner).get("items" if is_list else "additionalProperties", {})
+            inner = inner if isinstance(inner, dict) else {}
+        visit(visits, use, kind, inner, above | {name})
+
+
+def members_of(schema: Document) -> dict[str, Document] | None:
+    """The members of an object, those of its variants too; None for one that may hold anything."""
+    schema = resolved(schema)
+    members = dict(schema.get("properties", {}))
+    for key in ("allOf", "anyOf", "oneOf"):
+        for variant in schema.get(key, ()):
+            members |= members_of(variant) or {}
+    return members or None
+
+
+def resolved(schema: Document) -> Document:
+    while "$ref" in schema:
+        schema = openapi.served()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    return schema
+
+
+def rows() -> list[str]:
+    """The patterns of the table of differences."""
+    section = (ROOT / "docs" / "coverage.md").read_text().split(SECTION)[1].split("\n### ")[0]
+    return re.findall(r"^\| `((?:extra )?(?:path|method|query|request|answer) [^`]+)` \|", section, re.MULTILINE)
+
+
+def fits(difference: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(difference, pattern)
+
+
+def test_every_difference_is_explained() -> None:
+    unexplained = sorted(found for found in differences() if not any(fits(found, row) for row in rows()))
+    assert unexplained == []
+
+
+def test_every_explanation_is_of_a_difference() -> None:
+    stale = [row for row in rows() if not any(fits(found, row) for found in differences())]
+    assert stale == []
+    assert len(set(rows())) == len(rows())
+
+
+def test_what_is_served_goes_by_the_published_names_of_wrappers() -> None:
+    """Found by the comparison, were it otherwise: a wrapper is a member of the published request or answer object."""
+    assert not [row for row in rows() if re.fullmatch(r"(request|answer) \w+(Request|Response)\.\*?", row)]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda facts: facts["paths"].update({"/api/nowhere": {"get": {}}}), "path /api/nowhere"),
+        (lambda facts: facts["paths"]["/api/webhook"].pop("get"), "extra method GET /api/webhook"),
+        (lambda facts: facts["objects"]["Webhook"].update({"new": "string"}), "answer Webhook.new"),
+        (lambda facts: facts["objects"]["Webhook"].pop("url"), "extra request Webhook.url"),
+        (lambda facts: facts["objects"]["WebhookSignatureConfiguration"].pop("enabled"),
+         "extra answer WebhookSignatureConfiguration.enabled"),
+    ],
+)  # fmt: skip
+def test_comparison_finds_what_differs(monkeypatch, change, expected) -> None:
+    facts = json.loads(json.dumps(FACTS))
+    change(facts)
+    monkeypatch.setitem(globals(), "FACTS", facts)
+    published.cache_clear()
+    try:
+        assert expected in {*of_paths(), *of_operations()}
+    finally:
+        published.cache_clear()
