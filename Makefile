@@ -6,9 +6,12 @@ BOOT   ?= python3
 T      ?= tests
 # Two test processes: more only pays on more cores, and each starts a MongoDB of its own.
 JOBS   ?= 2
+# A seed of 0 is a random one; the report names it.
+FUZZ_REQUESTS ?= 20000
+FUZZ_SEED     ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench docs format clean debian-run debian-test debian-bench
+.PHONY: help run test check fuzz bench docs format clean debian-run debian-test debian-bench
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +29,9 @@ check: debian-test $(VENV)/.installed-test  ## the whole gate: format, lint, typ
 	$(PYTHON) -m mypy
 	$(VENV)/bin/lint-imports
 	$(PYTHON) -m pytest -n $(JOBS) --cov --cov-report=term
+
+fuzz: debian-test $(VENV)/.installed-test  ## send FUZZ_REQUESTS made-up requests (20000), in the order of FUZZ_SEED
+	@FUZZ_REQUESTS=$(FUZZ_REQUESTS) FUZZ_SEED=$(FUZZ_SEED) $(PYTHON) -m pytest -q -s tests/fuzz
 
 bench: debian-bench $(VENV)/.installed-test  ## measure start-up, memory and rates
 	@$(PYTHON) -m bench

@@ -44,6 +44,7 @@ _MEMBERS = 5
 _MAXIMUM_KEPT = 40
 _IN_REQUESTS = re.compile(r"(Input|Patch|Request|Form)$")
 _VALUES = {"const", "default", "enum", "required"}
+_TOKENS = {"access_token", "id_token", "refresh_token"}
 _CHANGES = {"POST", "PUT", "PATCH", "DELETE"}
 
 
@@ -151,11 +152,21 @@ class Fuzzer:
         if problem is not None:
             self._fail(case, f"{answer.status_code}: {problem}")
 
+    def know(self, name: str, *values: Any) -> None:
+        """Put these values in, now and then, where a member or a parameter has this name."""
+        self._known[name] += values
+
+    def remember(self, answer: Any) -> None:
+        """Put the ids and tokens of this answer in where they belong."""
+        self._remember(answer, "")
+
     def _headers(self, case: schemathesis.Case) -> dict[str, str]:
         """The credentials win over what was made up."""
         for name in list(case.headers or {}):
             if name.lower() in {"authorization", "cookie"}:
                 del case.headers[name]
+        if case.path.endswith("/oauth2/userinfo") and self._known["access_token"]:
+            return {"Authorization": f"Bearer {self._known['access_token'][-1]}"}
         return self._headers_for(case.path)
 
     def _put_in_known(self, case: schemathesis.Case, rng: random.Random) -> None:
@@ -200,16 +211,17 @@ class Fuzzer:
                 self._remember(item, name.removesuffix("s"))
         elif isinstance(node, dict):
             for key, value in list(node.items())[:200]:
-                if isinstance(value, str) and (key == "id" or key.endswith("Id")):
+                if isinstance(value, str) and (key in {"id", *_TOKENS} or key.endswith("Id")):
                     self._keep(f"{name}Id" if key == "id" else key, value)
                 else:
                     self._remember(value, key)
 
     def _keep(self, name: str, value: str) -> None:
+        """The first stay, which the test made; of the others the latest."""
         kept = self._known[name]
         if value not in kept:
             kept.append(value)
-            del kept[:-_MAXIMUM_KEPT]
+            del kept[10:-_MAXIMUM_KEPT]
 
     def _fail(self, case: schemathesis.Case, problem: str) -> None:
         """One failure of each kind, with what repeats it."""

@@ -10,13 +10,14 @@ import asyncio
 import logging
 import os
 import random
+from typing import Any
 
 import pytest
 import structlog
 
 from tests import openapi
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
-from tests.fuzz import fuzzing
+from tests.fuzz import fuzzing, objects, published
 
 COUNT = int(os.environ.get("FUZZ_REQUESTS", "1200"))
 SEED = int(os.environ.get("FUZZ_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
@@ -38,23 +39,37 @@ def headers_for(path: str) -> dict[str, str]:
 
 
 async def test_no_request_breaks_the_service_or_a_promise(build) -> None:
+    await fuzz(build, openapi.served(), COUNT, fuzzing.of_ours)
+
+
+async def test_neither_does_a_request_of_the_published_document(build) -> None:
+    await fuzz(build, published.document(), COUNT // 4, fuzzing.of_everything)
+
+
+async def fuzz(build, document: dict[str, Any], count: int, judge: fuzzing.Judge) -> None:
+    """One run against a service of its own."""
     async with build() as service:
         errors = Errors()
         fuzzer = fuzzing.Fuzzer(service.base_url, headers_for, {DEFAULT_TENANT}, SEED)
-        with structlog.testing.capture_logs() as logs:
-            logging.getLogger().addHandler(errors)
-            try:
-                await asyncio.to_thread(fuzzer.run, openapi.served(), COUNT, fuzzing.of_ours)
-            finally:
-                logging.getLogger().removeHandler(errors)
-        print(fuzzer.report)
-        logged = [str(entry) for entry in logs if entry["log_level"] in {"error", "critical"}] + errors.lines
-        assert not fuzzer.report.failures, str(fuzzer.report)
-        assert not unexpected(logged), f"seed {SEED}: {unexpected(logged)[:10]}"
-        assert fuzzer.report.count >= COUNT
-        assert len(fuzzer.report.well) > len(fuzzer.report.operations) / 2, str(fuzzer.report)
-        async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as client:
-            assert (await client.get("/api/status")).json()["version"]
+        headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": DEFAULT_TENANT}
+        async with (
+            checking_client(service.base_url, headers=headers) as api,
+            checking_client(service.base_url, headers={"Authorization": MANAGER_KEY}) as manager,
+        ):
+            await objects.plant(api, manager, fuzzer)
+            with structlog.testing.capture_logs() as logs:
+                logging.getLogger().addHandler(errors)
+                try:
+                    await asyncio.to_thread(fuzzer.run, document, count, judge)
+                finally:
+                    logging.getLogger().removeHandler(errors)
+            print(fuzzer.report)
+            logged = [str(entry) for entry in logs if entry["log_level"] in {"error", "critical"}] + errors.lines
+            assert not fuzzer.report.failures, str(fuzzer.report)
+            assert not unexpected(logged), f"seed {SEED}: {unexpected(logged)[:10]}"
+            assert fuzzer.report.count >= count
+            assert len(fuzzer.report.well) > len(fuzzer.report.operations) / 2, str(fuzzer.report)
+            assert (await api.get("/api/status")).json()["version"], "the fuzzer's own key stopped working"
 
 
 class Errors(logging.Handler):

@@ -14,7 +14,7 @@ import openapi_spec_validator
 import pytest
 
 from identity.schemas import load
-from identity.web.endpoint import ApiHandler, Endpoint, Route
+from identity.web.endpoint import ApiHandler, Endpoint, Parameters, Route
 from identity.web.openapi import document
 from tests import openapi
 from tests.conftest import checking_client
@@ -205,6 +205,16 @@ def test_query_parameters_are_read_through_their_declaration() -> None:
 
 
 MAY_BE_EMPTY = {"email-preview.response.json", "email-send.response.json", "status.response.json"}
+
+
+def test_query_parameter_that_is_not_declared_cannot_be_read() -> None:
+    """Not by chance either: the request may well have it."""
+    parameters = Parameters({"known": "1", "other": "2"}, {"known", "absent"})
+    assert parameters["known"] == parameters.get("known") == "1"
+    assert parameters.get("absent", "none") == "none"
+    for ask in (parameters.get, parameters.__getitem__):
+        with pytest.raises(LookupError, match="does not declare the query parameter other"):
+            ask("other")
 
 
 def test_every_answer_file_promises_something() -> None:
