@@ -228,6 +228,7 @@ class Fuzzer:
         name = f"{case.operation.label} {problem[:60]}"
         if name not in self.report.failures and len(self.report.failures) < 50:
             self.report.failures[name] = f"{problem}\n    {_curl(case)}"
+            print(f"FAILED {name}: {self.report.failures[name]}", flush=True)
 
 
 Judge = Callable[[schemathesis.Case, schemathesis.Response], str | None]

@@ -23,7 +23,7 @@ VALUES: dict[str, list[Any]] = {
     "response_type": ["code"],
     "scope": ["openid offline_access", "openid profile email"],
     "startIPAddress": ["10.0.0.1", "*", "fe80::1"],
-    "url": ["http://127.0.0.1:9/hook"],
+    "url": ["http://127.0.0.1:9099/hook"],
     "username": [f"fuzz{number}" for number in range(30)],
 }
 
@@ -40,7 +40,7 @@ _APPLICATION = {
 }
 
 _OBJECTS: list[tuple[str, dict[str, Any]]] = [
-    ("/api/webhook", {"webhook": {"url": "http://127.0.0.1:9/hook", "connectTimeout": 50, "readTimeout": 50}}),
+    ("/api/webhook", {"webhook": {"url": "http://127.0.0.1:9099/hook", "connectTimeout": 50, "readTimeout": 50, "global": True}}),
     ("/api/key/generate", {"key": {"name": "fuzz", "algorithm": "ES256"}}),
     ("/api/ip-acl", {"ipAccessControlList": {"name": "fuzz", "entries": [{"startIPAddress": "*", "action": "Allow"}]}}),
     ("/api/group", {"group": {"name": "fuzz"}}),
@@ -56,7 +56,7 @@ _OBJECTS: list[tuple[str, dict[str, Any]]] = [
 
 
 async def plant(api: httpx.AsyncClient, manager: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
-    """Make the objects, and tell the fuzzer of them; a kind that is not served here is left out."""
+    """Make the objects, and tell the fuzzer of them."""
     for name, values in VALUES.items():
         fuzzer.know(name, *values)
     made = (await api.post("/api/application", json={"application": _APPLICATION})).json()
@@ -70,8 +70,8 @@ async def plant(api: httpx.AsyncClient, manager: httpx.AsyncClient, fuzzer: Fuzz
     fuzzer.remember((await api.post("/api/user/registration", json=body)).json())
     for path, wanted in _OBJECTS:
         answer = await api.post(path, json=wanted)
-        if answer.status_code == 200:
-            fuzzer.remember(answer.json())
+        assert answer.status_code == 200, (path, answer.text)
+        fuzzer.remember(answer.json())
     fuzzer.remember((await manager.post("/api/api-key", json={"apiKey": {"name": "fuzz"}})).json())
     form = {"grant_type": "password", "username": "fuzz", "password": PASSWORD, "scope": "openid offline_access"}
     credentials = httpx.BasicAuth(oauth["clientId"], oauth["clientSecret"])
