@@ -39,8 +39,10 @@ _APPLICATION = {
     "jwtConfiguration": {"enabled": True},
 }
 
+_TIMEOUTS = {"connectTimeout": 50, "readTimeout": 50}
+
 _OBJECTS: list[tuple[str, dict[str, Any]]] = [
-    ("/api/webhook", {"webhook": {"url": "http://127.0.0.1:9099/hook", "connectTimeout": 50, "readTimeout": 50, "global": True}}),
+    ("/api/webhook", {"webhook": {**_TIMEOUTS, "url": "http://127.0.0.1:9099/hook", "global": True}}),
     ("/api/key/generate", {"key": {"name": "fuzz", "algorithm": "ES256"}}),
     ("/api/ip-acl", {"ipAccessControlList": {"name": "fuzz", "entries": [{"startIPAddress": "*", "action": "Allow"}]}}),
     ("/api/group", {"group": {"name": "fuzz"}}),

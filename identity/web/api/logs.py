@@ -42,7 +42,9 @@ class AuditLogsHandler(LogFamily):
 
     resource = audit_logs.RESOURCE
 
-    @endpoint(access=Access.API_KEY, raw_body=True, tenancy=Tenancy.AS_NAMED, takes=_AUDIT_LOG, answer=_AUDIT_LOG)
+    @endpoint(
+        access=Access.API_KEY, raw_body=True, tenancy=Tenancy.AS_NAMED, takes="api/audit-log.json", answer=_AUDIT_LOG
+    )
     async def post(self, call: Call, body: Document) -> Reply:
         """Create."""
         return self.shown(await audit_logs.create(self.services, call, body))
