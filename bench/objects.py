@@ -26,6 +26,7 @@ API = {"Authorization": API_KEY, "X-FusionAuth-TenantId": TENANT_ID}
 PEOPLE = 48
 _ES256_KEY = "e5256000-0000-4000-8000-000000000001"
 _CHEAP = {"encryptionScheme": "salted-hmac-sha256", "factor": 1}
+_POPULATE = "function populate(jwt, user, registration) { jwt.name = user.email; jwt.flags = ['a', 'b']; }"
 _HIDDEN = re.compile(r'<input type="hidden" name="([^"]*)" value="([^"]*)">')
 
 
@@ -80,6 +81,7 @@ async def prepare(url: str) -> Objects:
             "RS256": await _client(http, "RS256", {}),
             "ES256": await _client(http, "ES256", {"accessTokenKeyId": _ES256_KEY, "idTokenKeyId": _ES256_KEY}),
             "one-time": await _client(http, "one-time", {"refreshTokenUsagePolicy": "OneTimeUse"}),
+            "lambda": await _client(http, "lambda", {"accessTokenKeyId": _ES256_KEY}, await _lambda_id(http)),
         }
         names = [f"user-{index}@example.com" for index in range(PEOPLE)]
         for name in names:
@@ -112,8 +114,15 @@ async def refresh_tokens(url: str, client: Client, people: Sequence[Person]) -> 
     return [str(answer["refresh_token"]) for answer in answers]
 
 
-async def _client(http: httpx.AsyncClient, name: str, jwt: Mapping[str, Any]) -> Client:
+async def _lambda_id(http: httpx.AsyncClient) -> str:
+    """A lambda as most are: it adds a few claims."""
+    wanted = {"name": "Benchmark", "type": "JWTPopulate", "body": _POPULATE}
+    return str((await _post(http, "/api/lambda", {"lambda": wanted}))["lambda"]["id"])
+
+
+async def _client(http: httpx.AsyncClient, name: str, jwt: Mapping[str, Any], populate_id: str | None = None) -> Client:
     wanted = {
+        "lambdaConfiguration": {} if populate_id is None else {"accessTokenPopulateId": populate_id},
         "name": f"Benchmark {name}",
         "jwtConfiguration": {"enabled": True, **jwt} if jwt else {},
         "oauthConfiguration": {"authorizedRedirectURLs": [REDIRECT_URI], "proofKeyForCodeExchangePolicy": "Required"},

@@ -63,6 +63,7 @@ def _codes(name: str, scope: str) -> Callable[[Bench], Awaitable[Figure]]:
 SCENARIOS = (
     Scenario("refresh-rs256", "token by refresh grant, reusable, RS256", _refresh("RS256"), against=RSA),
     Scenario("refresh-es256", "token by refresh grant, reusable, ES256", _refresh("ES256"), against=BARE_POST),
+    Scenario("lambda", "token by refresh grant with a populate lambda, ES256", _refresh("lambda"), against=BARE_POST),
     Scenario("rotation", "token by refresh grant, rotating, RS256", _rotation, ">= 700/s", UPDATE),
     Scenario("code-rs256", "code exchange with openid, RS256 twice", _codes("RS256", "openid"), ">= 700/s", RSA),
     Scenario("code-es256", "code exchange with openid, ES256 twice", _codes("ES256", "openid"), ">= 700/s", BARE_POST),
