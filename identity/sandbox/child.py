@@ -11,6 +11,7 @@ holds it for minutes. So the kernel keeps a second clock, and ends the process.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import resource
@@ -153,7 +154,10 @@ def serve(source: BinaryIO, sink: BinaryIO, limits: dict[str, Any]) -> None:
 
 
 def confine(memory_limit_bytes: int) -> None:
-    """Give up what JavaScript never needs: files, core dumps, and memory beyond its limit."""
+    """Give up what JavaScript never needs: files, core dumps, and memory beyond its limit.
+
+    These stand behind the limits of the engine. Where the system lets nobody set any, the engine's have to do.
+    """
     address_space = memory_limit_bytes + _SPARE_BYTES
     for kind, limit in (
         (resource.RLIMIT_CORE, 0),
@@ -161,7 +165,8 @@ def confine(memory_limit_bytes: int) -> None:
         (resource.RLIMIT_NOFILE, 3),
         (resource.RLIMIT_AS, address_space),
     ):
-        resource.setrlimit(kind, (limit, limit))
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(kind, (limit, limit))
 
 
 def main(limits: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:

@@ -96,6 +96,16 @@ def test_the_clock_of_the_kernel_runs_only_while_a_request_is_answered(monkeypat
     assert seen == [(signal.ITIMER_PROF, 4.1), (signal.ITIMER_PROF, 0)]
 
 
+def test_a_system_that_lets_nobody_set_limits_is_no_hindrance(monkeypatch):
+    def refuse(*given: Any) -> None:
+        raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    sink = io.BytesIO()
+    child.main(LIMITS, io.BytesIO(frame({"source": "var f = () => 1", "function": "f"})), sink)
+    assert json.loads(sink.getvalue()[4:]) == {"printed": ""}
+
+
 def test_everything_that_javascript_never_needs_is_given_up(monkeypatch):
     given = {}
     monkeypatch.setattr(resource, "setrlimit", lambda kind, bounds: given.update({kind: bounds}))
