@@ -9,8 +9,8 @@ MASK = "*****"
 
 # Names as they are spelled everywhere in the API, in whatever case: an object that holds one is kept without it.
 _SECRET = re.compile(
-    r"(?i)(password|secret|secretkey|privatekey|apikey|authtoken|token|credentials?|salt|verificationid"
-    r"|changepasswordid|recoverycodes?|code_?verifier|one_?time_?password)$|^key$"
+    r"(?i)(password|secret|secretkey|privatekey|apikey|accesskey|sharedkey|encryptionkey|token|credentials?|salt"
+    r"|verificationid|changepasswordid|recoverycodes?|code_?verifier)$|^(key|authorization|(set-)?cookie)$"
 )
 _SECRET_MAP = re.compile(r"(?i)^tokens$")
 _JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")

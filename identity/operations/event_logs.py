@@ -7,14 +7,14 @@ A failed lambda, a mail server that refuses, a webhook that does not answer. Eac
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import structlog
 
 from identity.call import Call, Document
 from identity.domain import search as searches
 from identity.domain.resource import Resource, SearchRules
-from identity.errors import NotFound
+from identity.errors import Invalid, NotFound
 from identity.events.bus import Event
 from identity.ids import TenantId
 from identity.services import Services
@@ -80,7 +80,11 @@ async def retrieve(services: Services, row_id: int) -> Document:
 
 async def search(services: Services, request: Mapping[str, Any], prefix: str) -> tuple[int, list[Document]]:
     """How many rows match, and one page of them. Raises Invalid."""
-    return await services.event_logs.search(None, searches.read(RESOURCE.search, request, prefix))
+    query = searches.read(RESOURCE.search, request, prefix)
+    if request.get("type") and request.get("type") not in get_args(Kind):
+        message = f"The [{prefix}type] must be one of {', '.join(get_args(Kind))}."
+        raise Invalid.field("couldNotConvert", f"{prefix}type", message)
+    return await services.event_logs.search(None, query)
 
 
 async def _add(services: Services, call: Call, kind: Kind, message: str) -> None:

@@ -290,7 +290,7 @@ async def test_without_debug_nothing_is_told(
     assert found.json()["total"] == 0
 
 
-async def test_change_in_another_process_is_followed(build: Any, service: app.Service, api: httpx.AsyncClient) -> None:
+async def test_change_in_another_process_is_followed(build: Any) -> None:
     async with build() as one:
         other_settings = {"database": one.services.config.mongodb.database, "data_dir": one.services.config.data_dir}
         async with build(**other_settings, kickstart=None) as other:

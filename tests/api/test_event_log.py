@@ -96,6 +96,9 @@ async def test_bad_searches_are_refused(api: httpx.AsyncClient) -> None:
         "search.start": ["[couldNotConvert]search.start"],
         "search.type": ["[invalid]search.type"],
     }
+    for kind in ("Warning", "debug"):
+        answer = await api.get(f"{PATH}/search", params={"type": kind})
+        assert errors(answer) == {"type": ["[couldNotConvert]type"]}
 
 
 async def test_the_oldest_rows_make_room(build: Any) -> None:

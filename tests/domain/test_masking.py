@@ -14,7 +14,8 @@ from identity.domain.masking import MASK, masked
     [
         "password", "httpAuthenticationPassword", "clientSecret", "secret", "secretKey", "privateKey", "apiKey", "key",
         "salt", "token", "refreshToken", "access_token", "changePasswordId", "verificationId", "code_verifier",
-        "oneTimePassword", "PASSWORD", "credential", "credentials", "recoveryCode",
+        "oneTimePassword", "PASSWORD", "Authorization", "Cookie", "Set-Cookie", "accessKey",
+        "credential", "credentials", "recoveryCode",
     ],
 )  # fmt: skip
 def test_texts_of_secret_members_are_masked_at_every_depth(name: str) -> None:
