@@ -29,7 +29,8 @@ MARGIN_MS = 60_000
 HINT_MS = 30 * 86_400_000
 """How long a retired key is remembered for ID tokens that come back as hints, which may have expired."""
 
-_REMEMBERED = 100
+_REMEMBERED = 10
+"""Of how many retired keys at most, beside those whose tokens live: each is a look-up for whoever sends rubbish."""
 
 VERIFICATION_MEMBERS = {
     "accessTokenKeyId": "accessTokenVerificationKeyIds",

@@ -127,5 +127,5 @@ def test_memory_is_bounded_and_never_loses_a_key_whose_tokens_live() -> None:
         tenant = changed(tenant, NOW + number, ttl=60, **{ACCESS: _id(number)})
     assert len(tenant["private"]["retiredKeys"]) == 298
     tenant = changed(tenant, NOW + 2 * HOUR, ttl=60, **{ACCESS: _id(400)})
-    assert len(tenant["private"]["retiredKeys"]) == 100
+    assert len(tenant["private"]["retiredKeys"]) == 10
     assert _id(299) in trusted(tenant, make_application(), NOW + 2 * HOUR)
