@@ -93,9 +93,6 @@ class Missing(jinja2.StrictUndefined):
     def __bool__(self) -> bool:  # type: ignore[override]  # the strict one raises: here a condition may ask
         return False
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
-
 
 class Placeholder(jinja2.ChainableUndefined):
     """A value that is not known yet, shown as what will stand there: for previews."""
@@ -105,9 +102,6 @@ class Placeholder(jinja2.ChainableUndefined):
 
     def __html__(self) -> str:
         return str(self)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
 
 
 class _Environment(ImmutableSandboxedEnvironment):
@@ -379,8 +373,6 @@ def _compile(text: str, *, html: bool, preview: bool) -> jinja2.Template:
         raise ParseError(error.message, error.line) from error
     except jinja2.TemplateSyntaxError as error:
         raise ParseError(error.message or "not a template", error.lineno) from error
-    except jinja2.TemplateError as error:
-        raise ParseError(error.message or "not a template") from error
     except (RecursionError, MemoryError, SyntaxError, ValueError) as error:
         if isinstance(error, ParseError):
             raise

@@ -44,6 +44,7 @@ VALUES = {
         ("Bug [#1234] <#anchor [/#x] #{x} $5 $x [a]", "Bug [#1234] <#anchor [/#x] #{x} $5 $x [a]"),
         ("{% raw %}${user}{% endraw %} {{ '${x}' }}", "${user} ${x}"),
         ("${true} ${false}", "true false"),
+        ("[#if user.langs[0] == 'en']a[/#if] ${(nothing!{})?size} ${'}'}${\"]\"}", "a 0 }]"),
     ],
 )
 def test_what_is_understood(template, expected) -> None:

@@ -204,3 +204,5 @@ def test_preview_shows_what_is_not_known_yet_by_its_name() -> None:
     template = "{{ a.b }} ${c} {{ d|default('e') }} {% if f %}g{% endif %}{% for h in i %}j{% endfor %} ${'k' + l.m}"
     assert language.render(template, {}, html=False, preview=True) == "${a.b} ${c} e  k${l.m}"
     assert language.render("{{ a }}", {}, html=True, preview=True) == "${a}"
+    items = "{% for k, v in state|items %}{{ k }}{% else %}none{% endfor %}"
+    assert language.render(items, {}, html=True, preview=True) == "none"
