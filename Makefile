@@ -45,7 +45,7 @@ format: $(VENV)/.installed-test  ## format, and mend what the linter can mend
 	$(PYTHON) -m ruff check --fix .
 
 clean:  ## remove the virtual environment and the caches; the data in var/ stays
-	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage .coverage.*
+	rm -rf $(VENV) build .hypothesis *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage .coverage.*
 
 # What Debian has to give. As root the missing ones are installed; anybody else is told their names.
 debian-run:

@@ -139,7 +139,7 @@ class Fuzzer:
         began = time.monotonic()
         try:
             answer = case.call(
-                base_url=self._base_url, session=self._session, headers=self._headers(case), timeout=30,
+                base_url=self._base_url, session=self._session, headers=self._headers(case, rng), timeout=30,
                 allow_redirects=False,
             )  # fmt: skip
         except (requests.exceptions.InvalidHeader, requests.exceptions.InvalidURL, UnicodeError):
@@ -160,14 +160,16 @@ class Fuzzer:
         """Put the ids and tokens of this answer in where they belong."""
         self._remember(answer, "")
 
-    def _headers(self, case: schemathesis.Case) -> dict[str, str]:
-        """The credentials win over what was made up."""
+    def _headers(self, case: schemathesis.Case, rng: random.Random) -> dict[str, str]:
+        """The credentials win over what was made up, and so does the tenant, nearly always."""
+        made_up = {"authorization", "cookie"} | ({"x-fusionauth-tenantid"} if rng.random() < 0.95 else set())
         for name in list(case.headers or {}):
-            if name.lower() in {"authorization", "cookie"}:
+            if name.lower() in made_up:
                 del case.headers[name]
         if case.path.endswith("/oauth2/userinfo") and self._known["access_token"]:
             return {"Authorization": f"Bearer {self._known['access_token'][-1]}"}
-        return self._headers_for(case.path)
+        given = {name.lower() for name in case.headers or {}}
+        return {name: value for name, value in self._headers_for(case.path).items() if name.lower() not in given}
 
     def _put_in_known(self, case: schemathesis.Case, rng: random.Random) -> None:
         for name in case.path_parameters or {}:

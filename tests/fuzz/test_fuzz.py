@@ -7,6 +7,7 @@ order of FUZZ_SEED. A failure names the request as a curl command; the seed repe
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import os
 import random
@@ -70,6 +71,26 @@ async def fuzz(build, document: dict[str, Any], count: int, judge: fuzzing.Judge
             assert fuzzer.report.count >= count
             assert len(fuzzer.report.well) > len(fuzzer.report.operations) / 2, str(fuzzer.report)
             assert (await api.get("/api/status")).json()["version"], "the fuzzer's own key stopped working"
+
+
+def only(path: str) -> dict[str, Any]:
+    """Our document with one path alone."""
+    return {**openapi.served(), "paths": {path: copy.deepcopy(openapi.served()["paths"][path])}}
+
+
+async def test_failure_of_the_service_is_found(build, monkeypatch) -> None:
+    """What cannot be written as JSON fails after the operation is done."""
+    monkeypatch.setattr("identity.operations.status.API_VERSION", {"no", "JSON"})
+    with pytest.raises(AssertionError, match="the service failed"):
+        await fuzz(build, only("/api/system/version"), 3, fuzzing.of_ours)
+
+
+async def test_broken_promise_is_found(build) -> None:
+    document = only("/api/system/version")
+    content = document["paths"]["/api/system/version"]["get"]["responses"]["200"]["content"]
+    content["application/json"]["schema"] = {"type": "object", "required": ["promised"]}
+    with pytest.raises(AssertionError, match="promised"):
+        await fuzz(build, document, 3, fuzzing.of_ours)
 
 
 class Errors(logging.Handler):

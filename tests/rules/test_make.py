@@ -18,7 +18,7 @@ def make(*arguments: str) -> str:
 
 def test_help_names_every_target_that_people_use():
     told = make("help")
-    for target in ("run", "test", "check", "bench", "docs", "help"):
+    for target in ("run", "test", "check", "fuzz", "bench", "docs", "help"):
         assert f"make {target} " in told
 
 
