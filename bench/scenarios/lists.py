@@ -17,6 +17,7 @@ from bench.instance import DATABASE
 from bench.objects import API
 from bench.scenarios import Bench, Scenario
 from identity.domain import endings
+from identity.store.guard import within
 from identity.store.mongo import Database
 
 FEW, MANY = 100, 10_000
@@ -72,20 +73,24 @@ def _copies(kind: str, stored: dict[str, Any], count: int) -> Iterator[dict[str,
 
 async def _filled(bench: Bench, kind: str, count: int) -> None:
     """Have so many objects of a kind, made by earlier scenarios or now."""
-    _, make = _KINDS[kind]
     database = Database(bench.instance.mongodb_uri, DATABASE)
     try:
-        collection = database.motor[kind]
-        before = await collection.count_documents({"name": {"$regex": f"^{_MARK} [0-9]"}})
-        if before == count:
-            return
-        await collection.delete_many({"name": {"$regex": f"^{_MARK}"}})
-        async with httpx.AsyncClient(base_url=bench.urls[0], headers=API, timeout=60, trust_env=False) as http:
-            stored = await collection.find_one_and_delete({"_id": await make(http)})
-        for documents in _batches(_copies(kind, stored or {}, count)):
-            await collection.insert_many(documents)
+        with within(0):
+            await _fill(database, bench.urls[0], kind, count)
     finally:
         database.close()
+
+
+async def _fill(database: Database, url: str, kind: str, count: int) -> None:
+    _, make = _KINDS[kind]
+    collection = database.motor[kind]
+    if await collection.count_documents({"name": {"$regex": f"^{_MARK} [0-9]"}}) == count:
+        return
+    await collection.delete_many({"name": {"$regex": f"^{_MARK}"}})
+    async with httpx.AsyncClient(base_url=url, headers=API, timeout=60, trust_env=False) as http:
+        stored = await collection.find_one_and_delete({"_id": await make(http)})
+    for documents in _batches(_copies(kind, stored or {}, count)):
+        await collection.insert_many(documents)
     await asyncio.sleep(_SETTLED_SECONDS)
 
 

@@ -11,7 +11,7 @@ import pytest
 from bench import figures, objects
 from bench.figures import Figure, Row
 from bench.instance import DATABASE, Instance
-from bench.scenarios import Bench, reads, tokens
+from bench.scenarios import Bench, lists, reads, tokens
 from identity.store.embedded.stores import EmbeddedStores
 from identity.store.mongo import Database
 
@@ -33,7 +33,14 @@ async def bench(stores: EmbeddedStores, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.parametrize(
-    "scenario", [reads.SCENARIOS[-2], reads.SCENARIOS[-1], tokens.SCENARIOS[-1]], ids=lambda s: s.name
+    "scenario",
+    [
+        reads.SCENARIOS[-2],
+        reads.SCENARIOS[-1],
+        tokens.SCENARIOS[-1],
+        *(s for s in lists.SCENARIOS if s.name.endswith("-100")),
+    ],
+    ids=lambda s: s.name,
 )
 async def test_a_scenario_gives_a_figure_without_a_fault(bench, scenario):
     figure = await scenario.measure(bench)

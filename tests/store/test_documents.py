@@ -50,3 +50,30 @@ async def test_document_that_grows_too_large_is_the_caller_s_fault_and_stays_as_
                 await run
     assert (await services.groups.get(tenant_id, group["id"]))["data"] == {"a": half}
     assert (await services.users.get(tenant_id, user["id"]))["memberships"] == []
+
+
+async def test_names_of_an_earlier_version_can_be_found_after_the_next_start(service, api) -> None:
+    """What was stored before names had their endings beside them gets them with the indexes."""
+    name = f"Earlier {new_id()}"
+    made = (await api.post("/api/entity/type", json={"entityType": {"name": name}})).json()["entityType"]
+    collection = service.services.database.collection("entity_types")
+    await collection.update_one({"_id": made["id"]}, {"$unset": {"private.endings": 1}})
+    search = {"search": {"name": name[4:]}}
+    assert (await api.post("/api/entity/type/search", json=search)).json()["total"] == 0
+    await service.services.entity_types.ensure_indexes()
+    assert (await api.post("/api/entity/type/search", json=search)).json() == {"total": 1, "entityTypes": [made]}
+
+
+async def test_name_is_found_by_its_new_value_alone_after_a_change(api) -> None:
+    mark = new_id()
+    made = (await api.post("/api/entity/type", json={"entityType": {"name": f"Old {mark}"}})).json()["entityType"]
+    await api.patch(f"/api/entity/type/{made['id']}", json={"entityType": {"name": f"New {mark}"}})
+    for text, total in (
+        (f"old {mark}", 0),
+        (f"EW {mark}", 1),
+        (mark[:-1], 1),
+        (f"new*{mark[9:]}", 1),
+        (f"{mark[9:]}*", 0),
+    ):
+        found = (await api.get("/api/entity/type/search", params={"name": text})).json()
+        assert found["total"] == total, text
