@@ -16,7 +16,7 @@ from typing import Any
 from aiosmtpd.smtp import SMTP, AuthResult
 
 PASSWORD = "the password of the mail server"
-_PATIENCE_SECONDS = 20
+_PATIENCE_SECONDS = 60
 
 
 @dataclasses.dataclass(frozen=True)

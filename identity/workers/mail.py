@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 _POLL_SECONDS = 1.0
 _BACK_OFF_SECONDS = 1.0
 _JITTER = 0.1
-_MARGIN_SECONDS = 30
+_MARGIN_SECONDS = 15
 """How much longer than a conversation a lease lasts: room for writing what became of it."""
 _CHANCE = random.SystemRandom()
 
