@@ -65,7 +65,7 @@ class Tenancy(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reply:
-    """What a handler answers: a JSON object, prepared bytes, JSON in pieces, or nothing."""
+    """What a handler answers: a JSON object, prepared bytes, pieces of either, or nothing."""
 
     body: Mapping[str, Any] | bytes | None = None
     status: int = 200
@@ -240,7 +240,7 @@ class Family(tornado.web.RequestHandler):
             if reply.pieces is None:
                 self.send(reply)
             else:
-                await self.send_pieces(reply.pieces)
+                await self.send_pieces(reply.pieces, reply.headers)
 
     async def answer(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> Reply:
         """Authenticate, find the tenant, read the body, call."""
@@ -403,9 +403,13 @@ class Family(tornado.web.RequestHandler):
             self.set_header("Content-Type", "application/json")
         self.finish(orjson.dumps(reply.body))
 
-    async def send_pieces(self, pieces: AsyncGenerator[bytes, None]) -> None:
-        """Write JSON piece by piece, each when the one before has left. What fails on the way is cut off."""
-        self.set_header("Content-Type", "application/json")
+    async def send_pieces(self, pieces: AsyncGenerator[bytes, None], headers: Mapping[str, str]) -> None:
+        """Write JSON, or what the headers say, each piece when the one before has left.
+
+        What fails on the way is cut off.
+        """
+        for name, value in {"Content-Type": "application/json", **headers}.items():
+            self.set_header(name, value)
         if self.in_flight.is_draining:
             self.set_header("Connection", "close")
         async with contextlib.aclosing(pieces):
