@@ -391,7 +391,7 @@ async def test_failure_on_the_way_leaves_no_half_an_export(
 
     await make(glob)
     monkeypatch.setattr(audit_logs, "as_text", broken)
-    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as plain:
+    async with httpx.AsyncClient(base_url=service.base_url, timeout=30, trust_env=False) as plain:
         answer = await plain.get(f"{PATH}/export", headers={"Authorization": SUPER_KEY})
     assert (answer.status_code, answer.content) == (500, b"")
 

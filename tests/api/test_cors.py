@@ -61,7 +61,7 @@ async def preflight(http: httpx.AsyncClient, path: str, method: str = "GET", *na
 
 
 async def test_a_new_instance_refuses_pages_of_other_sites(build: Any) -> None:
-    async with build() as fresh, httpx.AsyncClient(base_url=fresh.base_url, trust_env=False) as client:
+    async with build() as fresh, httpx.AsyncClient(base_url=fresh.base_url, timeout=30, trust_env=False) as client:
         answer = await client.get("/api/system/version", headers={"Authorization": SUPER_KEY, "Origin": SITE})
         assert (answer.status_code, answer.content, granted(answer)) == (403, b"", {})
 
@@ -295,7 +295,7 @@ async def test_change_in_another_process_is_followed(build: Any) -> None:
         other_settings = {"database": one.services.config.mongodb.database, "data_dir": one.services.config.data_dir}
         async with build(**other_settings, kickstart=None) as other:
             headers = {"Authorization": SUPER_KEY}
-            async with httpx.AsyncClient(headers=headers, trust_env=False) as client:
+            async with httpx.AsyncClient(headers=headers, timeout=30, trust_env=False) as client:
                 first = await client.get(f"{other.base_url}/api/health", headers={"Origin": SITE})
                 body = {"systemConfiguration": {"corsConfiguration": ALLOWED}}
                 changed = await client.patch(f"{one.base_url}/api/system-configuration", json=body)
