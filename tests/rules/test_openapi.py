@@ -79,7 +79,7 @@ def test_operation_is_described(path: str, method: str, operation: Document) -> 
     inside = [found["name"] for found in operation.get("parameters", ()) if found.get("in") == "path"]
     assert inside == re.findall(r"\{(\w+)\}", path)
     for parameter in operation.get("parameters", ()):
-        assert "$ref" in parameter or parameter["description"]
+        assert "$ref" in parameter or parameter["description"] not in {"", f"The {parameter['name']}."}, parameter
     for status, answer in operation["responses"].items():
         assert answer["description"], status
     # 401 is for a missing key; a login through a provider has it for what the provider says.
@@ -189,7 +189,7 @@ def test_methods_that_read_a_body_say_which_and_patches_too(route: Route) -> Non
 def test_everything_that_is_retrieved_has_a_described_answer() -> None:
     """The answers to changes are judged when a test sees them: JSON that nobody declared is not promised."""
     for path, method, operation in OPERATIONS:
-        if method == "get" and path != "/api/health":
+        if method == "get" and path not in {"/api/health", "/api/system/reindex"}:
             contents = [answer.get("content") for status, answer in operation["responses"].items() if status < "400"]
             assert any(contents), path
 

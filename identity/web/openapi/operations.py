@@ -10,7 +10,7 @@ from identity.call import Document
 from identity.domain import patch as patches
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, ApiHandler, Endpoint, Family, Route, Tenancy
-from identity.web.openapi import rows
+from identity.web.openapi import parameters, rows
 from identity.web.openapi.components import Components, Use
 from identity.web.openapi.rows import RowMethod
 
@@ -147,11 +147,10 @@ class _Operation:
             for name, schema in self._components.parameters(self._declared.query).items():
                 yield _parameter(name, schema.pop("description", f"The {name}."), schema)
             return
+        describe = parameters.described if self._row is None else rows.described
         for name, kind in sorted(self._handler.query_of(self._declared).items()):
-            about = (
-                rows.described(name) if self._row is not None and "search" in self._route.template else f"The {name}."
-            )
-            yield _parameter(name, about, _QUERY[kind])
+            is_plain = name in self._declared.query
+            yield _parameter(name, parameters.described(name) if is_plain else describe(name), _QUERY[kind])
 
     def _headers(self) -> Iterator[Document]:
         takes_key = self._declared.access in {Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY, Access.PUBLIC}

@@ -10,6 +10,7 @@ from identity.domain import search as searches
 from identity.domain.resource import Resource
 from identity.web.crud import ResourceHandler
 from identity.web.endpoint import Family
+from identity.web.openapi import parameters
 from identity.web.openapi.components import Components, Use
 
 _KINDS: Final = {
@@ -96,18 +97,14 @@ def _list(resource: Resource, components: Components, *, has_total: bool = False
     return components.built(f"{_title(resource.name)}{'Search' if has_total else 'List'}Response", schema)
 
 
-_DESCRIPTIONS: Final = {
-    "numberOfResults": "How many objects at most.",
-    "end": "The last instant, in milliseconds since 1970.",
-    "orderBy": "The fields to sort by, separated by commas, each with ASC or DESC.",
-    "start": "The first instant, in milliseconds since 1970.",
-    "startRow": "How many objects to leave out.",
-}
+_OF_SEARCHES: Final = frozenset({"numberOfResults", "orderBy", "startRow"})
 
 
 def described(name: str) -> str:
     """What a parameter of a search is for."""
-    return _DESCRIPTIONS.get(name, f"What {name} has to be; in a text a * stands for anything.")
+    if name in _OF_SEARCHES:
+        return parameters.described(name)
+    return f"What {name} has to be; in a text a * stands for anything."
 
 
 def _title(name: str) -> str:

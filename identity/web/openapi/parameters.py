@@ -1,0 +1,55 @@
+"""What the query parameters of the management API are for, by their names: the same name means the same everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "accurateTotal": "Whether to count beyond ten thousand.",
+    "applicationId": "The application that is asked about.",
+    "async": "Whether to answer before everything is removed.",
+    "dateTimeSecondsFormat": "How the export writes an instant.",
+    "domain": "The email domain of a login.",
+    "email": "The email address of the user.",
+    "end": "Only what happened before this instant.",
+    "event": "Only events whose body holds this text.",
+    "eventResult": "Only events that ended like this.",
+    "eventType": "Only events of this type.",
+    "groupId": "The group that is asked about.",
+    "hardDelete": "Whether to remove for good what would only be deactivated.",
+    "identityProviderId": "The identity provider of the link.",
+    "identityProviderUserId": "The user at the identity provider.",
+    "ids": "The objects that are wanted, whatever else is asked.",
+    "inactive": "Whether to list what is deactivated instead of what is in use.",
+    "kid": "The id of the key in the header of tokens.",
+    "loginId": "What the user logs in with.",
+    "loginIdTypes": "Which kinds of login id are meant.",
+    "message": "Only rows whose message holds this text; a * stands for anything.",
+    "name": "The name of the object.",
+    "newValue": "Only rows whose new value holds this text.",
+    "nextResults": "What the answer with the page before gave.",
+    "numberOfResults": "How many objects at most.",
+    "oldValue": "Only rows whose old value holds this text.",
+    "orderBy": "The fields to sort by, separated by commas, each with ASC or DESC.",
+    "queryString": "A `*`, one term, or `field:term`.",
+    "reactivate": "Whether to bring a deactivated object back; the body is not read then.",
+    "reason": "Only rows whose reason holds this text.",
+    "recipientEntityId": "The entity that holds the grant.",
+    "sortFields[0].missing": "Where objects without the first field to sort by stand: _first or _last.",
+    "sortFields[0].name": "The first field to sort by; further ones are numbered on.",
+    "sortFields[0].order": "In which direction: asc or desc.",
+    "start": "Only what happened at this instant or later.",
+    "startRow": "How many objects to leave out.",
+    "tenantId": "The tenant that is asked about.",
+    "type": "Only objects of this type.",
+    "user": "Only rows of this user.",
+    "userId": "The user that is asked about.",
+    "username": "The username of the user.",
+    "zoneId": "The time zone of the export.",
+}
+
+
+def described(name: str) -> str:
+    """What a parameter is for."""
+    return DESCRIPTIONS.get(name, f"The {name}.")
