@@ -64,7 +64,7 @@ class _Change:
 async def add(services: Services, call: Call, body: Document) -> Document:
     """Let users into groups: the new memberships by group. Raises Invalid."""
     wanted = _by_group(services.schemas[REQUEST].read(body)["members"])
-    crud.gather([_error("empty", f"members.{group_id}") for group_id, members in wanted.items() if not members])
+    crud.gather(_empty(wanted))
 
     async def attempt() -> Document:
         tenant_id, found = await _judged(services, call, wanted)
@@ -95,6 +95,7 @@ async def remove(services: Services, call: Call, body: Document) -> None:
     users, member_ids = _by_group(request.get("members", {})), request.get("memberIds", [])
     if not users and not member_ids:
         raise Invalid([_error("missing", "memberIds")])
+    crud.gather(_empty(users))
 
     async def attempt() -> Document:
         tenant_id = await _tenant_of(services, call, users, member_ids)
@@ -306,6 +307,11 @@ def _memberships(wanted: Sequence[Document], group: Document, call: Call) -> lis
 def _by_group(given: rules.ByGroup) -> dict[str, Sequence[Any]]:
     """What is given for each group, under the canonical form of its id."""
     return {parse_id(group_id) or group_id: items for group_id, items in given.items()}
+
+
+def _empty(wanted: rules.ByGroup) -> list[FieldError]:
+    """Groups that are named for nobody."""
+    return [_error("empty", f"members.{group_id}") for group_id, items in wanted.items() if not items]
 
 
 _MESSAGES = {

@@ -1,7 +1,11 @@
-"""The lambdas that add to tokens and to the userinfo response. Where none is configured, nothing is awaited."""
+"""What stands between a login and its tokens: the roles of the user's groups, and the lambdas that add to the claims.
+
+Both read from memory alone; where there are none, nothing is awaited that takes time.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -9,7 +13,7 @@ from typing import Any
 from identity.call import Call, Document
 from identity.domain import lambdas as rules
 from identity.domain import registrations, users
-from identity.operations import lambdas
+from identity.operations import group_roles, lambdas
 from identity.services import Services
 from identity.tokens import jws
 from identity.tokens.access_tokens import Login
@@ -17,7 +21,8 @@ from identity.tokens.issuer import IssuedToken, Populate
 
 
 async def access_token(services: Services, call: Call, login: Login, *, ttl: int | None = None) -> IssuedToken:
-    """A new access token with what the application's lambda makes of it. Raises LambdaFailed."""
+    """A new access token with the roles of all groups and what the lambda makes of it. Raises LambdaFailed."""
+    login = await _effective(services, login)
     populate = _populate(services, call, login, "accessTokenPopulateId")
     return await services.tokens.access_token(login, call.now, ttl=ttl, populate=populate)
 
@@ -26,6 +31,7 @@ async def id_token(
     services: Services, call: Call, login: Login, *, access_token: str | None = None, code: str | None = None
 ) -> IssuedToken:
     """A new ID token with what the application's lambda makes of it. Raises LambdaFailed."""
+    login = await _effective(services, login)
     populate = _populate(services, call, login, "idTokenPopulateId")
     return await services.tokens.id_token(login, call.now, access_token=access_token, code=code, populate=populate)
 
@@ -37,9 +43,8 @@ async def userinfo(
     lambda_id = application["lambdaConfiguration"].get("userinfoPopulateId")
     if lambda_id is None:
         return claims
-    after, *_ = await lambdas.invoke(
-        services, call, lambda_id, "UserInfoPopulate", claims, *_about(user, application), dict(token)
-    )
+    about = _about(await group_roles.effective(services.documents, user), application)
+    after, *_ = await lambdas.invoke(services, call, lambda_id, "UserInfoPopulate", claims, *about, dict(token))
     return rules.populated(claims, after, rules.USERINFO_CLAIMS)
 
 
@@ -62,6 +67,11 @@ async def client_credentials(
     given = (recipient, list(targets), {name: list(granted) for name, granted in permissions.items()})
     kind = "ClientCredentialsJWTPopulate"
     return await _populated(services, call, lambda_id, kind, rules.CLIENT_TOKEN_CLAIMS, claims, given)
+
+
+async def _effective(services: Services, login: Login) -> Login:
+    user = await group_roles.effective(services.documents, login.user)
+    return login if user is login.user else dataclasses.replace(login, user=user)
 
 
 def _populate(services: Services, call: Call, login: Login, member: str) -> Populate | None:

@@ -18,9 +18,6 @@ from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing, SigningKey
 FindClient = Callable[[str], Awaitable[tuple[Document, Document] | None]]
 """client_id -> (tenant, application) of a client that may be spoken for."""
 
-Effective = Callable[[Document], Awaitable[Document]]
-"""A stored user -> the user as tokens tell of it, with all roles."""
-
 Populate = Callable[[Document], Awaitable[Document]]
 """claims -> the claims that a token shall have instead."""
 
@@ -58,9 +55,8 @@ class VerifiedToken:
 class TokenIssuer:
     """Signs and verifies for all tenants, with the parsed keys of a ring."""
 
-    def __init__(self, ring: KeyRing, effective: Effective) -> None:
+    def __init__(self, ring: KeyRing) -> None:
         self._ring = ring
-        self._effective = effective
 
     async def access_token(
         self, login: Login, now: Instant, *, ttl: int | None = None, populate: Populate | None = None
@@ -70,7 +66,6 @@ class TokenIssuer:
         Raises LookupError when its key is gone, ValueError when that cannot sign; and what `populate` raises.
         """
         key = await self._key(login, access_tokens.TTY, now)
-        login = dataclasses.replace(login, user=await self._effective(login.user))
         ttl, token_id = ttl or ttl_seconds(login.tenant, login.application), new_id()
         claims = access_tokens.claims(login, token_id, numeric_date(now), ttl)
         return await _signed(key, claims, ttl, populate)

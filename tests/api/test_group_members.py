@@ -246,6 +246,9 @@ async def test_replacing_keeps_who_stays_and_takes_the_others_out(tenant_api) ->
     assert renamed.json()["members"][group_id] == [{**answer[1], "id": fresh_id, "data": {}}]
     same = await tenant_api.put(PATH, json={"members": {group_id: [{"userId": ada}]}})
     assert same.json() == renamed.json()
+    assert codes(await tenant_api.request("DELETE", PATH, json={"members": {group_id: []}})) == {
+        f"[empty]members.{group_id}"
+    }
     emptied = await tenant_api.put(PATH, json={"members": {group_id: []}})
     assert emptied.json() == {"members": {group_id: []}}
     assert await members_of(tenant_api, group_id) == []
@@ -411,6 +414,9 @@ class Stage:
         return list(registration["roles"])
 
     async def token(self) -> str:
+        return str((await self.tokens())["access_token"])
+
+    async def tokens(self) -> Document:
         form = {
             "grant_type": "password",
             "client_id": self.application["id"],
@@ -421,7 +427,7 @@ class Stage:
         }
         answer = await self.oauth.post("/oauth2/token", data=form)
         assert answer.status_code == 200, answer.text
-        return str(answer.json()["access_token"])
+        return dict(answer.json())
 
     async def introspected(self, token: str) -> Document:
         form = {
@@ -523,6 +529,28 @@ async def test_new_user_with_memberships_and_a_registration_has_the_roles_at_onc
     made = (await stage.api.post("/api/user/registration", json={"user": user, "registration": registration})).json()
     assert made["registration"]["roles"] == made["user"]["registrations"][0]["roles"] == ["admin", "reader"]
     assert claims(made["token"])["roles"] == ["admin", "reader"]
+
+
+async def test_lambdas_see_the_roles_of_groups_too(stage: Stage) -> None:
+    group_id = await add_group(stage.api, stage.roles["admin"])
+    await add(stage.api, **{group_id: [{"userId": stage.user_id}]})
+    seen = "[registration.roles, user.registrations[0].roles, user.memberships.map(one => one.groupId)]"
+    configured = {}
+    for member, kind, first in (
+        ("accessTokenPopulateId", "JWTPopulate", "jwt"),
+        ("idTokenPopulateId", "JWTPopulate", "jwt"),
+        ("userinfoPopulateId", "UserInfoPopulate", "userInfo"),
+    ):
+        body = f"function populate({first}, user, registration) {{ {first}.seen = {seen}; }}"
+        made = await stage.api.post("/api/lambda", json={"lambda": {"name": new_id(), "type": kind, "body": body}})
+        configured[member] = made.json()["lambda"]["id"]
+    change = {"application": {"lambdaConfiguration": configured}}
+    assert (await stage.api.patch(f"/api/application/{stage.application['id']}", json=change)).status_code == 200
+    expected = [["admin", "reader"], ["admin", "reader"], [group_id]]
+    tokens = await stage.tokens()
+    assert claims(tokens["access_token"])["seen"] == claims(tokens["id_token"])["seen"] == expected
+    headers = {"Authorization": f"Bearer {tokens['access_token']}"}
+    assert (await stage.oauth.get("/oauth2/userinfo", headers=headers)).json()["seen"] == expected
 
 
 async def test_roles_of_one_application_are_nothing_in_another(stage: Stage) -> None:

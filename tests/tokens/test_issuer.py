@@ -38,13 +38,10 @@ class World:
             registrations=[make_registration(self.application, "user", "admin")],
         )
         self.clients = {self.application["id"]: (self.tenant, self.application)}
-        self.issuer = TokenIssuer(KeyRing(self._find_key), self._as_it_is)
+        self.issuer = TokenIssuer(KeyRing(self._find_key))
 
     async def _find_key(self, key_id):
         return self.keys.get(key_id)
-
-    async def _as_it_is(self, user):
-        return user
 
     async def find_client(self, client_id):
         return self.clients.get(client_id)
