@@ -8,15 +8,13 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.domain import patch as patches
-from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, ApiHandler, Endpoint, Family, Route, Tenancy
-from identity.web.openapi import parameters, rows
+from identity.web.openapi import parameters, refusals, rows
 from identity.web.openapi.components import Components, Use
+from identity.web.openapi.refusals import JSON
 from identity.web.openapi.rows import RowMethod
 
-JSON: Final = "application/json"
 FORM: Final = "application/x-www-form-urlencoded"
-_WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 _SECURITY: Final[dict[Access, list[Document]]] = {
     Access.API_KEY: [{"apiKey": []}],
@@ -36,35 +34,6 @@ _QUERY: Final[dict[str, Document]] = {
     "boolean": {"type": "boolean"},
     "integer": {"type": "integer"},
     "instant": {"type": "integer", "description": "Milliseconds since 1970."},
-}
-
-_EMPTY: Final = {
-    202: "The request was taken, and is being worked on.",
-    302: "On to the next page.",
-    304: "The document has not changed.",
-    403: "The page of another site may not call this. The body is empty.",
-    401: "No API key, an unknown one, or one that may not do this. The body is empty.",
-    404: "There is no such object, or not for this caller. The body is empty.",
-    409: "It belongs to somebody else already. The body is empty.",
-    410: "The user has expired. The body is empty.",
-    423: "The user is locked. The body is empty.",
-    500: "The service cannot do its work.",
-}
-
-_ERRORS: Final = {
-    400: "The request is not acceptable.",
-    413: "The body is too large.",
-    503: "The service cannot answer now.",
-    504: "A webhook did not agree to the change, which was not made.",
-    512: "A lambda failed; the event log says how.",
-}
-
-_OAUTH_ERRORS: Final = {
-    400: "The request is not acceptable.",
-    401: "The client, or the token, is not known.",
-    404: "There is no such tenant.",
-    503: "The service cannot answer now.",
-    512: "A lambda failed; the event log says how.",
 }
 
 
@@ -194,7 +163,7 @@ class _Operation:
 
     def _answer(self, status: int, answer: str | Document | None) -> Document:
         if answer is None:
-            return {"description": _EMPTY.get(status, "Done. The body is empty.")}
+            return {"description": refusals.EMPTY.get(status, "Done. The body is empty.")}
         if isinstance(answer, str):
             answer = answer.format(**self._route.arguments)
             if ".json" not in answer:
@@ -203,48 +172,19 @@ class _Operation:
         return {"description": "Done.", "content": {JSON: {"schema": answer}}}
 
     def _refusals(self, *, has_body: bool) -> dict[int, Document]:
-        refusals = self._api_refusals(has_body=has_body) if self._is_api else self._oauth_refusals(has_body=has_body)
-        if self._handler.cross_origin is CrossOriginAccess.CONFIGURED:
-            refusals[403] = _empty(403)
-        return refusals
-
-    def _api_refusals(self, *, has_body: bool) -> dict[int, Document]:
-        statuses = {400, 503}
-        if self._declared.access is not Access.PUBLIC:
-            statuses |= {401}
-        if self._may_miss(has_body=has_body):
-            statuses |= {404}
-        if has_body:
-            statuses |= {413}
-        if self._method in _WRITES:
-            statuses |= {504, 512}
-        errors = {JSON: {"schema": self._components.body("api/errors.response.json", Use.ANSWER)}}
-        return {
-            status: {"description": _ERRORS[status], "content": errors} if status in _ERRORS else _empty(status)
-            for status in statuses
-        }
+        return refusals.of_method(
+            self._handler,
+            self._declared,
+            self._method,
+            self._components,
+            has_body=has_body,
+            may_miss=self._may_miss(has_body=has_body),
+        )
 
     def _may_miss(self, *, has_body: bool) -> bool:
         if self._row is not None:
             return self._row.has_id
         return "{" in self._route.template or has_body or bool(self._declared.query)
-
-    def _oauth_refusals(self, *, has_body: bool) -> dict[int, Document]:
-        statuses = set(_OAUTH_ERRORS)
-        if self._declared.access is Access.PUBLIC:
-            statuses -= {401}
-        content = {JSON: {"schema": self._components.body("oauth2/error.response.json", Use.ANSWER)}}
-        if self._declared.access is Access.BROWSER:
-            content["text/html"] = {"schema": {"type": "string"}}
-        refusals: dict[int, Document] = {
-            status: {"description": _OAUTH_ERRORS[status], "content": content} for status in statuses
-        }
-        if has_body:
-            # The server itself refuses what is too large, before anybody looks at the path.
-            refusals[413] = self._api_refusals(has_body=True)[413]
-        if self._declared.access is Access.BROWSER:
-            refusals[403] = {"description": "The form is not one that this browser was shown.", "content": content}
-        return refusals
 
 
 _JSON_PATCH: Final = {
@@ -265,10 +205,6 @@ _JSON_PATCH: Final = {
         },
     },
 }
-
-
-def _empty(status: int) -> Document:
-    return {"description": _EMPTY[status]}
 
 
 def _parameter(name: str, description: str, schema: Document) -> Document:
