@@ -81,6 +81,7 @@ from identity.store.wakeups import Wakeups
 from identity.store.webhook_event_log import WebhookEventLog
 from identity.store.webhook_health import WebhookHealth
 from identity.tokens.issuer import TokenIssuer
+from identity.tokens.second_looks import SecondLooks
 from identity.tokens.signing_keys import KeyRing
 from identity.web import application as web
 from identity.web import http_server
@@ -419,7 +420,7 @@ def _wired(
         sso_sessions=SsoSessions(redis),
         rate_limits=RateLimits(redis),
         revocations=Revocations(redis),
-        tokens=TokenIssuer(ring),
+        tokens=TokenIssuer(ring, _second_looks(stores)),
         passwords=PasswordPool(),
         sandbox=Sandbox(config.lambdas),
         bus=delivery.bus,
@@ -511,6 +512,14 @@ def _workers(
 def _own_call(clock: Clock, base_url: str = "") -> Call:
     """What the service does by itself, in no tenant."""
     return Call(None, Nobody(), clock.now(), Origin("127.0.0.1", "", new_id(), base_url))
+
+
+def _second_looks(stores: _Stores) -> SecondLooks:
+    def forget(tenant_id: str, application_id: str) -> None:
+        stores.documents["tenants"].forget(tenant_id)
+        stores.documents["applications"].forget(application_id)
+
+    return SecondLooks(forget)
 
 
 def _closing(services: Services) -> Callable[[], Awaitable[None]]:

@@ -13,6 +13,7 @@ from identity.instants import Instant, numeric_date
 from identity.tokens import access_tokens, id_tokens, jws
 from identity.tokens.access_tokens import Login
 from identity.tokens.jws import Rejection
+from identity.tokens.second_looks import SecondLooks
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing, SigningKey, of_client_secret
 
 FindClient = Callable[[str], Awaitable[tuple[Document, Document] | None]]
@@ -55,8 +56,9 @@ class VerifiedToken:
 class TokenIssuer:
     """Signs and verifies for all tenants, with the parsed keys of a ring."""
 
-    def __init__(self, ring: KeyRing) -> None:
+    def __init__(self, ring: KeyRing, second_looks: SecondLooks) -> None:
         self._ring = ring
+        self._second_looks = second_looks
 
     async def access_token(
         self, login: Login, now: Instant, *, ttl: int | None = None, populate: Populate | None = None
@@ -126,7 +128,10 @@ class TokenIssuer:
             return () if client is None else trusted_keys(*client, _KEY_MEMBERS[kind], now)
 
         async def find(kid: str, unverified: Mapping[str, Any]) -> SigningKey | None:
-            return await self._among(await trusted(unverified), kid)
+            key = await self._among(await trusted(unverified), kid)
+            if key is None and client is not None and await self._is_news(client, kid, now):
+                key = await self._among(await trusted(unverified), kid)
+            return key
 
         async def find_secret(algorithm: str, unverified: Mapping[str, Any]) -> SigningKey | None:
             allowed = [key_id for key_id in await trusted(unverified) if CLIENT_SECRET_KEYS.get(key_id) == algorithm]
@@ -144,6 +149,11 @@ class TokenIssuer:
         if not is_ours or claims.get("tty") != kind or not all(name in claims for name in ("sub", "jti", "exp")):
             return Rejection.INVALID
         return VerifiedToken(claims, tenant, application)
+
+    async def _is_news(self, client: tuple[Document, Document], kid: str, now: Instant | None) -> bool:
+        """Whether a kid that is in none of the client's keys may be in those that it has by now."""
+        every = {key_id for member in _KEY_MEMBERS.values() for key_id in trusted_keys(*client, member, now)}
+        return await self._among(every, kid) is None and self._second_looks.take(*client)
 
     async def _among(self, key_ids: Iterable[str], kid: str) -> SigningKey | None:
         for key_id in key_ids:

@@ -14,6 +14,7 @@ from identity.tokens import id_tokens, jwks, jws, keys
 from identity.tokens.access_tokens import Login
 from identity.tokens.issuer import TokenIssuer, VerifiedToken
 from identity.tokens.jws import Rejection
+from identity.tokens.second_looks import SecondLooks
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing
 from tests.builders import NOW, make_application, make_registration, make_tenant, make_user
 
@@ -38,10 +39,16 @@ class World:
             registrations=[make_registration(self.application, "user", "admin")],
         )
         self.clients = {self.application["id"]: (self.tenant, self.application)}
-        self.issuer = TokenIssuer(KeyRing(self._find_key))
+        self.issuer = TokenIssuer(KeyRing(self._find_key), SecondLooks(self._forget))
+        self.forgotten, self.news = [], {}
 
     async def _find_key(self, key_id):
         return self.keys.get(key_id)
+
+    def _forget(self, tenant_id, application_id):
+        """What a process had not heard of yet is known from here on."""
+        self.forgotten.append((tenant_id, application_id))
+        self.clients |= self.news
 
     async def find_client(self, client_id):
         return self.clients.get(client_id)
@@ -228,6 +235,34 @@ async def test_client_secret_signs_nothing_for_a_client_with_other_keys_or_anoth
         assert await world.issuer.verify_id_token(token, world.find_client, NOW) is Rejection.INVALID
     world.clients.clear()
     assert await world.issuer.verify_id_token(token, world.find_client, NOW) is Rejection.INVALID
+
+
+async def test_process_that_did_not_hear_of_a_change_looks_again_before_it_refuses(world):
+    world.application["tenantId"] = world.tenant["id"]
+    changed = {
+        **world.tenant,
+        "jwtConfiguration": {**world.tenant["jwtConfiguration"], "accessTokenKeyId": world.es256},
+    }
+    login = dataclasses.replace(world.login(), tenant={**changed, "id": world.tenant["id"]})
+    world.tenant["jwtConfiguration"]["idTokenKeyId"] = world.rs256
+    token = (await world.issuer.access_token(login, NOW)).token
+    world.news = {world.application["id"]: (changed, world.application)}
+    assert isinstance(await world.issuer.verify_access_token(token, world.find_client, NOW), VerifiedToken)
+    assert world.forgotten == [(world.tenant["id"], world.application["id"])]
+
+
+async def test_rubbish_makes_nobody_look_again_twice_a_second(world, key_documents):
+    claims = world.read((await world.issuer.access_token(world.login(), NOW)).token)
+    token = await world.issuer.sign(key_documents[3]["id"], claims)
+    for _ in range(3):
+        assert await world.issuer.verify_access_token(token, world.find_client, NOW) is Rejection.INVALID
+    assert len(world.forgotten) == 1
+
+
+async def test_one_kind_of_token_shown_as_another_makes_nobody_look_again(world):
+    issued = await world.issuer.id_token(world.login(), NOW)
+    assert await world.issuer.verify_access_token(issued.token, world.find_client, NOW) is Rejection.INVALID
+    assert world.forgotten == []
 
 
 async def test_missing_key_is_named_and_nothing_is_signed(world):
