@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any
 
 from identity.call import Call, Document, Nobody, Origin
@@ -64,6 +64,12 @@ async def create(services: Services, call: Call, body: Document, group_id: str |
     )
     await crud.writing(RESOURCE, group, told)
     return group
+
+
+async def retrieve_each(services: Services, call: Call) -> AsyncIterator[Document]:
+    """Every group that the caller can see, as the API shows it."""
+    async for group in crud.retrieve_each(services, call, RESOURCE):
+        yield await shown(services, group)
 
 
 async def update(services: Services, call: Call, body: Document, group_id: str) -> Document:

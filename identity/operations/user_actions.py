@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 from identity.call import Call, Document
 from identity.domain import user_actions as rules
 from identity.domain.resource import CREATE_TO_SEARCH, Resource, Unique
@@ -38,9 +40,9 @@ RESOURCE = Resource(
 )
 
 
-async def retrieve_all(services: Services, call: Call, *, inactive: bool) -> list[Document]:
+def retrieve_each(services: Services, call: Call, *, inactive: bool) -> AsyncIterator[Document]:
     """The active user actions, or the inactive ones."""
-    return [found for found in await crud.retrieve_all(services, call, RESOURCE) if found["active"] is not inactive]
+    return crud.retrieve_each(services, call, RESOURCE, {"active": not inactive})
 
 
 async def deactivate(services: Services, call: Call, action_id: str) -> None:

@@ -191,6 +191,13 @@ async def test_search(tenant_api, service, tenant) -> None:
     assert codes(await tenant_api.get("/api/group/search", params={"orderBy": "data"})) == {"[invalid]orderBy"}
 
 
+async def test_list_of_many_groups_shows_the_roles_of_each(tenant_api) -> None:
+    one = await add_application(tenant_api, "admin")
+    made = [await make(tenant_api, one["roles"][0]["id"]) for _ in range(60)]
+    found = (await tenant_api.get("/api/group")).json()["groups"]
+    assert sorted(found, key=lambda group: group["id"]) == sorted(made, key=lambda group: group["id"])
+
+
 async def test_id_brings_its_tenant_and_a_new_group_needs_one_named(service, tenant_api, api) -> None:
     made = await make(tenant_api)
     path = f"/api/group/{made['id']}"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from identity.call import Call, Document
 from identity.domain.resource import Resource
 from identity.errors import Invalid
 from identity.ids import parse_id
 from identity.operations import crud, group_members
 from identity.operations import groups as operations
+from identity.web import long_lists
 from identity.web.crud import CollectionHandler, ObjectHandler, ResourceHandler, SearchHandler
 from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
 
@@ -23,10 +22,6 @@ class GroupFamilyHandler(ResourceHandler):
         """One group."""
         return Reply({"group": await operations.shown(self.services, group)})
 
-    async def many(self, groups: Iterable[Document]) -> list[Document]:
-        """Many groups."""
-        return [await operations.shown(self.services, group) for group in groups]
-
 
 class GroupsHandler(GroupFamilyHandler, CollectionHandler):
     """Create with a random id, retrieve all."""
@@ -39,7 +34,7 @@ class GroupsHandler(GroupFamilyHandler, CollectionHandler):
     @endpoint(access=Access.API_KEY)
     async def get(self, call: Call) -> Reply:
         """Retrieve all."""
-        return Reply({"groups": await self.many(await crud.retrieve_all(self.services, call, self.resource))})
+        return await long_lists.reply("groups", operations.retrieve_each(self.services, call), dict)
 
 
 class GroupHandler(GroupFamilyHandler, ObjectHandler):
@@ -79,7 +74,7 @@ class GroupSearchHandler(GroupFamilyHandler, SearchHandler):
     async def found(self, call: Call, criteria: Document, prefix: str) -> Reply:
         """The answer to both forms."""
         total, groups = await crud.search(self.services, call, self.resource, criteria, prefix)
-        return Reply({"total": total, "groups": await self.many(groups)})
+        return Reply({"total": total, "groups": [await operations.shown(self.services, group) for group in groups]})
 
 
 class MembersHandler(ApiHandler):

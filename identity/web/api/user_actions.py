@@ -18,8 +18,7 @@ class UserActionsHandler(CollectionHandler):
     @endpoint(access=Access.API_KEY, query={"inactive": "boolean"})
     async def get(self, call: Call) -> Reply:
         """Retrieve the active user actions, or with `inactive` the others."""
-        found = await operations.retrieve_all(self.services, call, inactive=self.flag("inactive"))
-        return Reply({self.resource.plural: self.listed(found)})
+        return await self.all(operations.retrieve_each(self.services, call, inactive=self.flag("inactive")))
 
 
 class UserActionHandler(ObjectHandler):
