@@ -52,7 +52,8 @@ _LONGEST = 65_536
 async def record(services: Services, call: Call, kind: Kind, message: str) -> None:
     """Write a row, and announce it. Never raises: what is recorded here went wrong already, or succeeded."""
     try:
-        await _add(services, call, kind, message[:_LONGEST])
+        # Scripts can print what UTF-8 has no bytes for, half a pair of surrogates for one.
+        await _add(services, call, kind, message[:_LONGEST].encode(errors="replace").decode())
     except Exception as error:  # noqa: BLE001 (whatever it is: the deed that tells of itself must not fail by it)
         _log.warning("event log not written", type=kind, text=message[:500], error=type(error).__name__)
 

@@ -55,6 +55,13 @@ async def test_overlong_message_is_cut(service: app.Service) -> None:
     assert len(row["message"]) == 65_536
 
 
+async def test_text_that_cannot_be_stored_is_mended(service: app.Service) -> None:
+    marker = new_id()
+    await event_logs.record(service.services, call_of(service), "Debug", f"{marker} \ud83d é\x00")
+    (row,) = await rows(service, marker)
+    assert row["message"] == f"{marker} ? é\x00"
+
+
 async def test_every_row_is_announced_to_webhooks_that_ask_for_it(service: app.Service, api: httpx.AsyncClient) -> None:
     marker = new_id()
     async with receiving() as receiver:
