@@ -30,7 +30,11 @@ _LENGTH: Final = struct.Struct(">I")
 _PATIENCE: Final = 40
 """How many times the limit a caller waits: processor time is what is limited, and a busy machine gives little of it."""
 
+_TURN_SECONDS: Final = 10.0
+"""How long a caller waits for a turn: whoever asked has gone by then, and would only keep others waiting."""
+
 _FAREWELL_SECONDS: Final = 2.0
+_FULL: Final = "Too many lambdas at once. Try again."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,13 +77,23 @@ class Sandbox:
 
     async def _run(self, request: Mapping[str, Any]) -> Outcome:
         if self._pending >= self._settings.processes + self._settings.max_waiting:
-            raise Unavailable("Too many lambdas at once. Try again.", log_detail="the sandbox is full")
+            raise Unavailable(_FULL, log_detail="the sandbox is full")
         self._pending += 1
         try:
-            async with self._turn:
+            await self._await_turn()
+            try:
                 return await self._asked(orjson.dumps(request))
+            finally:
+                self._turn.release()
         finally:
             self._pending -= 1
+
+    async def _await_turn(self) -> None:
+        try:
+            async with asyncio.timeout(_TURN_SECONDS):
+                await self._turn.acquire()
+        except TimeoutError as error:
+            raise Unavailable(_FULL, log_detail="others keep the sandbox busy") from error
 
     async def _asked(self, request: bytes) -> Outcome:
         child = await self._child()

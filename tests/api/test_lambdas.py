@@ -273,7 +273,7 @@ async def test_the_default_lambdas_are_there_and_run(service: app.Service, api: 
         "SAMLv2Reconcile": {"firstName": "Ada"},
         "TwitterReconcile": {"fullName": "Ada Lovelace"},
     }
-    await bootstrap.lambdas.add_defaults(service.services, call, {"OpenIDReconcile": lambda_id})
+    await lambdas.add_defaults(service.services, call, {"OpenIDReconcile": lambda_id})
     assert (await api.get(f"/api/lambda/{lambda_id}")).json()["lambda"]["type"] == kind, "nothing is made twice"
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from identity.config import Lambdas
 from identity.errors import Unavailable
+from identity.sandbox import pool
 from identity.sandbox.pool import Outcome, Sandbox
 
 LIMITS = Lambdas(
@@ -320,6 +321,20 @@ async def test_more_than_may_wait_are_refused():
         assert left(await call(sandbox, "it.c = 1"))["c"] == 1
     finally:
         await sandbox.close()
+
+
+async def test_who_waits_too_long_for_a_turn_is_refused(monkeypatch):
+    monkeypatch.setattr(pool, "_TURN_SECONDS", 0.01)
+    sandbox = Sandbox(limits(processes=1, time_limit_ms=60_000))
+    running = asyncio.ensure_future(call(sandbox, "for (;;);"))
+    while not sandbox._busy:
+        await asyncio.sleep(0)
+    with pytest.raises(Unavailable):
+        await call(sandbox, "")
+    await sandbox.close()
+    assert (await running).problem == "the engine was ended"
+    assert left(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
+    await sandbox.close()
 
 
 async def test_a_process_that_was_killed_is_replaced():
