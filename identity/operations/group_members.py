@@ -110,7 +110,7 @@ async def remove(services: Services, call: Call, body: Document) -> None:
                 if (group_id, user_id) not in by_user
             ),
         ]
-        crud.gather(errors)
+        crud.gather(errors[:_MAXIMUM_ERRORS])
         members = {member["id"]: member for member in (*by_id.values(), *by_user.values())}
         await _remove(services, call, tenant_id, list(members.values()))
         return {}
@@ -140,7 +140,7 @@ async def remove_from(services: Services, call: Call, group_id: str, user_id: st
         group = await crud.retrieve(services, call, groups.RESOURCE, group_id)
         tenant_id = TenantId(group["tenantId"])
         who = {} if user_id is None else {"userId": user_id}
-        found = await services.group_members.find_members(tenant_id, {"groupId": group_id, **who})
+        found = await _members(services, tenant_id, {"groupId": group_id, **who}, rules.MAXIMUM_CHANGES)
         if user_id is not None and not found:
             raise NotFound(log_detail=f"{user_id} is no member of {group_id}")
         await _remove(services, call, tenant_id, found)
@@ -180,12 +180,13 @@ async def _judged(services: Services, call: Call, wanted: rules.ByGroup) -> tupl
     errors = [_error("invalid", f"members.{group_id}") for group_id in wanted if group_id not in found]
     errors += [_error("invalid", f"{path}.userId") for path, one in rules.each(wanted) if one["userId"] not in users]
     errors += [_error("duplicate", path) for path in rules.repeated(wanted)]
-    crud.gather(errors)
+    crud.gather(errors[:_MAXIMUM_ERRORS])
     return tenant_id, list(found.values())
 
 
 async def _replacement(services: Services, call: Call, group: Document, wanted: Sequence[Document]) -> _Change:
-    before = await services.group_members.find_members(TenantId(group["tenantId"]), {"groupId": group["id"]})
+    most = rules.MAXIMUM_CHANGES + len(wanted)
+    before = await _members(services, TenantId(group["tenantId"]), {"groupId": group["id"]}, most)
     known = {member["userId"]: member for member in before}
     after = [
         # Who stays a member keeps the membership, with the data that it is given now.
@@ -207,8 +208,7 @@ async def _remove(services: Services, call: Call, tenant_id: TenantId, members: 
 async def _write(services: Services, call: Call, deed: str, changes: Sequence[_Change], wanted: rules.ByGroup) -> None:
     """Change all groups in one transaction, with an event for each. Raises Conflict when it must be looked again."""
     if sum(len(change.removed) + len(change.added) for change in changes) > rules.MAXIMUM_CHANGES:
-        message = f"At most {rules.MAXIMUM_CHANGES} memberships can change in one request."
-        raise Invalid.field("tooMany", "members", message)
+        raise _too_many()
     tenant_id = crud.require_tenant(call)
     about = [{"group": await groups.shown(services, change.group), "members": change.told} for change in changes]
     offered = [Event(f"group.member.{deed}", one) for one in about]
@@ -265,7 +265,14 @@ async def _duplicates(services: Services, tenant_id: TenantId, deed: str, wanted
                 errors.append(_error("duplicate", f"{path}.id"))
             if who in there:
                 errors.append(_error("duplicate", f"{path}.userId"))
-    return errors
+    return errors[:_MAXIMUM_ERRORS]
+
+
+async def _members(services: Services, tenant_id: TenantId, where: Document, most: int) -> list[Document]:
+    """The memberships that match. Raises Invalid when there are too many to change, before they are read."""
+    if await services.group_members.count(tenant_id, where) > most:
+        raise _too_many()
+    return await services.group_members.find_members(tenant_id, where)
 
 
 async def _tenant_of(services: Services, call: Call, group_ids: Iterable[str], member_ids: Collection[str]) -> TenantId:
@@ -313,6 +320,14 @@ def _empty(wanted: rules.ByGroup) -> list[FieldError]:
     """Groups that are named for nobody."""
     return [_error("empty", f"members.{group_id}") for group_id, items in wanted.items() if not items]
 
+
+def _too_many() -> Invalid:
+    message = f"At most {rules.MAXIMUM_CHANGES} memberships can change in one request."
+    return Invalid.field("tooMany", "members", message)
+
+
+_MAXIMUM_ERRORS = 100
+"""Nobody reads more of them."""
 
 _MESSAGES = {
     "duplicate": "The [{}] names a membership that exists already.",

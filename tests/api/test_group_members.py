@@ -220,11 +220,35 @@ async def test_users_who_are_added_and_removed_at_once_are_the_same_in_both_plac
 
 
 async def test_more_than_a_transaction_takes_is_refused(tenant_api, monkeypatch) -> None:
-    monkeypatch.setattr(rules, "MAXIMUM_CHANGES", 2)
     group_id, everybody = await add_group(tenant_api), await users(tenant_api, 3)
-    body = {"members": {group_id: [{"userId": user_id} for user_id in everybody]}}
-    assert codes(await tenant_api.post(PATH, json=body)) == {"[tooMany]members"}
-    assert await members_of(tenant_api, group_id) == []
+    kept = (await add(tenant_api, **{group_id: [{"userId": user_id} for user_id in everybody]}))[group_id]
+    monkeypatch.setattr(rules, "MAXIMUM_CHANGES", 2)
+    refused, other = {"[tooMany]members"}, await add_group(tenant_api)
+    again = {"members": {other: [{"userId": user_id} for user_id in everybody]}}
+    assert codes(await tenant_api.post(PATH, json=again)) == refused
+    assert codes(await tenant_api.put(PATH, json={"members": {group_id: []}})) == refused
+    changed = [{"userId": user_id, "data": {"a": 1}} for user_id in everybody]
+    assert codes(await tenant_api.put(PATH, json={"members": {group_id: changed}})) == refused
+    assert codes(await tenant_api.delete(PATH, params={"groupId": group_id})) == refused
+    by_user = {"members": {group_id: everybody}}
+    assert codes(await tenant_api.request("DELETE", PATH, json=by_user)) == refused
+    assert await members_of(tenant_api, group_id) == by_id(kept)
+    assert await members_of(tenant_api, other) == []
+    same = [{"userId": user_id} for user_id in everybody]
+    assert (await tenant_api.put(PATH, json={"members": {group_id: same}})).status_code == 200, "nothing changes"
+
+
+async def test_errors_of_members_are_a_hundred_at_most(tenant_api) -> None:
+    group_id = await add_group(tenant_api)
+    strangers = [new_id() for _ in range(300)]
+    bodies: list[tuple[str, Document]] = [
+        ("POST", {"members": {group_id: [{"userId": one} for one in strangers]}}),
+        ("PUT", {"members": {group_id: [{"userId": one} for one in strangers]}}),
+        ("DELETE", {"members": {group_id: strangers}}),
+        ("DELETE", {"memberIds": strangers}),
+    ]
+    for method, body in bodies:
+        assert len(codes(await tenant_api.request(method, PATH, json=body))) == 100
 
 
 # Replaced
