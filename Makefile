@@ -6,7 +6,7 @@ BOOT   ?= python3
 T      ?= tests
 # Two test processes: more only pays on more cores, and each starts a MongoDB of its own.
 JOBS   ?= 2
-# A seed of 0 is a random one; the report names it.
+# The gate always takes the same seed; 0 is a random one, which the report names.
 FUZZ_REQUESTS ?= 20000
 FUZZ_SEED     ?= 0
 

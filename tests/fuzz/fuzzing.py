@@ -156,6 +156,10 @@ class Fuzzer:
         """Put these values in, now and then, where a member or a parameter has this name."""
         self._known[name] += values
 
+    def known(self) -> dict[str, str]:
+        """One value of each name."""
+        return {name: values[0] for name, values in self._known.items()}
+
     def remember(self, answer: Any) -> None:
         """Put the ids and tokens of this answer in where they belong."""
         self._remember(answer, "")
@@ -173,7 +177,7 @@ class Fuzzer:
 
     def _put_in_known(self, case: schemathesis.Case, rng: random.Random) -> None:
         for name in case.path_parameters or {}:
-            if self._known[name] and rng.random() < 0.6:
+            if self._known[name] and rng.random() < 0.8:
                 case.path_parameters[name] = rng.choice(self._known[name])
         for name in case.query or {}:
             if self._known[name] and rng.random() < 0.5:

@@ -74,9 +74,38 @@ async def plant(api: httpx.AsyncClient, manager: httpx.AsyncClient, fuzzer: Fuzz
         answer = await api.post(path, json=wanted)
         assert answer.status_code == 200, (path, answer.text)
         fuzzer.remember(answer.json())
+    await _plant_dependents(api, fuzzer, made["application"]["id"])
     fuzzer.remember((await manager.post("/api/api-key", json={"apiKey": {"name": "fuzz"}})).json())
     form = {"grant_type": "password", "username": "fuzz", "password": PASSWORD, "scope": "openid offline_access"}
     credentials = httpx.BasicAuth(oauth["clientId"], oauth["clientSecret"])
     tokens = (await api.post("/oauth2/token", data=form, auth=credentials)).json()
     fuzzer.remember(tokens)
     fuzzer.know("token", tokens["access_token"], tokens["refresh_token"])
+
+
+async def _plant_dependents(api: httpx.AsyncClient, fuzzer: Fuzzer, application_id: str) -> None:
+    """Objects that stand on others."""
+    known = fuzzer.known()
+    provider = {
+        "type": "OpenIDConnect",
+        "name": "fuzz",
+        "buttonText": "Fuzz",
+        "oauth2": {
+            "client_id": "fuzz",
+            "client_secret": "fuzz",
+            "authorization_endpoint": "http://127.0.0.1:9099/authorize",
+            "token_endpoint": "http://127.0.0.1:9099/token",
+            "userinfo_endpoint": "http://127.0.0.1:9099/userinfo",
+        },
+        "applicationConfiguration": {application_id: {"enabled": True}},
+    }
+    objects: list[tuple[str, dict[str, Any]]] = [
+        ("/api/entity", {"entity": {"name": "fuzz", "type": {"id": known["entityTypeId"]}}}),
+        ("/api/group/member", {"members": {known["groupId"]: [{"userId": known["userId"]}]}}),
+        ("/api/identity-provider", {"identityProvider": provider}),
+        ("/api/system/audit-log", {"auditLog": {"insertUser": "fuzz", "message": "fuzz"}}),
+    ]
+    for path, wanted in objects:
+        answer = await api.post(path, json=wanted)
+        assert answer.status_code == 200, (path, answer.text)
+        fuzzer.remember(answer.json())
