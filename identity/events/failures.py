@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import urllib.parse
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from identity.call import Document
+from identity.domain.silences import Silences
 from identity.ids import EventId
-from identity.instants import Clock, Instant, later
+from identity.instants import Clock
 from identity.store.outbox import Attempt
 
 Ending = Literal["will be tried again", "was given up", "stopped a change"]
@@ -20,14 +20,6 @@ SILENCE_SECONDS = 300
 _UNTOLD = frozenset({"audit-log.create", "event-log.create"})
 """Their failures would be written to the log that they tell of: a loop."""
 
-_REMEMBERED = 10_000
-
-
-@dataclasses.dataclass(slots=True)
-class _Silence:
-    until: Instant
-    kept_back: int = 0
-
 
 class FailureLog:
     """Writes failures to the event log, within bounds."""
@@ -35,7 +27,7 @@ class FailureLog:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._write: Callable[[str], Awaitable[None]] | None = None
-        self._silences: dict[tuple[str, str], _Silence] = {}
+        self._silences = Silences(SILENCE_SECONDS)
 
     def write_to(self, write: Callable[[str], Awaitable[None]]) -> None:
         """Where rows go; `write` never raises. Said later than the rest, because the event log itself has events."""
@@ -57,23 +49,11 @@ class FailureLog:
         await self._tell(webhook, "headers", about)
 
     async def _tell(self, webhook: Document, subject: str, about: str) -> None:
-        kept_back = self._kept_back(webhook["id"], subject)
+        kept_back = self._silences.kept_back((webhook["id"], subject), self._clock.now())
         if self._write is None or kept_back is None:
             return
         more = f" {kept_back} earlier failures of this kind were not written." if kept_back else ""
         await self._write(f"Webhook [{webhook['id']}] at [{_host(webhook['url'])}]. {about}{more}")
-
-    def _kept_back(self, webhook_id: str, subject: str) -> int | None:
-        """How many failures were kept back before this one; None when this one is kept back as well."""
-        now = self._clock.now()
-        silence = self._silences.get((webhook_id, subject))
-        if silence is not None and now < silence.until:
-            silence.kept_back += 1
-            return None
-        if len(self._silences) >= _REMEMBERED:
-            self._silences.clear()
-        self._silences[webhook_id, subject] = _Silence(later(now, seconds=SILENCE_SECONDS))
-        return 0 if silence is None else silence.kept_back
 
 
 def _host(url: str) -> str:

@@ -17,6 +17,7 @@ import structlog
 from identity import loops
 from identity.call import Call, Document, Nobody, Origin
 from identity.domain.delivery_schedule import Schedule
+from identity.domain.silences import Silences
 from identity.ids import TenantId
 from identity.operations import event_logs
 from identity.outbound.mail import MailServer, Result, Smtp
@@ -32,6 +33,8 @@ _BACK_OFF_SECONDS = 1.0
 _JITTER = 0.1
 _MARGIN_SECONDS = 15
 """How much longer than a conversation a lease lasts: room for writing what became of it."""
+_SILENCE_SECONDS = 300
+"""How long after an event log of a failed attempt none is written of another of the same tenant."""
 _CHANCE = random.SystemRandom()
 
 
@@ -56,6 +59,7 @@ class MailWorker:
         self._attempts = prometheus_client.Counter(
             "identity_mail_attempts", "Conversations with mail servers by outcome", ["outcome"], registry=registry
         )
+        self._silences = Silences(_SILENCE_SECONDS)
         self._stop_seconds = stop_seconds
         self._held: collections.Counter[TenantId] = collections.Counter()
         self._under_way: set[asyncio.Task[None]] = set()
@@ -154,10 +158,18 @@ class MailWorker:
             text = f"{what}: {address} was refused for good by {server}: {said}"
             await event_logs.record(self._services, call, "Error", text)
         if result.deferred:
-            is_last = lease.attempts >= len(self._settings.schedule)
-            then = "It is given up." if is_last else "It will be tried again."
-            text = f"{what}: {', '.join(result.deferred)} could not be reached by {server}: {result.said}. {then}"
-            await event_logs.record(self._services, call, "Error", text)
+            text = f"{what}: {', '.join(result.deferred)} could not be reached by {server}: {result.said}."
+            await self._note_failure(lease, call, text)
+
+    async def _note_failure(self, lease: Lease, call: Call, text: str) -> None:
+        """Every mail that is given up is told; of attempts that go on, only one in a while for each tenant."""
+        if lease.attempts >= len(self._settings.schedule):
+            await event_logs.record(self._services, call, "Error", f"{text} It is given up.")
+            return
+        kept_back = self._silences.kept_back(lease.mail.tenant_id, call.now)
+        if kept_back is not None:
+            more = f" {kept_back} earlier failures of this tenant were not written." if kept_back else ""
+            await event_logs.record(self._services, call, "Error", f"{text} It will be tried again.{more}")
 
     def _call(self, tenant_id: TenantId) -> Call:
         return Call(tenant_id, Nobody(), self._services.clock.now(), Origin("127.0.0.1", "", "", ""))

@@ -86,6 +86,25 @@ async def test_mail_for_a_server_that_is_away_goes_out_when_it_is_back(desk: Des
     assert len(await desk.logs()) == 1
 
 
+async def test_many_failures_are_a_few_rows(desk: Desk, clock) -> None:
+    async with receiving() as mailbox:
+        await desk.configure(mailbox)
+        mailbox.refusals = {"DATA": "451 later"}
+        for _ in range(4):
+            await desk.send()
+
+        async def all_tried(times: int) -> bool:
+            return [row["attempts"] for row in await desk.waiting()] == [times] * 4
+
+        await until(lambda: all_tried(1))
+        assert len(await desk.logs()) == 1
+        clock.advance(seconds=301)
+        await until(lambda: all_tried(2))
+        first, second = await desk.logs()
+        assert first.endswith("It will be tried again.")
+        assert second.endswith("It will be tried again. 3 earlier failures of this tenant were not written.")
+
+
 async def test_retries_carry_the_same_mail(desk: Desk, clock) -> None:
     async with receiving() as mailbox:
         await desk.configure(mailbox)
