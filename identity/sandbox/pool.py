@@ -120,7 +120,10 @@ class Sandbox:
             child = self._free.pop()
             if child.is_alive:
                 return child
-        return await _Child.start(self._settings)
+        try:
+            return await _Child.start(self._settings)
+        except OSError as error:
+            raise Unavailable(_FULL, log_detail=f"no process for the sandbox: {error}") from error
 
     def _ended(self, code: int) -> Outcome:
         """Why there is no answer; a process that ran out of its time was ended by the kernel."""

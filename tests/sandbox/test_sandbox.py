@@ -337,6 +337,19 @@ async def test_who_waits_too_long_for_a_turn_is_refused(monkeypatch):
     await sandbox.close()
 
 
+async def test_a_system_without_room_for_a_process_is_told_of_as_being_busy(monkeypatch):
+    async def refuse(*given: Any, **named: Any) -> Any:
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
+    sandbox = Sandbox(limits(processes=1))
+    with pytest.raises(Unavailable):
+        await call(sandbox, "")
+    monkeypatch.undo()
+    assert left(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
+    await sandbox.close()
+
+
 async def test_a_process_that_was_killed_is_replaced():
     sandbox = Sandbox(limits(processes=1))
     try:
