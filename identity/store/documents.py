@@ -92,7 +92,7 @@ class Documents:
 
     async def _add_endings(self) -> None:
         """Give the documents of an earlier version the endings of their names."""
-        lacking = {endings.MEMBER: {"$exists": False}}
+        lacking = {endings.MEMBER: {"$exists": False}, "name": {"$exists": True}}
         async for stored in self._collection.find(lacking, {"name": 1}):
             fresh = {"$set": {endings.MEMBER: endings.of(stored["name"])}}
             await self._collection.update_one({"_id": stored["_id"], "name": stored["name"]}, fresh)
@@ -349,7 +349,7 @@ class Documents:
         stored = copy.deepcopy(document)
         stored["_id"] = stored.pop("id")
         if self._has_endings:
-            stored["private"] = {**stored.get("private", {}), "endings": endings.of(stored["name"])}
+            stored["private"] = {**stored.get("private", {}), "endings": endings.of(stored.get("name", ""))}
         for path in self._sealed:
             self._rewrite(stored, path, self._vault.seal, sealed=False)
         return stored

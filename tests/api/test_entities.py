@@ -10,6 +10,7 @@ import pytest
 
 from identity.domain import index_search
 from identity.ids import new_id, unbase64url
+from identity.operations import entities
 from tests.api.test_entity_types import bare, codes
 from tests.api.test_entity_types import make as make_type
 from tests.conftest import SUPER_KEY
@@ -153,6 +154,15 @@ async def test_parents_are_entities_of_the_tenant_and_nobody_is_above_himself(ap
     assert moved.json()["entity"]["parentId"] == top["id"]
     for entity in (middle, below, top):
         assert (await tenant_api.delete(f"/api/entity/{entity['id']}")).status_code == 200
+
+
+async def test_only_so_many_stand_above_one(tenant_api, kind, monkeypatch) -> None:
+    monkeypatch.setattr(entities, "_MAXIMUM_DEPTH", 2)
+    top = await make(tenant_api, kind)
+    middle = await make(tenant_api, kind, parentId=top["id"])
+    below = await make(tenant_api, kind, parentId=middle["id"])
+    body = {"entity": {"name": "x", "type": {"id": kind["id"]}, "parentId": below["id"]}}
+    assert codes(await tenant_api.post("/api/entity", json=body)) == {"[invalid]entity.parentId"}
 
 
 async def test_deleting_a_tenant_removes_its_entities_and_their_grants(service, api, tenant_api, tenant, kind) -> None:

@@ -8,7 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from identity.errors import Invalid, NotFound
 from identity.ids import new_id
+from identity.operations import entity_grants
 from tests.api.test_entities import make
 from tests.api.test_entity_types import bare, codes
 from tests.api.test_entity_types import make as make_type
@@ -107,6 +109,25 @@ async def test_grant_and_deletion_of_its_recipient_leave_no_grant_behind(stage, 
         assert deleted.status_code == 200
         assert granted.status_code == 200 or codes(granted) == {"[invalid]grant.userId"}
         assert await service.services.entity_grants.count_across_tenants({"userId": user_id}) == 0
+
+
+async def test_grant_on_what_is_just_being_deleted_is_not_made(stage, service) -> None:
+    """As if target or recipient went between the first look and the write."""
+    services, tenant_id = service.services, stage.target["tenantId"]
+    stamps = {"insertInstant": 1, "lastUpdateInstant": 1}
+    own = {"id": new_id(), "tenantId": tenant_id, "permissions": [], **stamps}
+    with pytest.raises(NotFound):
+        await entity_grants._insert(services, tenant_id, {**own, "entityId": new_id(), "userId": stage.user_id})
+    with pytest.raises(Invalid):
+        await entity_grants._insert(services, tenant_id, {**own, "entityId": stage.target["id"], "userId": new_id()})
+    assert await stage.grants() == []
+
+
+async def test_grant_whose_target_is_gone_shows_without_it(service, tenant) -> None:
+    stamps = {"insertInstant": 1, "lastUpdateInstant": 1}
+    grant = {"id": new_id(), "tenantId": tenant["id"], "entityId": new_id(), "userId": new_id(), **stamps}
+    shown = await entity_grants.shown(service.services, {**grant, "permissions": ["read"]})
+    assert shown == {"id": grant["id"], "userId": grant["userId"], "permissions": ["read"], **stamps}
 
 
 async def test_deleting_an_entity_removes_the_grants_on_it_and_to_it(stage, service) -> None:
