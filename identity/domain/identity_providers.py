@@ -7,13 +7,15 @@ claim map  ExternalJWT: which claims of the token are copied into which fields o
 
 from __future__ import annotations
 
-import re
+import ipaddress
 import urllib.parse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from identity.call import Document
 from identity.errors import FieldError
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 OPENID_CONNECT: Final = "OpenIDConnect"
 EXTERNAL_JWT: Final = "ExternalJWT"
@@ -153,16 +155,20 @@ def link_limit(provider: Document, tenant_id: str) -> int | None:
     return int(limit["maximumLinks"]) if limit.get("enabled") else None
 
 
-def transport_problem(url: str, *, is_open: bool) -> str | None:
+def transport_problem(url: str, networks: Sequence[Network]) -> str | None:
     """Why secrets may not be sent to this address, or None when they may.
 
-    Without TLS only to one that is named as an IP address or localhost, and only where the operator has opened
-    networks of his own (`is_open`).
+    Without TLS only to one that is named as an IP address or localhost, and lies in a network that the operator opened.
     """
     parts = urllib.parse.urlsplit(url)
-    host = parts.hostname or ""
-    is_near = host == "localhost" or re.fullmatch(r"[0-9.]+|[0-9a-f:.]*:[0-9a-f:.]*", host) is not None
-    return None if parts.scheme == "https" or (is_open and is_near) else "it must be an https URL"
+    if parts.scheme == "https":
+        return None
+    host = "127.0.0.1" if parts.hostname == "localhost" else parts.hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "it must be an https URL"
+    return None if any(address in network for network in networks) else "it must be an https URL"
 
 
 def is_of(provider: Document, tenant_id: str) -> bool:

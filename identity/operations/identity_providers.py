@@ -232,7 +232,7 @@ def _address_problems(services: Services, provider: Document) -> list[FieldError
         url = provider["oauth2"].get(name)
         if url is None:
             continue
-        reason = check_url(url, networks) or rules.transport_problem(url, is_open=bool(networks))
+        reason = check_url(url, networks) or rules.transport_problem(url, networks)
         if reason is not None:
             errors.append(_problem("invalid", f"oauth2.{name}", f"The URL cannot be used: {reason}."))
     return errors

@@ -24,7 +24,9 @@ KEPT_SECONDS: Final = 3600
 REFETCH_SECONDS: Final = 10
 """How often at most a key set is asked for again because a token names a key that is not in it."""
 _FAILED_SECONDS: Final = 5
-_MAXIMUM_ENTRIES: Final = 500
+_MAXIMUM_ENTRIES: Final = 200
+_MAXIMUM_PUBLISHED_BYTES: Final = 65_536
+"""Of what is kept: all entries together take some megabytes at the most."""
 _MAXIMUM_BYTES: Final = 262_144
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -51,7 +53,7 @@ class FederationClient:
         url = issuer.rstrip("/") + _WELL_KNOWN
 
         async def load() -> Document:
-            return await self._get(url, {})
+            return await self._get(url, {}, _MAXIMUM_PUBLISHED_BYTES)
 
         found = await self._published.get(url, now, KEPT_SECONDS, load)
         # Of what is kept too: two issuers that differ in a slash at the end are found at one address.
@@ -63,7 +65,7 @@ class FederationClient:
         """The key set at an address; `again`: the one that is kept does not have the key. Raises FederationError."""
 
         async def load() -> Document:
-            return await self._get(url, {})
+            return await self._get(url, {}, _MAXIMUM_PUBLISHED_BYTES)
 
         return await self._published.get(url, now, REFETCH_SECONDS if again else KEPT_SECONDS, load)
 
@@ -82,8 +84,8 @@ class FederationClient:
         """Close every connection."""
         await self._http.close()
 
-    async def _get(self, url: str, headers: Mapping[str, str]) -> Document:
-        return await self._asked("GET", url, {"Accept": "application/json", **headers}, None, None)
+    async def _get(self, url: str, headers: Mapping[str, str], maximum_bytes: int = _MAXIMUM_BYTES) -> Document:
+        return await self._asked("GET", url, {"Accept": "application/json", **headers}, None, None, maximum_bytes)
 
     async def _asked(
         self,
@@ -92,6 +94,7 @@ class FederationClient:
         headers: Mapping[str, str],
         body: bytes | None,
         basic: tuple[str, Secret] | None,
+        maximum_bytes: int = _MAXIMUM_BYTES,
     ) -> Document:
         request = Request(
             method=method,
@@ -101,7 +104,7 @@ class FederationClient:
             connect_timeout_ms=self._connect_timeout_ms,
             read_timeout_ms=self._read_timeout_ms,
             basic=basic,
-            max_response_bytes=_MAXIMUM_BYTES,
+            max_response_bytes=maximum_bytes,
         )
         try:
             answer = await self._http.request(request)
@@ -161,7 +164,7 @@ class _Published:
 def _object(answer: Response) -> Document:
     where = _place(answer.url)
     if answer.truncated:
-        raise FederationError(f"the answer of {where} is larger than {_MAXIMUM_BYTES} bytes")
+        raise FederationError(f"the answer of {where} is larger than anybody needs")
     try:
         found: Any = json.loads(answer.body)
     except (ValueError, RecursionError) as error:

@@ -327,8 +327,12 @@ async def test_a_browser_is_sent_to_web_addresses_only(api, url) -> None:
     assert codes == {"[invalid]identityProvider.oauth2.authorization_endpoint"}
 
 
-async def test_an_operator_opens_near_addresses(api) -> None:
-    assert (await made(api, openid(oauth2={"issuer": "http://127.0.0.1:9999"})))["oauth2"]["issuer"]
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9999", "http://localhost:9999", "http://[::1]:9999"])
+async def test_an_operator_opens_near_addresses_and_no_others(api, url) -> None:
+    assert (await made(api, openid(oauth2={"issuer": url})))["oauth2"]["issuer"] == url
+    assert await created_with(api, openid(oauth2={"issuer": "http://93.184.216.34"})) == {
+        "[invalid]identityProvider.oauth2.issuer"
+    }
 
 
 async def test_without_client_authentication_there_is_no_secret(api) -> None:

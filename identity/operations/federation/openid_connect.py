@@ -86,9 +86,9 @@ async def _spoken_to(services: Services, call: Call, oauth2: Document) -> _Provi
             raise _failed("OpenIDConnectToken", str(error)) from error
     places = {name: published.get(name) or oauth2.get(name) for name in ("token_endpoint", "userinfo_endpoint")}
     places["jwks_uri"] = published.get("jwks_uri")
-    is_open = bool(services.config.identity_providers.allowed_networks)
+    networks = services.config.identity_providers.allowed_networks
     for name, url in places.items():
-        if url is not None and (not isinstance(url, str) or transport_problem(url, is_open=is_open)):
+        if url is not None and (not isinstance(url, str) or transport_problem(url, networks)):
             raise _failed("OpenIDConnectToken", f"its {name} cannot be used")
     if places["token_endpoint"] is None:
         raise _failed("OpenIDConnectToken", "it publishes no token_endpoint")
