@@ -14,36 +14,21 @@ import tornado.httpserver
 import tornado.netutil
 import tornado.web
 
-from identity import __version__, resources
+from identity import __version__
 from identity.call import Call, Document, Nobody, Origin
+from identity.collections import Stores
 from identity.config import Config
 from identity.domain.delivery_schedule import Schedule
 from identity.domain.kickstart import Source
-from identity.domain.resource import Resource
 from identity.events.bus import Bus
 from identity.events.delivery import Deliverer
 from identity.events.failures import FailureLog
 from identity.ids import TenantId, new_id
 from identity.instants import Clock, SystemClock
 from identity.operations import (
-    applications,
-    audit_logs,
     bootstrap,
-    email_templates,
-    entities,
-    entity_grants,
-    entity_types,
     event_logs,
-    group_members,
-    groups,
-    identity_providers,
-    keys,
-    lambdas,
-    references,
     system_configuration,
-    tenants,
-    themes,
-    user_actions,
 )
 from identity.operations.webhook_keys import WebhookKeys
 from identity.operations.webhook_watch import WebhookWatch
@@ -54,31 +39,19 @@ from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
 from identity.services import Services
 from identity.store import data_dir
-from identity.store.api_keys import ApiKeys
 from identity.store.authorization_codes import AuthorizationCodes
-from identity.store.cache import Freshness
 from identity.store.changes import ChangeListener
-from identity.store.documents import Documents
-from identity.store.entities import Entities, EntityGrants
-from identity.store.group_members import GroupMembers
 from identity.store.guard import within
-from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.instance import InstanceStore
-from identity.store.logbooks import Logbook
-from identity.store.mails import Mails
 from identity.store.mongo import Database
-from identity.store.outbox import Outbox
 from identity.store.pending_links import PendingLinks
 from identity.store.rate_limits import RateLimits
 from identity.store.redis import Redis
-from identity.store.refresh_tokens import RefreshTokens
 from identity.store.revocations import Revocations
 from identity.store.sso_sessions import SsoSessions
 from identity.store.system_settings import SystemSettingsCache
-from identity.store.users import Users
 from identity.store.vault import Vault, add_master_key, ensure_master_keys, read_master_keys
 from identity.store.wakeups import Wakeups
-from identity.store.webhook_event_log import WebhookEventLog
 from identity.store.webhook_health import WebhookHealth
 from identity.tokens.issuer import TokenIssuer
 from identity.tokens.second_looks import SecondLooks
@@ -93,35 +66,7 @@ from identity.workers.sweep import Sweeper
 
 _log = structlog.get_logger(__name__)
 
-_STORED_RESOURCES: tuple[Resource, ...] = (
-    tenants.RESOURCE,
-    applications.RESOURCE,
-    groups.RESOURCE,
-    group_members.RESOURCE,
-    identity_providers.RESOURCE,
-    keys.RESOURCE,
-    system_configuration.RESOURCE,
-    user_actions.RESOURCE,
-    email_templates.RESOURCE,
-    lambdas.RESOURCE,
-    themes.RESOURCE,
-    entity_types.RESOURCE,
-    entities.RESOURCE,
-    entity_grants.RESOURCE,
-    *resources.RESOURCES,
-)
-
-_CLASSES: Mapping[str, type[Documents]] = {
-    "entities": Entities,
-    "entity_grants": EntityGrants,
-    "group_members": GroupMembers,
-}
-"""The collections that can do more than the others."""
-
 SECRETS_FILE = "kickstart-secrets.txt"
-
-_EVENT_RETENTION_SECONDS = 30 * 86_400
-"""How long an event is kept after the last attempt that the schedule allows."""
 
 _SYNCHRONOUS_CONNECTIONS = 100
 """Room for requests that somebody waits for, such as transactional events, beside those of the background."""
@@ -253,7 +198,7 @@ async def _built(config: Config, role: str, clock: Clock, vault: Vault, database
     instance = await instance_store.ensure(vault)
     vault.with_fingerprint_key(instance.fingerprint_key)
     source = None if await instance_store.is_kickstarted() else _kickstart_source(config)
-    stores = _Stores.over(database, vault, _schedule(config))
+    stores = Stores.over(database, vault, _schedule(config))
     await stores.ensure_indexes()
     tenant_id = await _default_tenant_id(instance_store, source)
     return _wired(config, role, clock, stores, redis, instance.instance_id, tenant_id, source)
@@ -286,88 +231,12 @@ async def reencrypt(config: Config) -> int:
     database = Database(config.mongodb.uri, config.mongodb.database)
     try:
         await database.check()
-        stores = _Stores.over(database, vault, _schedule(config))
+        stores = Stores.over(database, vault, _schedule(config))
         with within(0):
             changed = await InstanceStore(database).reseal(vault)
-            changed += await stores.refresh_tokens.reseal() + await stores.outbox.reseal()
-            changed += await stores.mails.reseal()
-            for documents in stores.cached.values():
-                changed += await documents.reseal()
-        return changed
+            return changed + await stores.reseal()
     finally:
         database.close()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Stores:
-    """The collections of MongoDB, over one database and one vault."""
-
-    database: Database
-    freshness: Freshness
-    documents: Mapping[str, Documents]
-    api_keys: ApiKeys
-    users: Users
-    refresh_tokens: RefreshTokens
-    outbox: Outbox
-    webhook_event_log: WebhookEventLog
-    audit_logs: Logbook
-    event_logs: Logbook
-    mails: Mails
-    identity_provider_links: IdentityProviderLinks
-    vault: Vault
-
-    @classmethod
-    def over(cls, database: Database, vault: Vault, schedule: Schedule) -> _Stores:
-        freshness = Freshness()
-        documents: dict[str, Documents] = {
-            row.collection: _CLASSES.get(row.collection, Documents)(
-                database,
-                row.collection,
-                vault,
-                freshness,
-                tenant_scoped=row.tenant_scoped,
-                sealed=row.sealed,
-                unique=row.unique,
-                references=references.members_of(row.collection),
-                searches=row.search,
-            )
-            for row in _STORED_RESOURCES
-        }
-        links = documents["identity_provider_links"] = IdentityProviderLinks(database, vault, freshness)
-        api_keys = ApiKeys(database, vault, freshness, references=references.members_of("api_keys"))
-        users = Users(database, vault, freshness)
-        outbox = Outbox(database, vault, retention_seconds=_EVENT_RETENTION_SECONDS + schedule.total_seconds)
-        return cls(
-            database,
-            freshness,
-            documents,
-            api_keys,
-            users,
-            RefreshTokens(database, vault),
-            outbox,
-            webhook_event_log=WebhookEventLog(database, vault),
-            audit_logs=Logbook(database, "audit_logs", audit_logs.RESOURCE.search, tenant_scoped=True),
-            event_logs=Logbook(database, "event_logs", event_logs.RESOURCE.search, tenant_scoped=False),
-            mails=Mails(database, vault),
-            identity_provider_links=links,
-            vault=vault,
-        )
-
-    @property
-    def cached(self) -> Mapping[str, Documents]:
-        """Every collection that is read through a cache, by its name in MongoDB."""
-        return {**self.documents, self.api_keys.name: self.api_keys, self.users.name: self.users}
-
-    async def ensure_indexes(self) -> None:
-        """Create what is missing, all collections at once."""
-        with within(0):  # an index over many documents takes its time
-            await asyncio.gather(*(documents.ensure_indexes() for documents in self.cached.values()))
-            await self.refresh_tokens.ensure_indexes()
-            await self.outbox.ensure_indexes()
-            await self.webhook_event_log.ensure_indexes()
-            await asyncio.gather(
-                self.audit_logs.ensure_indexes(), self.event_logs.ensure_indexes(), self.mails.ensure_indexes()
-            )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -386,7 +255,7 @@ def _wired(
     config: Config,
     role: str,
     clock: Clock,
-    stores: _Stores,
+    stores: Stores,
     redis: Redis,
     instance_id: str,
     tenant_id: TenantId,
@@ -450,7 +319,7 @@ def _wired(
     return Service(services, role, parts, source)
 
 
-def _delivery(config: Config, clock: Clock, stores: _Stores, redis: Redis, ring: KeyRing) -> _Delivery:
+def _delivery(config: Config, clock: Clock, stores: Stores, redis: Redis, ring: KeyRing) -> _Delivery:
     tenants_, webhooks_ = stores.documents["tenants"], stores.documents["webhooks"]
     http = HttpClient(
         allowed_networks=config.webhooks.allowed_networks,
@@ -489,7 +358,7 @@ def _federation(config: Config) -> FederationClient:
 
 
 def _workers(
-    services: Services, stores: _Stores, delivery: _Delivery, registry: prometheus_client.CollectorRegistry, role: str
+    services: Services, stores: Stores, delivery: _Delivery, registry: prometheus_client.CollectorRegistry, role: str
 ) -> tuple[Worker, ...]:
     """The loops of this process: every one hears of changes, those that are not only for the web do the rest."""
     changes = ChangeListener(stores.database, stores.cached, stores.freshness)
@@ -514,7 +383,7 @@ def _own_call(clock: Clock, base_url: str = "") -> Call:
     return Call(None, Nobody(), clock.now(), Origin("127.0.0.1", "", new_id(), base_url))
 
 
-def _second_looks(stores: _Stores) -> SecondLooks:
+def _second_looks(stores: Stores) -> SecondLooks:
     def forget(tenant_id: str, application_id: str) -> None:
         stores.documents["tenants"].forget(tenant_id)
         stores.documents["applications"].forget(application_id)

@@ -1,0 +1,152 @@
+"""The collections of MongoDB: which there are, and what each of them needs. Only app.py imports it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Mapping
+
+from identity import resources
+from identity.domain.delivery_schedule import Schedule
+from identity.domain.resource import Resource
+from identity.operations import (
+    applications,
+    audit_logs,
+    email_templates,
+    entities,
+    entity_grants,
+    entity_types,
+    event_logs,
+    group_members,
+    groups,
+    identity_providers,
+    keys,
+    lambdas,
+    references,
+    system_configuration,
+    tenants,
+    themes,
+    user_actions,
+)
+from identity.store.api_keys import ApiKeys
+from identity.store.cache import Freshness
+from identity.store.documents import Documents
+from identity.store.entities import Entities, EntityGrants
+from identity.store.group_members import GroupMembers
+from identity.store.guard import within
+from identity.store.identity_provider_links import IdentityProviderLinks
+from identity.store.logbooks import Logbook
+from identity.store.mails import Mails
+from identity.store.mongo import Database
+from identity.store.outbox import Outbox
+from identity.store.refresh_tokens import RefreshTokens
+from identity.store.users import Users
+from identity.store.vault import Vault
+from identity.store.webhook_event_log import WebhookEventLog
+
+_STORED_RESOURCES: tuple[Resource, ...] = (
+    tenants.RESOURCE,
+    applications.RESOURCE,
+    groups.RESOURCE,
+    group_members.RESOURCE,
+    identity_providers.RESOURCE,
+    keys.RESOURCE,
+    system_configuration.RESOURCE,
+    user_actions.RESOURCE,
+    email_templates.RESOURCE,
+    lambdas.RESOURCE,
+    themes.RESOURCE,
+    entity_types.RESOURCE,
+    entities.RESOURCE,
+    entity_grants.RESOURCE,
+    *resources.RESOURCES,
+)
+
+_CLASSES: Mapping[str, type[Documents]] = {
+    "entities": Entities,
+    "entity_grants": EntityGrants,
+    "group_members": GroupMembers,
+}
+"""The collections that can do more than the others."""
+
+_EVENT_RETENTION_SECONDS = 30 * 86_400
+"""How long an event is kept after the last attempt that the schedule allows."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stores:
+    """The collections of MongoDB, over one database and one vault."""
+
+    database: Database
+    freshness: Freshness
+    documents: Mapping[str, Documents]
+    api_keys: ApiKeys
+    users: Users
+    refresh_tokens: RefreshTokens
+    outbox: Outbox
+    webhook_event_log: WebhookEventLog
+    audit_logs: Logbook
+    event_logs: Logbook
+    mails: Mails
+    identity_provider_links: IdentityProviderLinks
+    vault: Vault
+
+    @classmethod
+    def over(cls, database: Database, vault: Vault, schedule: Schedule) -> Stores:
+        freshness = Freshness()
+        documents: dict[str, Documents] = {
+            row.collection: _CLASSES.get(row.collection, Documents)(
+                database,
+                row.collection,
+                vault,
+                freshness,
+                tenant_scoped=row.tenant_scoped,
+                sealed=row.sealed,
+                unique=row.unique,
+                references=references.members_of(row.collection),
+                searches=row.search,
+            )
+            for row in _STORED_RESOURCES
+        }
+        links = documents["identity_provider_links"] = IdentityProviderLinks(database, vault, freshness)
+        api_keys = ApiKeys(database, vault, freshness, references=references.members_of("api_keys"))
+        users = Users(database, vault, freshness)
+        outbox = Outbox(database, vault, retention_seconds=_EVENT_RETENTION_SECONDS + schedule.total_seconds)
+        return cls(
+            database,
+            freshness,
+            documents,
+            api_keys,
+            users,
+            RefreshTokens(database, vault),
+            outbox,
+            webhook_event_log=WebhookEventLog(database, vault),
+            audit_logs=Logbook(database, "audit_logs", audit_logs.RESOURCE.search, tenant_scoped=True),
+            event_logs=Logbook(database, "event_logs", event_logs.RESOURCE.search, tenant_scoped=False),
+            mails=Mails(database, vault),
+            identity_provider_links=links,
+            vault=vault,
+        )
+
+    @property
+    def cached(self) -> Mapping[str, Documents]:
+        """Every collection that is read through a cache, by its name in MongoDB."""
+        return {**self.documents, self.api_keys.name: self.api_keys, self.users.name: self.users}
+
+    async def ensure_indexes(self) -> None:
+        """Create what is missing, all collections at once."""
+        with within(0):  # an index over many documents takes its time
+            await asyncio.gather(*(documents.ensure_indexes() for documents in self.cached.values()))
+            await self.refresh_tokens.ensure_indexes()
+            await self.outbox.ensure_indexes()
+            await self.webhook_event_log.ensure_indexes()
+            await asyncio.gather(
+                self.audit_logs.ensure_indexes(), self.event_logs.ensure_indexes(), self.mails.ensure_indexes()
+            )
+
+    async def reseal(self) -> int:
+        """Seal again what was sealed under an older master key; answers how many documents changed."""
+        changed = await self.refresh_tokens.reseal() + await self.outbox.reseal() + await self.mails.reseal()
+        for documents in self.cached.values():
+            changed += await documents.reseal()
+        return changed
