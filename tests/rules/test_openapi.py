@@ -203,6 +203,32 @@ def test_query_parameters_are_read_through_their_declaration() -> None:
                 assert node.attr not in {"get_query_argument", "get_query_arguments", "get_argument"}, file
 
 
+def asked_for(tree: ast.AST) -> Iterator[str]:
+    """The query parameters that a module names where it reads them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            called, first = node.func, node.args[0]
+            is_query = isinstance(called.value, ast.Call) and ast.unparse(called.value) == "self.query()"
+            if (called.attr in {"flag", "texts"} or (called.attr == "get" and is_query)) and isinstance(
+                first, ast.Constant
+            ):
+                yield first.value
+
+
+@pytest.mark.parametrize("module", sorted({route.handler.__module__ for route in openapi.routes()}))
+def test_query_parameters_that_a_module_reads_are_declared_in_it(module: str) -> None:
+    declared = {
+        name
+        for route in openapi.routes()
+        for base in route.handler.__mro__
+        if base.__module__ == module
+        for method in vars(base).values()
+        for name in getattr(getattr(method, "endpoint", None), "query", ())
+    }
+    source = ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text()
+    assert set(asked_for(ast.parse(source))) <= declared
+
+
 MAY_BE_EMPTY = {"email-preview.response.json", "email-send.response.json", "status.response.json"}
 
 
