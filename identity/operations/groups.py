@@ -121,8 +121,8 @@ async def finish_deletion(services: Services, call: Call, group: Document) -> No
 
 async def remove_members(services: Services, tenant_id: TenantId, group_id: str) -> None:
     """Take everybody out of a group that is no more, or is about to be."""
-    await services.users.remove_memberships(tenant_id, group_id)
-    await services.group_members.delete_all(tenant_id, {"groupId": group_id})
+    await services.users.remove_all_memberships(tenant_id, group_id)
+    await services.group_members.delete_in_chunks(tenant_id, {"groupId": group_id})
 
 
 async def finish_deletions(services: Services) -> None:

@@ -157,17 +157,27 @@ class Users(IndexSearched):
             for member in members
         ]
         result = await self._collection.bulk_write(writes, session=session)
-        self._database.now_and_after_commit(session, self.forget_all)
+        self._forget_some(session, [member["userId"] for member in members])
         return int(result.matched_count)
 
     async def remove_memberships(
-        self, tenant_id: TenantId, group_id: str, user_ids: Sequence[str] | None = None, session: Session | None = None
-    ) -> int:
-        """Take the membership in a group from these users, or from all; answers how many had it."""
-        chosen = {} if user_ids is None else {"_id": {"$in": list(user_ids)}}
-        return await self.update(
-            tenant_id,
-            {"memberships.groupId": group_id, **chosen},
-            {"$pull": {"memberships": {"groupId": group_id}}, "$inc": {"lastUpdateInstant": 1}},
-            session,
-        )
+        self, tenant_id: TenantId, group_id: str, user_ids: Sequence[str], session: Session
+    ) -> None:
+        """Take the membership in a group from these users."""
+        where = {**self._of(tenant_id), "_id": {"$in": list(user_ids)}, "memberships.groupId": group_id}
+        await self._collection.update_many(where, _without_membership(group_id), session=session)
+        self._forget_some(session, user_ids)
+
+    async def remove_all_memberships(self, tenant_id: TenantId, group_id: str) -> None:
+        """Take the membership in a group from everybody, however many they are."""
+        await self.update_in_chunks(tenant_id, {"memberships.groupId": group_id}, _without_membership(group_id))
+
+    def _forget_some(self, session: Session, user_ids: Iterable[str]) -> None:
+        """Drop these users from the cache: all the others are still what they were."""
+        for user_id in user_ids:
+            self._forget(session, user_id)
+
+
+def _without_membership(group_id: str) -> Document:
+    # The version moves too: an update that read the user before must not bring the membership back.
+    return {"$pull": {"memberships": {"groupId": group_id}}, "$inc": {"lastUpdateInstant": 1}}
