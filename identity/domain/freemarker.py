@@ -11,13 +11,14 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterator
 
+# Openings alone: a pattern that also looked for the ends would look through the rest of the text at each of them.
 _PIECE = re.compile(
-    r"(?P<jinja>\{%-?\s*raw\s*-?%\}.*?\{%-?\s*endraw\s*-?%\}|\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\})"
-    r"|(?P<comment>\[#--.*?--\]|<#--.*?-->)"
-    r"|(?P<interpolation>\$\{)"
-    r"|(?P<directive>[\[<](?P<close>/?)#(?P<name>[a-z]+))",
-    re.DOTALL,
+    r"(?P<jinja>\{\{|\{%|\{#)|(?P<comment>[\[<]#--)|(?P<interpolation>\$\{)"
+    r"|(?P<directive>[\[<](?P<close>/?)#(?P<name>[a-z]++))"
 )
+_RAW = re.compile(r"\{%-?\s*+raw\s*+-?%\}")
+_END_RAW = re.compile(r"\{%-?\s*+endraw\s*+-?%\}")
+_ENDS = {"{{": "}}", "{%": "%}", "{#": "#}", "[#--": "--]", "<#--": "-->"}
 _TOKEN = re.compile(
     r"\s+|(?P<number>[0-9]+(\.[0-9]+)?)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<text>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')|(?P<sign>\?\?|==|!=|<=|>=|&&|\|\||\{\}|[-.\[\]()!?+=<>,])"
@@ -80,9 +81,11 @@ class _Translation:
             yield self.text[at : found.start()]
             at = found.end()
             if found["jinja"]:
-                yield found[0]
+                at = self._end_of_jinja(found)
+                yield self.text[found.start() : at]
             elif found["comment"]:
-                yield f"{{#{_lines(found[0])}#}}"
+                at = self._end_of_comment(found)
+                yield f"{{#{_lines(self.text[found.start() : at])}#}}"
             elif found["interpolation"]:
                 at = self._end(at, "}")
                 inside = self.text[found.end() : at - 1]
@@ -135,6 +138,22 @@ class _Translation:
         except ValueError as error:
             shown = " ".join(inside.split())[:80]
             raise self._error(f"[{shown}] is not understood: {error}", at) from error
+
+    def _end_of_jinja(self, opened: re.Match[str]) -> int:
+        """The place after what is Jinja already; without an end that is the rest, of which Jinja will complain."""
+        raw = _RAW.match(self.text, opened.start())
+        if raw is not None:
+            end = _END_RAW.search(self.text, raw.end())
+            return len(self.text) if end is None else end.end()
+        place = self.text.find(_ENDS[opened[0]], opened.end())
+        return len(self.text) if place < 0 else place + 2
+
+    def _end_of_comment(self, opened: re.Match[str]) -> int:
+        end = _ENDS[opened[0]]
+        place = self.text.find(end, opened.end())
+        if place < 0:
+            raise self._error(f"there is no [{end}] that ends what begins here", opened.start())
+        return place + len(end)
 
     def _end(self, at: int, close: str) -> int:
         """The place after the bracket that closes what was opened before `at`, quotes and brackets inside respected."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from identity.call import Document
-from identity.domain import page_texts
+from identity.domain import page_texts, properties
 from identity.errors import FieldError
 
 DEFAULT_ID: Final = "75a068fd-e94b-451a-9aeb-3ddb9a3b5987"
@@ -31,7 +29,7 @@ def _message_problems(theme: Document) -> Iterator[FieldError]:
     texts = {"theme.defaultMessages": theme.get("defaultMessages", "")}
     texts |= {f"theme.localizedMessages.{locale}": text for locale, text in theme.get("localizedMessages", {}).items()}
     for path, text in texts.items():
-        for number, line in enumerate(_logical_lines(text)):
+        for number, line in enumerate(properties.logical_lines(text)):
             if line and "=" not in line and ":" not in line:
                 yield FieldError.of("invalid", path, f"Line {number + 1} of [{path}] is not of the form key=text.")
                 break
@@ -44,60 +42,22 @@ def _size_problems(theme: Document) -> Iterator[FieldError]:
 
 def texts(theme: Document, locales: Sequence[str]) -> tuple[str, dict[str, str]]:
     """The language and the texts of a theme: those of the first locale that it has, over the default ones."""
-    found = messages(theme.get("defaultMessages", ""))
+    found = properties.read(theme.get("defaultMessages", ""))
     localized = {_plain(locale): locale for locale in theme.get("localizedMessages", {})}
     for locale in map(_plain, locales):
         for wanted in (locale, locale.partition("_")[0]):
             if wanted in localized:
                 own = localized[wanted]
-                return own.replace("_", "-"), found | messages(theme["localizedMessages"][own])
+                return own.replace("_", "-"), found | properties.read(theme["localizedMessages"][own])
         if locale.partition("_")[0] == _LANGUAGE:
             break
     return _LANGUAGE, found
-
-
-@functools.lru_cache(maxsize=64)
-def messages(text: str) -> dict[str, str]:
-    """The entries of a properties text: `key=text` or `key: text`, comments after `#` or `!`, letters by number."""
-    found = {}
-    for line in _logical_lines(text):
-        match = re.match(r"((?:[^=:\\]|\\.)+?)\s*[=:]\s*(.*)$", line, re.DOTALL)
-        if match is not None:
-            found[_unescaped(match[1])] = _unescaped(match[2])
-    return found
 
 
 def default() -> Document:
     """The theme that every instance has: our own pages, with their texts to be copied."""
     lines = "".join(f"{key}={text}\n" for key, text in page_texts.TEXTS.items())
     return {"name": DEFAULT_NAME, "defaultMessages": lines}
-
-
-def _logical_lines(text: str) -> Iterator[str]:
-    """The lines, with those that end in a backslash joined to the next; comments are empty."""
-    held = ""
-    for raw in text.splitlines():
-        line = held + raw.lstrip()
-        if not held and line[:1] in {"#", "!"}:
-            yield ""
-        elif (len(line) - len(line.rstrip("\\"))) % 2:
-            held = line[:-1]
-            yield ""
-            continue
-        else:
-            yield line.rstrip()
-        held = ""
-    if held:
-        yield held
-
-
-def _unescaped(text: str) -> str:
-    def character(found: re.Match[str]) -> str:
-        if found[1]:
-            return chr(int(found[1], 16))
-        return {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}.get(found[2], found[2])
-
-    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", character, text)
 
 
 def _plain(locale: str) -> str:

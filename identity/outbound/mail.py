@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from identity.call import Document
-from identity.domain import themes
+from identity.domain import properties as properties_files
 from identity.ids import Secret
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Result:
 
 def properties(configuration: Document) -> dict[str, str]:
     """The `properties` of an emailConfiguration, which are lines of key=value."""
-    return themes.messages(configuration.get("properties", ""))
+    return properties_files.read(configuration.get("properties", ""))
 
 
 class Smtp:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from identity.domain import themes
+from identity.domain import properties, themes
 from identity.ids import new_id
 
 Document = dict[str, Any]
@@ -161,7 +161,7 @@ async def test_tenants_and_applications_name_themes_that_exist_and_keep_them(api
 
 def test_messages_are_read_as_properties_files_are_written() -> None:
     text = "# c\n! c\n\na = b\nc: d\n  e=f \\\n   g\nh\\=i=j\n[K]=\\u00e4\\n\\t.\nlast=x\\"
-    assert themes.messages(text) == {
+    assert properties.read(text) == {
         "a": "b",
         "c": "d",
         "e": "f g",
@@ -187,3 +187,8 @@ def test_messages_are_read_as_properties_files_are_written() -> None:
 def test_the_first_language_that_a_theme_has_is_spoken(locales, language, text) -> None:
     theme = {"defaultMessages": "a=default\nb=b", "localizedMessages": {"de": "a=deutsch", "pt_BR": "a=brasileiro"}}
     assert themes.texts(theme, locales) == (language, {"a": text, "b": "b"})
+
+
+@pytest.mark.parametrize("line", ["a" + " " * 500_000 + "x", " " * 500_000, "a\\" * 200_000, "ab\\\n" * 200_000])
+def test_long_lines_without_a_key_are_read_once(line) -> None:
+    assert properties.read(f"a=b\n{line}")["a"] == "b"

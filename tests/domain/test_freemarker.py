@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from identity.domain import template_language as language
@@ -67,6 +69,7 @@ def test_what_is_understood(template, expected) -> None:
         ("a\n${", 2, "there is no [}] that ends what begins here"),
         ("${user.firstName", 1, "there is no [}] that ends what begins here"),
         ('${"}', 1, "there is no [}] that ends what begins here"),
+        ("a\n[#-- x", 2, "there is no [--]] that ends what begins here"),
         ("[#if x", 1, "there is no []] that ends what begins here"),
         ("${}", 1, "[] is not understood: something is missing at its end"),
         ("${a b}", 1, "[a b] is not understood: unexpected [b]"),
@@ -93,3 +96,13 @@ def test_lines_stay_where_they_are(before) -> None:
     with pytest.raises(language.ParseError) as refused:
         language.check(f"{before}{{% if %}}")
     assert refused.value.line == before.count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["{{", "{%", "{#", "[#--", "<#--", "[#if ", "{% raw %}", "{%  ", "[#a", "</#", "${a", "$", "{% endraw", "[#"],
+)
+def test_openings_without_an_end_are_looked_through_once(piece) -> None:
+    """A hundred thousand of them: where each cost a look at the rest, nobody would wait for this."""
+    with contextlib.suppress(language.ParseError):
+        language.check("${x}" + piece * (language.MAXIMUM_TEMPLATE // len(piece) - 4))
