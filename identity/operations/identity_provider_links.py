@@ -163,7 +163,8 @@ async def _link(services: Services, call: Call, provider: Document, user: Docume
             raise AlreadyLinked(log_detail="the account is another user's")
         if known is not None:
             await links.refresh(tenant_id, known, given["displayName"], given["token"])
-            return {**known, **{name: value for name, value in given.items() if value is not None}}
+            said = {name: given[name] for name in ("displayName", "token") if given[name] is not None}
+            return {**known, **said}
         link = rules.new(provider, account, tenant_id, user["id"], call.now, **given)
         link["private"] = {"slot": await slot_for(services, tenant_id, user["id"], provider)}
 

@@ -98,7 +98,7 @@ async def test_the_token_is_sealed_in_the_database(tenant_api, provider, user, s
 
 async def test_linking_the_same_user_again_changes_the_name_and_the_token(tenant_api, provider, user) -> None:
     first = await linked(tenant_api, account(provider, user, displayName="Ada", token="one"))
-    again = await linked(tenant_api, {**first, "displayName": "Countess", "token": None})
+    again = await linked(tenant_api, {**first, "displayName": "Countess", "token": None, "data": {"a": 1}})
     assert again == {**first, "displayName": "Countess"}
     found = await tenant_api.get(PATH, params={"userId": user["id"]})
     assert found.json() == {"identityProviderLinks": [again]}
