@@ -7,6 +7,7 @@ import json
 import resource
 import signal
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,6 +20,13 @@ LIMITS = {
     "stack_limit_bytes": 256 * 2**10,
     "output_limit_bytes": 1000,
 }
+
+
+@pytest.fixture(autouse=True)
+def _no_clock_is_left_running() -> Iterator[None]:
+    """It would end this process, too."""
+    yield
+    signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def frame(request: dict[str, Any]) -> bytes:
