@@ -12,6 +12,8 @@ from tests.mailbox import Mailbox, receiving
 
 Document = dict[str, Any]
 
+NOBODY = "3f2b1c00-0000-4000-8000-000000000000"
+
 
 @pytest.fixture
 async def mailbox(tenant, api):
@@ -189,16 +191,16 @@ async def test_address_that_no_server_could_reach_is_told(api, tenant_api, mailb
         ({}, "[empty]userIds"),
         ({"userIds": [], "toAddresses": []}, "[empty]userIds"),
         ({"userIds": ["x"]}, "[couldNotConvert]userIds[0]"),
-        ({"userIds": [new_id()]}, "[invalid]userIds[0]"),
+        ({"userIds": [NOBODY]}, "[invalid]userIds[0]"),
         ({"userIds": "x"}, "[invalidJSON]"),
-        ({"userIds": [new_id() for _ in range(1001)]}, "[tooMany]userIds"),
+        ({"userIds": [f"{NOBODY[:-4]}{number:04}" for number in range(1001)]}, "[tooMany]userIds"),
         ({"toAddresses": [{}]}, "[blank]toAddresses[0].address"),
         ({"toAddresses": [{"address": "x"}]}, "[notEmail]toAddresses[0].address"),
         ({"toAddresses": [{"address": "a@b.c\r\nRCPT TO:<x@y.z>"}]}, "[notEmail]toAddresses[0].address"),
         ({"toAddresses": [{"address": "a@b.c"}], "ccAddresses": ["x"]}, "[notEmail]ccAddresses[0]"),
         ({"toAddresses": [{"address": "a@b.c"}], "bccAddresses": ["x"]}, "[notEmail]bccAddresses[0]"),
         ({"toAddresses": [{"address": "a@b.c"}], "preferredLanguages": ["??"]}, "[invalid]preferredLanguages[0]"),
-        ({"toAddresses": [{"address": "a@b.c"}], "applicationId": new_id()}, "[invalid]applicationId"),
+        ({"toAddresses": [{"address": "a@b.c"}], "applicationId": NOBODY}, "[invalid]applicationId"),
         ({"toAddresses": [{"address": "a@b.c"}], "requestData": []}, "[invalidJSON]"),
     ],
 )
