@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from identity import app
+from identity import collections
 from identity.domain import endings, entities, search, search_indexes, user_search
 from identity.domain.index_search import Fields
 from identity.domain.index_search import read as read_index_search
@@ -27,7 +27,7 @@ RARE, COMMON = "ue 0000", "value"
 ONE, OTHER = TenantId("5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a1111"), TenantId("5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a2222")
 KEPT = {"tenantId", "insertInstant"}
 
-RESOURCES = {row.collection: row for row in app._STORED_RESOURCES if row.search.order_by}
+RESOURCES = {row.collection: row for row in collections._STORED_RESOURCES if row.search.order_by}
 
 
 def put(document: dict[str, Any], member: str, value: Any) -> None:
@@ -255,7 +255,7 @@ async def searched(stores: Any) -> AsyncIterator[dict[str, IndexSearched]]:
     """Users and entities."""
     database = Database(str(stores.mongodb_uri), f"test_{new_id()[:13].replace('-', '')}")
     vault = Vault({"test": bytes(32)}, bytes(32))
-    unique = next(row.unique for row in app._STORED_RESOURCES if row.collection == "entities")
+    unique = next(row.unique for row in collections._STORED_RESOURCES if row.collection == "entities")
     found: dict[str, IndexSearched] = {
         "users": Users(database, vault, Freshness()),
         "entities": Entities(database, "entities", vault, Freshness(), tenant_scoped=True, unique=unique),
