@@ -28,7 +28,6 @@ from identity.instants import Clock, SystemClock
 from identity.operations import (
     bootstrap,
     event_logs,
-    system_configuration,
 )
 from identity.operations.webhook_keys import WebhookKeys
 from identity.operations.webhook_watch import WebhookWatch
@@ -49,7 +48,6 @@ from identity.store.rate_limits import RateLimits
 from identity.store.redis import Redis
 from identity.store.revocations import Revocations
 from identity.store.sso_sessions import SsoSessions
-from identity.store.system_settings import SystemSettingsCache
 from identity.store.vault import Vault, add_master_key, ensure_master_keys, read_master_keys
 from identity.store.wakeups import Wakeups
 from identity.store.webhook_health import WebhookHealth
@@ -279,7 +277,7 @@ def _wired(
         api_keys=stores.api_keys,
         users=stores.users,
         refresh_tokens=stores.refresh_tokens,
-        system=SystemSettingsCache(stores.documents[system_configuration.RESOURCE.collection]),
+        system=stores.system,
         audit_logs=stores.audit_logs,
         event_logs=stores.event_logs,
         mails=stores.mails,

@@ -40,6 +40,7 @@ from identity.store.mails import Mails
 from identity.store.mongo import Database
 from identity.store.outbox import Outbox
 from identity.store.refresh_tokens import RefreshTokens
+from identity.store.system_settings import SystemSettingsCache
 from identity.store.users import Users
 from identity.store.vault import Vault
 from identity.store.webhook_event_log import WebhookEventLog
@@ -69,9 +70,6 @@ _CLASSES: Mapping[str, type[Documents]] = {
 }
 """The collections that can do more than the others."""
 
-_EVENT_RETENTION_SECONDS = 30 * 86_400
-"""How long an event is kept after the last attempt that the schedule allows."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stores:
@@ -83,6 +81,7 @@ class Stores:
     api_keys: ApiKeys
     users: Users
     refresh_tokens: RefreshTokens
+    system: SystemSettingsCache
     outbox: Outbox
     webhook_event_log: WebhookEventLog
     audit_logs: Logbook
@@ -111,7 +110,8 @@ class Stores:
         links = documents["identity_provider_links"] = IdentityProviderLinks(database, vault, freshness)
         api_keys = ApiKeys(database, vault, freshness, references=references.members_of("api_keys"))
         users = Users(database, vault, freshness)
-        outbox = Outbox(database, vault, retention_seconds=_EVENT_RETENTION_SECONDS + schedule.total_seconds)
+        system = SystemSettingsCache(documents[system_configuration.RESOURCE.collection])
+        outbox = Outbox(database, vault, schedule_seconds=schedule.total_seconds, sent_events=system.sent_events)
         return cls(
             database,
             freshness,
@@ -119,6 +119,7 @@ class Stores:
             api_keys,
             users,
             RefreshTokens(database, vault),
+            system,
             outbox,
             webhook_event_log=WebhookEventLog(database, vault),
             audit_logs=Logbook(database, "audit_logs", audit_logs.RESOURCE.search, tenant_scoped=True),

@@ -47,7 +47,7 @@ async def _fill(bench: Bench, webhook_id: WebhookId, count: int) -> None:
     now, tenant_id = SystemClock().now(), TenantId(TENANT_ID)
     user = {"id": new_id(), "email": "user@example.com", "data": {"filling": "x" * 800}}
     body = orjson.dumps({"event": {"type": "user.create", "tenantId": tenant_id, "createInstant": now, "user": user}})
-    outbox = Outbox(database, Vault({"bench": bytes(32)}), retention_seconds=_RETENTION_SECONDS)
+    outbox = Outbox(database, Vault({"bench": bytes(32)}), schedule_seconds=_RETENTION_SECONDS)
     try:
         rows = [(_row(now, tenant_id, body), [NewDelivery(webhook_id, now)]) for _ in range(count)]
         await outbox.record(None, rows, await outbox.reserve_sequence(count))

@@ -13,16 +13,38 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class SentEvents:
+    """What is kept of events that were sent: whether the log shows them, and for how many days; None for ever."""
+
+    are_logged: bool = True
+    days: int | None = 30
+
+    @classmethod
+    def of(cls, configuration: Mapping[str, Any]) -> SentEvents:
+        """From `webhookEventLogConfiguration`."""
+        delete = configuration["delete"]
+        return cls(configuration["enabled"], delete["numberOfDaysToRetain"] if delete["enabled"] else None)
+
+    def seconds(self) -> float | None:
+        """How long an event is kept after its last attempt; None for ever. What is not logged need not be kept."""
+        if not self.are_logged:
+            return 0
+        return None if self.days is None else self.days * 86_400
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SystemSettings:
     """What the service does by the configuration.
 
     `trusted_proxies` None: those of the deployment are trusted as they are. `audit_log_days` None: nothing is removed.
+    `event_log_rows` is of the event log, `sent_events` of the log of events that were sent to webhooks.
     """
 
     cors: Cors
     trusted_proxies: tuple[Network, ...] | None
     audit_log_days: int | None
     event_log_rows: int
+    sent_events: SentEvents
     report_timezone: str
 
     @classmethod
@@ -38,6 +60,7 @@ class SystemSettings:
             trusted,
             delete["numberOfDaysToRetain"] if delete["enabled"] else None,
             configuration["eventLogConfiguration"]["numberToRetain"],
+            SentEvents.of(configuration["webhookEventLogConfiguration"]),
             configuration["reportTimezone"],
         )
 

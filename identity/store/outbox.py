@@ -8,14 +8,14 @@ the lessee's own, so that the one index on due rows serves both, and a lessee th
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from pymongo import IndexModel, ReturnDocument, UpdateMany, UpdateOne
 
 from identity.call import Document
+from identity.domain.system_configuration import SentEvents
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant, as_datetime, later
 from identity.store.mongo import Collection, Database, Session
@@ -142,15 +142,28 @@ class Backlog:
     oldest_seconds: float
 
 
+async def _by_default() -> SentEvents:
+    return SentEvents()
+
+
 class Outbox:
     """The collections `events` and `deliveries`."""
 
-    def __init__(self, database: Database, vault: Vault, *, retention_seconds: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        vault: Vault,
+        *,
+        schedule_seconds: float,
+        sent_events: Callable[[], Awaitable[SentEvents]] = _by_default,
+    ) -> None:
+        """`schedule_seconds`: the longest time between an event and its last attempt, in which it is always kept."""
         self._vault = vault
         self._events: Collection = database.collection("events")
         self._deliveries: Collection = database.collection("deliveries")
         self._counters: Collection = database.collection("counters")
-        self._retention_seconds = retention_seconds
+        self._schedule_seconds = schedule_seconds
+        self._sent_events = sent_events
 
     async def ensure_indexes(self) -> None:
         """Create what is missing. Retention is a TTL index on the instant that each row carries."""
@@ -189,11 +202,16 @@ class Outbox:
 
         Those of a change that was `vetoed` are written for the log alone: nothing of them is due.
         """
+        kept = await self._sent_events()
+        if vetoed and not kept.are_logged:
+            return
         numbered = [(row, deliveries, first_sequence + index) for index, (row, deliveries) in enumerate(rows)]
         events = [self._event(row, deliveries, sequence, vetoed=vetoed) for row, deliveries, sequence in numbered]
         found = [self._delivery(row, one, sequence) for row, deliveries, sequence in numbered for one in deliveries]
         for stored in found if vetoed else ():
             stored["state"] = "vetoed"
+        for stored in (*events, *found):
+            self._keep(stored, kept)
         await self._events.insert_many(events, session=session)
         if found:
             await self._deliveries.insert_many(found, session=session)
@@ -323,7 +341,6 @@ class Outbox:
             "body": self._vault.seal(body, _place(row.event_id)) if row.holds_secrets else body,
             "sequence": sequence,
             "insertInstant": row.create_instant,
-            "expiresAt": self._expiry(row),
             "untried": untried,
             "result": "Failed" if vetoed else "Running" if untried else "Succeeded",
             **_of(row),
@@ -342,7 +359,6 @@ class Outbox:
             "state": _state(delivery.first, delivery.next_attempt),
             "attempts": [] if delivery.first is None else [delivery.first.to_document(delivery.next_attempt)],
             "insertInstant": row.create_instant,
-            "expiresAt": self._expiry(row),
             "sequence": sequence,
             **_of(row),
         }
@@ -352,8 +368,14 @@ class Outbox:
             stored["isOrdered"] = True
         return stored
 
-    def _expiry(self, row: EventRow) -> datetime.datetime:
-        return as_datetime(later(row.create_instant, seconds=self._retention_seconds))
+    def _keep(self, stored: Document, kept: SentEvents) -> None:
+        """Say how long a row stays, and whether the log shows it."""
+        seconds = kept.seconds()
+        if seconds is not None:
+            expiry = later(stored["insertInstant"], seconds=self._schedule_seconds + seconds)
+            stored["expiresAt"] = as_datetime(expiry)
+        if not kept.are_logged:
+            stored["isHidden"] = True
 
 
 def opened_body(vault: Vault, stored: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from identity.call import Document
-from identity.domain.system_configuration import SystemSettings
+from identity.domain.system_configuration import SentEvents, SystemSettings
 from identity.store.documents import Documents
 from identity.store.outages import OUTAGES
 
@@ -33,6 +33,11 @@ class SystemSettingsCache:
         if self._settings is None:
             raise LookupError("the system configuration was never read")
         return self._settings
+
+    async def sent_events(self) -> SentEvents:
+        """What is kept of events that are sent now."""
+        await self.refresh()
+        return SentEvents() if self._settings is None else self._settings.sent_events
 
     async def refresh(self) -> None:
         """Read the document again if it may have changed. Raises an outage only before the first reading."""

@@ -23,6 +23,9 @@ from identity.store.vault import Vault
 
 Asked = Literal["queued", "running", "unknown"]
 
+_SHOWN = {"isHidden": {"$exists": False}}
+"""What happened while nothing was to be logged is in the outbox, and not in the log."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LogQuery:
@@ -52,7 +55,7 @@ class WebhookEventLog:
 
     async def find(self, _tenant: None, event_id: str) -> Document | None:
         """An event with its body as text, and its deliveries."""
-        found = await self._with_deliveries(self._events.find({"_id": event_id}))
+        found = await self._with_deliveries(self._events.find({"_id": event_id, **_SHOWN}))
         return found[0] if found else None
 
     async def find_all(self, _tenant: None, where: Mapping[str, Any]) -> list[Document]:
@@ -61,12 +64,12 @@ class WebhookEventLog:
 
     async def find_by_attempt(self, _tenant: None, attempt_id: str) -> Document | None:
         """The delivery that an attempt belongs to."""
-        found = await self._deliveries.find_one({"attempts.id": attempt_id})
+        found = await self._deliveries.find_one({"attempts.id": attempt_id, **_SHOWN})
         return None if found is None else dict(found)
 
     async def search(self, _tenant: None, query: LogQuery) -> tuple[int, list[Document]]:
         """How many events match, and one page of them, each as `find` answers it."""
-        where: Document = {"insertInstant": {"$gte": query.start, "$lt": query.end}, **query.exact}
+        where: Document = {"insertInstant": {"$gte": query.start, "$lt": query.end}, **query.exact, **_SHOWN}
         if query.event is not None:
             where |= {"body": {"$regex": query.event, "$options": "is"}, "isSealed": {"$ne": True}}
         with within(BULK_SECONDS):

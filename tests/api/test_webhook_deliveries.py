@@ -14,7 +14,7 @@ from standardwebhooks import Webhook
 from identity.call import Call, Nobody, Origin
 from identity.events.bus import Event
 from identity.ids import TenantId, new_id
-from tests.conftest import NOBODY
+from tests.conftest import DEFAULT_TENANT, NOBODY, SUPER_KEY, checking_client
 from tests.receiver import Receiver, answers, receiving
 
 EVENTS = ("user.create", "user.create.complete")
@@ -449,3 +449,21 @@ async def test_tokens_of_a_refresh_are_not_shown_in_the_log(service, api, tenant
     assert (event["original"], event["refreshToken"], event["token"], event["userId"]) == ("***", "***", "***", NOBODY)
     by_text = await api.get("/api/system/webhook-event-log/search?event=the-refresh-token")
     assert by_text.json()["total"] == 0
+
+
+async def test_nothing_is_logged_while_the_configuration_says_so(build):
+    """The events go out all the same."""
+    async with build() as service, receiving() as receiver:
+        headers = {"Authorization": SUPER_KEY}
+        async with checking_client(service.base_url, headers=headers) as api:
+            off = {"systemConfiguration": {"webhookEventLogConfiguration": {"enabled": False}}}
+            assert (await api.patch("/api/system-configuration", json=off)).status_code == 200
+            enabled = {"tenant": {"eventConfiguration": {"events": {"user.create.complete": {"enabled": True}}}}}
+            assert (await api.patch(f"/api/tenant/{DEFAULT_TENANT}", json=enabled)).status_code == 200
+            await make_webhook(api, {"id": DEFAULT_TENANT}, receiver.url)
+            user_id = await make_user(api)
+            await receiver.wait_for(1)
+            assert receiver.requests[0].event["user"]["id"] == user_id
+            assert await logs_of(api, user_id) == []
+            event_id = receiver.requests[0].event["id"]
+            assert (await api.get(f"/api/system/webhook-event-log/{event_id}")).status_code == 404

@@ -212,7 +212,7 @@ class Engine:
 @pytest.fixture(scope="session")
 async def event_database(stores: Any) -> AsyncIterator[Database]:
     found = Database(stores.mongodb_uri, f"test_{new_id()[:13].replace('-', '')}")
-    await Outbox(found, VAULT, retention_seconds=86_400).ensure_indexes()
+    await Outbox(found, VAULT, schedule_seconds=86_400).ensure_indexes()
     yield found
     await found.drop()
     found.close()
@@ -224,7 +224,7 @@ async def engine(stores: Any, event_database: Database) -> AsyncIterator[Engine]
     wakeups = Wakeups(redis)
     await wakeups.start()
     http = HttpClient(allowed_networks=LOOPBACK)
-    yield Engine(event_database, Outbox(event_database, VAULT, retention_seconds=86_400), wakeups, http, MovableClock())
+    yield Engine(event_database, Outbox(event_database, VAULT, schedule_seconds=86_400), wakeups, http, MovableClock())
     await http.close()
     await wakeups.stop()
     await redis.close()

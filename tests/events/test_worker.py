@@ -205,7 +205,7 @@ async def test_lease_is_renewed_while_a_slow_receiver_takes_its_time(engine: Any
             await super().renew(leases, until)
             renewals.append(len(leases))
 
-    engine.outbox = Watched(engine.database, VAULT, retention_seconds=86_400)
+    engine.outbox = Watched(engine.database, VAULT, schedule_seconds=86_400)
     async with receiving(hangs) as receiver, engine.working(lease_seconds=1, stop_seconds=0.0):
         engine.add_webhook(receiver.url, "user.create", readTimeout=60_000)
         await raise_events(engine)
@@ -254,7 +254,7 @@ class Failing(Outbox):
 
 async def test_outage_of_mongodb_is_survived(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("identity.workers.deliver._BACK_OFF_SECONDS", 0.01)
-    outbox = engine.outbox = Failing(engine.database, VAULT, retention_seconds=86_400)
+    outbox = engine.outbox = Failing(engine.database, VAULT, schedule_seconds=86_400)
 
     async def behave(request: Any, writer: asyncio.StreamWriter) -> None:
         outbox.is_away = len(receiver.requests) == 1

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from identity.domain.system_configuration import SentEvents
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant, later
 from identity.store.mongo import Database
@@ -32,7 +33,7 @@ async def database(stores: Any) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def outbox(database: Database, vault: Vault) -> AsyncIterator[Outbox]:
-    found = Outbox(database, vault, retention_seconds=86_400)
+    found = Outbox(database, vault, schedule_seconds=86_400)
     await found.ensure_indexes()
     yield found
     for name in ("events", "deliveries", "counters"):
@@ -263,7 +264,7 @@ async def test_rows_expire_after_their_retention(outbox: Outbox, log: WebhookEve
     delivery = await stored(outbox, row)
     (event,) = await log.find_all(None, {"_id": row.event_id})
     assert delivery["expiresAt"] == event["expiresAt"]
-    assert event["expiresAt"].timestamp() * 1000 == later(NOW, seconds=86_400)
+    assert event["expiresAt"].timestamp() * 1000 == later(NOW, seconds=86_400 + 30 * 86_400)
     for name in ("events", "deliveries"):
         indexes = await database.collection(name).index_information()
         assert indexes["expiry"]["expireAfterSeconds"] == 0
@@ -312,7 +313,7 @@ async def test_a_body_that_holds_a_token_is_sealed_at_rest_and_goes_out_as_it_wa
 async def test_a_sealed_body_moves_to_the_new_master_key(outbox: Outbox, database: Database) -> None:
     old, new = secrets.token_bytes(32), secrets.token_bytes(32)
     before, after = (
-        Outbox(database, Vault(keys), retention_seconds=86_400) for keys in ({"old": old}, {"new": new, "old": old})
+        Outbox(database, Vault(keys), schedule_seconds=86_400) for keys in ({"old": old}, {"new": new, "old": old})
     )
     row = dataclasses.replace(make_event(b'{"event":{"token":"the-token"}}'), holds_secrets=True)
     await before.record(None, [(row, []), (make_event(), [])], await before.reserve_sequence(2))
@@ -320,3 +321,35 @@ async def test_a_sealed_body_moves_to_the_new_master_key(outbox: Outbox, databas
     assert await after.reseal() == 0
     (event,) = await WebhookEventLog(database, Vault({"new": new})).find_all(None, {"_id": row.event_id})
     assert event["body"] == row.body.decode()
+
+
+@pytest.mark.parametrize(
+    ("kept", "seconds"), [(SentEvents(days=1), 2 * 86_400), (SentEvents(days=None), None), (SentEvents(False), 86_400)]
+)
+async def test_events_stay_as_long_as_they_are_to_be_kept(database, vault, kept, seconds) -> None:
+    """At the least as long as they may still be sent, and not in the log when none is wanted."""
+
+    async def sent_events() -> SentEvents:
+        return kept
+
+    outbox = Outbox(database, vault, schedule_seconds=86_400, sent_events=sent_events)
+    (row,) = await record(outbox, 1, ["w"])
+    (lease,) = await take(outbox)
+    assert lease.event_id == row.event_id
+    for name in ("events", "deliveries"):
+        found = await database.collection(name).find_one({})
+        expiry = None if seconds is None else later(NOW, seconds=seconds)
+        assert (found.get("expiresAt") and found["expiresAt"].timestamp() * 1000) == expiry
+    log = WebhookEventLog(database, vault)
+    assert (await log.find(None, row.event_id) is None) is not kept.are_logged
+    for name in ("events", "deliveries", "counters"):
+        await database.collection(name).delete_many({})
+
+
+async def test_a_veto_that_is_not_to_be_logged_is_not_written(database, vault) -> None:
+    async def sent_events() -> SentEvents:
+        return SentEvents(are_logged=False)
+
+    outbox = Outbox(database, vault, schedule_seconds=86_400, sent_events=sent_events)
+    await outbox.record(None, [(make_event(), [NewDelivery(WebhookId("w"), None, tried(500))])], 1, vetoed=True)
+    assert await database.collection("events").count_documents({}) == 0
