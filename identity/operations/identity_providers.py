@@ -68,8 +68,9 @@ RESOURCE = Resource(
 async def create(services: Services, call: Call, body: Document, provider_id: str | None) -> Document:
     """A new provider; one that a tenant's key makes belongs to that tenant. Raises Invalid."""
     given = body.get("identityProvider")
-    if call.caller.tenant_id is not None and isinstance(given, dict):
-        body = {**body, "identityProvider": {"tenantId": call.caller.tenant_id, **given}}
+    # A null is no tenant either: a provider without one would be shared with every tenant.
+    if call.caller.tenant_id is not None and isinstance(given, dict) and given.get("tenantId") is None:
+        body = {**body, "identityProvider": {**given, "tenantId": call.caller.tenant_id}}
     return await crud.create(services, call, RESOURCE, body, provider_id)
 
 

@@ -483,6 +483,20 @@ async def test_a_tenant_s_key_makes_providers_of_its_tenant(key_client, tenant) 
     assert (await key_client.delete(f"{PATH}/{provider['id']}")).status_code == 200
 
 
+async def test_a_tenant_s_key_shares_no_provider_by_naming_no_tenant(api, key_client, tenant) -> None:
+    """A shared provider with applications of other tenants would speak for their users."""
+    foreign = (await api.post("/api/application", json={"application": {"name": new_id()}},
+                              headers={"X-FusionAuth-TenantId": DEFAULT_TENANT})).json()["application"]  # fmt: skip
+    provider = await made(key_client, external(tenantId=None))
+    assert provider["tenantId"] == tenant["id"]
+    applied = external(tenantId=None, applicationConfiguration={foreign["id"]: {"enabled": True}})
+    code = f"[invalid]identityProvider.applicationConfiguration.{foreign['id']}"
+    assert await created_with(key_client, applied) == {code}
+    for change in ({"identityProvider": {**provider, "tenantId": None}}, {"identityProvider": external()}):
+        answer = await key_client.put(f"{PATH}/{provider['id']}", json=change)
+        assert answer.json()["identityProvider"]["tenantId"] == tenant["id"]
+
+
 async def test_a_tenant_s_key_reads_shared_providers_without_their_secrets(api, key_client, application) -> None:
     own = {application["id"]: {"oauth2": {"client_id": "x", "client_secret": "the own secret"}}}
     shared = await made(api, openid(applicationConfiguration=own))
