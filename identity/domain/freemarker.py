@@ -8,6 +8,7 @@ not go out as text. Lines stay where they are, so that an error names the author
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Callable, Iterator
 
@@ -45,6 +46,8 @@ _COMPARISONS = {
 }  # fmt: skip
 _WORDS = {"true": "true", "false": "false"}
 _DEPTH = 50
+_MAXIMUM_TOKENS = 500
+"""Of one expression: it is put together anew with each of them."""
 
 # Names that mean something to FreeMarker; `[#1]` or `<#anchor` in a text is left alone.
 _DIRECTIVES = re.compile(
@@ -134,7 +137,10 @@ class _Translation:
 
     def _expression(self, inside: str, at: int) -> str:
         try:
-            return _Expression(list(_tokens(inside))).whole()
+            tokens = list(itertools.islice(_tokens(inside), _MAXIMUM_TOKENS + 1))
+            if len(tokens) > _MAXIMUM_TOKENS:
+                raise ValueError("it is too long")
+            return _Expression(tokens).whole()
         except ValueError as error:
             shown = " ".join(inside.split())[:80]
             raise self._error(f"[{shown}] is not understood: {error}", at) from error

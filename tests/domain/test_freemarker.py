@@ -81,6 +81,7 @@ def test_what_is_understood(template, expected) -> None:
         ("${?url}", 1, "[?url] is not understood: unexpected [?]"),
         ('${"a${b}"}', 1, '["a${b}"] is not understood: an interpolation inside of a text; join with + instead'),
         ("${" + "(" * 60 + "}", 1, "[" + "(" * 60 + "] is not understood: too many brackets"),
+        ("${a" + "!" * 500 + "}", 1, "[a" + "!" * 79 + "] is not understood: it is too long"),
     ],
 )  # fmt: skip
 def test_what_is_not_understood_is_refused_by_name_with_its_line(template, line, message) -> None:
