@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,6 +12,8 @@ from identity.call import Document
 
 _MAXIMUM_ID: Final = 255
 _MAXIMUM_DEPTH: Final = 32
+_OUT_OF_RANGE: Final = 2**63
+"""The first whole number that no store and no lambda can take."""
 _EMAIL = re.compile(r"[^\s@\x00-\x1f\"<>]{1,64}@[^\s@\x00-\x1f\"<>]{1,190}")
 
 PROFILE: Final = (
@@ -64,7 +67,7 @@ def read(
 
 
 def is_sound(value: object, depth: int = 0) -> bool:
-    """Whether what a provider sent can be kept and passed on: no deeper than anybody needs, its texts real text."""
+    """Whether what a provider sent can be kept and passed on: not too deep, texts real text, numbers in range."""
     if depth > _MAXIMUM_DEPTH:
         return False
     if isinstance(value, dict):
@@ -73,6 +76,8 @@ def is_sound(value: object, depth: int = 0) -> bool:
         )
     if isinstance(value, list):
         return all(is_sound(item, depth + 1) for item in value)
+    if isinstance(value, int | float):
+        return -_OUT_OF_RANGE <= value < _OUT_OF_RANGE if isinstance(value, int) else math.isfinite(value)
     # A lone half of a surrogate pair is no character: nothing that we write to could take it.
     return not isinstance(value, str) or not any("\ud800" <= character <= "\udfff" for character in value)
 

@@ -160,12 +160,11 @@ def transport_problem(url: str, networks: Sequence[Network]) -> str | None:
 
     Without TLS only to one that is named as an IP address or localhost, and lies in a network that the operator opened.
     """
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme == "https":
-        return None
-    host = "127.0.0.1" if parts.hostname == "localhost" else parts.hostname or ""
     try:
-        address = ipaddress.ip_address(host)
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme == "https":
+            return None
+        address = ipaddress.ip_address("127.0.0.1" if parts.hostname == "localhost" else parts.hostname or "")
     except ValueError:
         return "it must be an https URL"
     return None if any(address in network for network in networks) else "it must be an https URL"

@@ -39,7 +39,8 @@ def of_set(jwks: Document, header: Mapping[str, Any]) -> SigningKey | None:
     if not isinstance(entries, list) or not isinstance(header.get("alg"), str):
         return None
     kid = header.get("kid")
-    wanted = [entry for entry in entries[:_MAXIMUM_KEYS] if isinstance(entry, dict) and kid in {None, entry.get("kid")}]
+    # Compared one by one: what should be a text may be anything, and not everything can be looked up.
+    wanted = [entry for entry in entries[:_MAXIMUM_KEYS] if isinstance(entry, dict) and kid in (None, entry.get("kid"))]
     found = [key for entry in wanted if (key := _of_jwk(entry, header["alg"])) is not None]
     return found[0] if len(found) == 1 else None
 

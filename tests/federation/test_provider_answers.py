@@ -279,6 +279,7 @@ async def test_what_is_published_is_kept_for_an_hour(federated, fake, clock) -> 
         {"token_endpoint": None},
         {"token_endpoint": "http://example.com/token"},
         {"token_endpoint": 7},
+        {"token_endpoint": "https://["},
         {"jwks_uri": "file:///etc/passwd"},
         {"userinfo_endpoint": ["https://example.com"]},
     ],
@@ -353,10 +354,25 @@ async def test_an_access_token_that_cannot_be_sent_goes_nowhere(federated, fake,
 
 
 @pytest.mark.parametrize(
-    "claims", [{"deep": json.loads("[" * 60 + "]" * 60)}, {"a": {"b\x00": 1}}, {"text": ["\ud800"]}], ids=str
+    "claims",
+    [
+        {"deep": json.loads("[" * 60 + "]" * 60)},
+        {"a": {"b\x00": 1}},
+        {"text": ["\ud800"]},
+        {"number": 2**63},
+        {"number": -(2**63) - 1},
+        {"number": float("inf")},
+    ],
+    ids=str,
 )
 async def test_claims_that_nothing_can_keep_are_refused(federated, fake, claims) -> None:
     fake.userinfo = {**fake.userinfo, **claims}
+    assert await is_refused(federated)
+
+
+@pytest.mark.parametrize("value", ["\ud800", 2**64, {"a\x00": 1}], ids=ascii)
+async def test_tokens_that_nothing_can_keep_are_refused(federated, fake, value) -> None:
+    fake.token_answer = {"refresh_token": value}
     assert await is_refused(federated)
 
 

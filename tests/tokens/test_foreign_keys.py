@@ -139,3 +139,12 @@ async def test_a_pem_verifies_what_its_key_can_sign(key, algorithm):
     assert foreign_keys.of_pem(key["publicKey"], "k", "ES256").algorithm == "ES256"
     assert foreign_keys.of_pem(key["certificate"], "k", "ES256").algorithm == "ES256"
     assert foreign_keys.of_pem(key["publicKey"], "k", algorithm) is None
+
+
+@pytest.mark.parametrize("kid", [["a"], {"a": 1}])
+async def test_a_kid_that_is_no_text_is_nobody_s(key, kid):
+    jwk = jwks.of_key(key)
+    assert foreign_keys.of_set({"keys": [jwk]}, {"alg": "ES256", "kid": kid}) is None
+    found = foreign_keys.of_set({"keys": [{**jwk, "kid": kid}, jwk]}, {"alg": "ES256", "kid": key["kid"]})
+    assert found is not None
+    assert found.kid == key["kid"]

@@ -55,6 +55,8 @@ async def identify(
     if data.get("iss") and spoken_to.issuer is not None and data["iss"] != spoken_to.issuer:
         raise Unauthorized(log_detail="the authorization response is of another issuer")
     tokens = await _exchanged(services, spoken_to, data)
+    if not external_identities.is_sound({name: tokens[name] for name in _TOKENS if name in tokens}):
+        raise Unauthorized(log_detail="the tokens cannot be kept")
     trace.add(f"token endpoint gave: {', '.join(name for name in _TOKENS if name in tokens)}")
     id_token = await _verified(services, call, spoken_to, tokens.get("id_token"), data.get("nonce"))
     userinfo = await _userinfo(services, spoken_to, tokens.get("access_token"))
