@@ -175,7 +175,8 @@ def _sort_field(fields: Fields, item: Any) -> SortField | None:
 
 
 def _whole(criteria: Document, name: str, default: int, prefix: str, errors: list[FieldError]) -> int:
-    number = whole_number(criteria.get(name, default))
+    value = criteria.get(name)
+    number = default if value is None else whole_number(value)
     if number is None or not 0 <= number <= 2**31:
         errors.append(_error(f"{prefix}{name}", "must be a whole number"))
         return default

@@ -156,8 +156,8 @@ def _order(rules: SearchRules, text: object, path: str, errors: list[FieldError]
 
 
 def _whole(request: Mapping[str, Any], name: str, default: int, prefix: str, errors: list[FieldError]) -> int:
-    value = request.get(name, default)
-    number = whole_number(value)
+    value = request.get(name)
+    number = default if value is None else whole_number(value)
     if number is None or number < 0 or number > 2**31:
         errors.append(
             FieldError.of("invalid", f"{prefix}{name}", f"The [{prefix}{name}] value must be a whole number.")

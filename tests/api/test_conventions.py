@@ -643,6 +643,15 @@ async def test_true_and_false_count_as_numbers_in_queries(api, written, number) 
     assert (answer["total"], len(answer["webhooks"])) == (2, 2 - number)
 
 
+async def test_null_paging_counts_as_left_out(api) -> None:
+    """A client that fills in a map of criteria sends null for those that it has no value for."""
+    mark = f"nulls {new_id()}"
+    made = await webhook(api, description=mark)
+    criteria = {"description": mark, "url": None, "orderBy": None, "startRow": None, "numberOfResults": None}
+    answer = (await api.post("/api/webhook/search", json={"search": criteria})).json()
+    assert (answer["total"], [each["id"] for each in answer["webhooks"]]) == (1, [made["id"]])
+
+
 @pytest.mark.parametrize("name", ["startRow", "numberOfResults"])
 @pytest.mark.parametrize("value", ["x", "-1", "1.5", "1e3", "", "99999999999999999999", "٣", [], {}, 1.5, -1, 2**40])
 async def test_paging_must_be_whole_numbers(api, name, value) -> None:

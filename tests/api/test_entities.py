@@ -285,6 +285,13 @@ async def test_query_parameters_sort_too_and_the_token_leads_to_the_next_page(te
     assert seen == ["c", "b", "a"]
 
 
+async def test_null_criteria_count_as_left_out(tenant_api, kind) -> None:
+    made = await make(tenant_api, kind)
+    names = ("accurateTotal", "ids", "nextResults", "numberOfResults", "query", "queryString", "sortFields", "startRow")
+    found = await search(tenant_api, **dict.fromkeys(names))
+    assert [entity["id"] for entity in found["entities"]] == [made["id"]]
+
+
 async def test_wrong_searches_are_refused(tenant_api) -> None:
     wrong = {"query": "{}", "queryString": "salary:5", "sortFields": [{"name": "data"}], "startRow": "x"}
     answer = await tenant_api.post("/api/entity/search", json={"search": wrong})
