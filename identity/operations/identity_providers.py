@@ -105,8 +105,11 @@ async def patch(services: Services, call: Call, kind: str, body: Any, provider_i
 async def delete(services: Services, call: Call, provider_id: str) -> None:
     """Remove a provider and every link to it. Raises NotFound and Unauthorized."""
     await _require_writable(services, call, provider_id)
+    # The provider goes last: what is interrupted can be repeated, and no link waits for another one under its id.
+    await services.identity_provider_links.delete_provider_across_tenants(provider_id)
     if not await _documents(services).delete(None, provider_id):
         raise NotFound
+    # For a login that was under way all the time.
     await services.identity_provider_links.delete_provider_across_tenants(provider_id)
 
 

@@ -10,7 +10,9 @@ import httpx
 import pytest
 
 from identity import app
+from identity.call import Call, Nobody, Origin
 from identity.ids import new_id
+from identity.operations import identity_providers
 from tests import relying_party
 from tests.conftest import SUPER_KEY, checking_client
 from tests.receiver import receiving
@@ -72,6 +74,27 @@ async def test_a_link_has_all_its_members(tenant_api, provider, user, tenant) ->
     }
     assert link["insertInstant"] > 5
     assert "data" not in await linked(tenant_api, account(provider, user))
+
+
+async def test_provider_whose_deletion_ended_early_leaves_no_link(
+    api, tenant_api, provider, user, service, monkeypatch
+) -> None:
+    """A provider that is made under the same id later must not let its predecessor's accounts in."""
+    await linked(tenant_api, account(provider, user))
+    path = f"/api/identity-provider/{provider['id']}"
+    call = Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", service.base_url))
+
+    async def dies(*_arguments: Any) -> None:
+        raise ConnectionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.services.identity_provider_links, "delete_provider_across_tenants", dies)
+        with pytest.raises(ConnectionError):
+            await identity_providers.delete(service.services, call, provider["id"])
+    assert (await api.get(path)).status_code == 200
+    assert (await api.delete(path)).status_code == 200
+    assert (await api.get(path)).status_code == 404
+    assert await service.services.identity_provider_links.find_of_user(user["tenantId"], user["id"]) == []
 
 
 async def test_the_older_form_has_the_members_at_the_top(tenant_api, provider, user) -> None:
