@@ -19,9 +19,9 @@ async def add(
     services: Services, call: Call, part: Part, owner_id: str, body: Document, part_id: str | None
 ) -> Document:
     """A new part. Raises NotFound and Invalid."""
-    wanted = services.schemas[part.schema].read(body)[part.name]
 
     def change(owner: Document) -> Document:
+        wanted = services.schemas[part.schema].read(body)[part.name]
         if part_id is not None and any(entry["id"] == part_id for entry in owner[part.member]):
             raise Invalid.field("duplicate", part.id_name, f"A {part.name} with id = [{part_id}] already exists.")
         entry = part.fresh(owner, {name: value for name, value in wanted.items() if name != "id"}, call.now, part_id)
@@ -60,8 +60,13 @@ async def remove(services: Services, call: Call, part: Part, owner_id: str, memb
         owners[:] = [owner]
         return entry
 
+    if part.settle is not None:
+        # The part goes last: what is interrupted can be repeated, and nothing waits for another one in its place.
+        owner = await crud.retrieve(services, call, part.owner, owner_id)
+        await part.settle(services, owner, _entry(owner, part, member, value), None)
     removed = await _change(services, call, part, owner_id, change)
     if part.settle is not None:
+        # For what was under way all the time.
         await part.settle(services, owners[0], removed, None)
 
 

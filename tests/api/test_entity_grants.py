@@ -8,9 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
+from identity.call import Call, Nobody, Origin
 from identity.errors import Invalid, NotFound
 from identity.ids import new_id
-from identity.operations import entity_grants
+from identity.operations import entity_grants, entity_types, parts
 from tests.api.test_entities import make
 from tests.api.test_entity_types import bare, codes
 from tests.api.test_entity_types import make as make_type
@@ -164,6 +165,24 @@ async def test_grants_follow_the_permissions_of_the_type(stage, api) -> None:
     assert await stage.permissions(**recipient) == ["edit"]
     await api.post(path, json={"permission": {"name": "read"}})
     assert await stage.permissions(**recipient) == ["edit"]
+
+
+async def test_permission_whose_removal_ended_early_does_not_come_back(stage, api, service, monkeypatch) -> None:
+    """What has the name of a removed permission later is another permission, which nobody was granted."""
+    assert (await stage.grant(userId=stage.user_id, permissions=["read", "write"])).status_code == 200
+    path = f"/api/entity/type/{stage.kind['id']}/permission"
+    call = Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", service.base_url))
+
+    async def dies(*_arguments: Any) -> None:
+        raise ConnectionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.services.entity_grants, "rename_permission_across_tenants", dies)
+        with pytest.raises(ConnectionError):
+            await parts.remove(service.services, call, entity_types.PERMISSION, stage.kind["id"], "name", "write")
+    assert (await api.delete(path, params={"name": "write"})).status_code == 200
+    assert (await api.post(path, json={"permission": {"name": "write"}})).status_code == 200
+    assert await stage.permissions(userId=stage.user_id) == ["read"]
 
 
 async def test_grants_follow_the_type_of_their_target(stage, api) -> None:

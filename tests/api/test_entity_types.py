@@ -172,7 +172,8 @@ async def test_wrong_permissions_are_refused(api) -> None:
         answer = await api.request(method, missing, json={"permission": {"name": "x"}})
         assert answer.status_code == 404
     elsewhere = f"/api/entity/type/{new_id()}/permission"
-    assert (await api.post(elsewhere, json={"permission": {"name": "x"}})).status_code == 404
+    for body in ({"permission": {"name": "x"}}, {"permission": {}}, {}):
+        assert (await api.post(elsewhere, json=body)).status_code == 404
     assert (await api.get(f"{path}/{permission_id}")).status_code == 405
 
 
