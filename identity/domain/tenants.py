@@ -30,13 +30,19 @@ def normalised(tenant: Document, transactional: frozenset[str], instance_events:
         rules["maxLength"] = min(rules["maxLength"], _BCRYPT_LENGTH)
     # Other settings than these make codes that common authenticators get wrong: they are ignored, not refused.
     tenant["multiFactorConfiguration"]["authenticator"] |= _AUTHENTICATOR
-    policies = tenant["connectorPolicies"]
-    if all(policy["connectorId"] != INTERNAL_CONNECTOR for policy in policies):
-        policies.append({"connectorId": INTERNAL_CONNECTOR})
-    for policy in policies:
-        if policy["connectorId"] == INTERNAL_CONNECTOR:
-            policy |= {"domains": ["*"], "migrate": False}
+    _normalise_connectors(tenant)
     return tenant
+
+
+def _normalise_connectors(tenant: Document) -> None:
+    """The internal connector stands there once, where it is named first: a patch appends it to itself."""
+    internal = {"connectorId": INTERNAL_CONNECTOR, "domains": ["*"], "migrate": False}
+    policies: list[Document] = []
+    for policy in [*tenant["connectorPolicies"], internal]:
+        is_internal = policy["connectorId"] == INTERNAL_CONNECTOR
+        if not (is_internal and internal in policies):
+            policies.append(internal if is_internal else policy)
+    tenant["connectorPolicies"] = policies
 
 
 def _normalise_events(tenant: Document, transactional: frozenset[str], instance_events: frozenset[str]) -> None:

@@ -89,7 +89,7 @@ def retrieve_each(services: Services, call: Call) -> AsyncIterator[Document]:
 
 async def update(services: Services, call: Call, body: Document, tenant_id: str) -> Document:
     """Replace a tenant; `webhookIds`, left out, takes it from every webhook that is not global."""
-    _require_own(call, tenant_id)
+    await retrieve(services, call, tenant_id)
     webhook_ids = await _webhook_ids(services, body)
     tenant = await crud.update(services, call, RESOURCE, body, tenant_id, _writer(services, call))
     await _attach(services, TenantId(tenant_id), webhook_ids or set())
@@ -98,7 +98,7 @@ async def update(services: Services, call: Call, body: Document, tenant_id: str)
 
 async def patch(services: Services, call: Call, kind: str, body: Any, tenant_id: str) -> Document:
     """Change parts of a tenant; `webhookIds`, left out, changes nothing."""
-    _require_own(call, tenant_id)
+    await retrieve(services, call, tenant_id)
     webhook_ids = await _webhook_ids(services, body if isinstance(body, dict) else {})
     tenant = await crud.patch(services, call, RESOURCE, kind, body, tenant_id, _writer(services, call))
     if webhook_ids is not None:
@@ -188,8 +188,9 @@ async def _webhook_ids(services: Services, body: Document) -> set[WebhookId] | N
         return None
     if not isinstance(given, list):
         raise Invalid.field("invalidJSON", "webhookIds", "The [webhookIds] property must be an array.")
-    known = {webhook["id"] for webhook in await services.webhooks.cached_list(None, "all", {})}
     wanted = {str(webhook_id).lower() for webhook_id in given}
+    # Not from the cache: another process may have made one a moment ago.
+    known = {webhook["id"] for webhook in await services.webhooks.find_all(None, {"_id": {"$in": sorted(wanted)}})}
     if wanted - known:
         raise Invalid.field(
             "invalid", "webhookIds", f"There is no webhook [{'], ['.join(sorted(wanted - known))[:200]}]."

@@ -506,6 +506,9 @@ async def test_what_is_cleared_forced_and_folded(api) -> None:
     }
     assert made["registrationConfiguration"]["blockedDomains"] == ["example.com", "other.org"]
     assert made["connectorPolicies"] == DEFAULTS["connectorPolicies"]
+    appended = {"tenant": {"connectorPolicies": made["connectorPolicies"]}}
+    patched = (await api.patch(f"/api/tenant/{made['id']}", json=appended)).json()["tenant"]
+    assert patched["connectorPolicies"] == DEFAULTS["connectorPolicies"]
     assert made["passwordValidationRules"]["maxLength"] == 50
     assert made["eventConfiguration"]["events"] == {
         "user.create.complete": {"enabled": True, "transactionType": "None"},
@@ -560,6 +563,21 @@ async def test_webhook_ids_are_the_whole_set(api) -> None:
     for bad in ([new_id()], ["x"], [5], [{}], [None]):
         assert codes(await api.put(path, json={**body, "webhookIds": bad})) <= {"[invalid]webhookIds"}
     assert codes(await api.put(path, json={**body, "webhookIds": one})) == {"[invalidJSON]"}
+    # Whether the tenant exists comes before what is wrong with the request.
+    unknown = {**body, "webhookIds": [new_id()]}
+    assert (await api.put(f"/api/tenant/{new_id()}", json=unknown)).status_code == 404
+    assert (await api.patch(f"/api/tenant/{new_id()}", json=unknown)).status_code == 404
+
+
+async def test_webhook_of_a_moment_ago_can_be_attached(service, api, monkeypatch) -> None:
+    """Another process may have made it: what is remembered here does not know it yet."""
+    await service.services.webhooks.cached_list(None, "all", {})
+    monkeypatch.setattr(service.services.webhooks, "forget", lambda _id: None)
+    monkeypatch.setattr(service.services.webhooks, "forget_all", lambda: None)
+    one = await hook(api)
+    made = await make(api, {"webhookIds": [one]})
+    found = await service.services.webhooks.find(None, one)
+    assert found["tenantIds"] == [made["id"]]
 
 
 async def test_webhook_that_is_changed_at_the_same_time_loses_neither_change(service, api) -> None:
