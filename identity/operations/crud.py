@@ -131,7 +131,9 @@ async def delete(
     tenant_id = stored.get("tenantId") if resource.tenant_scoped else None
 
     async def remove(session: Session | None) -> None:
-        await documents_of(services, resource).delete(tenant_id, object_id, session)
+        # Of several who delete it at once, one did: only that one may tell of it.
+        if not await documents_of(services, resource).delete(tenant_id, object_id, session):
+            raise NotFound
 
     async def write(session: Session | None) -> None:
         await references.removing(services, resource, object_id, call.now, remove, session)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain.resource import Resource, SearchRules, Unique
-from identity.errors import Invalid
+from identity.errors import Invalid, NotFound
 from identity.ids import new_id
 from identity.operations import crud, references
 from identity.services import Services
@@ -32,7 +32,8 @@ async def erase(services: Services, call: Call, stored: Document) -> None:
     _require_changeable(stored)
 
     async def remove(session: Session | None) -> None:
-        await services.keys.delete(None, stored["id"], session)
+        if not await services.keys.delete(None, stored["id"], session):
+            raise NotFound
 
     await references.removing(services, RESOURCE, stored["id"], call.now, remove)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.domain import themes as rules
 from identity.domain.resource import Resource, SearchRules, Unique
-from identity.errors import Invalid
+from identity.errors import Invalid, NotFound
 from identity.operations import crud, references
 from identity.services import Services
 from identity.store.mongo import Session
@@ -24,7 +24,8 @@ async def erase(services: Services, call: Call, stored: Document) -> None:
     _require_own(stored["id"])
 
     async def remove(session: Session | None) -> None:
-        await services.documents["themes"].delete(None, stored["id"], session)
+        if not await services.documents["themes"].delete(None, stored["id"], session):
+            raise NotFound
 
     await references.removing(services, RESOURCE, stored["id"], call.now, remove)
 

@@ -643,6 +643,22 @@ async def test_true_and_false_count_as_numbers_in_queries(api, written, number) 
     assert (answer["total"], len(answer["webhooks"])) == (2, 2 - number)
 
 
+RACED = {
+    "/api/consent": {"consent": {"defaultMinimumAgeForSelfConsent": 13}},
+    "/api/key": {"key": {"algorithm": "HS256"}},
+    "/api/theme": {"theme": {}},
+}
+
+
+@pytest.mark.parametrize("path", RACED)
+async def test_of_many_who_delete_an_object_at_once_one_does(api, path) -> None:
+    ((name, members),) = RACED[path].items()
+    create = f"{path}/generate" if name == "key" else path
+    made = (await api.post(create, json={name: {**members, "name": new_id()}})).json()[name]
+    answers = await asyncio.gather(*(api.delete(f"{path}/{made['id']}") for _ in range(64)))
+    assert sorted(answer.status_code for answer in answers) == [200, *[404] * 63]
+
+
 async def test_null_paging_counts_as_left_out(api) -> None:
     """A client that fills in a map of criteria sends null for those that it has no value for."""
     mark = f"nulls {new_id()}"

@@ -285,6 +285,22 @@ async def test_query_parameters_sort_too_and_the_token_leads_to_the_next_page(te
     assert seen == ["c", "b", "a"]
 
 
+async def test_of_many_who_delete_an_entity_at_once_one_does(tenant_api, kind, service, monkeypatch) -> None:
+    """And so there is one event of it."""
+    made, told = await make(tenant_api, kind), []
+    announcing = service.services.bus.perform
+
+    async def listening(call: Any, write: Any, offered: Any = (), announced: Any = (), **others: Any) -> Any:
+        done = await announcing(call, write, offered=offered, announced=announced, **others)
+        told.extend(event.type for event in announced if event.type.startswith("entity."))
+        return done
+
+    monkeypatch.setattr(service.services.bus, "perform", listening)
+    answers = await asyncio.gather(*(tenant_api.delete(f"/api/entity/{made['id']}") for _ in range(64)))
+    assert sorted(answer.status_code for answer in answers) == [200, *[404] * 63]
+    assert told == ["entity.delete.complete"]
+
+
 async def test_null_criteria_count_as_left_out(tenant_api, kind) -> None:
     made = await make(tenant_api, kind)
     names = ("accurateTotal", "ids", "nextResults", "numberOfResults", "query", "queryString", "sortFields", "startRow")
