@@ -13,7 +13,9 @@ _SECRET = re.compile(
     r"|verificationid|changepasswordid|recoverycodes?|code_?verifier)$|^(key|authorization|(set-)?cookie)$"
 )
 _SECRET_MAP = re.compile(r"(?i)^tokens$")
-_JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
+# Whole runs, and possessive: to look for tokens right away would look through the rest of a run at each `eyJ` in it.
+_RUN = re.compile(r"[A-Za-z0-9_.-]++")
+_START_OF_JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{4}")
 
 
 def masked(value: Any) -> Any:
@@ -25,7 +27,19 @@ def masked(value: Any) -> Any:
         return {name: _member(name, member) for name, member in value.items()}
     if isinstance(value, list):
         return [masked(item) for item in value]
-    return _JWT.sub(MASK, value) if isinstance(value, str) else value
+    return _RUN.sub(_without_tokens, value) if isinstance(value, str) and "eyJ" in value else value
+
+
+def _without_tokens(run: re.Match[str]) -> str:
+    """A run of letters, digits, and what may stand between them, without the signed tokens in it."""
+    parts = run[0].split(".")
+    kept: list[str] = []
+    at = 0
+    while at < len(parts):
+        found = _START_OF_JWT.search(parts[at]) if at + 2 < len(parts) and parts[at + 1] else None
+        kept.append(parts[at] if found is None else f"{parts[at][: found.start()]}{MASK}")
+        at += 1 if found is None else 3
+    return ".".join(kept)
 
 
 def _member(name: str, value: Any) -> Any:

@@ -49,6 +49,20 @@ def test_a_map_of_tokens_is_masked_whole_whatever_its_keys_are() -> None:
 def test_signed_tokens_are_masked_inside_any_text() -> None:
     assert masked("Bearer eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl and more") == f"Bearer {MASK} and more"
     assert masked({"note": ["eyJhbGciOi.eyJzdWIiOi."]}) == {"note": [MASK]}
+    assert masked("a.b-eyJhbGciOi.eyJzdWIiOi.c2ln.eyJhbGciOi.eyJzdWIiOi.c2ln") == f"a.b-{MASK}.{MASK}"
+
+
+@pytest.mark.parametrize(
+    "text", ["eyJhbGciOi", "eyJhbGciOi.eyJzdWIiOi", "eyJhbGciOi..c2ln", "eyJ.eyJ.c2ln", "heyJhbGciOi.a.b"]
+)
+def test_what_only_begins_like_a_token_stays(text: str) -> None:
+    assert masked(text) == text
+
+
+def test_a_text_full_of_beginnings_is_looked_through_once() -> None:
+    """A megabyte of them: where each cost a look at the rest, nobody would wait for this."""
+    text = "eyJaaaa-" * 130_000
+    assert masked(text) == text
 
 
 def test_the_value_itself_is_left_alone() -> None:
