@@ -195,6 +195,7 @@ class _Transfer:
         self._body = bytearray()
         self._truncated = False
         self._blocked: str | None = None
+        self._tried = False
 
     def set_up(self, curl: Any) -> None:
         """Tell a fresh libcurl handle everything about this request."""
@@ -245,7 +246,9 @@ class _Transfer:
             host, port = target[0], target[1]
             reason = forbidden_reason(host, self._allowed) or forbidden_port(port)
             if reason is None:
-                return _Lent(socket.socket(family, kind, protocol))
+                lent = _Lent(socket.socket(family, kind, protocol))
+                self._tried = True
+                return lent
         except (OSError, TypeError, ValueError, IndexError) as error:
             reason = f"no socket could be made for it ({error})"
         self._blocked = reason
@@ -285,6 +288,9 @@ class _Transfer:
 
     def _failure(self, code: int, message: str) -> OutboundError:
         if self._blocked is not None and code == pycurl.E_COULDNT_CONNECT:
+            if self._tried:
+                # The allowed address is what failed: `localhost`, say, with only its IPv4 network allowed.
+                return OutboundError("refused", f"{message}; not tried: {self._blocked}")
             return OutboundError("blocked", f"The connection was not made: {self._blocked}.")
         if self._header_bytes > _MAXIMUM_HEADER_BYTES and code == pycurl.E_WRITE_ERROR:
             return OutboundError("too_large", f"The answer's headers are larger than {_MAXIMUM_HEADER_BYTES} bytes.")

@@ -282,6 +282,15 @@ async def test_name_that_resolves_inside_is_stopped_at_connect(monkeypatch: pyte
     await client.close()
 
 
+async def test_allowed_address_that_refuses_is_not_hidden_by_one_that_is_not_allowed(client: HttpClient) -> None:
+    """`localhost` is 127.0.0.1 and ::1 to libcurl, and only the network of the first is allowed here."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        error = await failure(client, post(f"http://localhost:{closed.getsockname()[1]}/"))
+    assert error.kind == "refused"
+    assert error.message.startswith("Failed to connect to localhost")
+
+
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://127.0.0.1/", "http://127.0.0.1:25/", "dict://127.0.0.1/"])
 async def test_other_protocols_and_ports_are_blocked_at_the_call_too(client: HttpClient, url: str) -> None:
     assert (await failure(client, post(url))).kind == "blocked"
