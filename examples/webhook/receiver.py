@@ -1,4 +1,4 @@
-"""A webhook receiver: prints every event it gets, once, and verifies the signature where there is one.
+"""A webhook receiver: prints every event it gets, tells repetitions, and verifies the signature where there is one.
 
     .venv/bin/python examples/webhook/receiver.py [--port 9081] [--issuer http://localhost:9011]
 
@@ -38,9 +38,9 @@ class Receiver(http.server.BaseHTTPRequestHandler):
             self.answer(401)
             return
         event = json.loads(body)["event"]
-        if event["id"] not in _seen:
-            _seen.add(event["id"])
-            print(f"{event['type']:28} {event['id']}  {'signed' if signature else 'unsigned'}", flush=True)
+        known = " (seen before, nothing done)" if event["id"] in _seen else ""
+        _seen.add(event["id"])
+        print(f"{event['type']:28} {event['id']}  {'signed' if signature else 'unsigned'}{known}", flush=True)
         self.answer(200)
 
     def answer(self, status: int) -> None:

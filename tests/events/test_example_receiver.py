@@ -63,6 +63,16 @@ async def test_a_signed_event_is_verified(receiver, api, tenant, tenant_api, wan
     assert (printed[0], printed[2]) == ("user.create.complete", "signed")
 
 
+async def test_a_repetition_is_told_as_such(receiver):
+    process, url = receiver
+    event = {"event": {"id": new_id(), "type": "user.create"}}
+    async with httpx.AsyncClient(trust_env=False) as client:
+        for _ in range(2):
+            assert (await client.post(url, json=event)).status_code == 200
+    assert "seen before" not in await line(process)
+    assert "seen before" in await line(process)
+
+
 @pytest.mark.parametrize("signature", ["nonsense", "e30.e30.e30", "eyJhbGciOiJub25lIn0.e30."])
 async def test_a_forged_signature_is_refused(receiver, signature):
     _, url = receiver
