@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from identity.call import Call, Document
 from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import Invalid, NotFound
@@ -67,7 +69,7 @@ RESOURCE = Resource(
 
 async def generate(services: Services, call: Call, body: Document, key_id: str | None) -> Document:
     """A new RSA, EC, Ed25519 or HMAC key. Raises Invalid."""
-    wanted = _read(services, body)
+    wanted = _read(services, body, material.require_generable)
     issuer = wanted.get("issuer") or await _default_issuer(services)
     made = await material.generate(wanted, issuer, call.now)
     return await _add(services, call, wanted, made, key_id)
@@ -93,8 +95,16 @@ def _require_changeable(stored: Document) -> None:
         raise Invalid.field("invalid", "keyId", message)
 
 
-def _read(services: Services, body: Document) -> Document:
-    wanted: Document = services.schemas[RESOURCE.schema].read(body)["key"]
+def _read(services: Services, body: Document, require: Callable[[Document], None] | None = None) -> Document:
+    """The key that is asked for. Raises Invalid, and where only its name is missing with what `require` says too."""
+    tidy, errors = services.schemas[RESOURCE.schema].examine(body)
+    if require is not None and [error.path for error in errors] == ["key.name"]:
+        try:
+            require(tidy["key"])
+        except Invalid as more:
+            raise Invalid([*errors, *more.fields]) from more
+    crud.gather(errors)
+    wanted: Document = tidy["key"]
     return wanted
 
 

@@ -46,7 +46,14 @@ async def generate(wanted: Document, issuer: str, now: Instant) -> Document:
 
     RSA keys take up to seconds to find, so all are made in a thread.
     """
-    algorithm, length = wanted.get("algorithm"), wanted.get("length")
+    require_generable(wanted)
+    algorithm, length = wanted["algorithm"], wanted.get("length")
+    return await asyncio.to_thread(_generate, algorithm, length, wanted.get("kid"), issuer, now)
+
+
+def require_generable(wanted: Document) -> None:
+    """Raise Invalid for a key that `generate` cannot make."""
+    algorithm = wanted.get("algorithm")
     if algorithm is None:
         raise Invalid.field("missing", "key.algorithm", "You must specify the [key.algorithm] property.")
     if algorithm not in TYPES:
@@ -55,8 +62,7 @@ async def generate(wanted: Document, issuer: str, now: Instant) -> Document:
     if wanted.get("type", kind) != kind:
         raise Invalid.field("invalid", "key.type", f"The [key.type] of an {algorithm} key is {kind}.")
     if kind == "RSA":
-        _require_length(length)
-    return await asyncio.to_thread(_generate, algorithm, length, wanted.get("kid"), issuer, now)
+        _require_length(wanted.get("length"))
 
 
 async def import_material(wanted: Document) -> Document:

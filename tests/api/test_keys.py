@@ -156,6 +156,13 @@ async def test_import_refuses_and_repeats_nothing(api, wanted, expected) -> None
     assert "BEGIN" not in answer.text
 
 
+async def test_everything_missing_of_a_key_to_generate_is_told_at_once(api) -> None:
+    for wanted, second in (({}, "[missing]key.algorithm"), ({"algorithm": "RS256"}, "[missing]key.length")):
+        answer = await api.post("/api/key/generate", json={"key": wanted})
+        assert codes(answer) == {"[blank]key.name", second}
+    assert codes(await api.post("/api/key/generate", json={})) == {"[missing]key"}
+
+
 async def test_update_changes_the_name_and_nothing_else(service, api) -> None:
     made = await add(api, "generate", algorithm="ES256")
     before = await service.services.keys.get(None, made["id"])
