@@ -41,6 +41,8 @@ class Fields:
 
 _ASKED_AGAIN = ("queryString", "sortFields", "accurateTotal")
 _MAXIMUM_QUERY = 400
+_UNSEARCHABLE = re.compile("[\\x00\\ud800-\\udfff]")
+"""A NUL, of which no regular expression may have one, and halves of surrogate pairs, which are no characters."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -134,6 +136,10 @@ def _term(fields: Fields, value: Any, path: str, errors: list[FieldError]) -> Te
         return None
     if not isinstance(value, str) or len(value) > _MAXIMUM_QUERY:
         errors.append(_error(path, f"must be a text of at most {_MAXIMUM_QUERY} characters"))
+        return None
+    # A token of an earlier answer may have been made by anybody, and holds what no request body can.
+    if _UNSEARCHABLE.search(value):
+        errors.append(_error(path, "holds what no text can hold"))
         return None
     text = value.strip()
     match = re.fullmatch(r"([A-Za-z]+(?:\.[A-Za-z]+)?):(.*)", text, re.DOTALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -71,6 +72,12 @@ def test_the_next_page_asks_for_the_same_again() -> None:
         query = read(FIELDS, criteria, "")
         assert (query.start_row, query.number_of_results, query.count_limit) == (7 * page, 7, 0)
         assert query.sort == (SortField("email"),) and query.term == Term(None, "a", open_end=True)
+
+
+@pytest.mark.parametrize("text", ["a\x00*", "name:*\x00", "\ud800", "a\udfff*"], ids=ascii)
+def test_what_no_text_can_hold_is_refused_wherever_it_comes_from(text: str) -> None:
+    assert codes(queryString=text) == ["[invalid]search.queryString"]
+    assert codes(nextResults=base64url(json.dumps({"queryString": text}).encode())) == ["[invalid]search.queryString"]
 
 
 @pytest.mark.parametrize(
