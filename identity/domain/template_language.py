@@ -11,6 +11,7 @@ import contextvars
 import dataclasses
 import functools
 import json
+import math
 import traceback
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -397,6 +398,9 @@ def _judge_node(node: nodes.Node) -> None:
             raise ParseError(f"[{name}] is not part of the language of templates", node.lineno)
     if isinstance(node, nodes.Call) and not (isinstance(node.node, nodes.Name) and node.node.name == "range"):
         raise ParseError("nothing but range can be called", node.lineno)
+    if isinstance(node, nodes.Const) and isinstance(node.value, float) and not math.isfinite(node.value):
+        # Jinja would write it down as a name that nothing goes by.
+        raise ParseError("a number is too large", node.lineno)
     if isinstance(node, nodes.For) and node.recursive:
         raise ParseError("[recursive] is not part of the language of templates", node.lineno)
     if isinstance(node, nodes.Name) and node.name.startswith("__"):

@@ -206,3 +206,10 @@ def test_preview_shows_what_is_not_known_yet_by_its_name() -> None:
     assert language.render("{{ a }}", {}, html=True, preview=True) == "${a}"
     items = "{% for k, v in state|items %}{{ k }}{% else %}none{% endfor %}"
     assert language.render(items, {}, html=True, preview=True) == "none"
+
+
+@pytest.mark.parametrize("template", ["\n{{ 1e999 }}", "\n{% if a == -1e999 %}{% endif %}", "\n${1 + 1}{{ [1e400] }}"])
+def test_a_number_that_is_infinite_is_refused(template) -> None:
+    with pytest.raises(language.ParseError) as refused:
+        language.check(template)
+    assert refused.value.message == "Line 2: a number is too large"
