@@ -65,6 +65,9 @@ WebhookTransactionException invalid invalidJSON invalidPatch missing
 
 _SHOWN = 2
 _ANY, _COMPLETE = "*", ".complete"
+_EVERY_COMPLETE = re.compile(re.escape(_ANY + _COMPLETE))
+# The module of identity/operations that tells `x` and `x.complete` for those who use it.
+_TELLS_BOTH = "object_events"
 
 
 def main() -> None:
@@ -118,8 +121,11 @@ def code_index() -> list[Place]:
     for file in sorted((ROOT / "identity").rglob("*.py")):
         module = ast.parse(file.read_text())
         texts = _texts([module])
-        patterns = (_pattern(node, texts) for node in ast.walk(module) if isinstance(node, ast.JoinedStr))
-        places.append(Place(f"`{file.relative_to(ROOT)}`", texts, tuple(one for one in patterns if one is not None)))
+        found = (_pattern(node, texts) for node in ast.walk(module) if isinstance(node, ast.JoinedStr))
+        patterns = [one for one in found if one is not None]
+        if _TELLS_BOTH in _names(module):
+            patterns.append(_EVERY_COMPLETE)
+        places.append(Place(f"`{file.relative_to(ROOT)}`", texts, tuple(patterns)))
     return places
 
 
@@ -159,7 +165,7 @@ def _pattern(text: ast.JoinedStr, own: Iterable[str]) -> re.Pattern[str] | None:
     """What an f-string that begins one word can become: a name in it stands for one of the module's own texts."""
     first = text.values[0]
     if len(text.values) == 2 and isinstance(text.values[1], ast.Constant) and text.values[1].value == _COMPLETE:
-        return re.compile(re.escape(_ANY + _COMPLETE))
+        return _EVERY_COMPLETE
     if not isinstance(first, ast.Constant) or not re.fullmatch(r"[a-z]+[a-zA-Z._-]*[._]", str(first.value)):
         return None
     words = "|".join(sorted(re.escape(word) for word in own if word.isalpha()))
