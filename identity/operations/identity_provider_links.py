@@ -162,7 +162,8 @@ async def _link(services: Services, call: Call, provider: Document, user: Docume
         if known is not None and known["userId"] != user["id"]:
             raise AlreadyLinked(log_detail="the account is another user's")
         if known is not None:
-            await links.refresh(tenant_id, known, given["displayName"], given["token"])
+            if not await links.refresh(tenant_id, known, given["displayName"], given["token"]):
+                raise Conflict
             said = {name: given[name] for name in ("displayName", "token") if given[name] is not None}
             return {**known, **said}
         link = rules.new(provider, account, tenant_id, user["id"], call.now, **given)

@@ -127,6 +127,24 @@ async def test_linking_the_same_user_again_changes_the_name_and_the_token(tenant
     assert found.json() == {"identityProviderLinks": [again]}
 
 
+async def test_linking_again_while_the_link_is_removed_makes_a_new_one(
+    tenant_api, provider, user, service, monkeypatch
+) -> None:
+    link = await linked(tenant_api, account(provider, user))
+    links = service.services.identity_provider_links
+    refresh = links.refresh
+
+    async def too_late(tenant_id: Any, known: Document, *arguments: Any) -> bool:
+        await links.delete(tenant_id, known["id"])
+        return bool(await refresh(tenant_id, known, *arguments))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(links, "refresh", too_late)
+        again = await linked(tenant_api, link)
+    found = await tenant_api.get(PATH, params={"userId": user["id"]})
+    assert found.json() == {"identityProviderLinks": [again]}
+
+
 async def test_an_account_has_one_user(tenant_api, tenant, provider, user) -> None:
     first = await linked(tenant_api, account(provider, user))
     other = await relying_party.make_user(tenant_api, tenant["id"])
