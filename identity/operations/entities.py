@@ -13,6 +13,8 @@ from identity.operations import crud, entity_types, index_search, object_events
 from identity.services import Services
 from identity.store.mongo import Session
 
+_GOOD_PARENT = "must name another entity of the tenant that is not below this one"
+
 _MAXIMUM_DEPTH = 100
 """How many entities may stand above one: each is looked at when one below is written."""
 
@@ -27,7 +29,7 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     elif await services.entity_types.cached(None, type_id) is None:
         errors.append(_invalid("type.id", "must name an existing entity type"))
     if not await _has_good_parents(services, entity):
-        errors.append(_invalid("parentId", "must name another entity of the tenant that is not below this one"))
+        errors.append(_invalid("parentId", _GOOD_PARENT))
     if await _is_an_application(services, entity["clientId"]):
         message = f"A client with clientId = [{entity['clientId']}] already exists."
         errors.append(FieldError.of("duplicate", "entity.clientId", message))
@@ -101,10 +103,12 @@ def _around(services: Services, call: Call) -> crud.Around:
 
     async def around(document: Document | None, stored: Document | None, write: crud.Put) -> None:
         async def with_grants(session: Session | None) -> None:
-            if session is None and _is_of_grants(document, stored):
+            if session is None and (_is_of_grants(document, stored) or _is_moved(document, stored)):
                 await services.database.in_transaction(with_grants)
                 return
             await write(session)
+            if document is not None and _is_moved(document, stored):
+                await _require_no_circle(services, document, session)
             await _follow(services, document, stored, session)
 
         after = None if document is None else await told(services, document)
@@ -112,6 +116,24 @@ def _around(services: Services, call: Call) -> crud.Around:
         await object_events.perform(services, call, "entity", after, before, with_grants)
 
     return around
+
+
+def _is_moved(document: Document | None, stored: Document | None) -> bool:
+    """Whether an entity comes to stand below another one; a new one has nothing below itself."""
+    if document is None or stored is None or document.get("parentId") is None:
+        return False
+    return bool(document["parentId"] != stored.get("parentId"))
+
+
+async def _require_no_circle(services: Services, entity: Document, session: Session | None) -> None:
+    """Look once more while the parent is held: of two who put each other's entity below their own, one is late."""
+    seen, parent_id = {entity["id"]}, entity["parentId"]
+    while parent_id is not None:
+        parent = await services.entities.find(TenantId(entity["tenantId"]), parent_id, session)
+        if parent is None or parent_id in seen:
+            crud.gather([_invalid("parentId", _GOOD_PARENT)])
+        seen.add(parent_id)
+        parent_id = None if parent is None else parent.get("parentId")
 
 
 def _is_of_grants(document: Document | None, stored: Document | None) -> bool:

@@ -352,3 +352,22 @@ async def test_key_of_a_tenant_sees_its_entities_only(service, manager, tenant_a
     assert (await tenant_api.get(f"/api/entity/{foreign['id']}")).status_code == 404
     assert (await tenant_api.get("/api/entity/type")).status_code == 401
     tenant_api.headers["Authorization"] = SUPER_KEY
+
+
+async def test_of_two_who_put_each_other_s_entity_below_their_own_one_is_refused(tenant_api) -> None:
+    entity_type = await tenant_api.post("/api/entity/type", json={"entityType": {"name": new_id()}})
+    type_id = entity_type.json()["entityType"]["id"]
+    for _ in range(5):
+        ids = []
+        for _ in range(3):
+            wanted = {"name": new_id(), "type": {"id": type_id}}
+            ids.append((await tenant_api.post("/api/entity", json={"entity": wanted})).json()["entity"]["id"])
+        answers = await asyncio.gather(
+            *(
+                tenant_api.patch(f"/api/entity/{child}", json={"entity": {"parentId": parent}})
+                for child, parent in zip(ids, [*ids[1:], ids[0]], strict=True)
+            )
+        )
+        assert sorted(answer.status_code for answer in answers) == [200, 200, 400]
+        (late,) = (answer for answer in answers if answer.status_code == 400)
+        assert late.json()["fieldErrors"].keys() == {"entity.parentId"}

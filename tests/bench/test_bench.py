@@ -18,7 +18,7 @@ from identity.store.mongo import Database
 pytestmark = pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def bench(stores: EmbeddedStores, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
     """One process with everything that scenarios use."""
     instance = Instance(Path(tmp_path_factory.mktemp("bench")), stores)
