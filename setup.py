@@ -70,6 +70,9 @@ setup(
             "Authlib>=1.9,<2",
             "httpx2>=2,<3",  # what Authlib's client stands on
             "joserfc>=1.8,<2",
+            "oauthlib>=3.3,<4",
+            "requests-oauthlib>=2,<3",
+            "types-oauthlib>=3.3,<5",
             "fusionauth-client>=1.69,<2",
             "aiosmtpd>=1.4.6,<2",
             "openapi-spec-validator>=0.9,<1",
