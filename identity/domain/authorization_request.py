@@ -89,7 +89,7 @@ class _Facts:
 
     @property
     def response_type(self) -> ResponseType | None:
-        return response_types.find(self.given.get("response_type"))
+        return response_types.find(self.given.get("response_type"), hybrid=_speaks_hybrid(self.application))
 
     @property
     def gives_code(self) -> bool:
@@ -111,7 +111,8 @@ class Channel:
 
 def channel(given: Mapping[str, Any], application: Document | None) -> Channel:
     """Where an error of this request is told, however wrong the rest of it is."""
-    mode = response_types.answer_mode(response_types.find(given.get("response_type")), given.get("response_mode"))
+    response_type = response_types.find(given.get("response_type"), hybrid=_speaks_hybrid(application))
+    mode = response_types.answer_mode(response_type, given.get("response_mode"))
     redirect_uri = None
     if application is not None:
         try:
@@ -183,6 +184,8 @@ def _require_response_type(facts: _Facts) -> None:
         raise InvalidRequest("missing_response_type", "The request is missing a required parameter: response_type.")
     if facts.response_type is None:
         supported = "code, token, id_token, token id_token"
+        if _speaks_hybrid(facts.application):
+            supported += ", code id_token, code token, code id_token token"
         raise UnsupportedResponseType(
             "invalid_response_type", f"The response_type must be one of {supported}, and not {wanted}."
         )
@@ -203,9 +206,10 @@ def _require_response_mode(facts: _Facts) -> None:
 
 
 def _require_grant(facts: _Facts) -> None:
-    response_type = facts.response_type
-    if response_type is not None and response_type.grant_type not in facts.oauth["enabledGrants"]:
-        raise UnauthorizedClient("grant_type_disabled", f"The grant {response_type.grant_type} is disabled.")
+    """A hybrid type is an answer of both grants, and needs both."""
+    for grant_type in () if facts.response_type is None else facts.response_type.grant_types:
+        if grant_type not in facts.oauth["enabledGrants"]:
+            raise UnauthorizedClient("grant_type_disabled", f"The grant {grant_type} is disabled.")
 
 
 def _require_challenge_method(facts: _Facts) -> None:
@@ -295,6 +299,10 @@ def _scopes(facts: _Facts) -> tuple[str, ...]:
     """What the policies leave; the implicit grant never gives a refresh token, so it drops offline_access."""
     kept = scopes.allowed(scopes.parsed(facts.given.get("scope")), facts.oauth, facts.application["scopes"])
     return kept if facts.gives_code else tuple(scope for scope in kept if scope != scopes.OFFLINE_ACCESS)
+
+
+def _speaks_hybrid(application: Document | None) -> bool:
+    return application is not None and bool(application["oauthConfiguration"].get("hybridResponseTypesEnabled"))
 
 
 def _prompts(facts: _Facts) -> frozenset[str]:

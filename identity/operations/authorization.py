@@ -35,6 +35,7 @@ from identity.operations.login import Credentials
 from identity.services import Services
 from identity.store.sso_sessions import SsoSession
 from identity.tokens.access_tokens import Login
+from identity.tokens.issuer import IssuedToken
 from identity.tokens.jws import Rejection
 
 
@@ -314,10 +315,7 @@ async def _response(
         nonce=request.nonce,
         sso_session_id=current.session.session_id if current.secret else None,
     )
-    if request.response_type.gives("code"):
-        parameters = {"code": await _code(services, client, request, granted)}
-    else:
-        parameters = await _tokens(services, call, request, granted)
+    parameters = await _given(services, call, client, request, granted)
     if request.state is not None:
         parameters["state"] = request.state
     if request.locales:
@@ -328,7 +326,32 @@ async def _response(
     return AuthorizationResponse(request.redirect_uri, request.response_mode, parameters, cookie)
 
 
-async def _code(services: Services, client: Client, request: AuthorizationRequest, granted: Login) -> str:
+async def _given(
+    services: Services, call: Call, client: Client, request: AuthorizationRequest, granted: Login
+) -> dict[str, str]:
+    """Code and tokens, whichever the response type names (RFC 6749 sections 4.1.2 and 4.2.2, OpenID Connect Core 3)."""
+    wanted, parameters = request.response_type, {}
+    access_token = await token_lambdas.access_token(services, call, granted) if wanted.gives("token") else None
+    if wanted.gives("code"):
+        parameters["code"] = await _code(services, client, request, granted, access_token)
+    if access_token is not None:
+        parameters["access_token"] = access_token.token
+        parameters |= {"token_type": "Bearer", "expires_in": str(access_token.expires_in)}
+    if wanted.gives("id_token"):
+        token = None if access_token is None else access_token.token
+        id_token = await token_lambdas.id_token(
+            services, call, granted, access_token=token, code=parameters.get("code")
+        )
+        parameters["id_token"] = id_token.token
+    if request.scopes and wanted.words != {"code"}:
+        parameters["scope"] = scopes.joined(request.scopes)
+    return parameters
+
+
+async def _code(
+    services: Services, client: Client, request: AuthorizationRequest, granted: Login, beside: IssuedToken | None
+) -> str:
+    """A new code. A replay of it takes back the access token `beside` it too: whoever read one has the other."""
     code = new_secret()
     grant = {
         "clientId": client.client_id,
@@ -341,24 +364,11 @@ async def _code(services: Services, client: Client, request: AuthorizationReques
         "authenticationType": granted.authentication_type,
         "ssoSessionId": granted.sso_session_id,
         "device": dict(request.device),
+        "tokenIds": [] if beside is None else [beside.token_id],
     }
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["authorizationGrantIdTimeToLiveInSeconds"]
     await services.authorization_codes.issue(client.tenant_id, code, grant, ttl_seconds)
     return code
-
-
-async def _tokens(services: Services, call: Call, request: AuthorizationRequest, granted: Login) -> dict[str, str]:
-    """The tokens of the implicit grant (RFC 6749 section 4.2.2, OpenID Connect Core 3.2.2.5)."""
-    parameters, token = {}, None
-    if request.response_type.gives("token"):
-        issued = await token_lambdas.access_token(services, call, granted)
-        token = issued.token
-        parameters = {"access_token": token, "token_type": "Bearer", "expires_in": str(issued.expires_in)}
-    if request.response_type.gives("id_token"):
-        parameters["id_token"] = (await token_lambdas.id_token(services, call, granted, access_token=token)).token
-    if request.scopes:
-        parameters["scope"] = scopes.joined(request.scopes)
-    return parameters
 
 
 def _cookie(client: Client, current: _Session) -> SsoCookie:

@@ -17,6 +17,11 @@ from identity.services import Services
 from identity.tokens import jwks
 
 _CLIENT_AUTHENTICATION: Final = ["client_secret_basic", "client_secret_post", "none"]
+_RESPONSE_TYPES: Final = [
+    "code", "id_token", "token id_token", "code id_token", "code token", "code id_token token",
+]  # fmt: skip
+"""What the provider speaks; an application has the hybrid ones only when they are switched on (docs/decisions/0027)."""
+
 _ALGORITHMS: Final = ["ES256", "ES384", "ES512", "HS256", "HS384", "HS512", "RS256", "RS384", "RS512"]
 
 
@@ -102,7 +107,7 @@ def metadata(tenant: Document, base_url: str) -> Document:
         "request_uri_parameter_supported": False,
         "require_request_uri_registration": False,
         "response_modes_supported": ["form_post", "fragment", "query"],
-        "response_types_supported": ["code", "id_token", "token id_token"],
+        "response_types_supported": _RESPONSE_TYPES,
         "revocation_endpoint": f"{base_url}/oauth2/revoke",
         "revocation_endpoint_auth_methods_supported": _CLIENT_AUTHENTICATION,
         "scopes_supported": ["openid", "offline_access", "profile", "email", "address", "phone"],

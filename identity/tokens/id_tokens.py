@@ -31,7 +31,8 @@ def claims(
 
     Under the Strict policy the house's own claims stay in the access token.
     """
-    is_alone = access_token is None
+    # A code gives an access token too, later, which userinfo can be asked with.
+    is_alone = access_token is None and code is None
     answer = {
         **user_claims.id_token_claims(login.user, login.application, login.scopes, alone=is_alone),
         **common_claims(login, token_id, now, ttl_seconds),

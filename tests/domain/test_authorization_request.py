@@ -312,7 +312,10 @@ def test_state_of_128_characters_is_carried_unchanged():
 
 
 def test_no_type_with_a_token_may_use_the_query():
-    for text in ("token", "id_token", "token id_token"):
-        found = response_types.find(text)
+    hybrid_types = ("code token", "code id_token", "id_token token code")
+    for text in ("token", "id_token", "token id_token", *hybrid_types):
+        found = response_types.find(text, hybrid=True)
         assert found is not None and "query" not in found.modes
-    assert response_types.find("") is None and response_types.find(None) is None
+    for text in ("", None, "code code", "code  token"):
+        assert response_types.find(text, hybrid=True) is None
+    assert not any(response_types.find(text, hybrid=False) for text in hybrid_types)

@@ -1,0 +1,138 @@
+"""Hybrid response types (OpenID Connect Core 3.3): tokens beside a code, where an application has them switched on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.relying_party import REDIRECT_URI, claims, half_hash, header, response
+
+BOTH = ["authorization_code", "implicit", "refresh_token"]
+SAME = ("iss", "sub", "aud", "auth_time", "nonce")
+
+
+@pytest.fixture
+async def hybrid(rp):
+    """The relying party, with the switch on."""
+    await rp.configure(hybridResponseTypesEnabled=True, enabledGrants=BOTH)
+    return rp
+
+
+async def redirected_error(rp, browser, **changes):
+    answer = await rp.authorize(browser, **{"nonce": "n", **changes})
+    error = response(answer)
+    return answer.headers.get("Location", ""), (error["error"], error.get("error_reason")), error
+
+
+@pytest.mark.parametrize("response_type", ["code id_token", "code token", "id_token code token"])
+async def test_hybrid_answer_holds_what_its_type_names_and_the_code_gives_the_rest(
+    hybrid, browser, http, response_type
+):
+    words = response_type.split()
+    shown = await hybrid.authorize(browser, response_type=response_type, nonce="n-1")
+    answered = await hybrid.submit(browser, shown)
+    assert answered.headers["Location"].startswith(f"{REDIRECT_URI}#")
+    answer = response(answered)
+    token_members = {"access_token", "token_type", "expires_in"} if "token" in words else set()
+    id_token_members = {"id_token"} if "id_token" in words else set()
+    common = {"code", "state", "scope", "userState", "iss"}
+    assert answer.keys() == common | token_members | id_token_members
+    assert answer["scope"] == "openid offline_access"
+    tokens = (await hybrid.exchange(http, answer["code"])).json()
+    assert tokens["refresh_token"]
+    later = claims(tokens["id_token"])
+    assert later["nonce"] == "n-1"
+    if "id_token" in words:
+        first = claims(answer["id_token"])
+        assert {name: first[name] for name in SAME} == {name: later[name] for name in SAME}
+        assert first["c_hash"] == half_hash(answer["code"])
+        assert first.get("at_hash") == (half_hash(answer["access_token"]) if "token" in words else None)
+    if "token" in words:
+        assert answer["token_type"] == "Bearer"
+        assert header(answer["access_token"])["gty"] == ["implicit"]
+        bearer = {"Authorization": f"Bearer {answer['access_token']}"}
+        assert (await http.get("/oauth2/userinfo", headers=bearer)).json() == {"sub": hybrid.user["id"]}
+
+
+async def test_claims_of_scopes_stay_at_userinfo_when_a_code_comes_with_the_id_token(hybrid, browser):
+    answer = await hybrid.log_in(browser, response_type="code id_token", scope="openid email", nonce="n")
+    assert "email" not in claims(answer["id_token"])
+    answer = await hybrid.log_in(browser, response_type="id_token", scope="openid email", nonce="n", prompt="login")
+    assert claims(answer["id_token"])["email"] == hybrid.login_id
+
+
+async def test_hybrid_answer_may_be_posted_and_never_stands_in_a_query(hybrid, browser):
+    posted = await hybrid.log_in(browser, response_type="code id_token", nonce="n", response_mode="form_post")
+    assert posted.keys() >= {"code", "id_token"}
+    for response_type in ("code id_token", "code token", "code id_token token"):
+        where, error, _ = await redirected_error(
+            hybrid, browser, response_type=response_type, response_mode="query", prompt="none"
+        )
+        assert error == ("invalid_request", "invalid_response_mode")
+        assert where.startswith(f"{REDIRECT_URI}#")
+
+
+async def test_hybrid_types_are_unknown_until_they_are_switched_on(rp, browser):
+    await rp.configure(enabledGrants=BOTH)
+    for response_type in ("code id_token", "code token", "code id_token token"):
+        where, error, _ = await redirected_error(rp, browser, response_type=response_type)
+        assert error == ("unsupported_response_type", "invalid_response_type")
+        assert where.startswith(f"{REDIRECT_URI}?")
+
+
+async def test_words_may_not_be_repeated(hybrid, browser):
+    _, error, told = await redirected_error(hybrid, browser, response_type="code code id_token")
+    assert error == ("unsupported_response_type", "invalid_response_type")
+    assert "code id_token token" in told["error_description"]
+
+
+@pytest.mark.parametrize("missing", ["authorization_code", "implicit"])
+async def test_hybrid_types_need_both_grants(hybrid, browser, missing):
+    await hybrid.configure(enabledGrants=[grant for grant in BOTH if grant != missing])
+    where, error, told = await redirected_error(hybrid, browser, response_type="code id_token")
+    assert error == ("unauthorized_client", "grant_type_disabled")
+    assert missing in told["error_description"]
+    assert where.startswith(f"{REDIRECT_URI}#")
+
+
+async def test_nonce_is_required_when_an_id_token_comes_at_once(hybrid, browser):
+    for response_type in ("code id_token", "code id_token token"):
+        where, error, told = await redirected_error(hybrid, browser, response_type=response_type, nonce=None)
+        assert error == ("invalid_request", "unknown")
+        assert "nonce" in told["error_description"]
+        assert where.startswith(f"{REDIRECT_URI}#")
+    assert "code" in await hybrid.log_in(browser, response_type="code token", nonce=None)
+
+
+async def test_id_token_needs_the_scope_openid(hybrid, browser):
+    _, error, _ = await redirected_error(hybrid, browser, response_type="code id_token", scope="email")
+    assert error == ("invalid_scope", "missing_required_scope")
+
+
+async def test_errors_of_a_hybrid_request_travel_in_the_fragment_or_the_form(hybrid, browser):
+    where, error, _ = await redirected_error(hybrid, browser, response_type="code id_token", prompt="none")
+    assert error == ("login_required", "authentication_required")
+    assert where.startswith(f"{REDIRECT_URI}#")
+    where, error, _ = await redirected_error(
+        hybrid, browser, response_type="code id_token", prompt="none", response_mode="form_post"
+    )
+    assert (where, error) == ("", ("login_required", "authentication_required"))
+
+
+async def test_challenge_binds_the_code_of_a_hybrid_answer(hybrid, browser, http):
+    await hybrid.configure(proofKeyForCodeExchangePolicy="Required")
+    _, error, _ = await redirected_error(hybrid, browser, response_type="code id_token")
+    assert error == ("invalid_request", "missing_code_challenge")
+
+
+async def test_replayed_code_takes_back_the_access_token_that_came_beside_it(hybrid, browser, http):
+    answer = await hybrid.log_in(browser, response_type="code token")
+    bearer = {"Authorization": f"Bearer {answer['access_token']}"}
+    assert (await hybrid.exchange(http, answer["code"])).status_code == 200
+    assert (await http.get("/oauth2/userinfo", headers=bearer)).status_code == 200
+    assert (await hybrid.exchange(http, answer["code"])).json()["error"] == "invalid_grant"
+    assert (await http.get("/oauth2/userinfo", headers=bearer)).status_code == 401
+
+
+async def test_code_that_is_all_the_answer_still_goes_in_the_query(hybrid, browser):
+    answer = await hybrid.submit(browser, await hybrid.authorize(browser))
+    assert answer.headers["Location"].startswith(f"{REDIRECT_URI}?code=")
