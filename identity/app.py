@@ -44,6 +44,7 @@ from identity.store.guard import within
 from identity.store.instance import InstanceStore
 from identity.store.mongo import Database
 from identity.store.pending_links import PendingLinks
+from identity.store.pushed_requests import PushedRequests
 from identity.store.rate_limits import RateLimits
 from identity.store.redis import Redis
 from identity.store.revocations import Revocations
@@ -283,6 +284,7 @@ def _wired(
         mails=stores.mails,
         identity_provider_links=stores.identity_provider_links,
         pending_links=PendingLinks(redis, stores.vault),
+        pushed_requests=PushedRequests(redis),
         authorization_codes=AuthorizationCodes(redis),
         sso_sessions=SsoSessions(redis),
         rate_limits=RateLimits(redis),

@@ -276,6 +276,12 @@ class RequestUriNotSupported(OAuth2Error):
     error = "request_uri_not_supported"
 
 
+class InvalidRequestUri(OAuth2Error):
+    """The `request_uri` names nothing that can be used (OpenID Connect Core 3.1.2.6, RFC 9126 section 4)."""
+
+    error = "invalid_request_uri"
+
+
 class RegistrationNotSupported(OAuth2Error):
     """The `registration` parameter is not supported (OpenID Connect Core 3.1.2.6)."""
 

@@ -27,6 +27,7 @@ from identity.store.logbooks import Logbook
 from identity.store.mails import Mails
 from identity.store.mongo import Database
 from identity.store.pending_links import PendingLinks
+from identity.store.pushed_requests import PushedRequests
 from identity.store.rate_limits import RateLimits
 from identity.store.redis import Redis
 from identity.store.refresh_tokens import RefreshTokens
@@ -62,6 +63,7 @@ class Services:
     event_logs: Logbook
     identity_provider_links: IdentityProviderLinks
     pending_links: PendingLinks
+    pushed_requests: PushedRequests
     authorization_codes: AuthorizationCodes
     sso_sessions: SsoSessions
     rate_limits: RateLimits

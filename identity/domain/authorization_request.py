@@ -27,6 +27,10 @@ from identity.errors import (
     UnsupportedResponseType,
 )
 
+PUSHED: Final = "pushed request"
+"""Marks the parameters of a pushed request (RFC 9126); no parameter has such a name. Its value names the request as
+long as a response has to use it up, and is blank when it is used up."""
+
 NONE: Final = "none"
 LOGIN: Final = "login"
 CONSENT: Final = "consent"
@@ -61,6 +65,7 @@ class AuthorizationRequest:
     locales: tuple[str, ...] = ()
     user_code: str | None = None
     device: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    pushed: str = dataclasses.field(default="", repr=False)
 
     @property
     def forbids_pages(self) -> bool:
@@ -94,6 +99,10 @@ class _Facts:
     @property
     def gives_code(self) -> bool:
         return self.response_type is not None and self.response_type.gives("code")
+
+    @property
+    def is_pushed(self) -> bool:
+        return PUSHED in self.given
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -160,10 +169,16 @@ def error_parameters(error: OAuth2Error, state: str | None, issuer: str) -> dict
     return {**answer, "iss": issuer}
 
 
+def _require_pushed(facts: _Facts) -> None:
+    if facts.oauth.get("requirePushedAuthorizationRequests") and not facts.is_pushed:
+        raise InvalidRequest("unknown", "This client has to push its authorization requests (RFC 9126).")
+
+
 def _require_no_request_object(facts: _Facts) -> None:
-    for name, kind in (("request", RequestNotSupported), ("request_uri", RequestUriNotSupported)):
-        if name in facts.given:
-            raise kind(None, f"The parameter {name} is not supported.")
+    if "request" in facts.given:
+        raise RequestNotSupported(None, "The parameter request is not supported.")
+    if "request_uri" in facts.given and not facts.is_pushed:
+        raise RequestUriNotSupported(None, "The parameter request_uri is not supported, but for a pushed request.")
     if "registration" in facts.given:
         raise RegistrationNotSupported(None, "The parameter registration is not supported.")
 
@@ -259,6 +274,7 @@ def _require_max_age(facts: _Facts) -> None:
 
 
 CHECKS: Final[tuple[Callable[[_Facts], None], ...]] = (
+    _require_pushed,
     _require_no_request_object,
     _require_origin,
     _require_response_type,
@@ -291,6 +307,7 @@ def _accepted(facts: _Facts, redirect_uri: str) -> AuthorizationRequest:
         max_age=int(given["max_age"]) if "max_age" in given else None,
         locales=tuple([given["locale"]] if "locale" in given else given.get("ui_locales", "").split()),
         device={name[len(_DEVICE) :]: value for name, value in given.items() if name.startswith(_DEVICE)},
+        pushed=given.get(PUSHED, ""),
         **named,
     )
 

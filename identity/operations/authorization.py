@@ -29,7 +29,7 @@ from identity.errors import (
     WebhookTransactionFailed,
 )
 from identity.ids import UserId, new_secret
-from identity.operations import access_lists, clients, login, sso, token_lambdas
+from identity.operations import access_lists, clients, login, request_sources, sso, token_lambdas
 from identity.operations.clients import Client, TenantHints
 from identity.operations.login import Credentials
 from identity.services import Services
@@ -303,7 +303,8 @@ async def _response(
     *,
     authentication_type: str = "PING",
 ) -> AuthorizationResponse:
-    """The successful response, with a code or tokens, and the session's cookie."""
+    """The successful response, with a code or tokens, and the session's cookie. Raises InvalidRequestUri."""
+    await request_sources.spend(services, client, request)
     granted = Login(
         tenant=client.tenant,
         application=client.application,

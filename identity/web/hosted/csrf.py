@@ -20,6 +20,12 @@ def issue(handler: OAuth2Handler) -> tuple[str, Morsel[str]]:
     return fingerprint(secret), handler.new_cookie(COOKIE, secret)
 
 
+def browser(handler: OAuth2Handler) -> str:
+    """What tells this browser from others: the token of its forms, or nothing before it was given one."""
+    secret = handler.cookie(COOKIE)
+    return fingerprint(secret) if secret else ""
+
+
 def is_valid(handler: OAuth2Handler, token: str) -> bool:
     """Whether a form was sent by the page that we showed to this browser."""
     secret = handler.cookie(COOKIE)

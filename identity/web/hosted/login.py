@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from identity.domain import login as steps
-from identity.operations import authorization
+from identity.operations import authorization, request_sources
 from identity.operations.authorization import LoginPage, Problem
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, looks, render
@@ -51,7 +51,8 @@ async def reply(
     prevented = page.problem if isinstance(page.problem, authorization.Prevented) else None
     key = message or ("" if page.problem is None else _MESSAGES[type(page.problem)])
     token, cookie = csrf.issue(handler)
-    carried = tuple((name, given[name]) for name in names if name in given)
+    kept = request_sources.carried(given)
+    carried = tuple((name, kept[name]) for name in names if name in kept)
     form = render.LoginForm(
         application_name=page.client.application["name"],
         action=handler.request.path,

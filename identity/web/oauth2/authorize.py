@@ -8,8 +8,9 @@ from typing import Final
 from identity.call import Call, Document
 from identity.domain import redirect_uris
 from identity.errors import OAuth2Error, ServerError, ServiceError
-from identity.operations import authorization, sso
+from identity.operations import authorization, request_sources, sso
 from identity.operations.authorization import AuthorizationResponse, Browser, LoginPage, Proven, Step
+from identity.operations.clients import Client
 from identity.operations.login import Credentials
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
 from identity.web.hosted import csrf, login, looks, render
@@ -38,12 +39,14 @@ class AuthorizeHandler(PageHandler):
 
     async def begin(self, call: Call, given: Document, tenant_id: str | None) -> Reply:
         """Answer from the session, or show the login page."""
+        given = await self.resolved(call, given, tenant_id)
         self.proven = await authorization.prove(self.services, call, self.tenant_hints(tenant_id, given), given)
         browser = Browser(self.cookie(sso.COOKIE), self.request.headers.get("Origin"))
         return await self.shown(await authorization.begin(self.services, call, self.proven, given, browser), given)
 
     async def log_in(self, call: Call, form: Document, tenant_id: str | None) -> Reply:
         """Log in, unless the form is not one that we showed to this browser."""
+        form = await self.resolved(call, form, tenant_id)
         proven = await authorization.prove(self.services, call, self.tenant_hints(tenant_id, form), form)
         self.proven = proven
         if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
@@ -56,14 +59,28 @@ class AuthorizeHandler(PageHandler):
         )  # fmt: skip
         return await self.shown(step, form)
 
+    async def resolved(self, call: Call, given: Document, tenant_id: str | None) -> Document:
+        """The parameters that count, whether they came with this request or were pushed."""
+        hints = self.tenant_hints(tenant_id, given)
+        return await request_sources.resolved(self.services, call, hints, given, browser=csrf.browser(self))
+
     async def shown(self, step: Step, given: Mapping[str, str]) -> Reply:
         """What a step looks like."""
         if isinstance(step, LoginPage):
+            if request_sources.is_just_used(given):
+                return await self.reopened(step.client, given)
             return await self.page(step, given)
         if step.mode == "form_post" and self.proven is not None:
             client = self.proven.client
             return self.response(step, await looks.of(self, client.tenant, client.application, given))
         return self.response(step)
+
+    async def reopened(self, client: Client, given: Mapping[str, str]) -> Reply:
+        """The way to the login page of a pushed request: under a name that lasts, so that the page can be reloaded."""
+        token, cookie = csrf.issue(self)
+        found = await request_sources.reopened(self.services, client, given, token)
+        location = redirect_uris.with_query(self.request.path, found)
+        return Reply(status=302, headers={"Location": location}, cookies=[cookie])
 
     async def page(self, page: LoginPage, given: Mapping[str, str], *, message: str = "", status: int = 200) -> Reply:
         """The login page."""

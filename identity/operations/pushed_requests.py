@@ -1,0 +1,45 @@
+"""Pushed authorization requests (RFC 9126): a client hands its request over directly, and gets a name for it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+
+from identity.call import Call, Document
+from identity.domain import authorization_request as rules
+from identity.domain.authorization_request import PUSHED
+from identity.errors import InvalidRequest, TooLarge
+from identity.ids import new_secret
+from identity.operations.client_authentication import Identified
+from identity.operations.grants import authorization_code
+from identity.operations.request_sources import PREFIX
+from identity.services import Services
+
+TTL_SECONDS: Final = 60
+"""For how long a pushed request can be used: the user's browser is sent with it at once (RFC 9126 section 2.2)."""
+
+_MAXIMUM_BYTES: Final = 65_536
+_PARAMETERS: Final = "oauth2/authorize.request.json"
+_OF_THE_CLIENT: Final = ("client_id", "tenantId")
+
+
+async def push(services: Services, call: Call, identified: Identified, form: Document) -> Document:
+    """The request_uri of an authorization request that passes every check made before a user is asked.
+
+    The client authenticates as it does for the code (RFC 9126 section 2.1). Raises OAuth2Error, and TooLarge for a
+    request that is not worth remembering.
+    """
+    identified.require(authorization_code.grant_type, has_proof="code_challenge" in form)
+    if "request_uri" in form:
+        raise InvalidRequest("unknown", "A request_uri cannot be pushed (the request_uri parameter).")
+    client = identified.client
+    given = {**form, PUSHED: ""}
+    rules.validated(given, client.application, origin=None, own_origin=call.origin.base_url)
+    declared = services.schemas[_PARAMETERS].schema["properties"]
+    request = {name: value for name, value in form.items() if name in declared and name not in _OF_THE_CLIENT}
+    if len(orjson.dumps(request)) > _MAXIMUM_BYTES:
+        raise TooLarge(f"A pushed request may have {_MAXIMUM_BYTES} bytes.")
+    secret = new_secret()
+    await services.pushed_requests.keep(client.tenant_id, client.client_id, secret, request, TTL_SECONDS)
+    return {"expires_in": TTL_SECONDS, "request_uri": PREFIX + secret}

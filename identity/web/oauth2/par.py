@@ -1,0 +1,32 @@
+"""`/oauth2/par`: authorization requests that a client pushes (RFC 9126 section 2)."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.errors import OAuth2Error
+from identity.operations import oauth_debug, pushed_requests
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.oauth2.family import OAuth2Handler
+
+
+class PushedRequestHandler(OAuth2Handler):
+    """The pushed authorization request endpoint."""
+
+    @endpoint(
+        access=Access.CLIENT,
+        form="oauth2/par.request.json",
+        tenancy=Tenancy.BY_OPERATION,
+        answer={201: "oauth2/par.response.json"},
+    )
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Take a request and name it."""
+        identified = await self.identified(form, tenant_id)
+        try:
+            answer = await pushed_requests.push(self.services, call, identified, form)
+        except OAuth2Error as error:
+            await oauth_debug.tell(self.services, call, identified.client, form, error)
+            raise
+        return Reply(answer, status=201, headers={"Pragma": "no-cache"})
+
+
+ROUTES = [Route("/oauth2/par", PushedRequestHandler), Route("/{tenant_id}/oauth2/par", PushedRequestHandler)]
