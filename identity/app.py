@@ -42,6 +42,7 @@ from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.changes import ChangeListener
 from identity.store.guard import within
 from identity.store.instance import InstanceStore
+from identity.store.login_intents import LoginIntents
 from identity.store.mongo import Database
 from identity.store.pending_links import PendingLinks
 from identity.store.pushed_requests import PushedRequests
@@ -287,6 +288,7 @@ def _wired(
         pushed_requests=PushedRequests(redis),
         authorization_codes=AuthorizationCodes(redis),
         sso_sessions=SsoSessions(redis),
+        login_intents=LoginIntents(redis),
         rate_limits=RateLimits(redis),
         revocations=Revocations(redis),
         tokens=TokenIssuer(ring, _second_looks(stores)),

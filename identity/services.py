@@ -24,6 +24,7 @@ from identity.store.group_members import GroupMembers
 from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.instance import InstanceStore
 from identity.store.logbooks import Logbook
+from identity.store.login_intents import LoginIntents
 from identity.store.mails import Mails
 from identity.store.mongo import Database
 from identity.store.pending_links import PendingLinks
@@ -66,6 +67,7 @@ class Services:
     pushed_requests: PushedRequests
     authorization_codes: AuthorizationCodes
     sso_sessions: SsoSessions
+    login_intents: LoginIntents
     rate_limits: RateLimits
     revocations: Revocations
     tokens: TokenIssuer

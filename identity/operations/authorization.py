@@ -1,22 +1,21 @@
 """An authorization request, from its checks to its response (RFC 6749 section 4.1, OpenID Connect Core 3.1.2).
 
 `prove` finds client and redirect URI: what fails there is told on a page. Everything that fails later belongs at the
-redirect URI, and `refusal` makes the response of it. `begin` answers from the browser's SSO session or wants the login
-page; `log_in` takes what the login page sends.
+redirect URI (`authorization_responses.refusal`). `begin` answers from the browser's SSO session or wants the login
+page; `log_in` takes what the login page sends; `enter` takes a user whom somebody else authenticated. All end in
+`proceed`, which is everything that comes after authentication; where a page comes between, `recall` finds the way back.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from identity.call import Call, Document
 from identity.domain import authorization_request as rules
-from identity.domain import consent, scopes, user_state, users
+from identity.domain import consent, users
 from identity.domain import login as steps
-from identity.domain.authorization_request import AuthorizationRequest, Channel
-from identity.domain.response_types import ResponseMode
+from identity.domain.authorization_request import AuthorizationRequest
 from identity.errors import (
     AccessDenied,
     ConsentRequired,
@@ -28,54 +27,28 @@ from identity.errors import (
     Unavailable,
     WebhookTransactionFailed,
 )
-from identity.ids import UserId, new_secret
-from identity.operations import access_lists, clients, login, request_sources, sso, token_lambdas
+from identity.ids import UserId
+from identity.operations import access_lists, authorization_responses, clients, login, sso
+from identity.operations.authorization_steps import (
+    Browser,
+    Busy,
+    Current,
+    LoginPage,
+    NewLogin,
+    NotRegistered,
+    Prevented,
+    Problem,
+    Proven,
+    Step,
+    UnknownProvider,
+    Vetoed,
+)
 from identity.operations.clients import Client, TenantHints
 from identity.operations.login import Credentials
+from identity.operations.login_intents import LoginIntent
 from identity.services import Services
 from identity.store.sso_sessions import SsoSession
-from identity.tokens.access_tokens import Login
-from identity.tokens.issuer import IssuedToken
 from identity.tokens.jws import Rejection
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class NotRegistered:
-    """The application takes only users who are registered for it."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class UnknownProvider:
-    """The identity provider that the request hints at does not exist."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Vetoed:
-    """A webhook that must agree to the login refused it."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Prevented:
-    """The tenant's lambda refused the login; `messages` are what it says of it."""
-
-    messages: tuple[str, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Busy:
-    """Too many passwords wait to be compared."""
-
-
-Problem = (
-    steps.WrongCredentials
-    | steps.TooManyAttempts
-    | steps.Halt
-    | NotRegistered
-    | UnknownProvider
-    | Vetoed
-    | Prevented
-    | Busy
-)
 
 _INTERACTIONS: Mapping[type, str] = {
     steps.SecondFactorRequired: "multi_factor_challenge_required",
@@ -83,61 +56,6 @@ _INTERACTIONS: Mapping[type, str] = {
     steps.RegistrationNotVerified: "registration_verification_required",
     NotRegistered: "registration_required",
 }
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Proven:
-    """A client whose redirect URI is its own: from here on errors go to the channel."""
-
-    client: Client
-    channel: Channel
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Browser:
-    """What a browser shows: its SSO cookie, and the Origin of a request from outside (None for our own form)."""
-
-    sso_secret: str = dataclasses.field(default="", repr=False)
-    origin: str | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SsoCookie:
-    """The cookie of a session; without an age it ends with the browser."""
-
-    secret: str = dataclasses.field(repr=False)
-    max_age_seconds: int | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class AuthorizationResponse:
-    """What goes to the redirect URI, and how; `cookie` is the session's, where it is to be set."""
-
-    redirect_uri: str
-    mode: ResponseMode
-    parameters: Mapping[str, str] = dataclasses.field(repr=False)
-    cookie: SsoCookie | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class LoginPage:
-    """The user has to log in; `problem` is what was wrong with the last attempt."""
-
-    client: Client
-    login_id: str = ""
-    problem: Problem | None = None
-
-
-Step = AuthorizationResponse | LoginPage
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Session:
-    """A live session of a browser, with its user and its secret."""
-
-    session: SsoSession
-    user: Document
-    secret: str = dataclasses.field(repr=False)
 
 
 async def prove(services: Services, call: Call, hints: TenantHints, given: Mapping[str, Any]) -> Proven:
@@ -149,90 +67,153 @@ async def prove(services: Services, call: Call, hints: TenantHints, given: Mappi
     client = await clients.find(services, hints, given.get("client_id"))
     await access_lists.require_address(services, client, call.origin.ip_address)
     rules.require_redirect_uri(given, client.application)
-    return Proven(client, rules.channel(given, client.application))
+    return Proven(client, rules.channel(given, client.application), given)
 
 
-def refusal(proven: Proven, error: OAuth2Error) -> AuthorizationResponse:
-    """The error response (RFC 6749 section 4.1.2.1)."""
-    channel = proven.channel
-    parameters = rules.error_parameters(error, channel.state, proven.client.issuer)
-    return AuthorizationResponse(str(channel.redirect_uri), channel.mode, parameters)
+def validated(call: Call, proven: Proven, origin: str | None = None) -> AuthorizationRequest:
+    """The request, when it passes every check; `origin` as a browser sends it from outside. Raises OAuth2Error."""
+    application = proven.client.application
+    request = rules.validated(proven.given, application, origin=origin, own_origin=call.origin.base_url)
+    if request.user_code is not None:
+        raise InvalidRequest("invalid_user_code", "The user_code is unknown.")
+    return request
 
 
-async def begin(services: Services, call: Call, proven: Proven, given: Mapping[str, Any], browser: Browser) -> Step:
+async def begin(services: Services, call: Call, proven: Proven, browser: Browser) -> Step:
     """Answer from the SSO session where that will do; else the login page. Raises OAuth2Error."""
-    client = proven.client
-    request = _validated(call, client, given, browser.origin)
-    current = await _current(services, call, client, request, browser)
-    if current is None:
-        if request.forbids_pages:
-            raise LoginRequired("authentication_required", "The user has to log in.")
-        unknown = None if request.idp_hint is None else UnknownProvider()
-        return LoginPage(client, request.login_hint or "", unknown)
-    problem = _problem(call, client, current.user)
-    if problem is None:
-        _require_consent(client, request)
-        problem = await _recorded(services, call, client, current.user)
-    if problem is None:
-        return await _response(services, call, client, request, current)
+    request = validated(call, proven, browser.origin)
+    current = await _current(services, call, proven.client, request, browser)
+    if current is not None:
+        return await proceed(services, call, proven, request, current)
     if request.forbids_pages:
-        raise _interaction(problem)
-    return LoginPage(client, users.login_value(current.user), problem)
+        raise LoginRequired("authentication_required", "The user has to log in.")
+    unknown = None if request.idp_hint is None else UnknownProvider()
+    return LoginPage(proven.client, request.login_hint or "", unknown)
 
 
 async def log_in(
     services: Services,
     call: Call,
     proven: Proven,
-    given: Mapping[str, Any],
     browser: Browser,
     credentials: Credentials,
     *,
     is_persistent: bool,
 ) -> Step:
-    """Log in with what the login page sent: the response, or the page again. Raises OAuth2Error."""
-    client = proven.client
-    request = _validated(call, client, given, None)
+    """Log in with what the login page sent, and go on; or the page again. Raises OAuth2Error."""
+    client, request = proven.client, validated(call, proven)
     if request.forbids_pages:
-        return await begin(services, call, proven, given, browser)
-    _require_consent(client, request)
-    inside = call.within(client.tenant_id)
-    try:
-        result = await login.authenticate(services, inside, credentials, client.application)
-    except WebhookTransactionFailed:
-        return LoginPage(client, credentials.login_id, Vetoed())
-    except LoginPrevented as error:
-        return LoginPage(client, credentials.login_id, Prevented(tuple(error.messages)))
-    except Unavailable:
-        return LoginPage(client, credentials.login_id, Busy())
-    if not isinstance(result, steps.LoggedIn):
-        return LoginPage(client, credentials.login_id, result)
-    if _lacks_registration(client, result.user):
+        return await begin(services, call, proven, browser)
+    found = await _authenticated(services, call.within(client.tenant_id), client, credentials)
+    if not isinstance(found, steps.LoggedIn):
+        return LoginPage(client, credentials.login_id, found)
+    if _lacks_registration(client, found.user):
         return LoginPage(client, credentials.login_id, NotRegistered())
+    fresh = NewLogin(found.user, "PASSWORD", is_persistent)
+    return await enter(services, call, proven, request, browser, fresh)
+
+
+async def enter(
+    services: Services, call: Call, proven: Proven, request: AuthorizationRequest, browser: Browser, fresh: NewLogin
+) -> Step:
+    """Begin the browser's session for a user who authenticated just now, in whatever way, and go on.
+
+    The login was noted and told of by whoever authenticated the user (`login.complete`). Raises OAuth2Error.
+    """
     secret, session = await sso.begin(
         services,
         call,
-        client.tenant,
-        UserId(result.user["id"]),
-        "PASSWORD",
-        client_id=client.client_id,
-        is_persistent=is_persistent,
+        proven.client.tenant,
+        UserId(fresh.user["id"]),
+        fresh.authentication_type,
+        client_id=proven.client.client_id,
+        is_persistent=fresh.is_persistent,
         replacing=browser.sso_secret,
     )
-    current = _Session(session, result.user, secret)
-    return await _response(services, call, client, request, current, authentication_type="PASSWORD")
+    current = Current(session, fresh.user, secret, fresh.authentication_type)
+    return await proceed(services, call, proven, request, current)
 
 
-def _validated(call: Call, client: Client, given: Mapping[str, Any], origin: str | None) -> AuthorizationRequest:
-    request = rules.validated(given, client.application, origin=origin, own_origin=call.origin.base_url)
-    if request.user_code is not None:
-        raise InvalidRequest("invalid_user_code", "The user_code is unknown.")
-    return request
+async def proceed(
+    services: Services, call: Call, proven: Proven, request: AuthorizationRequest, current: Current
+) -> Step:
+    """Everything that comes after authentication: the gates, the pages that come between, the response.
+
+    Raises OAuth2Error, among them what `prompt=none` answers in place of a page.
+    """
+    problem = gate(call, proven.client, current)
+    if problem is None:
+        _require_consent(proven.client, request)
+        return await finish(services, call, proven, request, current)
+    return _stopped(proven, request, current, problem)
+
+
+async def finish(
+    services: Services, call: Call, proven: Proven, request: AuthorizationRequest, current: Current
+) -> Step:
+    """The response, when no page is left to show: its scopes are granted. A session's use is noted first."""
+    problem = None
+    if current.authentication_type == "PING":
+        problem = await _recorded(services, call, proven.client, current.user)
+    if problem is None:
+        return await authorization_responses.success(services, call, proven.client, request, current)
+    return _stopped(proven, request, current, problem)
+
+
+async def recall(
+    services: Services, call: Call, proven: Proven, intent: LoginIntent, browser: Browser
+) -> tuple[AuthorizationRequest, Current] | None:
+    """The request and the login that an intent remembers; None when the user logged out, or is gone, meanwhile.
+
+    Raises OAuth2Error for a request that the application would not make any more.
+    """
+    client, request = proven.client, validated(call, proven)
+    session: SsoSession | None = intent.session
+    if intent.is_kept:
+        session = await sso.find(services, client.tenant, browser.sso_secret)
+    if session is None or session.session_id != intent.session.session_id:
+        return None
+    user = await _live_user(services, call, client, session)
+    if user is None:
+        return None
+    secret = browser.sso_secret if intent.is_kept else ""
+    return request, Current(session, user, secret, intent.authentication_type)
+
+
+def gate(call: Call, client: Client, current: Current) -> Problem | None:
+    """What stands between a login and this application: the gates of a fresh login hold for a session too."""
+    authenticated = steps.Authenticated(
+        client.tenant, client.application, current.user, call.now, is_federated=current.is_federated
+    )
+    halt = steps.halt(authenticated)
+    if halt is None and _lacks_registration(client, current.user):
+        return NotRegistered()
+    return halt
+
+
+def _stopped(proven: Proven, request: AuthorizationRequest, current: Current, problem: Problem) -> Step:
+    """The login page with what is in the way; where no page may be shown, the error that says so."""
+    if request.forbids_pages:
+        raise _interaction(problem)
+    return LoginPage(proven.client, users.login_value(current.user), problem)
+
+
+async def _authenticated(
+    services: Services, call: Call, client: Client, credentials: Credentials
+) -> steps.LoggedIn | Problem:
+    try:
+        return await login.authenticate(services, call, credentials, client.application)
+    except WebhookTransactionFailed:
+        return Vetoed()
+    except LoginPrevented as error:
+        return Prevented(tuple(error.messages))
+    except Unavailable:
+        return Busy()
 
 
 async def _current(
     services: Services, call: Call, client: Client, request: AuthorizationRequest, browser: Browser
-) -> _Session | None:
+) -> Current | None:
     """The browser's session, if this request may be answered from it."""
     if request.forces_login:
         return None
@@ -241,12 +222,19 @@ async def _current(
         return None
     if not await _is_expected(services, request, session):
         return None
-    user = await services.users.cached(client.tenant_id, session.user_id)
-    if user is None or not user["active"] or (user.get("expiry") or call.now + 1) <= call.now:
+    user = await _live_user(services, call, client, session)
+    if user is None:
         return None
     if client.client_id not in session.client_ids:
         await services.sso_sessions.join(client.tenant_id, browser.sso_secret, client.client_id)
-    return _Session(session, user, browser.sso_secret)
+    return Current(session, user, browser.sso_secret)
+
+
+async def _live_user(services: Services, call: Call, client: Client, session: SsoSession) -> Document | None:
+    user = await services.users.cached(client.tenant_id, session.user_id)
+    if user is None or not user["active"] or (user.get("expiry") or call.now + 1) <= call.now:
+        return None
+    return user
 
 
 async def _is_expected(services: Services, request: AuthorizationRequest, session: SsoSession) -> bool:
@@ -255,14 +243,6 @@ async def _is_expected(services: Services, request: AuthorizationRequest, sessio
         return True
     hint = await services.tokens.verify_id_token_hint(request.id_token_hint, clients.finder(services))
     return isinstance(hint, Rejection) or hint.claims["sub"] == session.user_id
-
-
-def _problem(call: Call, client: Client, user: Document) -> Problem | None:
-    """What stands between a session and this application: the gates of a fresh login hold for it too."""
-    halt = steps.halt(steps.Authenticated(client.tenant, client.application, user, call.now))
-    if halt is None and _lacks_registration(client, user):
-        return NotRegistered()
-    return halt
 
 
 def _lacks_registration(client: Client, user: Document) -> bool:
@@ -292,86 +272,3 @@ async def _recorded(services: Services, call: Call, client: Client, user: Docume
     except WebhookTransactionFailed:
         return Vetoed()
     return None
-
-
-async def _response(
-    services: Services,
-    call: Call,
-    client: Client,
-    request: AuthorizationRequest,
-    current: _Session,
-    *,
-    authentication_type: str = "PING",
-) -> AuthorizationResponse:
-    """The successful response, with a code or tokens, and the session's cookie. Raises InvalidRequestUri."""
-    await request_sources.spend(services, client, request)
-    granted = Login(
-        tenant=client.tenant,
-        application=client.application,
-        user=current.user,
-        scopes=request.scopes,
-        grants=("implicit",),
-        authentication_type=authentication_type,
-        auth_instant=current.session.auth_instant,
-        nonce=request.nonce,
-        sso_session_id=current.session.session_id if current.secret else None,
-    )
-    parameters = await _given(services, call, client, request, granted)
-    if request.state is not None:
-        parameters["state"] = request.state
-    if request.locales:
-        parameters["locale"] = request.locales[0]
-    parameters["userState"] = user_state.of(current.user, client.tenant, client.application)
-    parameters["iss"] = client.issuer
-    cookie = _cookie(client, current) if current.secret else None
-    return AuthorizationResponse(request.redirect_uri, request.response_mode, parameters, cookie)
-
-
-async def _given(
-    services: Services, call: Call, client: Client, request: AuthorizationRequest, granted: Login
-) -> dict[str, str]:
-    """Code and tokens, whichever the response type names (RFC 6749 sections 4.1.2 and 4.2.2, OpenID Connect Core 3)."""
-    wanted, parameters = request.response_type, {}
-    access_token = await token_lambdas.access_token(services, call, granted) if wanted.gives("token") else None
-    if wanted.gives("code"):
-        parameters["code"] = await _code(services, client, request, granted, access_token)
-    if access_token is not None:
-        parameters["access_token"] = access_token.token
-        parameters |= {"token_type": "Bearer", "expires_in": str(access_token.expires_in)}
-    if wanted.gives("id_token"):
-        token = None if access_token is None else access_token.token
-        id_token = await token_lambdas.id_token(
-            services, call, granted, access_token=token, code=parameters.get("code")
-        )
-        parameters["id_token"] = id_token.token
-    if request.scopes and wanted.words != {"code"}:
-        parameters["scope"] = scopes.joined(request.scopes)
-    return parameters
-
-
-async def _code(
-    services: Services, client: Client, request: AuthorizationRequest, granted: Login, beside: IssuedToken | None
-) -> str:
-    """A new code. A replay of it takes back the access token `beside` it too: whoever read one has the other."""
-    code = new_secret()
-    grant = {
-        "clientId": client.client_id,
-        "redirectUri": request.redirect_uri,
-        "userId": granted.user["id"],
-        "scopes": list(request.scopes),
-        "nonce": request.nonce,
-        "codeChallenge": request.code_challenge,
-        "authInstant": granted.auth_instant,
-        "authenticationType": granted.authentication_type,
-        "ssoSessionId": granted.sso_session_id,
-        "device": dict(request.device),
-        "tokenIds": [] if beside is None else [beside.token_id],
-    }
-    ttl_seconds = client.tenant["externalIdentifierConfiguration"]["authorizationGrantIdTimeToLiveInSeconds"]
-    await services.authorization_codes.issue(client.tenant_id, code, grant, ttl_seconds)
-    return code
-
-
-def _cookie(client: Client, current: _Session) -> SsoCookie:
-    idle_seconds = client.tenant["httpSessionMaxInactiveInterval"]
-    return SsoCookie(current.secret, idle_seconds if current.session.is_persistent else None)

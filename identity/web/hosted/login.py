@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from identity.domain import login as steps
-from identity.operations import authorization, request_sources
-from identity.operations.authorization import LoginPage, Problem
+from identity.operations import authorization_steps as outcomes
+from identity.operations import request_sources
+from identity.operations.authorization_steps import LoginPage, Problem
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, looks, render
 from identity.web.oauth2.family import OAuth2Handler
@@ -23,11 +24,11 @@ _MESSAGES: Mapping[type[Problem], str] = {
     steps.PasswordChangeRequired: "[PasswordChangeRequired]",
     steps.EmailNotVerified: "[EmailNotVerified]",
     steps.RegistrationNotVerified: "[RegistrationNotVerified]",
-    authorization.NotRegistered: "[UserAuthorizedNotRegisteredException]",
-    authorization.UnknownProvider: "[InvalidIdentityProviderId]",
-    authorization.Vetoed: "[LoginPreventedException]",
-    authorization.Prevented: "[LoginPreventedException]",
-    authorization.Busy: "[RateLimited]",
+    outcomes.NotRegistered: "[UserAuthorizedNotRegisteredException]",
+    outcomes.UnknownProvider: "[InvalidIdentityProviderId]",
+    outcomes.Vetoed: "[LoginPreventedException]",
+    outcomes.Prevented: "[LoginPreventedException]",
+    outcomes.Busy: "[RateLimited]",
 }
 """Problem -> the key of its text."""
 
@@ -48,14 +49,14 @@ async def reply(
     shown as it stands.
     """
     look = await looks.of(handler, page.client.tenant, page.client.application, given)
-    prevented = page.problem if isinstance(page.problem, authorization.Prevented) else None
+    prevented = page.problem if isinstance(page.problem, outcomes.Prevented) else None
     key = message or ("" if page.problem is None else _MESSAGES[type(page.problem)])
     token, cookie = csrf.issue(handler)
     kept = request_sources.carried(given)
     carried = tuple((name, kept[name]) for name in names if name in kept)
     form = render.LoginForm(
         application_name=page.client.application["name"],
-        action=handler.request.path,
+        action=authorize_path(handler),
         hidden=(*carried, (csrf.FIELD, token)),
         redirect_uri=given["redirect_uri"],
         login_id=page.login_id,
@@ -65,3 +66,8 @@ async def reply(
         status=status,
     )
     return render.login(form, look, [cookie])
+
+
+def authorize_path(handler: OAuth2Handler) -> str:
+    """Where the form of the login page goes, whichever page of the login shows it."""
+    return handler.request.path.rpartition("/")[0] + "/authorize"

@@ -1,0 +1,97 @@
+"""The response to an authorization request: a code, tokens, or an error (RFC 6749 sections 4.1.2 and 4.2.2)."""
+
+from __future__ import annotations
+
+from identity.call import Call
+from identity.domain import authorization_request as rules
+from identity.domain import scopes, user_state
+from identity.domain.authorization_request import AuthorizationRequest
+from identity.errors import OAuth2Error
+from identity.ids import new_secret
+from identity.operations import request_sources, token_lambdas
+from identity.operations.authorization_steps import AuthorizationResponse, Current, Proven, SsoCookie
+from identity.operations.clients import Client
+from identity.services import Services
+from identity.tokens.access_tokens import Login
+from identity.tokens.issuer import IssuedToken
+
+
+def refusal(proven: Proven, error: OAuth2Error) -> AuthorizationResponse:
+    """The error response (RFC 6749 section 4.1.2.1)."""
+    channel = proven.channel
+    parameters = rules.error_parameters(error, channel.state, proven.client.issuer)
+    return AuthorizationResponse(str(channel.redirect_uri), channel.mode, parameters)
+
+
+async def success(
+    services: Services, call: Call, client: Client, request: AuthorizationRequest, current: Current
+) -> AuthorizationResponse:
+    """The successful response, with a code or tokens, and the session's cookie. The request's scopes are granted.
+
+    Raises InvalidRequestUri for a pushed request that was answered already.
+    """
+    await request_sources.spend(services, client, request)
+    granted = Login(
+        tenant=client.tenant,
+        application=client.application,
+        user=current.user,
+        scopes=request.scopes,
+        grants=("implicit",),
+        authentication_type=current.authentication_type,
+        auth_instant=current.session.auth_instant,
+        nonce=request.nonce,
+        sso_session_id=current.session.session_id if current.secret else None,
+    )
+    parameters = await _given(services, call, client, request, granted)
+    if request.state is not None:
+        parameters["state"] = request.state
+    if request.locales:
+        parameters["locale"] = request.locales[0]
+    parameters["userState"] = user_state.of(current.user, client.tenant, client.application)
+    parameters["iss"] = client.issuer
+    return AuthorizationResponse(request.redirect_uri, request.response_mode, parameters, SsoCookie.of(client, current))
+
+
+async def _given(
+    services: Services, call: Call, client: Client, request: AuthorizationRequest, granted: Login
+) -> dict[str, str]:
+    """Code and tokens, whichever the response type names (RFC 6749 sections 4.1.2 and 4.2.2, OpenID Connect Core 3)."""
+    wanted, parameters = request.response_type, {}
+    access_token = await token_lambdas.access_token(services, call, granted) if wanted.gives("token") else None
+    if wanted.gives("code"):
+        parameters["code"] = await _code(services, client, request, granted, access_token)
+    if access_token is not None:
+        parameters["access_token"] = access_token.token
+        parameters |= {"token_type": "Bearer", "expires_in": str(access_token.expires_in)}
+    if wanted.gives("id_token"):
+        token = None if access_token is None else access_token.token
+        id_token = await token_lambdas.id_token(
+            services, call, granted, access_token=token, code=parameters.get("code")
+        )
+        parameters["id_token"] = id_token.token
+    if request.scopes and wanted.words != {"code"}:
+        parameters["scope"] = scopes.joined(request.scopes)
+    return parameters
+
+
+async def _code(
+    services: Services, client: Client, request: AuthorizationRequest, granted: Login, beside: IssuedToken | None
+) -> str:
+    """A new code. A replay of it takes back the access token `beside` it too: whoever read one has the other."""
+    code = new_secret()
+    grant = {
+        "clientId": client.client_id,
+        "redirectUri": request.redirect_uri,
+        "userId": granted.user["id"],
+        "scopes": list(request.scopes),
+        "nonce": request.nonce,
+        "codeChallenge": request.code_challenge,
+        "authInstant": granted.auth_instant,
+        "authenticationType": granted.authentication_type,
+        "ssoSessionId": granted.sso_session_id,
+        "device": dict(request.device),
+        "tokenIds": [] if beside is None else [beside.token_id],
+    }
+    ttl_seconds = client.tenant["externalIdentifierConfiguration"]["authorizationGrantIdTimeToLiveInSeconds"]
+    await services.authorization_codes.issue(client.tenant_id, code, grant, ttl_seconds)
+    return code

@@ -1,0 +1,155 @@
+"""What an authorization request can come to: a response, the login page, or a page between login and response.
+
+Pages that come between are found again by a login intent: see login_intents.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from identity.call import Document
+from identity.domain import identity_providers
+from identity.domain import login as steps
+from identity.domain.authorization_request import Channel
+from identity.domain.response_types import ResponseMode
+from identity.operations.clients import Client
+from identity.store.sso_sessions import SsoSession
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NotRegistered:
+    """The application takes only users who are registered for it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UnknownProvider:
+    """The identity provider that the request hints at does not exist."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Vetoed:
+    """A webhook that must agree to the login refused it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Prevented:
+    """The tenant's lambda refused the login; `messages` are what it says of it."""
+
+    messages: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Busy:
+    """Too many passwords wait to be compared."""
+
+
+Problem = (
+    steps.WrongCredentials
+    | steps.TooManyAttempts
+    | steps.Halt
+    | NotRegistered
+    | UnknownProvider
+    | Vetoed
+    | Prevented
+    | Busy
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Proven:
+    """A client whose redirect URI is its own: from here on errors go to the channel.
+
+    `given` are the parameters of the request as they came.
+    """
+
+    client: Client
+    channel: Channel
+    given: Mapping[str, Any] = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Browser:
+    """What a browser shows: its SSO cookie, and the Origin of a request from outside (None for our own form)."""
+
+    sso_secret: str = dataclasses.field(default="", repr=False)
+    origin: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NewLogin:
+    """A user who authenticated just now, how, and whether the session is to outlive the browser."""
+
+    user: Document
+    authentication_type: str
+    is_persistent: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Current:
+    """A session of a browser with its user; `secret` is what its cookie holds, empty where the tenant has SSO off.
+
+    `authentication_type` is how this request was authenticated: PING where the session made a login unnecessary.
+    """
+
+    session: SsoSession
+    user: Document
+    secret: str = dataclasses.field(repr=False)
+    authentication_type: str = "PING"
+
+    @property
+    def is_federated(self) -> bool:
+        """Whether an identity provider vouched for the user, whose password here is not asked for."""
+        return self.session.authentication_type in identity_providers.AUTHENTICATION_TYPES.values()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SsoCookie:
+    """The cookie of a session; without an age it ends with the browser."""
+
+    secret: str = dataclasses.field(repr=False)
+    max_age_seconds: int | None
+
+    @classmethod
+    def of(cls, client: Client, current: Current) -> SsoCookie | None:
+        """The cookie of a session, where there is one to be kept."""
+        idle_seconds = client.tenant["httpSessionMaxInactiveInterval"]
+        if not current.secret:
+            return None
+        return cls(current.secret, idle_seconds if current.session.is_persistent else None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AuthorizationResponse:
+    """What goes to the redirect URI, and how; `cookie` is the session's, where it is to be set."""
+
+    redirect_uri: str
+    mode: ResponseMode
+    parameters: Mapping[str, str] = dataclasses.field(repr=False)
+    cookie: SsoCookie | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoginPage:
+    """The user has to log in; `problem` is what was wrong with the last attempt."""
+
+    client: Client
+    login_id: str = ""
+    problem: Problem | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Interlude:
+    """A page of ours comes before the response: `page` is the last part of its path, as in `/oauth2/consent`.
+
+    `intent` is the secret of the login intent by which that page finds the login again; `cookie` as in a response.
+    """
+
+    client: Client
+    page: str
+    intent: str = dataclasses.field(repr=False)
+    cookie: SsoCookie | None = None
+
+
+Step = AuthorizationResponse | LoginPage | Interlude

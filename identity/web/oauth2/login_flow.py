@@ -1,0 +1,107 @@
+"""The family of every page on the way from login to authorization response: what a step of the login looks like.
+
+Once client and redirect URI are proven, failures go to the redirect URI and nowhere else (RFC 6749 section 4.1.2.1).
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Mapping
+from http.cookies import Morsel
+from typing import Final
+
+from identity.domain import redirect_uris
+from identity.errors import OAuth2Error, ServerError, ServiceError
+from identity.operations import authorization_responses, login_intents, request_sources, sso
+from identity.operations.authorization_steps import (
+    AuthorizationResponse,
+    Browser,
+    Interlude,
+    LoginPage,
+    Proven,
+    SsoCookie,
+    Step,
+)
+from identity.operations.clients import Client
+from identity.web.endpoint import Reply
+from identity.web.hosted import csrf, login, looks, render
+from identity.web.oauth2.family import PageHandler, oauth_error
+
+REQUEST: Final = "oauth2/authorize.request.json"
+"""The parameters of an authorization request."""
+
+
+class LoginFlowHandler(PageHandler):
+    """Shows steps of a login; `proven` is set as soon as errors may be redirected."""
+
+    proven: Proven | None = None
+
+    def browser(self, *, from_outside: bool = False) -> Browser:
+        """What this browser shows of itself; its Origin only counts for what comes from outside."""
+        return Browser(self.cookie(sso.COOKIE), self.request.headers.get("Origin") if from_outside else None)
+
+    async def shown(self, step: Step, given: Mapping[str, str], *cookies: Morsel[str]) -> Reply:
+        """What a step looks like; `cookies` are set beside those of the step."""
+        if isinstance(step, LoginPage):
+            if request_sources.is_just_used(given):
+                return await self.reopened(step.client, given)
+            return await self.page(step, given)
+        if isinstance(step, Interlude):
+            return self.interlude(step)
+        if step.mode == "form_post" and self.proven is not None:
+            client = self.proven.client
+            return self.response(step, await looks.of(self, client.tenant, client.application, given), *cookies)
+        return self.response(step, looks.DEFAULT, *cookies)
+
+    async def reopened(self, client: Client, given: Mapping[str, str]) -> Reply:
+        """The way to the login page of a pushed request: under a name that lasts, so that the page can be reloaded."""
+        token, cookie = csrf.issue(self)
+        found = await request_sources.reopened(self.services, client, given, token)
+        location = redirect_uris.with_query(login.authorize_path(self), found)
+        return Reply(status=302, headers={"Location": location}, cookies=[cookie])
+
+    async def page(self, page: LoginPage, given: Mapping[str, str], *, message: str = "", status: int = 200) -> Reply:
+        """The login page."""
+        names = self.services.schemas[REQUEST].schema["properties"]
+        remember_device = given.get("rememberDevice") == "true"
+        return await login.reply(
+            self, page, given, names, remember_device=remember_device, message=message, status=status
+        )
+
+    def interlude(self, step: Interlude) -> Reply:
+        """The way to a page that comes before the response; which login it belongs to is in the browser's cookie."""
+        query = {"client_id": step.client.client_id, "intent": login_intents.id_of(step.intent)}
+        if step.client.application["universalConfiguration"].get("universal"):
+            query["tenantId"] = step.client.tenant_id
+        path = self.request.path.rpartition("/")[0]
+        value = login_intents.cookie_with(self.cookie(login_intents.COOKIE), step.intent)
+        cookies = [*self.session_cookie(step.cookie), self.new_cookie(login_intents.COOKIE, value)]
+        location = f"{path}/{step.page}?{urllib.parse.urlencode(query)}"
+        return Reply(status=302, headers={"Location": location}, cookies=cookies)
+
+    def response(
+        self, response: AuthorizationResponse, look: looks.Look = looks.DEFAULT, *cookies: Morsel[str]
+    ) -> Reply:
+        """The authorization response: a redirect, never 307, which would post a password on; or a form that posts."""
+        all_cookies = [*self.session_cookie(response.cookie), *cookies]
+        if response.mode == "form_post":
+            return render.form_post(response.redirect_uri, response.parameters.items(), look, all_cookies)
+        place = redirect_uris.with_fragment if response.mode == "fragment" else redirect_uris.with_query
+        location = place(response.redirect_uri, response.parameters)
+        return Reply(status=302, headers={"Location": location}, cookies=all_cookies)
+
+    def session_cookie(self, cookie: SsoCookie | None) -> list[Morsel[str]]:
+        """The cookie of the browser's session, where it is to be set."""
+        return [] if cookie is None else [self.new_cookie(sso.COOKIE, cookie.secret, cookie.max_age_seconds)]
+
+    def refuse(self, error: ServiceError) -> None:
+        """The error response, or the error page as long as nothing is proven."""
+        if self.proven is None:
+            super().refuse(error)
+            return
+        failure: OAuth2Error = oauth_error(error)
+        self.send(self.response(authorization_responses.refusal(self.proven, failure)))
+
+    def fail(self) -> None:
+        """An unexpected failure, which says nothing of itself."""
+        self.refuse(ServerError("unknown", "The service could not answer this request."))

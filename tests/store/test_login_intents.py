@@ -1,0 +1,51 @@
+"""Login intents: used up once, by their own tenant, and forgotten after a while."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from identity.ids import TenantId, fingerprint, new_id
+from identity.store.login_intents import LoginIntents
+
+INTENT = {"clientId": "an application", "given": {"state": "the-state"}}
+
+
+@pytest.fixture
+def intents(redis) -> LoginIntents:
+    return LoginIntents(redis)
+
+
+@pytest.fixture
+def tenant_id() -> TenantId:
+    return TenantId(new_id())
+
+
+async def test_intent_is_found_often_and_used_up_once(intents, tenant_id):
+    secret = await intents.issue(tenant_id, INTENT, 30)
+    assert await intents.find(tenant_id, secret) == INTENT
+    assert await intents.find(tenant_id, secret) == INTENT
+    assert await intents.consume(tenant_id, secret) == INTENT
+    assert await intents.consume(tenant_id, secret) is None
+    assert await intents.find(tenant_id, secret) is None
+
+
+async def test_of_64_racing_callers_one_gets_the_intent(intents, tenant_id):
+    secret = await intents.issue(tenant_id, INTENT, 30)
+    found = await asyncio.gather(*(intents.consume(tenant_id, secret) for _ in range(64)))
+    assert [intent for intent in found if intent is not None] == [INTENT]
+
+
+async def test_another_tenant_neither_sees_nor_spends_it(intents, tenant_id):
+    secret = await intents.issue(tenant_id, INTENT, 30)
+    assert await intents.find(TenantId(new_id()), secret) is None
+    assert await intents.consume(TenantId(new_id()), secret) is None
+    assert await intents.consume(tenant_id, secret) == INTENT
+
+
+async def test_store_holds_no_secret_and_forgets(intents, tenant_id, redis):
+    secret = await intents.issue(tenant_id, INTENT, 30)
+    key = redis.key("login-intent", tenant_id, fingerprint(secret))
+    assert secret not in key + str(await redis.client.get(key))
+    assert 0 < await redis.client.ttl(key) <= 30
