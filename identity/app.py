@@ -386,9 +386,10 @@ def _own_call(clock: Clock, base_url: str = "") -> Call:
 
 
 def _second_looks(stores: Stores) -> SecondLooks:
-    def forget(tenant_id: str, application_id: str) -> None:
+    def forget(tenant_id: str, settings_id: str) -> None:
         stores.documents["tenants"].forget(tenant_id)
-        stores.documents["applications"].forget(application_id)
+        stores.documents["applications"].forget(settings_id)
+        stores.documents["entity_types"].forget(settings_id)
 
     return SecondLooks(forget)
 

@@ -51,9 +51,15 @@ def authenticate(credentials: Presented, application: Document, *, is_required: 
         if is_required:
             raise InvalidClient("client_authentication_missing", "The client must authenticate.")
         return
+    require_secret(credentials, application["oauthConfiguration"]["clientSecret"])
+
+
+def require_secret(credentials: Presented, expected: str) -> None:
+    """Check the secret of a client that cannot do without. Raises InvalidClient."""
+    if credentials.method == "none":
+        raise InvalidClient("client_authentication_missing", "The client must authenticate.")
     if not any(credentials.secrets):
         raise InvalidClient("missing_client_secret", "The client secret is blank.")
-    expected = application["oauthConfiguration"]["clientSecret"]
     if not _is_one_of(expected, credentials.secrets):
         raise InvalidClient("invalid_client_authentication", "The client could not be authenticated.")
 

@@ -62,6 +62,13 @@ def without_secret(entity: Document) -> Document:
     return {name: value for name, value in entity.items() if name != "clientSecret"}
 
 
+def secured(entity: Document, entity_type: Document) -> Document:
+    """The entity as a lambda may see it: with its type, without its secret and what is ours alone."""
+    shown = {name: value for name, value in without_secret(entity).items() if name != "private"}
+    kind = {name: value for name, value in entity_type.items() if name != "private"}
+    return {**shown, "type": kind}
+
+
 def permission_names(entity_type: Document) -> frozenset[str]:
     """The permissions that can be granted on entities of a type."""
     return frozenset(permission["name"] for permission in entity_type["permissions"])

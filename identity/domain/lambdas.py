@@ -77,9 +77,10 @@ REFERENCES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """Resource -> member -> the type of lambda that the member names."""
 
-# The kind of a token is not a lambda's to say: an ID token that called itself an access token would be taken for one.
+# The kind of a token is not a lambda's to say: an ID token that called itself an access token would be taken for one,
+# and so would the token of an entity that called itself a user's.
 USER_TOKEN_CLAIMS: Final = frozenset({"amr", "exp", "iat", "sub", "tid", "tty"})
-CLIENT_TOKEN_CLAIMS: Final = frozenset({"amr", "aud", "exp", "iat", "permissions", "sub", "tid", "tty"})
+CLIENT_TOKEN_CLAIMS: Final = frozenset({"amr", "aud", "exp", "gty", "iat", "permissions", "sub", "tid", "tty"})
 USERINFO_CLAIMS: Final = frozenset({"email", "email_verified", "sub", "tid"})
 """Reserved claims: a lambda can neither add nor change nor remove them."""
 

@@ -22,9 +22,14 @@ def parsed(text: str | None) -> tuple[str, ...]:
     """The scopes of a parameter in request order, each once (RFC 6749 section 3.3). Raises InvalidScope."""
     scopes = tuple(dict.fromkeys((text or "").split(" ")))
     scopes = tuple(scope for scope in scopes if scope)
-    if len(scopes) > _MAXIMUM or not all(_TOKEN.fullmatch(scope) for scope in scopes):
+    if len(scopes) > _MAXIMUM or not all(map(is_token, scopes)):
         raise InvalidScope("unknown_scope", "The scope is malformed.")
     return scopes
+
+
+def is_token(text: str) -> bool:
+    """Whether a text has the form of a scope (RFC 6749 section 3.3)."""
+    return _TOKEN.fullmatch(text) is not None
 
 
 def allowed(requested: Iterable[str], oauth: Document, custom: Iterable[Document]) -> tuple[str, ...]:

@@ -69,14 +69,19 @@ async def find(services: Services, hints: TenantHints, client_id: str | None) ->
     if not client_id:
         raise InvalidRequest("missing_client_id", "The request is missing a required parameter: client_id.")
     application = await _application(services, client_id)
-    if named is not None and application["tenantId"] != named["id"]:
-        raise _invalid_tenant("The tenantId is not the tenant of the client.")
     if named is None and application["universalConfiguration"].get("universal"):
         raise InvalidRequest("missing_tenant_id", "The request is missing a required parameter: tenantId.")
-    tenant = await services.tenants.cached(None, application["tenantId"])
+    return Client(await tenant_of(services, named, client_id, application), application)
+
+
+async def tenant_of(services: Services, named: Document | None, client_id: str, client: Document) -> Document:
+    """The tenant of a client's application or entity. Raises InvalidRequest when a request names another one."""
+    if named is not None and client["tenantId"] != named["id"]:
+        raise _invalid_tenant("The tenantId is not the tenant of the client.")
+    tenant = await services.tenants.cached(None, client["tenantId"])
     if tenant is None or tenant["state"] != "Active":
-        raise _unknown(client_id)
-    return Client(tenant, application)
+        raise unknown(client_id)
+    return tenant
 
 
 async def named_tenant(services: Services, hints: TenantHints) -> Document | None:
@@ -119,11 +124,12 @@ async def _application(services: Services, client_id: str) -> Document:
     application_id = parse_id(client_id)
     application = None if application_id is None else await services.applications.cached_across_tenants(application_id)
     if application is None or not application["active"]:
-        raise _unknown(client_id)
+        raise unknown(client_id)
     return application
 
 
-def _unknown(client_id: str) -> OAuth2Error:
+def unknown(client_id: str) -> OAuth2Error:
+    """There is no such client."""
     return UnknownClientError("invalid_client_id", f"The client_id is not valid: {client_id[:100]}")
 
 

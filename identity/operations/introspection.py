@@ -2,6 +2,8 @@
 
 Access tokens are judged by their signature, the cached client and user, and one question to Redis; MongoDB is asked
 for refresh tokens only. Nothing of an answer is kept: a revocation acts at the next question.
+
+A token of an entity is described to that entity, and to those that the token is for.
 """
 
 from __future__ import annotations
@@ -9,45 +11,49 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.domain import refresh_tokens as rules
 from identity.errors import InvalidRequest, InvalidToken, UnsupportedTokenType
+from identity.ids import TenantId
 from identity.instants import Instant, numeric_date
 from identity.operations import issued_tokens, live_users
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
+from identity.operations.entity_clients import EntityClient
 from identity.operations.grants import common
 from identity.operations.issued_tokens import ACCESS_TOKEN, ID_TOKEN, REFRESH_TOKEN
 from identity.services import Services
 from identity.tokens import access_tokens, id_tokens
+from identity.tokens.issuer import VerifiedToken
 
 _KINDS = {access_tokens.TTY: ACCESS_TOKEN, id_tokens.TTY: ID_TOKEN}
 
 
-async def introspect(services: Services, call: Call, identified: Identified, form: Document) -> Document:
+async def introspect(services: Services, call: Call, asking: Identified | EntityClient, form: Document) -> Document:
     """The claims of a live token, or just that it is not active: unknown, expired, revoked or forged look alike.
 
     Raises InvalidClient also for the token of another client, InvalidRequest when there is no token or it is not what
     the hint says, UnsupportedTokenType for an unknown hint.
     """
-    identified.require("introspection", has_proof=False)
+    if isinstance(asking, Identified):
+        asking.require("introspection", has_proof=False)
+    client = asking if isinstance(asking, EntityClient) else asking.client
     token = common.required(form, "token", "missing_token")
     hint = form.get("token_type_hint")
     if hint not in {None, ACCESS_TOKEN, ID_TOKEN, REFRESH_TOKEN}:
         raise UnsupportedTokenType("unsupported_token_type", f"The token_type_hint is not supported: {hint[:100]}")
-    if hint == REFRESH_TOKEN:
-        return await _refresh_token(services, call, identified.client, token)
-    return await _jwt(services, call, identified.client, token, hint)
+    if hint == REFRESH_TOKEN and isinstance(client, Client):
+        return await _refresh_token(services, call, client, token)
+    return await _jwt(services, call, client, token, hint)
 
 
-async def _jwt(services: Services, call: Call, client: Client, token: str, hint: str | None) -> Document:
+async def _jwt(services: Services, call: Call, client: Client | EntityClient, token: str, hint: str | None) -> Document:
     found = await issued_tokens.find_jwt(services, call, client, token)
     if found is None:
-        # None of our refresh tokens holds a dot: what looks like a JWS is not worth a question to MongoDB.
-        may_be_other = hint is not None and "." not in token
-        if may_be_other and await issued_tokens.find_refresh_token(services, call, client, token) is not None:
+        if hint is not None and await _is_refresh_token(services, call, client, token):
             raise _mismatch()
         return _inactive()
     if hint not in {None, _KINDS[found.claims["tty"]]}:
         raise _mismatch()
-    if not await _is_live(services, client, found.claims["sub"], call.now):
+    is_of_user = isinstance(found, VerifiedToken)
+    if is_of_user and not await _is_live(services, client.tenant_id, found.claims["sub"], call.now):
         return _inactive()
     if await services.revocations.is_revoked(client.tenant_id, found.revocable_ids):
         return _inactive()
@@ -65,14 +71,22 @@ async def _refresh_token(services: Services, call: Call, client: Client, token: 
     is_graced = policy.is_one_time and presented.is_graced(policy.grace_seconds, call.now)
     if not (presented.is_current or is_graced):
         return _inactive()
-    if not await _is_live(services, client, presented.record["userId"], call.now):
+    if not await _is_live(services, client.tenant_id, presented.record["userId"], call.now):
         return _inactive()
     return {"active": True, "exp": numeric_date(presented.record["expiresAt"])}
 
 
-async def _is_live(services: Services, client: Client, user_id: str, now: Instant) -> bool:
+async def _is_refresh_token(services: Services, call: Call, client: Client | EntityClient, token: str) -> bool:
+    """Whether it is one of the client's; entities have none."""
+    # None of ours holds a dot: what looks like a JWS is not worth a question to MongoDB.
+    if isinstance(client, EntityClient) or "." in token:
+        return False
+    return await issued_tokens.find_refresh_token(services, call, client, token) is not None
+
+
+async def _is_live(services: Services, tenant_id: TenantId, user_id: str, now: Instant) -> bool:
     try:
-        await live_users.get(services, client.tenant_id, user_id, now, InvalidToken)
+        await live_users.get(services, tenant_id, user_id, now, InvalidToken)
     except InvalidToken:
         return False
     return True

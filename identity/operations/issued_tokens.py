@@ -5,11 +5,13 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.errors import InvalidClient
 from identity.ids import TenantId
-from identity.operations import clients
+from identity.operations import clients, entity_clients
 from identity.operations.clients import Client
+from identity.operations.entity_clients import EntityClient
 from identity.services import Services
 from identity.store.refresh_tokens import Presented
-from identity.tokens.issuer import FindClient, VerifiedToken
+from identity.tokens import access_tokens
+from identity.tokens.issuer import FindClient, VerifiedEntityToken, VerifiedToken
 from identity.tokens.jws import Rejection
 
 ACCESS_TOKEN = "access_token"  # noqa: S105 (the name of a kind of token)
@@ -17,19 +19,25 @@ ID_TOKEN = "id_token"  # noqa: S105
 REFRESH_TOKEN = "refresh_token"  # noqa: S105
 
 
-async def find_jwt(services: Services, call: Call, client: Client, token: str) -> VerifiedToken | None:
+async def find_jwt(
+    services: Services, call: Call, client: Client | EntityClient, token: str
+) -> VerifiedToken | VerifiedEntityToken | None:
     """The access or ID token, if it is one of the client's tenant and still alive; whether it is revoked is not asked.
 
-    Raises InvalidClient for one that was issued to other clients only.
+    A token of an entity is also that of the entities that it is for. Raises InvalidClient for one that was issued to
+    other clients only.
     """
     find_client = _within(client.tenant_id, clients.finder(services))
-    found = await services.tokens.verify_access_token(token, find_client, call.now)
+    find_entity = entity_clients.finder(services, client.tenant_id)
+    found = await services.tokens.verify_any_access_token(token, find_client, find_entity, call.now)
     if found is Rejection.INVALID:
         found = await services.tokens.verify_id_token(token, find_client, call.now)
     if isinstance(found, Rejection):
         return None
-    audience = found.claims["aud"]
-    _require_own(client, audience if isinstance(audience, list) else [audience])
+    if isinstance(found, VerifiedEntityToken):
+        _require(isinstance(client, EntityClient) and client.entity_id in {found.claims["sub"], *found.targets})
+    else:
+        _require(isinstance(client, Client) and client.client_id in access_tokens.audiences(found.claims))
     return found
 
 
@@ -41,7 +49,7 @@ async def find_refresh_token(services: Services, call: Call, client: Client, tok
     presented = await services.refresh_tokens.present(client.tenant_id, token, call.now)
     if presented is None or not (presented.is_current or presented.spent_instant is not None):
         return None
-    _require_own(client, [presented.record.get("applicationId")])
+    _require(client.client_id == presented.record.get("applicationId"))
     return presented
 
 
@@ -55,6 +63,6 @@ def _within(tenant_id: TenantId, find_client: FindClient) -> FindClient:
     return find
 
 
-def _require_own(client: Client, client_ids: list[str | None]) -> None:
-    if client.client_id not in client_ids:
+def _require(is_own: bool) -> None:
+    if not is_own:
         raise InvalidClient("client_id_mismatch", "The token was not issued to this client.")

@@ -7,6 +7,7 @@ and as plain text everywhere else.
 
 from __future__ import annotations
 
+import collections
 import copy
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -63,6 +64,7 @@ class Documents:
         self._tenant_scoped = tenant_scoped
         self._sealed = tuple(tuple(path.split(".")) for path in sealed)
         self._cache: Cache[Document] = Cache(self.cache_size, freshness)
+        self._ids_by_members: collections.OrderedDict[tuple[tuple[str, str], ...], str] = collections.OrderedDict()
         self._has_endings = search_indexes.has_endings(searches)
         self._lists: Cache[list[Document]] = Cache(64, freshness)
         self._totals: Cache[int] = Cache(256, freshness)
@@ -124,6 +126,34 @@ class Documents:
     async def cached_across_tenants(self, document_id: str) -> Document | None:
         """As `cached`, whatever the tenant: for finding out which tenant an id belongs to."""
         return await self._cache.get(document_id, lambda: self._load({"_id": document_id}))
+
+    async def cached_where(self, tenant_id: Tenant, where: Mapping[str, str]) -> Document | None:
+        """The one document with these members, which tell it from all others, through the cache."""
+        return await self.cached_where_across_tenants({**where, **self._of(tenant_id)})
+
+    async def cached_where_across_tenants(self, where: Mapping[str, str]) -> Document | None:
+        """As `cached_where`, whatever the tenant.
+
+        Only the id is remembered under the members, and the document, which the cache keeps fresh, has the last word.
+        """
+        members = tuple(where.items())
+        if (document_id := self._ids_by_members.get(members)) is not None:
+            document = await self._cached_with(document_id, where)
+            if document is not None:
+                return document
+        found = await self._collection.find_one(where, {"_id": 1})
+        if found is None:
+            self._ids_by_members.pop(members, None)
+            return None
+        self._ids_by_members[members] = found["_id"]
+        self._ids_by_members.move_to_end(members)
+        while len(self._ids_by_members) > self.cache_size:
+            self._ids_by_members.popitem(last=False)
+        return await self._cached_with(found["_id"], where)
+
+    async def _cached_with(self, document_id: str, where: Mapping[str, str]) -> Document | None:
+        document = await self.cached_across_tenants(document_id)
+        return document if document is not None and all(document.get(n) == v for n, v in where.items()) else None
 
     async def cached_list(self, tenant_id: Tenant, key: str, where: Mapping[str, Any]) -> list[Document]:
         """The documents that match, through the cache under `key`; they are shared: nobody may change them."""

@@ -67,6 +67,10 @@ def common_claims(login: Login, token_id: str, now: NumericDate, ttl_seconds: in
 
 def audience(claims_: Mapping[str, Any]) -> str | None:
     """The client a token is for: its `aud`, or the first of several."""
-    named = claims_.get("aud")
-    first = (named[0] if named else None) if isinstance(named, list) else named
-    return first if isinstance(first, str) else None
+    return next(iter(audiences(claims_)), None)
+
+
+def audiences(claims_: Mapping[str, Any]) -> tuple[str, ...]:
+    """Everybody a token is for (RFC 7519 section 4.1.3)."""
+    named = claims_.get("aud", ())
+    return tuple(entry for entry in (named if isinstance(named, list | tuple) else [named]) if isinstance(entry, str))

@@ -10,14 +10,18 @@ from identity.call import Document
 from identity.domain.key_rotation import setting, signing_key, trusted_keys
 from identity.ids import new_id
 from identity.instants import Instant, numeric_date
-from identity.tokens import access_tokens, id_tokens, jws
+from identity.tokens import access_tokens, entity_tokens, id_tokens, jws
 from identity.tokens.access_tokens import Login
+from identity.tokens.entity_tokens import EntityLogin
 from identity.tokens.jws import Rejection
 from identity.tokens.second_looks import SecondLooks
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing, SigningKey, of_client_secret
 
 FindClient = Callable[[str], Awaitable[tuple[Document, Document] | None]]
 """client_id -> (tenant, application) of a client that may be spoken for."""
+
+FindEntity = Callable[[str], Awaitable[tuple[Document, Document, Document] | None]]
+"""entity id -> (tenant, entity, entity type) of an entity that may be spoken for."""
 
 Populate = Callable[[Document], Awaitable[Document]]
 """claims -> the claims that a token shall have instead."""
@@ -51,6 +55,38 @@ class VerifiedToken:
     def revocable_ids(self) -> tuple[str, ...]:
         """The ids under which this token may have been revoked: its own, and that of its refresh token or session."""
         return tuple(self.claims[name] for name in ("jti", "sid") if name in self.claims)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VerifiedEntityToken:
+    """A token of an entity that holds, as far as `VerifiedToken` does."""
+
+    claims: Document
+    tenant: Document
+    entity: Document
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The entities that it is for."""
+        return access_tokens.audiences(self.claims)
+
+    @property
+    def revocable_ids(self) -> tuple[str, ...]:
+        """The ids under which this token may have been revoked."""
+        return (self.claims["jti"],)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Owner:
+    """Whose keys a token may be signed with: the tenant's, and those of its application or entity type."""
+
+    tenant: Document
+    settings: Document
+    entity: Document | None = None
+
+
+_Locate = Callable[[Mapping[str, Any]], Awaitable[_Owner | None]]
+"""claims that nobody has verified yet -> whose token this would be."""
 
 
 class TokenIssuer:
@@ -89,23 +125,48 @@ class TokenIssuer:
         )
         return await _signed(key, claims, ttl, populate)
 
+    async def entity_token(self, login: EntityLogin, now: Instant, populate: Populate) -> IssuedToken:
+        """A new access token of an entity. Raises as `access_token` does."""
+        key = await self._get(signing_key(login.tenant, login.entity_type, "accessTokenKeyId", now))
+        ttl, token_id = ttl_seconds(login.tenant, login.entity_type), new_id()
+        claims = entity_tokens.claims(login, token_id, numeric_date(now), ttl)
+        return await _signed(key, claims, ttl, populate)
+
     async def verify_access_token(self, token: str, find_client: FindClient, now: Instant) -> VerifiedToken | Rejection:
-        """An access token of ours, by `find_client`'s judgement of its audience; whether it is revoked is not asked."""
-        verified = await self._verify(token, access_tokens.TTY, find_client, now)
+        """A user's access token of ours, of a client that `find_client` knows; whether it is revoked is not asked."""
+        verified = await self._verify(token, access_tokens.TTY, _by_audience(find_client), now)
+        return verified if isinstance(verified, Rejection) else _of_client(*verified)
+
+    async def verify_any_access_token(
+        self, token: str, find_client: FindClient, find_entity: FindEntity, now: Instant
+    ) -> VerifiedToken | VerifiedEntityToken | Rejection:
+        """As `verify_access_token`, but the token may also be an entity's."""
+        by_audience = _by_audience(find_client)
+
+        async def locate(unverified: Mapping[str, Any]) -> _Owner | None:
+            if not entity_tokens.is_one(unverified):
+                return await by_audience(unverified)
+            subject = unverified.get("sub")
+            found = await find_entity(subject) if isinstance(subject, str) else None
+            return None if found is None else _Owner(tenant=found[0], settings=found[2], entity=found[1])
+
+        verified = await self._verify(token, access_tokens.TTY, locate, now)
         if isinstance(verified, Rejection):
             return verified
-        return jws.judge_times(verified.claims, numeric_date(now)) or verified
+        claims, owner = verified
+        return (
+            _of_client(*verified) if owner.entity is None else VerifiedEntityToken(claims, owner.tenant, owner.entity)
+        )
 
     async def verify_id_token(self, token: str, find_client: FindClient, now: Instant) -> VerifiedToken | Rejection:
         """An ID token of ours, still alive."""
-        verified = await self._verify(token, id_tokens.TTY, find_client, now)
-        if isinstance(verified, Rejection):
-            return verified
-        return jws.judge_times(verified.claims, numeric_date(now)) or verified
+        verified = await self._verify(token, id_tokens.TTY, _by_audience(find_client), now)
+        return verified if isinstance(verified, Rejection) else _of_client(*verified)
 
     async def verify_id_token_hint(self, token: str, find_client: FindClient) -> VerifiedToken | Rejection:
         """An ID token of ours, alive or not, and even if its key has been retired (RP-Initiated Logout 2)."""
-        return await self._verify(token, id_tokens.TTY, find_client, None)
+        verified = await self._verify(token, id_tokens.TTY, _by_audience(find_client), None)
+        return verified if isinstance(verified, Rejection) else _of_client(*verified)
 
     async def key(self, key_id: str) -> SigningKey | None:
         """One of our keys, by its id."""
@@ -116,44 +177,52 @@ class TokenIssuer:
         return await jws.sign(await self._get(key_id), claims)
 
     async def _verify(
-        self, token: str, kind: str, find_client: FindClient, now: Instant | None
-    ) -> VerifiedToken | Rejection:
-        """The client comes from the unverified audience, and only its own keys are asked (RFC 8725 section 3.1)."""
-        client: tuple[Document, Document] | None = None
+        self, token: str, kind: str, locate: _Locate, now: Instant | None
+    ) -> tuple[Document, _Owner] | Rejection:
+        """The owner comes from the unverified claims, and only its own keys are asked (RFC 8725 section 3.1).
+
+        Without `now` times are not judged, and keys that were retired count.
+        """
+        owner: _Owner | None = None
 
         async def trusted(unverified: Mapping[str, Any]) -> Iterable[str]:
-            nonlocal client
-            client_id = access_tokens.audience(unverified)
-            client = None if client_id is None else await find_client(client_id)
-            return () if client is None else trusted_keys(*client, _KEY_MEMBERS[kind], now)
+            nonlocal owner
+            owner = await locate(unverified)
+            return () if owner is None else trusted_keys(owner.tenant, owner.settings, _KEY_MEMBERS[kind], now)
 
         async def find(kid: str, unverified: Mapping[str, Any]) -> SigningKey | None:
             key = await self._among(await trusted(unverified), kid)
-            if key is None and client is not None and await self._is_news(client, kid, now):
+            if key is None and owner is not None and await self._is_news(owner, kid, now):
                 key = await self._among(await trusted(unverified), kid)
             return key
 
         async def find_secret(algorithm: str, unverified: Mapping[str, Any]) -> SigningKey | None:
             allowed = [key_id for key_id in await trusted(unverified) if CLIENT_SECRET_KEYS.get(key_id) == algorithm]
-            if client is None or not allowed:
+            if owner is None or not allowed:
                 return None
-            return of_client_secret(allowed[0], client[1]["oauthConfiguration"]["clientSecret"])
+            return of_client_secret(allowed[0], owner.settings["oauthConfiguration"]["clientSecret"])
 
         verified = await jws.verify(token, find, find_secret)
         if isinstance(verified, Rejection):
             return verified
-        assert client is not None, "no key is found without a client"
-        tenant, application = client
+        assert owner is not None, "no key is found without an owner"
         claims = verified.claims
-        is_ours = claims.get("iss") == tenant["issuer"] and claims.get("tid", tenant["id"]) == tenant["id"]
+        is_ours = (
+            claims.get("iss") == owner.tenant["issuer"] and claims.get("tid", owner.tenant["id"]) == owner.tenant["id"]
+        )
         if not is_ours or claims.get("tty") != kind or not all(name in claims for name in ("sub", "jti", "exp")):
             return Rejection.INVALID
-        return VerifiedToken(claims, tenant, application)
+        rejection = None if now is None else jws.judge_times(claims, numeric_date(now))
+        return rejection or (claims, owner)
 
-    async def _is_news(self, client: tuple[Document, Document], kid: str, now: Instant | None) -> bool:
-        """Whether a kid that is in none of the client's keys may be in those that it has by now."""
-        every = {key_id for member in _KEY_MEMBERS.values() for key_id in trusted_keys(*client, member, now)}
-        return await self._among(every, kid) is None and self._second_looks.take(*client)
+    async def _is_news(self, owner: _Owner, kid: str, now: Instant | None) -> bool:
+        """Whether a kid that is in none of the owner's keys may be in those that it has by now."""
+        every = {
+            key_id
+            for member in _KEY_MEMBERS.values()
+            for key_id in trusted_keys(owner.tenant, owner.settings, member, now)
+        }
+        return await self._among(every, kid) is None and self._second_looks.take(owner.tenant, owner.settings)
 
     async def _among(self, key_ids: Iterable[str], kid: str) -> SigningKey | None:
         for key_id in key_ids:
@@ -175,6 +244,21 @@ class TokenIssuer:
         return key
 
 
+def _by_audience(find_client: FindClient) -> _Locate:
+    """Whose token of a user it would be: that of the client that it is for."""
+
+    async def locate(unverified: Mapping[str, Any]) -> _Owner | None:
+        client_id = None if entity_tokens.is_one(unverified) else access_tokens.audience(unverified)
+        client = None if client_id is None else await find_client(client_id)
+        return None if client is None else _Owner(*client)
+
+    return locate
+
+
+def _of_client(claims: Document, owner: _Owner) -> VerifiedToken:
+    return VerifiedToken(claims, owner.tenant, owner.settings)
+
+
 async def _signed(key: SigningKey, claims: Document, ttl: int, populate: Populate | None) -> IssuedToken:
     """The token; its header says how it came about, whatever its claims say after they were populated."""
     header = {"gty": claims["gty"]}
@@ -184,6 +268,6 @@ async def _signed(key: SigningKey, claims: Document, ttl: int, populate: Populat
 
 
 def ttl_seconds(tenant: Document, application: Document) -> int:
-    """How long access and ID tokens of an application live."""
+    """How long the tokens of an application, or of entities of a type, live."""
     ttl: int = setting(tenant, application, "timeToLiveInSeconds")
     return ttl

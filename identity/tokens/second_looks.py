@@ -20,13 +20,13 @@ class SecondLooks:
     """Forgets a client's documents, for each client once a second at most."""
 
     def __init__(self, forget: Callable[[str, str], None]) -> None:
-        """`forget` takes the ids of a tenant and of an application."""
+        """`forget` takes the ids of a tenant and of an application or entity type."""
         self._forget = forget
         self._last: collections.OrderedDict[str, float] = collections.OrderedDict()
 
-    def take(self, tenant: Document, application: Document) -> bool:
+    def take(self, tenant: Document, settings: Document) -> bool:
         """Whether it is worth looking again: the documents are forgotten, and will be read from MongoDB."""
-        now, client_id = time.monotonic(), application["id"]
+        now, client_id = time.monotonic(), settings["id"]
         if now - self._last.get(client_id, float("-inf")) < _PAUSE_SECONDS:
             return False
         self._last[client_id] = now

@@ -1,4 +1,7 @@
-"""The grants: one module for each grant_type, each with `grant_type`, `parameters` and `exchange`."""
+"""The grants: one module for each grant_type, each with `grant_type`, `parameters` and `exchange`.
+
+Those in GRANTS are of applications; the client credentials grant is of entities, which are clients of another kind.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Protocol
 from identity.call import Call, Document
 from identity.errors import InvalidRequest, UnauthorizedClient, UnsupportedGrantType
 from identity.operations.client_authentication import Identified
-from identity.operations.grants import authorization_code, password, refresh_token
+from identity.operations.grants import authorization_code, client_credentials, password, refresh_token
 from identity.services import Services
 
 
@@ -36,7 +39,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     grant_type = form.get("grant_type")
     if grant_type is None:
         raise InvalidRequest("missing_grant_type", "The request is missing a required parameter: grant_type.")
-    if grant_type not in GRANTS:
+    if grant_type not in {*GRANTS, client_credentials.grant_type}:
         raise UnsupportedGrantType("invalid_grant_type", f"The grant_type is not supported: {grant_type[:100]}")
     identified.require(grant_type, has_proof=True)
     if grant_type not in identified.client.oauth["enabledGrants"]:

@@ -18,9 +18,10 @@ from identity.errors import (
     ServiceError,
     TooLarge,
 )
-from identity.operations import client_authentication
+from identity.operations import client_authentication, entity_clients
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import TenantHints
+from identity.operations.entity_clients import EntityClient
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Family, Reply
 from identity.web.hosted import render
@@ -59,6 +60,21 @@ class OAuth2Handler(Family):
         authorization = self.request.headers.get("Authorization", "")
         hints = self.tenant_hints(path_tenant_id, form)
         return await client_authentication.identify(self.services, authorization, form, hints)
+
+    async def identified_entity(self, form: Document, path_tenant_id: str | None) -> EntityClient | None:
+        """The entity that a request speaks for, authenticated; None for any other client id.
+
+        Raises InvalidRequest and InvalidClient.
+        """
+        authorization = self.request.headers.get("Authorization", "")
+        hints = self.tenant_hints(path_tenant_id, form)
+        return await entity_clients.identify(self.services, authorization, form, hints)
+
+    async def identified_any(self, form: Document, path_tenant_id: str | None) -> Identified | EntityClient:
+        """As `identified`, where the client may be an entity too, which is authenticated."""
+        authorization = self.request.headers.get("Authorization", "")
+        hints = self.tenant_hints(path_tenant_id, form)
+        return await entity_clients.identify_any(self.services, authorization, form, hints)
 
     def cookie(self, name: str) -> str:
         """The value of a cookie, or nothing."""

@@ -19,8 +19,8 @@ class IntrospectHandler(OAuth2Handler):
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Describe a token of the client."""
-        identified = await self.identified(form, tenant_id)
-        answer = await introspection.introspect(self.services, call, identified, form)
+        client = await self.identified_any(form, tenant_id)
+        answer = await introspection.introspect(self.services, call, client, form)
         return Reply(answer, headers={"Pragma": "no-cache"})
 
 

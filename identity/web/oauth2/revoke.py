@@ -14,8 +14,8 @@ class RevokeHandler(OAuth2Handler):
     @endpoint(access=Access.CLIENT, form="oauth2/revoke.request.json", tenancy=Tenancy.BY_OPERATION)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """End a token of the client; the answer is empty, whatever there was to end."""
-        identified = await self.identified(form, tenant_id)
-        await revocation.revoke(self.services, call, identified, form)
+        client = await self.identified_any(form, tenant_id)
+        await revocation.revoke(self.services, call, client, form)
         return Reply(headers={"Pragma": "no-cache"})
 
 

@@ -6,6 +6,7 @@ from identity.call import Call, Document
 from identity.errors import OAuth2Error
 from identity.operations import grants, oauth_debug
 from identity.operations.client_authentication import Identified
+from identity.operations.grants import client_credentials
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
 from identity.web.oauth2.family import OAuth2Handler
 
@@ -21,6 +22,11 @@ class TokenHandler(OAuth2Handler):
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Exchange a grant."""
+        if form.get("grant_type") == client_credentials.grant_type:
+            client = await self.identified_entity(form, tenant_id)
+            if client is not None:
+                answer = await client_credentials.exchange(self.services, call, client, form)
+                return Reply(answer, headers={"Pragma": "no-cache"})
         identified = await self.identified(form, tenant_id)
         try:
             return await self.exchanged(call, identified, form)

@@ -1,0 +1,73 @@
+"""grant_type=client_credentials: a token for an entity itself (RFC 6749 section 4.4).
+
+What the entity may do with which others stands in the grants that it was given. Entities, types and grants are read
+through the caches: a warm request asks no store.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+from identity.call import Call, Document
+from identity.domain import entities as rules
+from identity.domain import entity_scopes
+from identity.operations import entity_types, features, token_lambdas
+from identity.operations.entity_clients import EntityClient
+from identity.services import Services
+from identity.tokens import jws
+from identity.tokens.entity_tokens import EntityLogin
+
+grant_type = "client_credentials"
+parameters = ("scope",)
+
+
+async def exchange(services: Services, call: Call, client: EntityClient, form: Document) -> Document:
+    """The token response for an entity. Raises InvalidScope, NotLicensed and LambdaFailed."""
+    features.require(services, entity_types.FEATURE)
+    scope = form.get("scope")
+    wanted = entity_scopes.parsed(scope)
+    targets = [await _target(services, client, target_id, names) for target_id, names in wanted.items()]
+    permissions = {target.entity["id"]: target.permissions for target in targets}
+    login = EntityLogin(client.tenant, client.entity, client.entity_type, permissions, scope)
+    populate = functools.partial(_populated, services, call, client, targets)
+    issued = await services.tokens.entity_token(login, call.now, populate)
+    if len(issued.token) > jws.MAXIMUM_LENGTH:
+        raise entity_scopes.unknown_target("they do not fit into one token")
+    answer = {"access_token": issued.token, "expires_in": issued.expires_in, "token_type": "Bearer"}
+    return answer if scope is None else {**answer, "scope": scope}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Target:
+    """An entity that the caller speaks to, its type, and what the caller may do there."""
+
+    entity: Document
+    entity_type: Document
+    permissions: tuple[str, ...]
+
+
+async def _target(services: Services, client: EntityClient, target_id: str, wanted: Sequence[str]) -> _Target:
+    """What was granted counts as far as the target's type still has it. Raises InvalidScope."""
+    entity = await services.entities.cached(client.tenant_id, target_id)
+    if entity is None:
+        raise entity_scopes.unknown_target(target_id)
+    named = {"entityId": target_id, "recipientEntityId": client.entity_id}
+    grant = await services.entity_grants.cached_where(client.tenant_id, named)
+    entity_type = await services.entity_types.cached(None, entity["type"]["id"])
+    if grant is None or entity_type is None:
+        raise entity_scopes.unknown_target(target_id)
+    names = rules.permission_names(entity_type)
+    held = [permission for permission in grant["permissions"] if permission in names]
+    return _Target(entity, entity_type, entity_scopes.granted(target_id, wanted, held))
+
+
+async def _populated(
+    services: Services, call: Call, client: EntityClient, targets: Sequence[_Target], claims: Document
+) -> Document:
+    """The claims as the tenant's lambda leaves them."""
+    recipient = rules.secured(client.entity, client.entity_type)
+    seen = [rules.secured(target.entity, target.entity_type) for target in targets]
+    permissions = {target.entity["id"]: target.permissions for target in targets}
+    return await token_lambdas.client_credentials(services, call, client.tenant, claims, recipient, seen, permissions)
