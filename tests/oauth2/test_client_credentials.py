@@ -1,20 +1,16 @@
-"""The client credentials grant: entities as clients, what they may do with which others, and what their tokens are good for."""
+"""The client credentials grant: entities as clients, and what their tokens are good for."""
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 from typing import Any
 
 import httpx
 import pytest
 
-from identity.ids import new_id
-from tests import relying_party
 from tests.api.test_entities import make as make_entity
 from tests.api.test_entity_types import make as make_type
-from tests.conftest import SUPER_KEY, checking_client
-from tests.relying_party import RelyingParty, claims, header
+from tests.relying_party import claims, header
 
 Document = dict[str, Any]
 PERMISSIONS = [{"name": "read"}, {"name": "write"}, {"name": "scim:user:read"}]
