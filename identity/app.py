@@ -284,6 +284,7 @@ def _wired(
         event_logs=stores.event_logs,
         mails=stores.mails,
         identity_provider_links=stores.identity_provider_links,
+        scope_consents=stores.scope_consents,
         pending_links=PendingLinks(redis, stores.vault),
         pushed_requests=PushedRequests(redis),
         authorization_codes=AuthorizationCodes(redis),

@@ -40,6 +40,7 @@ from identity.store.mails import Mails
 from identity.store.mongo import Database
 from identity.store.outbox import Outbox
 from identity.store.refresh_tokens import RefreshTokens
+from identity.store.scope_consents import ScopeConsents
 from identity.store.system_settings import SystemSettingsCache
 from identity.store.users import Users
 from identity.store.vault import Vault
@@ -88,6 +89,7 @@ class Stores:
     event_logs: Logbook
     mails: Mails
     identity_provider_links: IdentityProviderLinks
+    scope_consents: ScopeConsents
     vault: Vault
 
     @classmethod
@@ -108,6 +110,7 @@ class Stores:
             for row in _STORED_RESOURCES
         }
         links = documents["identity_provider_links"] = IdentityProviderLinks(database, vault, freshness)
+        consents = documents["scope_consents"] = ScopeConsents(database, vault, freshness)
         api_keys = ApiKeys(database, vault, freshness, references=references.members_of("api_keys"))
         users = Users(database, vault, freshness)
         system = SystemSettingsCache(documents[system_configuration.RESOURCE.collection])
@@ -126,6 +129,7 @@ class Stores:
             event_logs=Logbook(database, "event_logs", event_logs.RESOURCE.search, tenant_scoped=False),
             mails=Mails(database, vault),
             identity_provider_links=links,
+            scope_consents=consents,
             vault=vault,
         )
 

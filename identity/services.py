@@ -33,6 +33,7 @@ from identity.store.rate_limits import RateLimits
 from identity.store.redis import Redis
 from identity.store.refresh_tokens import RefreshTokens
 from identity.store.revocations import Revocations
+from identity.store.scope_consents import ScopeConsents
 from identity.store.sso_sessions import SsoSessions
 from identity.store.system_settings import SystemSettingsCache
 from identity.store.users import Users
@@ -64,6 +65,7 @@ class Services:
     event_logs: Logbook
     identity_provider_links: IdentityProviderLinks
     pending_links: PendingLinks
+    scope_consents: ScopeConsents
     pushed_requests: PushedRequests
     authorization_codes: AuthorizationCodes
     sso_sessions: SsoSessions

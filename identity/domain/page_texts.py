@@ -1,6 +1,10 @@
 """The texts of the hosted pages by key: what a theme's messages may say differently.
 
 Where an error has a published code, the code in brackets is its key. `{0}` stands for a value, such as a name.
+
+
+`{scope-message}email` says what the scope `email` means, `{scope-detail}email` more of it, each for all applications of
+a theme; `[{tenant}<id>]` or `[{application}<id>]` before it makes it the text of one tenant or application.
 """
 
 from __future__ import annotations
@@ -32,6 +36,20 @@ TEXTS: Final = MappingProxyType(
         "[InvalidIdentityProviderId]": "The identity provider that the application asked for does not exist.",
         "[LoginPreventedException]": "This sign-in was refused.",
         "[RateLimited]": "Too many people are signing in right now. Please try again.",
+        "consent.title": "Allow {0} to use your account?",
+        "consent.heading": "{0} asks for access",
+        "consent.lead": "You are signed in as {0}.",
+        "consent.required": "It needs to:",
+        "consent.optional": "You may also let it:",
+        "consent.unknown": "It also gets:",
+        "consent.target": "Your answer goes to {0}.",
+        "consent.allow": "Allow",
+        "consent.cancel": "Cancel",
+        "consent.stale": "This page did not come from here. Please answer again.",
+        "{scope-message}address": "Know your postal address",
+        "{scope-message}email": "Know your email address",
+        "{scope-message}phone": "Know your phone number",
+        "{scope-message}profile": "Know your name and what else your profile says",
         "formPost.title": "Continue",
         "formPost.heading": "One moment",
         "formPost.text": "You are being taken back to the application.",
@@ -60,3 +78,9 @@ TEXTS: Final = MappingProxyType(
         "index.configuration": "OpenID configuration",
     }
 )
+
+
+def scope_keys(kind: str, scope: str, application_id: str, tenant_id: str) -> tuple[str, ...]:
+    """The keys under which a theme may have the `scope-message` or `scope-detail` of a scope, the first one first."""
+    key = f"{{{kind}}}{scope}"
+    return f"[{{application}}{application_id}]{key}", f"[{{tenant}}{tenant_id}]{key}", key

@@ -19,6 +19,7 @@ from identity.operations import (
     key_references,
     lambdas,
     references,
+    scope_consents,
 )
 from identity.services import Services
 from identity.store.mongo import Session
@@ -69,6 +70,7 @@ SCOPE = Part(
     fixed=("name",),
     names_owner=True,
     problems=rules.scope_problems,
+    settle=scope_consents.forget_scope,
 )
 
 
@@ -118,9 +120,11 @@ async def delete(services: Services, call: Call, application_id: str) -> None:
     await services.users.remove_registrations(tenant_id, client_id)
     await identity_providers.forget_applications(services, [application_id])
     await groups.forget_application(services, tenant_id, application_id)
+    await scope_consents.forget_application(services, tenant_id, client_id)
     await services.applications.delete(tenant_id, application_id)
-    # For a registration that was under way all the time.
+    # For a registration that was under way all the time, and an answer of a user.
     await services.users.remove_registrations(tenant_id, client_id)
+    await scope_consents.forget_application(services, tenant_id, client_id)
 
 
 async def oauth_configuration(services: Services, call: Call, application_id: str, *, with_secret: bool) -> Document:

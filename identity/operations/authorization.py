@@ -8,14 +8,16 @@ page; `log_in` takes what the login page sends; `enter` takes a user whom somebo
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from identity.call import Call, Document
 from identity.domain import authorization_request as rules
-from identity.domain import consent, users
 from identity.domain import login as steps
+from identity.domain import scopes, users
 from identity.domain.authorization_request import AuthorizationRequest
+from identity.domain.consent import Question
 from identity.errors import (
     AccessDenied,
     ConsentRequired,
@@ -28,17 +30,27 @@ from identity.errors import (
     WebhookTransactionFailed,
 )
 from identity.ids import UserId
-from identity.operations import access_lists, authorization_responses, clients, login, sso
+from identity.operations import (
+    access_lists,
+    authorization_responses,
+    clients,
+    login,
+    login_intents,
+    scope_consents,
+    sso,
+)
 from identity.operations.authorization_steps import (
     Browser,
     Busy,
     Current,
+    Interlude,
     LoginPage,
     NewLogin,
     NotRegistered,
     Prevented,
     Problem,
     Proven,
+    SsoCookie,
     Step,
     UnknownProvider,
     Vetoed,
@@ -143,8 +155,10 @@ async def proceed(
     """
     problem = gate(call, proven.client, current)
     if problem is None:
-        _require_consent(proven.client, request)
-        return await finish(services, call, proven, request, current)
+        granted = await scope_consents.settled(services, call, proven.client, current.user, request)
+        if isinstance(granted, Question):
+            return await _asked(services, proven, request, current, granted)
+        return await finish(services, call, proven, dataclasses.replace(request, scopes=granted), current)
     return _stopped(proven, request, current, problem)
 
 
@@ -259,10 +273,15 @@ def _interaction(problem: Problem) -> OAuth2Error:
     return AccessDenied("unknown", "The login was refused.")
 
 
-def _require_consent(client: Client, request: AuthorizationRequest) -> None:
-    """Refuse what the user would have to be asked for. Raises ConsentRequired."""
-    if asked := consent.to_ask(client.application, request.scopes):
-        raise ConsentRequired("consent_required", f"The user has to agree to: {' '.join(asked)}")
+async def _asked(
+    services: Services, proven: Proven, request: AuthorizationRequest, current: Current, question: Question
+) -> Interlude:
+    """The way to the consent page. Raises ConsentRequired where no page may be shown."""
+    if request.forbids_pages:
+        asked = scopes.joined(question.required + question.optional)
+        raise ConsentRequired("consent_required", f"The user has to agree to: {asked}")
+    intent = await login_intents.remember(services, proven, current)
+    return Interlude(proven.client, "consent", intent, SsoCookie.of(proven.client, current))
 
 
 async def _recorded(services: Services, call: Call, client: Client, user: Document) -> Problem | None:

@@ -145,6 +145,8 @@ async def deactivate(services: Services, call: Call, user_id: str) -> None:
 
     await crud.retried(attempt)
     await services.sso_sessions.end_all(tenant_id, UserId(user_id))
+    # For an answer that was under way all the time.
+    await services.scope_consents.delete_all(tenant_id, {"userId": user_id})
 
 
 async def reactivate(services: Services, call: Call, user_id: str) -> Document:
@@ -183,6 +185,7 @@ async def delete(services: Services, call: Call, user_id: str) -> None:
         await services.entity_grants.delete_of_user(tenant_id, user_id, session)
         await services.group_members.delete_all(tenant_id, {"userId": user_id}, session)
         await services.identity_provider_links.delete_all(tenant_id, {"userId": user_id}, session)
+        await services.scope_consents.delete_all(tenant_id, {"userId": user_id}, session)
         await sign_outs.write(services, sign_out, session)
 
     announced = [user_events.about("user.delete.complete", stored)]

@@ -29,6 +29,12 @@ class Look:
     def __getitem__(self, key: str) -> str:
         return self._texts.get(key) or page_texts.TEXTS[key]
 
+    def scope_text(self, kind: str, scope: str, application: Document) -> str | None:
+        """What a scope means: its `scope-message` or `scope-detail` of application, tenant, theme or by default."""
+        keys = page_texts.scope_keys(kind, scope, application["id"], application["tenantId"])
+        own = next((self._texts[key] for key in keys if self._texts.get(key)), None)
+        return own or page_texts.TEXTS.get(keys[-1])
+
     def fill(self, key: str, value: str, *, strong: bool = False) -> Markup:
         """The text with a value in its place; both are escaped."""
         shown = Markup("<strong>{}</strong>").format(value) if strong else escape(value)

@@ -43,6 +43,32 @@ class LoginForm:
     status: int = 200
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScopeChoice:
+    """One scope on the consent page: the name of its field, what it means, more of that, and whether it is ticked."""
+
+    field: str
+    message: str
+    detail: str
+    is_checked: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConsentForm:
+    """What the consent page shows; `login_id` says who is asked."""
+
+    application_name: str
+    action: str
+    hidden: tuple[tuple[str, str], ...]
+    redirect_uri: str
+    login_id: str
+    required: tuple[ScopeChoice, ...] = ()
+    optional: tuple[ScopeChoice, ...] = ()
+    unknown: tuple[ScopeChoice, ...] = ()
+    message: str = ""
+    status: int = 200
+
+
 @functools.cache
 def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(
@@ -75,6 +101,15 @@ def login(form: LoginForm, look: Look, cookies: Cookies = ()) -> Reply:
     fields = {field.name: getattr(form, field.name) for field in dataclasses.fields(form)}
     policy = _policy(form_action=("'self'", "https:", _origin(form.redirect_uri)))
     return _page("login.html", policy, fields | {"described": described}, look, form.status, cookies)
+
+
+def consent(form: ConsentForm, look: Look, cookies: Cookies = ()) -> Reply:
+    """The consent page."""
+    fields = {field.name: getattr(form, field.name) for field in dataclasses.fields(form)}
+    origin = _origin(form.redirect_uri)
+    policy = _policy(form_action=("'self'", "https:", origin))
+    target = urllib.parse.urlsplit(form.redirect_uri).hostname or origin
+    return _page("consent.html", policy, fields | {"target": target}, look, form.status, cookies)
 
 
 def error(body: Mapping[str, Any], status: int) -> Reply:

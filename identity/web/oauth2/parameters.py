@@ -1,12 +1,14 @@
 """Reading the parameters of an OAuth request: each at most once, an empty one is absent, unknown ones are ignored.
 
 The files under schemas/oauth2/ name the parameters of each endpoint. `x-blank-counts` marks one that is present even
-when it is empty: a blank secret is a wrong one.
+when it is empty: a blank secret is a wrong one. `patternProperties` are parameters whose
+names hold the name of something.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from identity.errors import InvalidRequest
@@ -20,13 +22,19 @@ def read(arguments: Values, schema: Mapping[str, Any]) -> dict[str, str]:
     Raises InvalidRequest for one that is repeated or not UTF-8.
     """
     found: dict[str, str] = {}
-    for name, declared in schema["properties"].items():
+    for name, declared in _declared(arguments, schema):
         values = [_text(name, raw) for raw in arguments.get(name, ())]
         if len(values) > 1:
             raise InvalidRequest("unknown", f"The parameter {name} must not be repeated.")
         if values and (values[0] or declared.get("x-blank-counts")):
             found[name] = values[0]
     return found
+
+
+def _declared(arguments: Values, schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield from schema["properties"].items()
+    for pattern, declared in schema.get("patternProperties", {}).items():
+        yield from ((name, declared) for name in arguments if re.fullmatch(pattern, name))
 
 
 def _text(name: str, raw: bytes) -> str:

@@ -1,0 +1,62 @@
+"""The consent page: what each scope means to whoever is asked, and the form of the answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from identity.call import Document
+from identity.domain import users
+from identity.operations import consent_page
+from identity.operations.consent_page import ConsentPage
+from identity.web.endpoint import Reply
+from identity.web.hosted import csrf, looks, render
+from identity.web.hosted.looks import Look
+from identity.web.oauth2.family import OAuth2Handler
+
+STALE = "consent.stale"
+"""The text for a form that this browser was not shown."""
+
+_ANSWER = re.compile(r"scopeConsents\['(.+)'\]")
+
+
+async def reply(
+    handler: OAuth2Handler, page: ConsentPage, waiting: consent_page.Waiting, *, message: str = "", status: int = 200
+) -> Reply:
+    """The page; `message` is the key of a text that stands above it."""
+    client, question, given = page.client, page.question, waiting.intent.given
+    look = await looks.of(handler, client.tenant, client.application, given)
+    token, cookie = csrf.issue(handler)
+    hidden = {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": waiting.intent_id}
+    form = render.ConsentForm(
+        application_name=client.application["name"],
+        action=handler.request.path,
+        hidden=(*hidden.items(), (csrf.FIELD, token)),
+        redirect_uri=given["redirect_uri"],
+        login_id=users.login_value(page.user),
+        required=tuple(_shown(look, client.application, scope) for scope in question.required),
+        optional=tuple(
+            _shown(look, client.application, scope, is_checked=scope in question.approved)
+            for scope in question.optional
+        ),
+        unknown=tuple(_shown(look, client.application, scope) for scope in question.unknown),
+        message=look[message] if message else "",
+        status=status,
+    )
+    return render.consent(form, look, [cookie])
+
+
+def approved(form: Mapping[str, str]) -> frozenset[str] | None:
+    """The scopes that the answer allows; None for a refusal of them all, which is whatever is not `allow`."""
+    if form.get("action") != "allow":
+        return None
+    answers = ((_ANSWER.fullmatch(name), value) for name, value in form.items())
+    return frozenset(found[1] for found, value in answers if found is not None and value == "true")
+
+
+def _shown(look: Look, application: Document, scope: str, *, is_checked: bool = False) -> render.ScopeChoice:
+    """A scope in the words of the theme, else of the application, else by its name."""
+    custom: Document = next((entry for entry in application["scopes"] if entry["name"] == scope), {})
+    message = look.scope_text("scope-message", scope, application) or custom.get("defaultConsentMessage") or scope
+    detail = look.scope_text("scope-detail", scope, application) or custom.get("defaultConsentDetail") or ""
+    return render.ScopeChoice(f"scopeConsents['{scope}']", message, detail, is_checked)

@@ -1,0 +1,290 @@
+"""The consent page: who is asked, what for, what an answer grants, and what comes of forms that are not ours."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests import relying_party
+from tests.oauth2.consenting import agree, ask, choices, required, send
+from tests.relying_party import REDIRECT_URI, claims, page, response
+
+ELSEWHERE = {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example.com"}
+
+
+@pytest.fixture
+async def rp(api):
+    """A third party's application."""
+    return await relying_party.make(api, relationship="ThirdParty")
+
+
+async def scope_of(rp, http, parameters: dict[str, str]) -> str:
+    return (await rp.exchange(http, parameters["code"])).json()["scope"]
+
+
+def refused(answer) -> tuple[str, str]:
+    told = response(answer)
+    return told["error"], told["error_reason"]
+
+
+async def test_user_is_asked_after_the_login_and_the_answer_is_what_is_granted(rp, browser, http):
+    shown = await ask(rp, browser, scope="openid offline_access email phone")
+    assert choices(shown) == {"email": False, "phone": False}
+    assert rp.login_id in page(shown).text
+    assert rp.application["name"] in page(shown).text
+    answer = response(await send(browser, shown, "phone"))
+    assert (answer["state"], answer["userState"]) == ("the-state", "Authenticated")
+    tokens = (await rp.exchange(http, answer["code"])).json()
+    assert tokens["scope"] == "openid offline_access phone"
+    assert claims(tokens["access_token"])["scope"] == "openid offline_access phone"
+    assert claims(tokens["id_token"])["scope"] == "openid offline_access phone"
+    refreshed = (await rp.refresh(http, tokens["refresh_token"])).json()
+    assert claims(refreshed["access_token"])["scope"] == "openid offline_access phone"
+    wider = await rp.refresh(http, tokens["refresh_token"], scope="openid email")
+    assert (wider.status_code, wider.json()["error"]) == (400, "invalid_scope")
+
+
+async def test_implicit_tokens_hold_what_was_granted_and_no_more(rp, browser):
+    await rp.configure(enabledGrants=["implicit"])
+    shown = await ask(rp, browser, response_type="token id_token", nonce="n", scope="openid email phone")
+    answer = response(await send(browser, shown, "email"))
+    assert answer["scope"] == "openid email"
+    assert claims(answer["access_token"])["scope"] == "openid email"
+    assert claims(answer["id_token"])["nonce"] == "n"
+
+
+async def test_answer_goes_by_form_post_where_the_request_wants_it(rp, browser):
+    shown = await ask(rp, browser, response_mode="form_post")
+    answer = await send(browser, shown)
+    assert answer.status_code == 200
+    assert response(answer)["state"] == "the-state"
+
+
+async def test_userinfo_tells_nothing_that_was_declined(rp, browser, http):
+    answer = await agree(rp, browser, "phone", scope="openid email phone")
+    token = (await rp.exchange(http, answer["code"])).json()["access_token"]
+    told = (await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})).json()
+    assert told == {"sub": rp.user["id"]}
+
+
+async def test_scopes_that_nobody_is_asked_about_ask_nothing(rp, browser):
+    assert "code" in await rp.log_in(browser, scope="openid offline_access")
+    assert "code" in response(await rp.authorize(browser, scope=None))
+
+
+async def test_required_scopes_cannot_be_left_out(rp, browser, http):
+    await rp.configure(providedScopePolicy={"email": {"required": True}})
+    shown = await ask(rp, browser)
+    assert (required(shown), choices(shown)) == ({"email"}, {"phone": False})
+    assert refused(await send(browser, shown, **{"scopeConsents['email']": None})) == (
+        "access_denied", "missing_required_scope",
+    )  # fmt: skip
+    again = await ask(rp, browser)
+    assert refused(await send(browser, again, **{"scopeConsents['email']": "false"}))[1] == "missing_required_scope"
+    assert await scope_of(rp, http, await agree(rp, browser)) == "openid email"
+
+
+async def test_row_23_cancelling_tells_the_application_and_grants_nothing(rp, browser):
+    shown = await ask(rp, browser)
+    answer = response(await send(browser, shown, "email", action="cancel"))
+    assert (answer["error"], answer["error_reason"]) == ("access_denied", "consent_canceled")
+    assert answer["state"] == "the-state"
+    assert "code" not in answer
+
+
+async def test_an_action_that_does_not_exist_grants_nothing(rp, browser):
+    shown = await ask(rp, browser)
+    assert refused(await send(browser, shown, "email", action="ALLOW")) == ("access_denied", "consent_canceled")
+
+
+async def test_answers_about_scopes_that_were_not_asked_for_grant_nothing(rp, browser, http):
+    shown = await ask(rp, browser, scope="openid email")
+    answer = response(await send(browser, shown, "phone", "email", "offline_access", "profile", "anything"))
+    assert await scope_of(rp, http, answer) == "openid email"
+
+
+async def test_custom_scopes_are_asked_for_and_required_like_the_others(rp, browser, http):
+    scopes = [
+        {"name": "calendar:read", "defaultConsentMessage": "Read your calendar", "defaultConsentDetail": "Every day."},
+        {"name": "it's", "required": True},
+    ]
+    for scope in scopes:
+        path = f"/api/application/{rp.client_id}/scope"
+        headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+        assert (await rp.api.post(path, json={"scope": scope}, headers=headers)).status_code == 200
+    shown = await ask(rp, browser, scope="openid calendar:read it's")
+    text = page(shown).text
+    assert "Read your calendar" in text
+    assert "Every day." in text
+    assert (required(shown), choices(shown)) == ({"it's"}, {"calendar:read": False})
+    answer = response(await send(browser, shown, "calendar:read"))
+    assert await scope_of(rp, http, answer) == "openid calendar:read it's"
+
+
+async def test_unknown_scopes_are_shown_and_need_no_answer(rp, browser, http):
+    await rp.configure(unknownScopePolicy="Allow")
+    shown = await ask(rp, browser, scope="openid email unheard-of")
+    assert "unheard-of" in page(shown).text
+    assert choices(shown) == {"email": False}
+    assert await scope_of(rp, http, response(await send(browser, shown))) == "openid unheard-of"
+
+
+async def test_page_can_be_looked_at_again_and_answered_once(rp, browser):
+    shown = await ask(rp, browser)
+    assert (await browser.get(str(shown.url))).status_code == 200
+    assert "code" in response(await send(browser, shown))
+    for again in (await send(browser, shown), await browser.get(str(shown.url))):
+        assert again.status_code == 400
+        assert "answered already" in page(again).text
+        assert "Location" not in again.headers
+    assert "fusionauth.li" not in browser.cookies
+
+
+async def test_attack_of_64_callers_with_one_form_exactly_one_gets_a_code(rp, browser):
+    shown = await ask(rp, browser)
+    answers = await asyncio.gather(*(send(browser, shown, "email") for _ in range(64)))
+    codes = [answer for answer in answers if answer.status_code == 302]
+    assert len(codes) == 1
+    assert "code" in response(codes[0])
+    assert {answer.status_code for answer in answers} == {302, 400}
+
+
+async def test_form_is_of_no_use_in_another_browser(rp, browser, new_browser):
+    shown, other = await ask(rp, browser), new_browser()
+    assert (await send(other, shown)).status_code == 400
+    assert (await other.get(str(shown.url))).status_code == 400
+    await ask(rp, other)
+    assert (await send(other, shown)).status_code == 400
+    assert "code" in response(await send(browser, shown))
+
+
+async def test_form_of_another_client_or_tenant_is_of_no_use(rp, browser, api):
+    shown = await ask(rp, browser)
+    sibling = await relying_party.make(api, tenant=rp.tenant, relationship="ThirdParty")
+    stranger = await relying_party.make(api, relationship="ThirdParty")
+    assert (await send(browser, shown, client_id=sibling.client_id, tenantId=None)).status_code == 400
+    assert (await send(browser, shown, client_id=stranger.client_id, tenantId=None)).status_code == 400
+    assert "tenantId" in page(await send(browser, shown, tenantId=stranger.tenant["id"])).text
+    assert "code" in response(await send(browser, shown))
+
+
+async def test_several_tabs_wait_for_several_answers(rp, browser):
+    first, second = await ask(rp, browser, state="first"), await ask(rp, browser, state="second")
+    assert response(await send(browser, first))["state"] == "first"
+    assert response(await send(browser, second))["state"] == "second"
+
+
+async def test_attack_42_answer_that_was_not_given_here_is_refused_and_nothing_is_lost(rp, browser):
+    shown = await ask(rp, browser)
+    forged = await send(browser, shown, "email", csrf_token="guessed")
+    assert forged.status_code == 403
+    assert "did not come from here" in page(forged).text
+    form = page(shown).forms[0]
+    answer = await browser.post(form["action"], data={**form["fields"], "action": "allow"}, headers=ELSEWHERE)
+    assert answer.status_code == 403
+    assert "code" in response(await send(browser, shown))
+
+
+async def test_intent_is_forgotten_when_its_time_is_over(rp, browser, service):
+    shown = await ask(rp, browser)
+    redis = service.services.redis
+    keys = [key async for key in redis.client.scan_iter(redis.key("login-intent", rp.tenant["id"], "*"))]
+    assert len(keys) == 1
+    assert 1790 < await redis.client.ttl(keys[0]) <= 1800
+    await redis.client.delete(*keys)
+    assert (await send(browser, shown)).status_code == 400
+
+
+async def test_password_is_not_remembered_with_the_intent(rp, browser, service):
+    await ask(rp, browser)
+    redis = service.services.redis
+    (key,) = [key async for key in redis.client.scan_iter(redis.key("login-intent", rp.tenant["id"], "*"))]
+    stored = await redis.client.get(key)
+    assert relying_party.PASSWORD not in stored
+    assert "csrf" not in stored
+    assert browser.cookies["fusionauth.li"] not in key + stored
+
+
+async def test_page_without_a_login_is_refused(rp, browser):
+    for query in ({"client_id": rp.client_id}, {"client_id": rp.client_id, "intent": "x"}):
+        answer = await browser.get("/oauth2/consent", params=query)
+        assert answer.status_code == 400
+        assert "start again" in page(answer).text
+    assert "client_id" in page(await browser.get("/oauth2/consent")).text
+
+
+async def test_who_logs_out_meanwhile_has_to_log_in_again(rp, browser):
+    shown = await ask(rp, browser)
+    await browser.get("/oauth2/logout", params={"client_id": rp.client_id})
+    again = await send(browser, shown, "email")
+    assert again.status_code == 200
+    assert page(again).forms[0]["action"] == "/oauth2/authorize"
+    assert (await rp.submit(browser, again)).headers["Location"].startswith("/oauth2/consent?")
+
+
+async def test_user_who_was_locked_meanwhile_gets_nothing(rp, browser, api):
+    shown = await ask(rp, browser)
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    assert (await api.delete(f"/api/user/{rp.user['id']}", headers=headers)).status_code == 200
+    assert (await send(browser, shown)).status_code == 200
+
+
+async def test_consent_without_a_session_where_the_tenant_has_none(rp, browser, http):
+    await rp.configure_tenant(httpSessionMaxInactiveInterval=0)
+    answer = await agree(rp, browser, "email", scope="openid email")
+    assert await scope_of(rp, http, answer) == "openid email"
+    assert "fusionauth.sso" not in browser.cookies
+
+
+async def test_redirect_uri_that_was_taken_from_the_application_meanwhile_gets_nothing(rp, browser):
+    shown = await ask(rp, browser)
+    await rp.configure(authorizedRedirectURLs=["https://other.example.com/"])
+    answer = await send(browser, shown)
+    assert answer.status_code == 400
+    assert "redirect_uri" in page(answer).text
+
+
+async def test_nothing_is_asked_any_more_when_the_application_became_a_first_party(rp, browser):
+    shown = await ask(rp, browser)
+    await rp.configure(relationship="FirstParty")
+    answer = await browser.get(str(shown.url))
+    assert "code" in response(answer)
+    assert (await browser.get(str(shown.url))).status_code == 400
+
+
+async def test_page_is_closed_to_frames_scripts_and_other_targets(rp, browser):
+    shown = await ask(rp, browser)
+    policy = dict(part.split(" ", 1) for part in shown.headers["Content-Security-Policy"].split("; "))
+    assert policy["script-src"] == "'none'"
+    assert policy["frame-ancestors"] == "'none'"
+    assert policy["form-action"] == "'self' https: https://app.example.com"
+    assert shown.headers["X-Frame-Options"] == "DENY"
+    assert shown.headers["Cache-Control"] == "no-store"
+
+
+async def test_attack_19_page_escapes_what_it_repeats(rp, browser):
+    nasty = "<script>alert(1)</script>"
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": {"name": nasty + rp.client_id}})
+    await rp.configure(unknownScopePolicy="Allow")
+    shown = await ask(rp, browser, scope=f"openid email {nasty}", state=nasty)
+    assert "<script" not in shown.text
+    assert nasty in page(shown).text
+    assert response(await send(browser, shown))["state"] == nasty
+
+
+async def test_tenant_may_stand_in_the_path(rp, browser):
+    path = f"/{rp.tenant['id']}/oauth2"
+    shown = await browser.get(f"{path}/authorize", params=rp.query(scope="openid email"))
+    answer = await rp.submit(browser, shown)
+    assert answer.headers["Location"].startswith(f"{path}/consent?")
+    asked = await browser.get(answer.headers["Location"])
+    assert page(asked).forms[0]["action"] == f"{path}/consent"
+    assert response(await send(browser, asked))["iss"] == "https://issuer.example.com"
+
+
+async def test_prompt_none_never_asks(rp, browser):
+    await ask(rp, browser)
+    answer = await rp.authorize(browser, scope="openid email", prompt="none")
+    assert refused(answer) == ("consent_required", "consent_required")
+    assert answer.headers["Location"].startswith(REDIRECT_URI)
