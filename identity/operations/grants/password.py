@@ -2,7 +2,7 @@
 
 RFC 9700 section 2.4 advises against it: an application has it only where its `enabledGrants` names it. Nothing can be
 shown to the user here, so that whatever a page would ask for ends the request: a second factor, a new password, a
-verification, a consent.
+verification, a consent that was not given before.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from identity.errors import (
     ChangePasswordRequired,
     InvalidGrant,
     InvalidRequest,
-    InvalidScope,
     LoginPrevented,
     OAuth2Error,
     TwoFactorRequired,
     WebhookTransactionFailed,
 )
-from identity.operations import login
+from identity.operations import login, scope_consents
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
 from identity.operations.grants import common
@@ -63,9 +62,10 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     """
     client = identified.client
     credentials = _credentials(form)
-    granted = _granted(client, form.get("scope"))
+    wanted = _wanted(client, form.get("scope"))
     device = {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)}
     user = await _logged_in(services, call, client, credentials, device)
+    granted = await scope_consents.granted(services, call, client, user, wanted)
     found = Login(
         tenant=client.tenant,
         application=client.application,
@@ -89,11 +89,16 @@ def _credentials(form: Document) -> Credentials:
     return Credentials(common.required(form, name, "unknown"), common.required(form, "password", "unknown"))
 
 
-def _granted(client: Client, requested: str | None) -> tuple[str, ...]:
-    """The scopes that the application's policies leave, none of which the user would have to be asked for."""
+def _wanted(client: Client, requested: str | None) -> tuple[str, ...]:
+    """The scopes that the application's policies leave.
+
+    Nobody can be asked here: where the user would have to be in any case, the request ends before a password is
+    compared; where an answer may be remembered, it is looked for after the login.
+    """
     kept = scopes.allowed(scopes.parsed(requested), client.oauth, client.application["scopes"])
-    if asked := consent.to_ask(client.application, kept):
-        raise InvalidScope("missing_required_scope", f"The user has to agree to: {scopes.joined(asked)}")
+    asked = consent.to_ask(client.application, kept)
+    if asked and not consent.is_remembered(client.application):
+        raise scope_consents.refusal(asked)
     return kept
 
 
