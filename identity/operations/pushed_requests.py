@@ -9,7 +9,7 @@ import orjson
 from identity.call import Call, Document
 from identity.domain import authorization_request as rules
 from identity.domain.authorization_request import PUSHED
-from identity.errors import InvalidRequest, TooLarge
+from identity.errors import InvalidRequest
 from identity.ids import new_secret
 from identity.operations.client_authentication import Identified
 from identity.operations.grants import authorization_code
@@ -27,8 +27,7 @@ _OF_THE_CLIENT: Final = ("client_id", "tenantId")
 async def push(services: Services, call: Call, identified: Identified, form: Document) -> Document:
     """The request_uri of an authorization request that passes every check made before a user is asked.
 
-    The client authenticates as it does for the code (RFC 9126 section 2.1). Raises OAuth2Error, and TooLarge for a
-    request that is not worth remembering.
+    The client authenticates as it does for the code (RFC 9126 section 2.1). Raises OAuth2Error.
     """
     identified.require(authorization_code.grant_type, has_proof="code_challenge" in form)
     if "request_uri" in form:
@@ -39,7 +38,7 @@ async def push(services: Services, call: Call, identified: Identified, form: Doc
     declared = services.schemas[_PARAMETERS].schema["properties"]
     request = {name: value for name, value in form.items() if name in declared and name not in _OF_THE_CLIENT}
     if len(orjson.dumps(request)) > _MAXIMUM_BYTES:
-        raise TooLarge(f"A pushed request may have {_MAXIMUM_BYTES} bytes.")
+        raise InvalidRequest("unknown", f"A pushed request may have {_MAXIMUM_BYTES} bytes.")
     secret = new_secret()
     await services.pushed_requests.keep(client.tenant_id, client.client_id, secret, request, TTL_SECONDS)
     return {"expires_in": TTL_SECONDS, "request_uri": PREFIX + secret}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
+from identity.ids import new_id
 from tests import relying_party
-from tests.relying_party import PKCE, VERIFIER, response
+from tests.relying_party import CHALLENGE, PKCE, VERIFIER, response
 
 URN = re.compile(r"urn:ietf:params:oauth:request_uri:[A-Za-z0-9_-]{43}")
 
@@ -69,3 +71,243 @@ async def test_login_form_carries_the_name_of_the_request_and_nothing_of_it(rp, 
     form = relying_party.page(shown).forms[0]
     assert form["fields"].keys() == {"client_id", "request_uri", "csrf_token", "loginId", "password"}
     assert "the-state" not in shown.text
+
+
+async def test_login_page_can_be_reloaded_and_takes_another_attempt_but_gives_one_code(rp, browser, http):
+    uri = await pushed(rp, http)
+    sent = await browser.get("/oauth2/authorize", params={"client_id": rp.client_id, "request_uri": uri})
+    place = sent.headers["Location"]
+    shown = await browser.get(place)
+    assert shown.text == (await browser.get(place)).text
+    failed = await rp.submit(browser, shown, password="a wrong password")
+    assert "request_uri" in relying_party.page(failed).forms[0]["fields"]
+    assert "code" in response(await rp.submit(browser, failed))
+    unusable(await browser.get(place))
+
+
+async def test_opened_request_belongs_to_the_browser_that_opened_it(rp, new_browser, http):
+    mine, theirs = new_browser(), new_browser()
+    uri = await pushed(rp, http)
+    sent = await mine.get("/oauth2/authorize", params={"client_id": rp.client_id, "request_uri": uri})
+    unusable(await theirs.get(sent.headers["Location"]))
+    await rp.authorize(theirs)  # now they have a cookie, too
+    unusable(await theirs.get(sent.headers["Location"]))
+    assert (await mine.get(sent.headers["Location"])).status_code == 200
+
+
+async def test_opened_request_lasts_for_the_login_intent_time_of_the_tenant(rp, browser, http, service):
+    durations = rp.tenant["externalIdentifierConfiguration"]
+    await rp.configure_tenant(externalIdentifierConfiguration={**durations, "loginIntentTimeToLiveInSeconds": 777})
+    redis = service.services.redis
+    await opened(rp, browser, await pushed(rp, http))
+    keys = [key async for key in redis.client.scan_iter(redis.key("pushed-request", rp.tenant["id"], "*"))]
+    assert len(keys) == 1
+    assert 760 < await redis.client.ttl(keys[0]) <= 777
+
+
+async def test_pushed_request_is_forgotten_after_a_minute(rp, browser, http, service):
+    uri = await pushed(rp, http)
+    redis = service.services.redis
+    keys = [key async for key in redis.client.scan_iter(redis.key("pushed-request", rp.tenant["id"], "*"))]
+    assert 50 < await redis.client.ttl(keys[0]) <= 60
+    assert uri.rpartition(":")[2] not in keys[0]
+    await redis.client.delete(keys[0])  # as its end of life does
+    unusable(await opened(rp, browser, uri))
+
+
+async def test_session_answers_a_pushed_request_without_a_page(rp, browser, http):
+    await rp.log_in(browser)
+    for prompt in (None, "none"):
+        uri = await pushed(rp, http, prompt=prompt)
+        assert "code" in response(await opened(rp, browser, uri))
+        unusable(await opened(rp, browser, uri))
+
+
+async def test_prompt_none_without_a_session_is_told_the_client_and_uses_the_request_up(rp, browser, http):
+    uri = await pushed(rp, http, prompt="none")
+    given = response(await opened(rp, browser, uri))
+    assert (given["error"], given["error_reason"]) == ("login_required", "authentication_required")
+    unusable(await opened(rp, browser, uri))
+
+
+async def test_attack_16_request_uri_is_used_once_also_with_prompt_none(rp, browser, new_browser, http):
+    await rp.log_in(browser)
+    silent = await pushed(rp, http, prompt="none")
+    assert "code" in response(await opened(rp, browser, silent))
+    unusable(await opened(rp, browser, silent))
+    loud = await pushed(rp, http)
+    assert (await opened(rp, new_browser(), loud)).status_code == 200
+    unusable(await opened(rp, browser, loud))
+
+
+async def test_attack_16_of_64_racing_callers_with_one_request_uri_one_gets_a_code(rp, browser, http):
+    await rp.log_in(browser)
+    uri = await pushed(rp, http, prompt="none")
+    answers = await asyncio.gather(*(opened(rp, browser, uri) for _ in range(64)))
+    assert sorted(answer.status_code for answer in answers) == [302] + [400] * 63
+    given = next(response(answer) for answer in answers if answer.status_code == 302)
+    assert (await rp.exchange(http, given["code"])).status_code == 200
+
+
+async def test_attack_16_of_racing_logins_with_one_opened_request_one_gets_a_code(rp, browser, http):
+    await rp.log_in(browser)
+    sent = await browser.get(
+        "/oauth2/authorize", params={"client_id": rp.client_id, "request_uri": await pushed(rp, http, prompt="login")}
+    )
+    shown = await browser.get(sent.headers["Location"])
+    answers = await asyncio.gather(*(rp.submit(browser, shown) for _ in range(8)))
+    given = [response(answer) if answer.status_code == 302 else {} for answer in answers]
+    assert sum("code" in one for one in given) == 1
+    assert all("code" in one or one.get("error", "invalid_request_uri") == "invalid_request_uri" for one in given)
+
+
+async def test_request_uri_is_of_its_client_and_tenant_alone(rp, browser, http, api):
+    uri = await pushed(rp, http)
+    sibling = await relying_party.make(api, tenant=rp.tenant)
+    stranger = await relying_party.make(api)
+    for other in (sibling, stranger):
+        unusable(await opened(other, browser, uri))
+    unusable(await opened(rp, browser, f"{uri[:-1]}{'A' if uri[-1] != 'A' else 'B'}"))
+    page = await browser.get(f"/{stranger.tenant['id']}/oauth2/authorize", params={"client_id": rp.client_id})
+    assert "invalid_tenant_id" in page.text
+    assert (await opened(rp, browser, uri)).status_code == 200
+
+
+async def test_request_uri_without_client_id_is_refused(rp, browser, http):
+    answer = await browser.get("/oauth2/authorize", params={"request_uri": await pushed(rp, http)})
+    assert answer.status_code == 400
+    assert "missing_client_id" in answer.text
+
+
+async def test_request_uri_may_be_posted_by_another_site(rp, browser, http):
+    headers = {"Origin": "https://app.example.com", "Sec-Fetch-Site": "cross-site"}
+    form = {"client_id": rp.client_id, "request_uri": await pushed(rp, http)}
+    sent = await browser.post("/oauth2/authorize", data=form, headers=headers)
+    shown = await browser.get(sent.headers["Location"])
+    assert "code" in response(await rp.submit(browser, shown))
+
+
+async def test_tenant_may_stand_in_the_path_of_both(rp, browser, http, tenant):
+    form = {**rp.query(), "client_secret": rp.secret}
+    answer = await http.post(f"/{rp.tenant['id']}/oauth2/par", data=form)
+    assert answer.status_code == 201
+    path = f"/{rp.tenant['id']}/oauth2/authorize"
+    query = {"client_id": rp.client_id, "request_uri": answer.json()["request_uri"]}
+    sent = await browser.get(path, params=query)
+    assert sent.headers["Location"].startswith(f"{path}?")
+    shown = await browser.get(sent.headers["Location"])
+    assert relying_party.page(shown).forms[0]["action"] == path
+    assert "code" in response(await rp.submit(browser, shown))
+    refused(await http.post(f"/{tenant['id']}/oauth2/par", data=form), 400, "invalid_request", "invalid_tenant_id")
+
+
+async def test_form_post_and_hybrid_modes_are_those_of_the_pushed_request(rp, browser, http):
+    shown = await opened(rp, browser, await pushed(rp, http, response_mode="form_post"))
+    assert "code" in response(await rp.submit(browser, shown))
+
+
+REFUSALS = {
+    "redirect_uri": ({"redirect_uri": None}, "invalid_request", "missing_redirect_uri"),
+    "foreign redirect_uri": ({"redirect_uri": "https://evil.example.com/"}, "invalid_request", "invalid_redirect_uri"),
+    "response_type": ({"response_type": None}, "invalid_request", "missing_response_type"),
+    "other type": ({"response_type": "x"}, "unsupported_response_type", "invalid_response_type"),
+    "mode": ({"response_mode": "x"}, "invalid_request", "invalid_response_mode"),
+    "grant": ({"response_type": "id_token"}, "unauthorized_client", "grant_type_disabled"),
+    "plain": ({"code_challenge": CHALLENGE}, "invalid_request", "invalid_pkce_code_challenge_method"),
+    "challenge": ({"code_challenge_method": "S256"}, "invalid_request", "missing_code_challenge"),
+    "prompt": ({"prompt": "none login"}, "invalid_request", "invalid_prompt"),
+    "max_age": ({"max_age": "x"}, "invalid_request", "unknown"),
+    "request_uri": ({"request_uri": "urn:ietf:params:oauth:request_uri:x"}, "invalid_request", "unknown"),
+    "registration": ({"registration": "{}"}, "registration_not_supported", None),
+}
+
+
+async def test_what_authorize_refuses_is_refused_when_it_is_pushed(rp, http):
+    for changes, error, reason in REFUSALS.values():
+        form = {**rp.query(**changes), "client_secret": rp.secret}
+        refused(await http.post("/oauth2/par", data=form), 400, error, reason)
+
+
+async def test_unknown_scope_is_refused_when_it_is_pushed(rp, http):
+    await rp.configure(unknownScopePolicy="Reject")
+    form = {**rp.query(scope="openid x"), "client_secret": rp.secret}
+    refused(await http.post("/oauth2/par", data=form), 400, "invalid_scope", "unknown_scope")
+
+
+async def test_client_authenticates_as_at_the_token_endpoint(rp, http):
+    query = rp.query(**PKCE)
+    answer = await http.post("/oauth2/par", data=query)
+    refused(answer, 401, "invalid_client", "client_authentication_missing")
+    assert answer.headers["WWW-Authenticate"] == 'Basic realm="oauth2"'
+    wrong = await http.post("/oauth2/par", data={**query, "client_secret": "wrong"})
+    refused(wrong, 401, "invalid_client", "invalid_client_authentication")
+    refused(
+        await http.post("/oauth2/par", data={**query, "client_id": new_id()}),
+        401,
+        "invalid_client",
+        "invalid_client_id",
+    )
+    refused(await http.post("/oauth2/par", data={"scope": "openid"}), 400, "invalid_request", "missing_client_id")
+    del query["client_id"]
+    assert (await http.post("/oauth2/par", data=query, auth=(rp.client_id, rp.secret))).status_code == 201
+
+
+async def test_public_client_pushes_with_pkce_where_the_policy_takes_that(rp, http):
+    await rp.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
+    assert (await http.post("/oauth2/par", data=rp.query(**PKCE))).status_code == 201
+    answer = await http.post("/oauth2/par", data=rp.query())
+    refused(answer, 401, "invalid_client", "client_authentication_missing")
+    await rp.configure(clientAuthenticationPolicy="NotRequired")
+    assert (await http.post("/oauth2/par", data=rp.query())).status_code == 201
+
+
+async def test_pushed_request_is_judged_again_when_it_is_used(rp, browser, http):
+    uri = await pushed(rp, http)
+    await rp.configure(authorizedRedirectURLs=["https://elsewhere.example.com/"])
+    answer = await opened(rp, browser, uri)
+    assert answer.status_code == 400
+    assert "invalid_redirect_uri" in answer.text
+
+
+async def test_request_that_is_too_large_to_be_kept_is_refused(rp, http):
+    form = {**rp.query(state="x" * 70_000), "client_secret": rp.secret}
+    refused(await http.post("/oauth2/par", data=form), 400, "invalid_request", "unknown")
+
+
+async def test_client_that_has_to_push_is_refused_otherwise(rp, browser, http):
+    assert (await rp.authorize(browser)).status_code == 200
+    await rp.configure(requirePushedAuthorizationRequests=True)
+    given = response(await rp.authorize(browser))
+    assert (given["error"], given["error_reason"], given["state"]) == ("invalid_request", "unknown", "the-state")
+    assert "push" in given["error_description"]
+    shown = await opened(rp, browser, await pushed(rp, http))
+    assert "code" in response(await rp.submit(browser, shown))
+
+
+async def test_login_form_cannot_be_sent_past_the_need_to_push(rp, browser):
+    shown = await rp.authorize(browser)
+    await rp.configure(requirePushedAuthorizationRequests=True)
+    given = response(await rp.submit(browser, shown))
+    assert (given["error"], given["error_reason"]) == ("invalid_request", "unknown")
+
+
+async def test_what_a_client_pushes_in_vain_is_told_in_the_event_log(rp, http, api):
+    await rp.configure(debug=True)
+    form = {**rp.query(response_type="x"), "client_secret": rp.secret}
+    await http.post("/oauth2/par", data=form)
+    query = {"message": rp.client_id, "type": "Debug"}
+    rows = (await api.get("/api/system/event-log/search", params=query)).json()["eventLogs"]
+    assert len(rows) == 1
+    assert "unsupported_response_type" in rows[0]["message"]
+    assert rp.secret not in rows[0]["message"]
+
+
+async def test_metadata_tells_where_to_push(http, service):
+    document = (await http.get("/.well-known/openid-configuration")).json()
+    assert document["pushed_authorization_request_endpoint"] == f"{service.base_url}/oauth2/par"
+    assert document["require_pushed_authorization_requests"] is False
+
+
+async def test_what_can_be_asked_for_can_be_pushed(service):
+    names = service.services.schemas["oauth2/authorize.request.json"].schema["properties"].keys()
+    assert names <= service.services.schemas["oauth2/par.request.json"].schema["properties"].keys()

@@ -1,0 +1,53 @@
+"""Pushed requests: for one client of one tenant, for a while, for one use."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from identity.ids import ApplicationId, TenantId, fingerprint, new_id
+from identity.store.pushed_requests import PushedRequests
+
+REQUEST = {"scope": "openid", "redirect_uri": "https://app.example.com/"}
+
+
+@pytest.fixture
+def requests(redis) -> PushedRequests:
+    return PushedRequests(redis)
+
+
+@pytest.fixture
+def owner() -> tuple[TenantId, ApplicationId]:
+    return TenantId(new_id()), ApplicationId(new_id())
+
+
+async def test_request_is_found_again_and_used_up_once(requests, owner):
+    await requests.keep(*owner, "secret", REQUEST, 30)
+    assert await requests.find(*owner, "secret") == REQUEST
+    assert await requests.find(*owner, "secret") == REQUEST
+    assert await requests.consume(*owner, "secret") == REQUEST
+    assert await requests.consume(*owner, "secret") is None
+    assert await requests.find(*owner, "secret") is None
+
+
+async def test_of_64_racing_callers_one_gets_the_request(requests, owner):
+    await requests.keep(*owner, "secret", REQUEST, 30)
+    found = await asyncio.gather(*(requests.consume(*owner, "secret") for _ in range(64)))
+    assert [request for request in found if request is not None] == [REQUEST]
+
+
+async def test_another_tenant_or_client_neither_sees_nor_spends_it(requests, owner):
+    tenant_id, client_id = owner
+    await requests.keep(*owner, "secret", REQUEST, 30)
+    for other in ((TenantId(new_id()), client_id), (tenant_id, ApplicationId(new_id()))):
+        assert await requests.find(*other, "secret") is None
+        assert await requests.consume(*other, "secret") is None
+    assert await requests.consume(*owner, "secret") == REQUEST
+
+
+async def test_store_does_not_hold_the_secret_and_forgets(requests, owner, redis):
+    await requests.keep(*owner, "secret", REQUEST, 30)
+    key = redis.key("pushed-request", *owner, fingerprint("secret"))
+    assert "secret" not in await redis.client.get(key)
+    assert 0 < await redis.client.ttl(key) <= 30
