@@ -264,6 +264,12 @@ class InteractionRequired(OAuth2Error):
     error = "interaction_required"
 
 
+class UnmetAuthenticationRequirements(OAuth2Error):
+    """The user cannot authenticate as the request has to have it (Unmet Authentication Requirements 1.0, section 2)."""
+
+    error = "unmet_authentication_requirements"
+
+
 class RequestNotSupported(OAuth2Error):
     """The `request` parameter is not supported (OpenID Connect Core 3.1.2.6)."""
 

@@ -14,7 +14,8 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from identity.call import Document
-from identity.domain import pkce, redirect_uris, response_types, scopes
+from identity.domain import claims_request, pkce, redirect_uris, response_types, scopes
+from identity.domain.claims_request import ClaimsRequest
 from identity.domain.response_types import ResponseMode, ResponseType
 from identity.errors import (
     InvalidRequest,
@@ -24,6 +25,7 @@ from identity.errors import (
     RequestNotSupported,
     RequestUriNotSupported,
     UnauthorizedClient,
+    UnmetAuthenticationRequirements,
     UnsupportedResponseType,
 )
 
@@ -63,6 +65,7 @@ class AuthorizationRequest:
     login_hint: str | None = None
     idp_hint: str | None = None
     locales: tuple[str, ...] = ()
+    claims: ClaimsRequest = claims_request.NOTHING
     user_code: str | None = None
     device: Mapping[str, str] = dataclasses.field(default_factory=dict)
     pushed: str = dataclasses.field(default="", repr=False)
@@ -103,6 +106,10 @@ class _Facts:
     @property
     def is_pushed(self) -> bool:
         return PUSHED in self.given
+
+    @property
+    def claims(self) -> ClaimsRequest:
+        return claims_request.parsed(self.given.get("claims"), self.given.get("acr_values"))
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -273,6 +280,13 @@ def _require_max_age(facts: _Facts) -> None:
         raise InvalidRequest("unknown", "The max_age must be a number of seconds.")
 
 
+def _require_claims(facts: _Facts) -> None:
+    """An essential acr that nobody here can have is a failed authentication (OpenID Connect Core 5.5.1.1)."""
+    acr, configured = facts.claims.acr, facts.oauth.get("authenticationContextClass")
+    if acr is not None and acr.is_essential and (configured is None or not acr.accepts(configured)):
+        raise UnmetAuthenticationRequirements(None, "The authentication context class (acr) cannot be had here.")
+
+
 CHECKS: Final[tuple[Callable[[_Facts], None], ...]] = (
     _require_pushed,
     _require_no_request_object,
@@ -288,6 +302,7 @@ CHECKS: Final[tuple[Callable[[_Facts], None], ...]] = (
     _require_nonce,
     _require_prompt,
     _require_max_age,
+    _require_claims,
 )
 """The checks in the order of the specification; each may rely on those before it."""
 
@@ -305,6 +320,7 @@ def _accepted(facts: _Facts, redirect_uri: str) -> AuthorizationRequest:
         code_challenge=given.get("code_challenge") if facts.gives_code else None,
         prompts=_prompts(facts),
         max_age=int(given["max_age"]) if "max_age" in given else None,
+        claims=facts.claims,
         locales=tuple([given["locale"]] if "locale" in given else given.get("ui_locales", "").split()),
         device={name[len(_DEVICE) :]: value for name, value in given.items() if name.startswith(_DEVICE)},
         pushed=given.get(PUSHED, ""),

@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from identity.call import Document
-from identity.domain import users
+from identity.domain import claims_request, consent, scopes, users
+from identity.domain.claims_request import Wishes
 
 STRICT: Final = "Strict"
 
@@ -34,14 +35,42 @@ _FROM_DATA: Final[Mapping[str, tuple[str, type]]] = {
 }
 """claim -> the scope it needs and the type it must have in `data`; an address may also be one text, its `formatted`."""
 
+USERINFO_WISHES: Final = "userinfo_claims"
+"""The claim of an access token that says what userinfo shall tell beyond its scopes (OpenID Connect Core 5.5)."""
+
 _TOKEN_ONLY: Final = frozenset(
-    {"amr", "at_hash", "aud", "auth_time", "authenticationType", "c_hash", "cnf", "exp", "gty", "iat", "iss", "jti"}
-    | {"nbf", "nonce", "scope", "sid", "tid", "tty"}
+    {
+        "acr",
+        "amr",
+        "at_hash",
+        "aud",
+        "auth_time",
+        "authenticationType",
+        "c_hash",
+        "cnf",
+        "exp",
+        "gty",
+        "iat",
+        "iss",
+        "jti",
+    }
+    | {"nbf", "nonce", "scope", "sid", "tid", "tty", USERINFO_WISHES}
 )
 
 CLAIMS_SUPPORTED: Final = tuple(
     sorted(
-        {"applicationId", "at_hash", "aud", "auth_time", "authenticationType", "c_hash", "email", "email_verified"}
+        {
+            "acr",
+            "amr",
+            "applicationId",
+            "at_hash",
+            "aud",
+            "auth_time",
+            "authenticationType",
+            "c_hash",
+            "email",
+            "email_verified",
+        }
         | {"exp", "iat", "iss", "jti", "locale", "name", "nbf", "nonce", "phone_number", "phone_number_verified"}
         | {"roles", "sid", "sub", "updated_at", *_PROFILE_FIELDS, *_FROM_DATA}
     )
@@ -67,48 +96,66 @@ def access_token_claims(user: Document, application: Document) -> Document:
     return claims
 
 
-def id_token_claims(user: Document, application: Document, scopes: Collection[str], *, alone: bool) -> Document:
+def id_token_claims(user: Document, application: Document, granted: Collection[str], *, alone: bool) -> Document:
     """What an ID token says of the user beside the protocol's claims.
 
     Under Strict the claims of the scopes are left to userinfo, where there is an access token to ask it with
     (`alone` is False), as OpenID Connect Core 5.4 has it.
     """
     if is_strict(application):
-        return scope_claims(user, scopes) if alone else {}
+        return scope_claims(user, granted) if alone else {}
     return _present({"preferred_username": user.get("username"), **_email(user)})
 
 
-def scope_claims(user: Document, scopes: Collection[str]) -> Document:
+def wanted_claims(user: Document, application: Document, granted: Collection[str], wishes: Wishes) -> Document:
+    """The claims that were asked for one by one, as far as the application may have them and the values will do.
+
+    It may have what its granted scopes cover. A first party, which need ask nobody, may also have what its other scopes
+    would cover; a third party cannot get round its users' consent in this way (docs/decisions/0027).
+    """
+    if not wishes:
+        return {}
+    known = scopes.known_scopes(application["oauthConfiguration"], application["scopes"])
+    free = [scope for scope in scopes.PROVIDED if scope in known and not consent.to_ask(application, [scope])]
+    told = scope_claims(user, {*granted, *free})
+    return {name: told[name] for name, wish in wishes.items() if name in told and wish.accepts(told[name])}
+
+
+def scope_claims(user: Document, granted: Collection[str]) -> Document:
     """The standard claims of the granted scopes (OpenID Connect Core 5.1 and 5.4) that the user has values for."""
     claims: Document = {}
-    if "profile" in scopes:
+    if "profile" in granted:
         claims |= {name: user.get(field) for name, field in _PROFILE_FIELDS.items()}
         claims["name"] = full_name(user)
         claims["locale"] = next((language.replace("_", "-") for language in user.get("preferredLanguages", ())), None)
         claims["updated_at"] = user["lastUpdateInstant"] // 1000
-    if "email" in scopes:
+    if "email" in granted:
         claims |= _email(user)
-    if "phone" in scopes:
+    if "phone" in granted:
         claims |= _phone(user)
     data = user.get("data", {})
     for name, (scope, kind) in _FROM_DATA.items():
-        if scope in scopes and isinstance(data.get(name), kind):
+        if scope in granted and isinstance(data.get(name), kind):
             claims[name] = data[name]
-    if isinstance(data.get("address"), str) and "address" in scopes:
+    if isinstance(data.get("address"), str) and "address" in granted:
         claims["address"] = {"formatted": data["address"]}
     return _present(claims)
 
 
 def userinfo_claims(
-    user: Document, application: Document, token: Mapping[str, Any], scopes: Collection[str]
+    user: Document, application: Document, token: Mapping[str, Any], granted: Collection[str]
 ) -> Document:
-    """The userinfo response: by scope under Strict; under Compatibility the token's own claims and the user's."""
+    """The userinfo response: by scope under Strict; under Compatibility the token's own claims and the user's.
+
+    What the token says was asked for one by one comes on top.
+    """
+    wanted = wanted_claims(user, application, granted, claims_request.wishes_of(token.get(USERINFO_WISHES)))
     if is_strict(application):
-        return {"sub": user["id"], **scope_claims(user, scopes)}
+        return {**scope_claims(user, granted), **wanted, "sub": user["id"]}
     claims = {name: value for name, value in token.items() if name not in _TOKEN_ONLY}
     claims |= _present({name: user.get(field) for name, field in _COMPATIBLE_FIELDS.items()})
     claims |= _present({"name": full_name(user), "phone_number": _phone(user).get("phone_number"), **_email(user)})
-    return {**claims, "sub": user["id"]}
+    return {**claims, **wanted, "sub": user["id"]}
 
 
 def is_strict(application: Document) -> bool:

@@ -1,7 +1,8 @@
 """Refresh tokens: what a record holds, and how long it lives (spec: OAuth, refresh token lifecycle).
 
 The record is the API's object. Under `private` stands what later tokens repeat: `authInstant` (of the real
-authentication), `grants` (for the token's `gty`), `hasProof` (the code was bound by PKCE), `ssoSessionId`.
+authentication), `grants` (for the token's `gty`), `hasProof` (the code was bound by PKCE), `ssoSessionId`,
+`authenticationMethods` (`amr`) and, where claims were asked for one by one, `claims`.
 """
 
 from __future__ import annotations

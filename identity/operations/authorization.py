@@ -132,6 +132,7 @@ async def enter(
 
     The login was noted and told of by whoever authenticated the user (`login.complete`). Raises OAuth2Error.
     """
+    await _require_expected(services, request, fresh.user["id"])
     secret, session = await sso.begin(
         services,
         call,
@@ -234,7 +235,7 @@ async def _current(
     session = await sso.find(services, client.tenant, browser.sso_secret)
     if session is None or (request.max_age is not None and call.now - session.auth_instant > request.max_age * 1000):
         return None
-    if not await _is_expected(services, request, session):
+    if not await _is_expected(services, request, session.user_id):
         return None
     user = await _live_user(services, call, client, session)
     if user is None:
@@ -251,12 +252,23 @@ async def _live_user(services: Services, call: Call, client: Client, session: Ss
     return user
 
 
-async def _is_expected(services: Services, request: AuthorizationRequest, session: SsoSession) -> bool:
-    """Whether the session is of the user whom id_token_hint names; a hint that is not ours says nothing."""
+async def _is_expected(services: Services, request: AuthorizationRequest, user_id: str) -> bool:
+    """Whether this is the user whom the claims parameter and id_token_hint name; a hint that is not ours says nothing.
+
+    Nobody else may be answered for, also not who logged in just now (OpenID Connect Core 3.1.2.2).
+    """
+    if not request.claims.is_about(user_id):
+        return False
     if request.id_token_hint is None:
         return True
     hint = await services.tokens.verify_id_token_hint(request.id_token_hint, clients.finder(services))
-    return isinstance(hint, Rejection) or hint.claims["sub"] == session.user_id
+    return isinstance(hint, Rejection) or hint.claims["sub"] == user_id
+
+
+async def _require_expected(services: Services, request: AuthorizationRequest, user_id: str) -> None:
+    """Refuse a login of somebody else than the request is about. Raises LoginRequired."""
+    if not await _is_expected(services, request, user_id):
+        raise LoginRequired("authentication_required", "Another user logged in than the request is about.")
 
 
 def _lacks_registration(client: Client, user: Document) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from identity.call import Call
+from identity.domain import authentication_methods, scopes, user_state
 from identity.domain import authorization_request as rules
-from identity.domain import scopes, user_state
 from identity.domain.authorization_request import AuthorizationRequest
 from identity.errors import OAuth2Error
 from identity.ids import new_secret
@@ -41,6 +41,8 @@ async def success(
         auth_instant=current.session.auth_instant,
         nonce=request.nonce,
         sso_session_id=current.session.session_id if current.secret else None,
+        authentication_methods=authentication_methods.of(current.session.authentication_type),
+        claims_request=request.claims,
     )
     parameters = await _given(services, call, client, request, granted)
     if request.state is not None:
@@ -90,6 +92,8 @@ async def _code(
         "authenticationType": granted.authentication_type,
         "ssoSessionId": granted.sso_session_id,
         "device": dict(request.device),
+        "authenticationMethods": granted.authentication_methods,
+        "claims": request.claims.document(),
         "tokenIds": [] if beside is None else [beside.token_id],
     }
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["authorizationGrantIdTimeToLiveInSeconds"]

@@ -17,10 +17,16 @@ from identity.services import Services
 from identity.tokens import jwks
 
 _CLIENT_AUTHENTICATION: Final = ["client_secret_basic", "client_secret_post", "none"]
-_RESPONSE_TYPES: Final = [
-    "code", "id_token", "token id_token", "code id_token", "code token", "code id_token token",
-]  # fmt: skip
-"""What the provider speaks; an application has the hybrid ones only when they are switched on (docs/decisions/0027)."""
+_RESPONSE_TYPES: Final = ["code", "id_token", "token id_token"]
+_HYBRID_TYPES: Final = ["code id_token", "code token", "code id_token token"]
+_WITH_OPTIONS: Final = {
+    "active": True,
+    "$or": [
+        {"oauthConfiguration.hybridResponseTypesEnabled": True},
+        {"oauthConfiguration.authenticationContextClass": {"$exists": True}},
+    ],
+}
+"""The applications that make a difference to the metadata of their tenant."""
 
 _ALGORITHMS: Final = ["ES256", "ES384", "ES512", "HS256", "HS384", "HS512", "RS256", "RS384", "RS512"]
 
@@ -80,16 +86,25 @@ def _ours(keys: Iterable[Document]) -> list[Document]:
 async def configuration(services: Services, hints: TenantHints, base_url: str) -> Prepared:
     """The metadata of a tenant, the default one when none is named. Raises InvalidRequest for an unknown one."""
     tenant = await clients.named_tenant(services, hints) or await clients.default_tenant(services)
-    return Prepared(metadata(tenant, base_url))
+    applications = await services.applications.cached_list(tenant["id"], "metadata", _WITH_OPTIONS)
+    return Prepared(metadata(tenant, base_url, [application["oauthConfiguration"] for application in applications]))
 
 
-def metadata(tenant: Document, base_url: str) -> Document:
-    """The provider metadata; what is not built is published as unsupported."""
+def metadata(tenant: Document, base_url: str, options: Sequence[Document]) -> Document:
+    """The provider metadata; what is not built is published as unsupported.
+
+    `options` are the oauthConfigurations of the applications that have something switched on which is published only
+    when some application of the tenant has it (docs/decisions/0027).
+    """
+    speaks_hybrid = any(oauth.get("hybridResponseTypesEnabled") for oauth in options)
+    classes = {oauth["authenticationContextClass"] for oauth in options if "authenticationContextClass" in oauth}
+    optional = {"acr_values_supported": sorted(classes)} if classes else {}
     return {
+        **optional,
         "authorization_endpoint": f"{base_url}/oauth2/authorize",
         "authorization_response_iss_parameter_supported": True,
         "backchannel_logout_supported": False,
-        "claims_parameter_supported": False,
+        "claims_parameter_supported": True,
         "claims_supported": list(claims.CLAIMS_SUPPORTED),
         "code_challenge_methods_supported": ["S256"],
         "device_authorization_endpoint": f"{base_url}/oauth2/device_authorize",
@@ -109,7 +124,7 @@ def metadata(tenant: Document, base_url: str) -> Document:
         "require_pushed_authorization_requests": False,
         "require_request_uri_registration": False,
         "response_modes_supported": ["form_post", "fragment", "query"],
-        "response_types_supported": _RESPONSE_TYPES,
+        "response_types_supported": [*_RESPONSE_TYPES, *(_HYBRID_TYPES if speaks_hybrid else ())],
         "revocation_endpoint": f"{base_url}/oauth2/revoke",
         "revocation_endpoint_auth_methods_supported": _CLIENT_AUTHENTICATION,
         "scopes_supported": ["openid", "offline_access", "profile", "email", "address", "phone"],

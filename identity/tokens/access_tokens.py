@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.domain import claims as user_claims
+from identity.domain import claims_request, scopes
+from identity.domain.claims_request import ClaimsRequest
 from identity.instants import Instant, NumericDate, numeric_date
 
 TTY: Final = "at"
@@ -19,7 +21,8 @@ class Login:
     """What tokens are issued for: who logged in to what, when and how, and what was granted.
 
     `grants` are the grant types in the order of their use (`gty`). `refresh_token_id` is the `sid` of both tokens where
-    a refresh token comes with them; without one the ID token names the SSO session.
+    a refresh token comes with them; without one the ID token names the SSO session. `authentication_methods` are how
+    the user really authenticated (`amr`), also where a session or a refresh token made it unnecessary this time.
     """
 
     tenant: Document
@@ -32,6 +35,8 @@ class Login:
     nonce: str | None = None
     refresh_token_id: str | None = None
     sso_session_id: str | None = None
+    authentication_methods: tuple[str, ...] = ()
+    claims_request: ClaimsRequest = claims_request.NOTHING
 
 
 def claims(login: Login, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
@@ -45,6 +50,8 @@ def claims(login: Login, token_id: str, now: NumericDate, ttl_seconds: int) -> D
     }
     if login.refresh_token_id is not None:
         answer["sid"] = login.refresh_token_id
+    if login.claims_request.userinfo and scopes.OPENID in login.scopes:
+        answer[user_claims.USERINFO_WISHES] = claims_request.kept_of(login.claims_request.userinfo)
     return answer
 
 

@@ -32,21 +32,26 @@ def claims(
     Under the Strict policy the house's own claims stay in the access token.
     """
     # A code gives an access token too, later, which userinfo can be asked with.
+    wishes = login.claims_request
     is_alone = access_token is None and code is None
     answer = {
         **user_claims.id_token_claims(login.user, login.application, login.scopes, alone=is_alone),
+        **user_claims.wanted_claims(login.user, login.application, login.scopes, wishes.id_token),
         **common_claims(login, token_id, now, ttl_seconds),
         "tty": TTY,
     }
     if not user_claims.is_strict(login.application):
         answer |= {"authenticationType": login.authentication_type, "tid": login.tenant["id"]}
+    oauth = login.application["oauthConfiguration"]
     bound = {
+        "acr": None if wishes.acr is None else oauth.get("authenticationContextClass"),
+        "amr": list(login.authentication_methods) if oauth.get("authenticationMethodsEnabled") else None,
         "nonce": login.nonce,
         "sid": login.refresh_token_id or login.sso_session_id,
         "at_hash": None if access_token is None else half_hash(access_token, algorithm),
         "c_hash": None if code is None else half_hash(code, algorithm),
     }
-    return answer | {name: value for name, value in bound.items() if value is not None}
+    return answer | {name: value for name, value in bound.items() if value not in (None, [])}
 
 
 def half_hash(text: str, algorithm: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain import pkce
+from identity.domain.claims_request import ClaimsRequest
 from identity.errors import InvalidGrant, InvalidRequest
 from identity.instants import Instant
 from identity.operations import live_users
@@ -43,6 +44,8 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         auth_instant=Instant(grant["authInstant"]),
         nonce=grant.get("nonce"),
         sso_session_id=grant.get("ssoSessionId"),
+        authentication_methods=tuple(grant.get("authenticationMethods", ())),
+        claims_request=ClaimsRequest.of(grant.get("claims")),
     )
     access_token, answer = await common.tokens(
         services, call, client, login, grant["device"], has_proof=has_proof, code=code

@@ -117,7 +117,10 @@ async def refresh_token(
         "grants": list(login.grants),
         "hasProof": has_proof,
         "ssoSessionId": login.sso_session_id,
+        "authenticationMethods": list(login.authentication_methods),
     }
+    if wishes := login.claims_request.document():
+        private["claims"] = wishes
     seen = rules.device(device, call.origin.ip_address, call.now)
     record = rules.new(UserId(login.user["id"]), client.client_id, login.scopes, seen, private, call.now)
     expires = rules.Policy.of(client.tokens).expires(call.now, call.now)

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from identity.call import Call, Document
-from identity.domain import consent, scopes
+from identity.domain import authentication_methods, consent, scopes
 from identity.domain import login as steps
 from identity.errors import (
     ChangePasswordRequired,
@@ -74,6 +74,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         grants=(grant_type,),
         authentication_type="PASSWORD",
         auth_instant=call.now,
+        authentication_methods=authentication_methods.of("PASSWORD"),
     )
     _, answer = await common.tokens(services, call, client, found, device, has_proof=False)
     return answer

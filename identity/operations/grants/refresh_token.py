@@ -7,6 +7,7 @@ import dataclasses
 from identity.call import Call, Document
 from identity.domain import refresh_tokens as rules
 from identity.domain import scopes
+from identity.domain.claims_request import ClaimsRequest
 from identity.errors import InvalidGrant, InvalidRequest, InvalidScope, WebhookTransactionFailed
 from identity.events.bus import Event
 from identity.instants import Instant
@@ -76,6 +77,8 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         auth_instant=Instant(record["private"].get("authInstant", record["insertInstant"])),
         refresh_token_id=record["id"],
         sso_session_id=record["private"].get("ssoSessionId"),
+        authentication_methods=tuple(record["private"].get("authenticationMethods", ())),
+        claims_request=ClaimsRequest.of(record["private"].get("claims")),
     )
     access_token, answer = await common.issue(services, call, login, ttl=ttl)
     event = _refreshed(client, user, value, access_token.token, form.get("access_token"))

@@ -1,0 +1,27 @@
+"""Which methods of RFC 8176 stand behind which authenticationType."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.domain import authentication_methods
+
+
+@pytest.mark.parametrize(
+    ("authentication_type", "methods"),
+    [
+        ("PASSWORD", ("pwd",)),
+        ("LDAP_CONNECTOR", ("pwd",)),
+        ("ONE_TIME_PASSWORD", ("otp",)),
+        ("PASSWORDLESS", ("otp",)),
+        ("WebAuthn", ("hwk",)),
+        ("OPENID_CONNECT", ("fed",)),
+        ("FEDERATED_JWT", ("fed",)),
+        ("SAMLv2IdpInitiated", ("fed",)),
+        ("PING", ()),
+        ("REFRESH_TOKEN", ()),
+        ("unheard of", ()),
+    ],
+)
+def test_type_tells_the_method(authentication_type, methods):
+    assert authentication_methods.of(authentication_type) == methods

@@ -1,0 +1,154 @@
+"""The claims parameter (OpenID Connect Core 5.5): claims wanted one by one, and who may have them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests import relying_party
+from tests.relying_party import REDIRECT_URI, claims, response
+
+MEMBERS = {"firstName": "Ada", "lastName": "Lovelace", "mobilePhone": "+441234567890", "data": {"nickname": "Countess"}}
+PROTOCOL = {"aud", "auth_time", "exp", "gty", "iat", "iss", "jti", "sub", "scope", "tty", "at_hash", "c_hash", "sid"}
+
+
+def wanted(**members) -> str:
+    return json.dumps(members)
+
+
+async def ask(http, token: str) -> dict:
+    answer = await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+@pytest.fixture
+async def ada(rp, api):
+    """The relying party of a user with many claims."""
+    rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id, **MEMBERS)
+    return rp
+
+
+async def test_claims_come_where_they_are_wanted_and_nowhere_else(ada, browser, http):
+    request = wanted(
+        userinfo={"given_name": None, "nickname": {"essential": True}, "http://example.info/claims": None},
+        id_token={"email": {"essential": True}, "phone_number": None, "picture": {"essential": True}},
+        unheard_of={"x": 1},
+    )
+    tokens = await ada.tokens(http, browser, scope="openid", claims=request)
+    id_token = claims(tokens["id_token"])
+    assert id_token.keys() - PROTOCOL == {"email", "phone_number"}
+    assert (id_token["email"], id_token["phone_number"]) == (ada.login_id, "+441234567890")
+    told = await ask(http, tokens["access_token"])
+    assert told == {"sub": ada.user["id"], "given_name": "Ada", "nickname": "Countess"}
+
+
+async def test_claims_outlive_the_code_and_the_first_tokens(ada, browser, http):
+    request = wanted(userinfo={"given_name": None}, id_token={"name": None})
+    first = await ada.tokens(http, browser, scope="openid offline_access", claims=request)
+    refreshed = (await ada.refresh(http, first["refresh_token"])).json()
+    assert claims(refreshed["id_token"])["name"] == "Ada Lovelace"
+    assert await ask(http, refreshed["access_token"]) == {"sub": ada.user["id"], "given_name": "Ada"}
+
+
+async def test_claims_come_from_the_authorization_endpoint_too(ada, browser, http):
+    await ada.configure(enabledGrants=["implicit"])
+    request = wanted(userinfo={"email": None}, id_token={"given_name": None})
+    answer = await ada.log_in(browser, response_type="token id_token", scope="openid", nonce="n", claims=request)
+    assert claims(answer["id_token"])["given_name"] == "Ada"
+    assert (await ask(http, answer["access_token"])).keys() == {"sub", "email"}
+
+
+async def test_without_openid_nothing_is_told(ada, browser, http):
+    await ada.configure(scopeHandlingPolicy="Compatibility")
+    request = wanted(userinfo={"nickname": None})
+    tokens = await ada.tokens(http, browser, scope="email", claims=request)
+    assert "nickname" not in await ask(http, tokens["access_token"])
+    tokens = await ada.tokens(http, browser, scope="openid", claims=request)
+    told = await ask(http, tokens["access_token"])
+    assert told["nickname"] == "Countess"
+    assert "userinfo_claims" not in told
+
+
+async def test_value_that_the_user_does_not_have_is_not_told(ada, browser, http):
+    request = wanted(
+        userinfo={"given_name": {"value": "Ada"}, "family_name": {"value": "Byron"}},
+        id_token={"email_verified": {"values": [True]}, "phone_number": {"values": ["+1", "+2"]}},
+    )
+    tokens = await ada.tokens(http, browser, scope="openid", claims=request)
+    assert await ask(http, tokens["access_token"]) == {"sub": ada.user["id"], "given_name": "Ada"}
+    assert claims(tokens["id_token"]).keys() - PROTOCOL == {"email_verified"}
+
+
+async def test_scope_that_the_application_does_not_have_cannot_be_got_round(ada, browser, http):
+    await ada.configure(providedScopePolicy={"email": {"enabled": False, "required": False}})
+    request = wanted(userinfo={"email": None, "nickname": None})
+    tokens = await ada.tokens(http, browser, scope="openid", claims=request)
+    assert await ask(http, tokens["access_token"]) == {"sub": ada.user["id"], "nickname": "Countess"}
+
+
+async def test_consent_of_a_third_partys_user_cannot_be_got_round(ada, browser, http):
+    await ada.configure(relationship="ThirdParty")
+    request = wanted(userinfo={"email": None}, id_token={"email": None})
+    tokens = await ada.tokens(http, browser, scope="openid", claims=request)
+    assert await ask(http, tokens["access_token"]) == {"sub": ada.user["id"]}
+    assert "email" not in claims(tokens["id_token"])
+    await ada.configure(consentMode="NeverPrompt")
+    assert "email" in await ask(http, tokens["access_token"])
+    tokens = await ada.tokens(http, browser, scope="openid email", claims=request)
+    assert claims(tokens["id_token"])["email"] == ada.login_id
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{", "[]", "null", "1", '{"userinfo": []}', '{"id_token": "x"}', '{"userinfo": {"email": true}}',
+        '{"userinfo": {"email": {"essential": "yes"}}}', '{"id_token": {"acr": {"values": "1"}}}',
+        '{"userinfo": {"email": NaN}}', "[" * 2000, '{"x": "' + 9000 * "x" + '"}',
+    ],
+)  # fmt: skip
+async def test_claims_that_cannot_be_read_are_an_invalid_request(rp, browser, text):
+    answer = await rp.authorize(browser, claims=text)
+    assert answer.headers["Location"].startswith(REDIRECT_URI)
+    error = response(answer)
+    assert (error["error"], error["error_reason"], error["state"]) == ("invalid_request", "unknown", "the-state")
+    assert "claims" in error["error_description"]
+
+
+async def test_hard_to_store_values_are_no_harm(rp, browser, http):
+    request = wanted(
+        userinfo={"email": {"value": {"$where": {"a.b": 2**63}}}, "__proto__": None, "$set": None},
+        id_token={"given_name": {"values": [[], {"x": None}, 1e300]}},
+    )
+    tokens = await rp.tokens(http, browser, claims=request)
+    assert (await rp.refresh(http, tokens["refresh_token"])).status_code == 200
+    assert await ask(http, tokens["access_token"]) == {"sub": rp.user["id"]}
+
+
+async def test_only_the_user_who_is_asked_for_is_answered_for(rp, browser, api):
+    other = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
+    mine, others = (wanted(id_token={"sub": {"value": user["id"]}}) for user in (rp.user, other))
+    assert "code" in await rp.log_in(browser, claims=mine)
+    assert "code" in response(await rp.authorize(browser, claims=mine, prompt="none"))
+    refused = response(await rp.authorize(browser, claims=others, prompt="none"))
+    assert (refused["error"], refused["error_reason"]) == ("login_required", "authentication_required")
+    shown = await rp.authorize(browser, claims=others)
+    refused = response(await rp.submit(browser, shown))
+    assert (refused["error"], refused["error_reason"]) == ("login_required", "authentication_required")
+    assert "code" in response(await rp.submit(browser, shown, loginId=other["email"]))
+
+
+async def test_login_of_another_user_than_the_hint_names_is_no_answer(rp, browser, new_browser, http, api):
+    hint = (await rp.tokens(http, browser))["id_token"]
+    other = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
+    fresh = new_browser()
+    shown = await rp.authorize(fresh, id_token_hint=hint)
+    refused = response(await rp.submit(fresh, shown, loginId=other["email"]))
+    assert refused["error"] == "login_required"
+    assert "code" in response(await rp.submit(fresh, shown))
+
+
+async def test_nothing_of_it_stands_in_tokens_that_nobody_asked_claims_for(rp, browser, http):
+    tokens = await rp.tokens(http, browser)
+    assert "userinfo_claims" not in claims(tokens["access_token"])
