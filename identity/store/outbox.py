@@ -243,8 +243,12 @@ class Outbox:
         """
         if outcomes:
             await self._deliveries.bulk_write([_settlement(outcome) for outcome in outcomes], ordered=False)
-        if tried := [outcome for outcome in outcomes if outcome.is_told]:
-            await self._events.bulk_write([_noted(outcome) for outcome in tried], ordered=False)
+        told: dict[EventId, list[Outcome]] = {}
+        for outcome in outcomes:
+            if outcome.is_told:
+                told.setdefault(outcome.lease.event_id, []).append(outcome)
+        if told:
+            await self._events.bulk_write([_noted(*of_event) for of_event in told.items()], ordered=False)
 
     async def renew(self, leases: Sequence[Lease], until: Instant) -> None:
         """Hold on to leases whose receivers take their time."""
@@ -430,10 +434,12 @@ def _settlement(outcome: Outcome) -> UpdateOne:
     return UpdateOne(where, change)
 
 
-def _noted(outcome: Outcome) -> UpdateOne:
-    """What an event's own row learns of an attempt; it may be told twice."""
-    change: Document = {"untried": {"$setDifference": ["$untried", [outcome.lease.webhook_id]]}}
-    if outcome.attempt is not None:
-        change["lastAttemptInstant"] = {"$max": ["$lastAttemptInstant", outcome.attempt.start_instant]}
+def _noted(event_id: EventId, outcomes: Sequence[Outcome]) -> UpdateOne:
+    """What an event's own row learns of attempts; it may be told twice."""
+    tried = [outcome.lease.webhook_id for outcome in outcomes]
+    change: Document = {"untried": {"$setDifference": ["$untried", tried]}}
+    instants = [outcome.attempt.start_instant for outcome in outcomes if outcome.attempt is not None]
+    if instants:
+        change["lastAttemptInstant"] = {"$max": ["$lastAttemptInstant", max(instants)]}
     result = {"$cond": [{"$eq": ["$untried", []]}, "Succeeded", "Running"]}
-    return UpdateOne({"_id": outcome.lease.event_id}, [{"$set": change}, {"$set": {"result": result}}])
+    return UpdateOne({"_id": event_id}, [{"$set": change}, {"$set": {"result": result}}])

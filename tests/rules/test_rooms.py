@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,13 @@ ROOMS = {
 }
 
 
-def imports(file: Path) -> Iterator[str]:
+@functools.cache
+def imports(file: Path) -> frozenset[str]:
+    """The modules that a file imports."""
+    return frozenset(_imported(file))
+
+
+def _imported(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
@@ -42,7 +49,7 @@ def test_a_package_is_used_in_its_room_only(package):
 
 
 def test_only_run_py_imports_the_composition_root():
-    users = [file for file in (ROOT / "identity").rglob("*.py") if "identity.app" in set(imports(file))]
+    users = [file for file in (ROOT / "identity").rglob("*.py") if "identity.app" in imports(file)]
     assert users == []
 
 
