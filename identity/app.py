@@ -31,6 +31,7 @@ from identity.operations import (
 )
 from identity.operations.webhook_keys import WebhookKeys
 from identity.operations.webhook_watch import WebhookWatch
+from identity.outbound.client_keys import PublishedKeys
 from identity.outbound.federation import FederationClient
 from identity.outbound.http import HttpClient
 from identity.passwords import PasswordPool
@@ -44,6 +45,7 @@ from identity.store.guard import within
 from identity.store.instance import InstanceStore
 from identity.store.login_intents import LoginIntents
 from identity.store.mongo import Database
+from identity.store.one_time_ids import OneTimeIds
 from identity.store.pending_links import PendingLinks
 from identity.store.pushed_requests import PushedRequests
 from identity.store.rate_limits import RateLimits
@@ -53,6 +55,7 @@ from identity.store.sso_sessions import SsoSessions
 from identity.store.vault import Vault, add_master_key, ensure_master_keys, read_master_keys
 from identity.store.wakeups import Wakeups
 from identity.store.webhook_health import WebhookHealth
+from identity.tokens.client_keys import ClientKeys
 from identity.tokens.issuer import TokenIssuer
 from identity.tokens.second_looks import SecondLooks
 from identity.tokens.signing_keys import KeyRing
@@ -292,12 +295,14 @@ def _wired(
         login_intents=LoginIntents(redis),
         rate_limits=RateLimits(redis),
         revocations=Revocations(redis),
+        one_time_ids=OneTimeIds(redis),
         tokens=TokenIssuer(ring, _second_looks(stores)),
         passwords=PasswordPool(),
         sandbox=Sandbox(config.lambdas),
         bus=delivery.bus,
         http=delivery.http,
         federation=_federation(config),
+        client_keys=_client_keys(config),
         deliverer=delivery.deliverer,
         webhook_event_log=stores.webhook_event_log,
         webhook_health=WebhookHealth(stores.database),
@@ -316,6 +321,7 @@ def _wired(
             redis.close,
             delivery.http.close,
             services.federation.close,
+            services.client_keys.close,
             services.sandbox.close,
         ),
     )
@@ -358,6 +364,18 @@ def _federation(config: Config) -> FederationClient:
         user_agent=f"identity/{__version__}",
     )
     return FederationClient(http, connect_timeout_ms=settings.connect_timeout, read_timeout_ms=settings.read_timeout)
+
+
+def _client_keys(config: Config) -> ClientKeys:
+    settings = config.client_keys
+    http = HttpClient(
+        allowed_networks=settings.allowed_networks,
+        max_connections=settings.max_concurrency,
+        max_waiting=10 * settings.max_concurrency,
+        user_agent=f"identity/{__version__}",
+    )
+    published = PublishedKeys(http, connect_timeout_ms=settings.connect_timeout, read_timeout_ms=settings.read_timeout)
+    return ClientKeys(published)
 
 
 def _workers(

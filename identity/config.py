@@ -144,6 +144,16 @@ class IdentityProviders:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ClientKeys:
+    """Fetching the key sets that applications publish; timeouts are milliseconds."""
+
+    max_concurrency: int
+    connect_timeout: int
+    read_timeout: int
+    allowed_networks: tuple[Network, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Audit:
     """What the service writes into the audit log by itself."""
 
@@ -182,6 +192,7 @@ class Config:
     email: Email
     lambdas: Lambdas
     identity_providers: IdentityProviders
+    client_keys: ClientKeys
     audit: Audit
     logging: Logging
     metrics: Metrics
@@ -483,6 +494,9 @@ def _typed(folder: Path, values: dict[str, Any]) -> Config:
         lambdas=Lambdas(**values["lambdas"]),
         identity_providers=IdentityProviders(
             **{**federation, "allowed_networks": _networks(federation["allowed_networks"])}
+        ),
+        client_keys=ClientKeys(
+            **{**values["client_keys"], "allowed_networks": _networks(values["client_keys"]["allowed_networks"])}
         ),
         audit=Audit(**values["audit"]),
         logging=Logging(**values["logging"]),

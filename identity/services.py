@@ -27,6 +27,7 @@ from identity.store.logbooks import Logbook
 from identity.store.login_intents import LoginIntents
 from identity.store.mails import Mails
 from identity.store.mongo import Database
+from identity.store.one_time_ids import OneTimeIds
 from identity.store.pending_links import PendingLinks
 from identity.store.pushed_requests import PushedRequests
 from identity.store.rate_limits import RateLimits
@@ -39,6 +40,7 @@ from identity.store.system_settings import SystemSettingsCache
 from identity.store.users import Users
 from identity.store.webhook_event_log import WebhookEventLog
 from identity.store.webhook_health import WebhookHealth
+from identity.tokens.client_keys import ClientKeys
 from identity.tokens.issuer import TokenIssuer
 
 
@@ -72,6 +74,7 @@ class Services:
     login_intents: LoginIntents
     rate_limits: RateLimits
     revocations: Revocations
+    one_time_ids: OneTimeIds
     tokens: TokenIssuer
     passwords: PasswordPool
     sandbox: Sandbox
@@ -80,6 +83,8 @@ class Services:
     """For calls in the name of whoever configured a webhook."""
     federation: FederationClient
     """For calls to the identity providers of others, through a client of its own."""
+    client_keys: ClientKeys
+    """The public keys of applications, fetched through a client of its own, too."""
     deliverer: Deliverer
     webhook_event_log: WebhookEventLog
     webhook_health: WebhookHealth

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import dataclasses
-from typing import Literal
+from collections.abc import Collection
+from typing import Final, Literal
 from urllib.parse import unquote_plus
 
 from identity.call import Document
@@ -13,7 +14,19 @@ from identity.domain.applications import DEVICE_GRANT
 from identity.errors import InvalidClient, InvalidRequest
 from identity.ids import same_secret
 
-Method = Literal["client_secret_basic", "client_secret_post", "none"]
+Method = Literal["client_secret_basic", "client_secret_post", "none", "client_secret_jwt", "private_key_jwt"]
+
+METHODS: Final[tuple[Method, ...]] = (
+    "client_secret_basic",
+    "client_secret_post",
+    "client_secret_jwt",
+    "private_key_jwt",
+    "none",
+)
+"""Every method there is (OpenID Connect Core 9), as `clientAuthenticationMethods` names them."""
+_USUAL: Final = ("client_secret_basic", "client_secret_post", "none")
+ASSERTIONS: Final = frozenset({"client_secret_jwt", "private_key_jwt"})
+"""The methods by a signed assertion (RFC 7523 section 2.2), which no application has unless it names them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,11 +58,29 @@ def presented(authorization: str | None, client_id: str | None, client_secret: s
     return basic
 
 
+def methods(application: Document) -> tuple[str, ...]:
+    """How an application may authenticate; without a word of its own by its secret or, as its policy says, not."""
+    return tuple(application["oauthConfiguration"].get("clientAuthenticationMethods", _USUAL))
+
+
+def require_method(method: Method, allowed: Collection[str]) -> None:
+    """Refuse a way to authenticate that is none of these. Raises InvalidClient."""
+    if method not in allowed:
+        reason = "invalid_client_authentication_scheme"
+        raise InvalidClient(reason, f"The client does not authenticate by {method}.")
+
+
 def authenticate(credentials: Presented, application: Document, *, is_required: bool) -> None:
-    """Check the secret: always when one is presented, and demand one when it is required. Raises InvalidClient."""
+    """Check the secret: always when one is presented, and demand one when it is required. Raises InvalidClient.
+
+    An assertion was verified before; here only its method is judged.
+    """
     if credentials.method == "none":
         if is_required:
             raise InvalidClient("client_authentication_missing", "The client must authenticate.")
+        return
+    require_method(credentials.method, methods(application))
+    if credentials.method in ASSERTIONS:
         return
     require_secret(credentials, application["oauthConfiguration"]["clientSecret"])
 
@@ -68,7 +99,10 @@ def is_secret_required(application: Document, grant_type: str, *, has_proof: boo
     """What clientAuthenticationPolicy asks for a grant (spec: OAuth, client authentication).
 
     `has_proof`: the code (or, for a refresh token, the one it came from) was bound by PKCE and its verifier is there.
+    Whatever the policy, an application that names its methods has to use one, unless `none` is among them.
     """
+    if "none" not in methods(application):
+        return True
     policy = application["oauthConfiguration"]["clientAuthenticationPolicy"]
     if policy == "NotRequiredWhenUsingPKCE":
         # A device has no secret to keep, and is bound by its device_code.

@@ -12,6 +12,7 @@ from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import FieldError, Invalid
 from identity.ids import ApplicationId, TenantId
 from identity.operations import (
+    client_keys,
     crud,
     groups,
     identity_providers,
@@ -35,6 +36,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
         for part in (ROLE, SCOPE):
             document[part.member] = [part.fresh(document, entry, call.now) for entry in document[part.member]]
     errors = rules.problems(document)
+    errors += client_keys.problems(services, document)
     errors += await key_references.problems(services, document["jwtConfiguration"], "application.jwtConfiguration")
     if stored is None:
         errors += await _client_id_problems(services, document["id"])

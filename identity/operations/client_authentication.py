@@ -7,38 +7,68 @@ import dataclasses
 from identity.call import Document
 from identity.domain import client_authentication as rules
 from identity.errors import InvalidClient
-from identity.operations import clients
+from identity.operations import client_assertions, clients
+from identity.operations.client_assertions import Assertion, Signer
 from identity.operations.clients import Client, TenantHints
 from identity.services import Services
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Identified:
-    """A client that a request speaks for, and the credentials it presents; `require` judges them."""
+    """A client that a request speaks for, and the credentials it presents; `require` judges them.
+
+    An assertion was verified, and used up, when the client was identified; `failure` is what was wrong with it.
+    """
 
     client: Client
     presented: rules.Presented
+    failure: InvalidClient | None = None
 
     @property
     def has_credentials(self) -> bool:
-        """Whether a secret was presented; `require` has verified it."""
+        """Whether a secret or an assertion was presented; `require` has verified it."""
         return self.presented.method != "none"
 
     def require(self, grant_type: str, *, has_proof: bool) -> None:
-        """Verify the secret when there is one, demand one when the policy does. Raises InvalidClient.
+        """Verify the credentials when there are some, demand them when the policy does. Raises InvalidClient.
 
         `has_proof`: the grant is bound by PKCE and the verifier is there, which some policies take instead.
         """
+        if self.failure is not None:
+            raise self.failure
         application = self.client.application
         is_required = rules.is_secret_required(application, grant_type, has_proof=has_proof)
         rules.authenticate(self.presented, application, is_required=is_required)
 
 
-async def identify(services: Services, authorization: str, form: Document, hints: TenantHints) -> Identified:
-    """The client of a request, not yet authenticated. Raises InvalidRequest and InvalidClient."""
-    presented = rules.presented(authorization or None, form.get("client_id"), form.get("client_secret"))
+async def identify(
+    services: Services, authorization: str, form: Document, hints: TenantHints, base_url: str
+) -> Identified:
+    """The client of a request, not yet authenticated. `base_url` is where the request says that this service is.
+
+    Raises InvalidRequest and InvalidClient.
+    """
+    credentials = presented(authorization, form)
+    client = await _found(services, hints, credentials.client_id)
+    if isinstance(credentials, rules.Presented):
+        return Identified(client, credentials)
+    failure = None
     try:
-        client = await clients.find(services, hints, presented.client_id)
+        await client_assertions.verify(services, Signer.of(client), credentials, base_url)
+    except InvalidClient as error:
+        failure = error
+    return Identified(client, rules.Presented(credentials.client_id, credentials.method), failure)
+
+
+def presented(authorization: str, form: Document) -> rules.Presented | Assertion:
+    """What a request presents to say whose it is; nothing of it is judged. Raises InvalidRequest and InvalidClient."""
+    if client_assertions.is_presented(form):
+        return client_assertions.read(authorization, form)
+    return rules.presented(authorization or None, form.get("client_id"), form.get("client_secret"))
+
+
+async def _found(services: Services, hints: TenantHints, client_id: str) -> Client:
+    try:
+        return await clients.find(services, hints, client_id)
     except clients.UnknownClientError as error:
         raise InvalidClient(error.reason, error.description) from error
-    return Identified(client, presented)

@@ -8,15 +8,16 @@ from typing import Final
 import orjson
 
 from identity.call import Document
-from identity.domain import claims, key_rotation
+from identity.domain import claims, client_authentication, key_rotation
 from identity.ids import fingerprint
 from identity.instants import Instant
 from identity.operations import clients, grants
 from identity.operations.clients import TenantHints
 from identity.services import Services
-from identity.tokens import jwks
+from identity.tokens import foreign_keys, jwks, signing_keys
 
-_CLIENT_AUTHENTICATION: Final = ["client_secret_basic", "client_secret_post", "none"]
+_CLIENT_AUTHENTICATION: Final = list(client_authentication.METHODS)
+_CLIENT_ALGORITHMS: Final = sorted({*signing_keys.SECRET_ALGORITHMS, *foreign_keys.OF_CLIENTS})
 _RESPONSE_TYPES: Final = ["code", "id_token", "token id_token"]
 _HYBRID_TYPES: Final = ["code id_token", "code token", "code id_token token"]
 _WITH_OPTIONS: Final = {
@@ -115,6 +116,7 @@ def metadata(tenant: Document, base_url: str, options: Sequence[Document]) -> Do
         "id_token_signing_alg_values_supported": _ALGORITHMS,
         "introspection_endpoint": f"{base_url}/oauth2/introspect",
         "introspection_endpoint_auth_methods_supported": _CLIENT_AUTHENTICATION,
+        "introspection_endpoint_auth_signing_alg_values_supported": _CLIENT_ALGORITHMS,
         "issuer": tenant["issuer"],
         "jwks_uri": f"{base_url}/.well-known/jwks.json",
         "prompt_values_supported": ["none", "login", "consent"],
@@ -127,10 +129,12 @@ def metadata(tenant: Document, base_url: str, options: Sequence[Document]) -> Do
         "response_types_supported": [*_RESPONSE_TYPES, *(_HYBRID_TYPES if speaks_hybrid else ())],
         "revocation_endpoint": f"{base_url}/oauth2/revoke",
         "revocation_endpoint_auth_methods_supported": _CLIENT_AUTHENTICATION,
+        "revocation_endpoint_auth_signing_alg_values_supported": _CLIENT_ALGORITHMS,
         "scopes_supported": ["openid", "offline_access", "profile", "email", "address", "phone"],
         "subject_types_supported": ["public"],
         "token_endpoint": f"{base_url}/oauth2/token",
         "token_endpoint_auth_methods_supported": _CLIENT_AUTHENTICATION,
+        "token_endpoint_auth_signing_alg_values_supported": _CLIENT_ALGORITHMS,
         "ui_locales_supported": ["en"],
         "userinfo_endpoint": f"{base_url}/oauth2/userinfo",
         "userinfo_signing_alg_values_supported": _ALGORITHMS,

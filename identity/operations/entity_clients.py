@@ -8,11 +8,14 @@ from identity.call import Document
 from identity.domain import client_authentication as rules
 from identity.errors import InvalidClient, InvalidRequest
 from identity.ids import TenantId, parse_id
-from identity.operations import client_authentication, clients
+from identity.operations import client_assertions, client_authentication, clients
+from identity.operations.client_assertions import Signer
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import TenantHints
 from identity.services import Services
 from identity.tokens.issuer import FindEntity
+
+_ASSERTIONS = ("client_secret_jwt",)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,12 +37,14 @@ class EntityClient:
         return str(self.entity["id"])
 
 
-async def identify(services: Services, authorization: str, form: Document, hints: TenantHints) -> EntityClient | None:
+async def identify(
+    services: Services, authorization: str, form: Document, hints: TenantHints, base_url: str
+) -> EntityClient | None:
     """The entity that a request speaks for, authenticated; None when the client id is not that of an entity.
 
     Raises InvalidRequest and InvalidClient.
     """
-    presented = rules.presented(authorization or None, form.get("client_id"), form.get("client_secret"))
+    presented = client_authentication.presented(authorization, form)
     named = await clients.named_tenant(services, hints)
     entity = await _entity(services, presented.client_id)
     if entity is None:
@@ -48,23 +53,29 @@ async def identify(services: Services, authorization: str, form: Document, hints
         tenant = await clients.tenant_of(services, named, presented.client_id, entity)
     except clients.UnknownClientError as error:
         raise InvalidClient(error.reason, error.description) from error
-    rules.require_secret(presented, entity["clientSecret"])
+    if isinstance(presented, rules.Presented):
+        rules.require_secret(presented, entity["clientSecret"])
+    else:
+        signer = Signer(
+            TenantId(tenant["id"]), tenant["issuer"], entity["clientId"], _ASSERTIONS, entity["clientSecret"]
+        )
+        await client_assertions.verify(services, signer, presented, base_url)
     return EntityClient(tenant, entity, await _type(services, entity))
 
 
 async def identify_any(
-    services: Services, authorization: str, form: Document, hints: TenantHints
+    services: Services, authorization: str, form: Document, hints: TenantHints, base_url: str
 ) -> Identified | EntityClient:
     """The client of a request that applications and entities may make. Raises InvalidRequest and InvalidClient.
 
     No client id is of both. Whichever is remembered is found without asking MongoDB for the other.
     """
-    presented = rules.presented(authorization or None, form.get("client_id"), form.get("client_secret"))
+    presented = client_authentication.presented(authorization, form)
     if services.applications.peek(presented.client_id.lower()) is None:
-        entity = await identify(services, authorization, form, hints)
+        entity = await identify(services, authorization, form, hints, base_url)
         if entity is not None:
             return entity
-    return await client_authentication.identify(services, authorization, form, hints)
+    return await client_authentication.identify(services, authorization, form, hints, base_url)
 
 
 def finder(services: Services, tenant_id: TenantId) -> FindEntity:

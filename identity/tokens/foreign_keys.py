@@ -6,7 +6,7 @@ section 2.1). The key's own kind leaves a choice of algorithms, and a token's he
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from cryptography import x509
@@ -27,22 +27,64 @@ _CURVES: Final[Mapping[str, tuple[ec.EllipticCurve, str]]] = {
     "P-521": (ec.SECP521R1(), "ES512"),
 }
 _ALGORITHM_OF_CURVE: Final = {curve.name: algorithm for curve, algorithm in _CURVES.values()}
-_OF_RSA: Final = ("RS256", "RS384", "RS512")
+_OF_RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+_PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+"""The members of a JWK that nobody else may know (RFC 7518 section 6)."""
+
+USUAL: Final = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
+"""What identity providers sign with."""
+OF_CLIENTS: Final = (*_OF_RSA, "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
+"""What clients may sign with."""
+
+
+class KeySet:
+    """The keys of a JWK Set (RFC 7517 section 5), each of them parsed when it is first asked for, and kept."""
+
+    def __init__(self, jwks: Document) -> None:
+        entries = jwks.get("keys")
+        listed = entries[:_MAXIMUM_KEYS] if isinstance(entries, list) else []
+        self._entries = [entry for entry in listed if isinstance(entry, dict)]
+        self._parsed: dict[tuple[int, str], SigningKey | None] = {}
+
+    def find(self, header: Mapping[str, Any], algorithms: Collection[str] = USUAL) -> SigningKey | None:
+        """The key that may have signed a token with this header, by one of these algorithms, or None.
+
+        A header without `kid` is enough where only one key fits.
+        """
+        algorithm, kid = header.get("alg"), header.get("kid")
+        if not isinstance(algorithm, str) or algorithm not in algorithms:
+            return None
+        # Compared one by one: what should be a text may be anything, and not everything can be looked up.
+        wanted = [index for index, entry in enumerate(self._entries) if kid in (None, entry.get("kid"))]
+        found = [key for index in wanted if (key := self._key(index, algorithm)) is not None]
+        return found[0] if len(found) == 1 else None
+
+    def _key(self, index: int, algorithm: str) -> SigningKey | None:
+        if (index, algorithm) not in self._parsed:
+            self._parsed[index, algorithm] = _of_jwk(self._entries[index], algorithm)
+        return self._parsed[index, algorithm]
 
 
 def of_set(jwks: Document, header: Mapping[str, Any]) -> SigningKey | None:
-    """The key of a JWK Set that may have signed a token with this header (RFC 7517 section 5), or None.
+    """The key of a JWK Set that may have signed a token with this header, or None."""
+    return KeySet(jwks).find(header)
 
-    A header without `kid` is enough where only one key fits.
-    """
-    entries = jwks.get("keys")
-    if not isinstance(entries, list) or not isinstance(header.get("alg"), str):
-        return None
-    kid = header.get("kid")
-    # Compared one by one: what should be a text may be anything, and not everything can be looked up.
-    wanted = [entry for entry in entries[:_MAXIMUM_KEYS] if isinstance(entry, dict) and kid in (None, entry.get("kid"))]
-    found = [key for entry in wanted if (key := _of_jwk(entry, header["alg"])) is not None]
-    return found[0] if len(found) == 1 else None
+
+def jwk_problem(entry: Document) -> str | None:
+    """Why a JWK is not the public key of somebody whose signatures can be verified here, or None when it is."""
+    if private := sorted(_PRIVATE.intersection(entry)):
+        return f"it holds what must stay secret ({', '.join(private)}); register the public key alone"
+    if entry.get("use", "sig") != "sig":
+        return "it is not for signatures"
+    try:
+        fitting = _algorithms(_PARSERS[entry["kty"]](entry))
+    except (KeyError, TypeError, ValueError):
+        return "it is not the JWK of a public RSA, EC (P-256, P-384, P-521) or Ed25519 key"
+    if not fitting:
+        return "it is too weak, or larger than can be verified"
+    if entry.get("alg", fitting[0]) not in fitting:
+        return f"its alg must be one of {', '.join(fitting)}"
+    return None
 
 
 def of_pem(pem: str, kid: str, algorithm: object) -> SigningKey | None:
@@ -51,7 +93,7 @@ def of_pem(pem: str, kid: str, algorithm: object) -> SigningKey | None:
         public = _loaded(pem)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return None
-    return _signing_key(public, kid, str(algorithm))
+    return _signing_key(public, kid, algorithm) if isinstance(algorithm, str) and algorithm in USUAL else None
 
 
 def is_public_pem(pem: str) -> bool:

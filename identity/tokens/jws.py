@@ -117,22 +117,46 @@ async def verify(token: str, find: Find, find_secret: Find | None = None) -> Ver
     return Verified(header, claims, key)
 
 
-async def verify_foreign(token: str, find: FindForeign) -> Verified | Rejection:
-    """The claims of a token of somebody else, if one of the keys that we know them by signed it.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unverified:
+    """A token of somebody else as it was read: nothing of it may be believed, only used to find out whose it may be."""
 
-    The rules are those of `verify`: the key decides the algorithm, and nothing in the header brings a key along.
-    """
+    header: Document
+    claims: Document
+    signing_input: bytes
+    signature: bytes = dataclasses.field(repr=False)
+
+    async def verified(self, key: SigningKey | None) -> Verified | Rejection:
+        """The token, if this key signed it; the mathematics of asymmetric keys is done in a thread."""
+        algorithm = self.header.get("alg")
+        if key is None or not isinstance(algorithm, str) or _NAMES_OF.get(algorithm, algorithm) != key.algorithm:
+            return Rejection.INVALID
+        if key.is_secret:
+            has_signed = key.has_signed(self.signing_input, self.signature)
+        else:
+            loop = asyncio.get_running_loop()
+            has_signed = await loop.run_in_executor(_threads, key.has_signed, self.signing_input, self.signature)
+        return Verified(self.header, self.claims, key) if has_signed else Rejection.INVALID
+
+
+def read(token: str) -> Unverified | Rejection:
+    """A token of somebody else, before anybody knows whether it is good. Every `crit` is refused, and `b64`."""
     parts = _parts(token)
     if parts is None:
         return Rejection.MALFORMED
     header, claims, signing_input, signature = parts
     if "crit" in header or "b64" in header:
         return Rejection.INVALID
-    key = await find(header)
-    algorithm = header.get("alg")
-    if key is None or not isinstance(algorithm, str) or _NAMES_OF.get(algorithm, algorithm) != key.algorithm:
-        return Rejection.INVALID
-    return Verified(header, claims, key) if key.has_signed(signing_input, signature) else Rejection.INVALID
+    return Unverified(header, claims, signing_input, signature)
+
+
+async def verify_foreign(token: str, find: FindForeign) -> Verified | Rejection:
+    """The claims of a token of somebody else, if one of the keys that we know them by signed it.
+
+    The rules are those of `verify`: the key decides the algorithm, and nothing in the header brings a key along.
+    """
+    found = read(token)
+    return found if isinstance(found, Rejection) else await found.verified(await find(found.header))
 
 
 def judge_times(claims: Mapping[str, Any], now: NumericDate) -> Rejection | None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 from jose.backends.cryptography_backend import CryptographyECKey, CryptographyHMACKey, CryptographyRSAKey
 
@@ -27,6 +28,17 @@ TYPES: Final = {
     "Ed25519": "OKP",
 }
 """Every algorithm that a key may have here, and the key type it needs (RFC 7518 section 3.1, RFC 9864)."""
+
+_PSS_HASHES: Final[Mapping[str, Callable[[], hashes.HashAlgorithm]]] = {
+    "PS256": hashes.SHA256,
+    "PS384": hashes.SHA384,
+    "PS512": hashes.SHA512,
+}
+"""Algorithms that others may have signed with, and none of our own keys (RFC 7518 section 3.5)."""
+
+SECRET_ALGORITHMS: Final = ("HS256", "HS384", "HS512")
+"""The algorithms of HMAC."""
+_SECRET_BYTES: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
 
 CLIENT_SECRET_KEYS: Final = {
     "092dbedc-30af-4149-9c61-b578f2c72f59": "HS256",
@@ -67,6 +79,11 @@ class SigningKey:
         """Whether signing is worth a thread: RSA takes up to a millisecond, the others far less than the hop."""
         return TYPES[self.algorithm] == "RSA"
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether both sides hold the same secret (HMAC)."""
+        return self.algorithm in _SECRET_BYTES
+
     def has_signed(self, message: bytes, signature: bytes) -> bool:
         """Whether the signature is this key's; one of the wrong length never reaches the mathematics."""
         return len(signature) == self.signature_bytes and self.verifier.verify(message, signature)
@@ -96,6 +113,16 @@ def of_public_key(public: PublicKey, kid: str, algorithm: str) -> SigningKey:
 def of_client_secret(key_id: str, client_secret: str) -> SigningKey:
     """The key that signs with an application's client secret (OpenID Connect Core 10.1), by the id of a fixed key."""
     return _hmac(key_id, None, CLIENT_SECRET_KEYS[key_id], client_secret)
+
+
+def of_shared_secret(algorithm: str, secret: str) -> SigningKey | None:
+    """The key that a client signs with when it signs with its secret, or None where the secret is too short for that.
+
+    It must be as long as the hash (RFC 7518 section 3.2): a shorter one could be found by trying, from one token.
+    """
+    if len(secret.encode()) < _SECRET_BYTES[algorithm]:
+        return None
+    return _hmac("client-secret", None, algorithm, secret)
 
 
 class KeyRing:
@@ -135,6 +162,8 @@ def _hmac(key_id: str, kid: str | None, algorithm: str, secret: str) -> SigningK
 def _half(algorithm: str, key: Any) -> Half:
     if algorithm == "Ed25519":
         return _EdwardsHalf(key)
+    if algorithm in _PSS_HASHES:
+        return _PssHalf(key, _PSS_HASHES[algorithm]())
     half: Half = (CryptographyRSAKey if TYPES[algorithm] == "RSA" else CryptographyECKey)(key, algorithm)
     return half
 
@@ -152,6 +181,26 @@ class _EdwardsHalf:
     def verify(self, msg: bytes, sig: bytes) -> bool:
         try:
             self._key.verify(sig, msg)
+        except InvalidSignature:
+            return False
+        return True
+
+
+class _PssHalf:
+    """RSASSA-PSS, which python-jose does not have; the salt is as long as the hash (RFC 7518 section 3.5)."""
+
+    def __init__(self, key: Any, algorithm: hashes.HashAlgorithm) -> None:
+        self._key = key
+        self._hash = algorithm
+        self._padding = padding.PSS(padding.MGF1(algorithm), algorithm.digest_size)
+
+    def sign(self, msg: bytes) -> bytes:
+        signature: bytes = self._key.sign(msg, self._padding, self._hash)
+        return signature
+
+    def verify(self, msg: bytes, sig: bytes) -> bool:
+        try:
+            self._key.verify(sig, msg, self._padding, self._hash)
         except InvalidSignature:
             return False
         return True

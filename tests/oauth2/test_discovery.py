@@ -31,7 +31,9 @@ async def test_default_tenant_describes_itself_under_its_issuer(http, service):
     assert document["code_challenge_methods_supported"] == ["S256"]
     assert document["authorization_response_iss_parameter_supported"] is True
     assert {"openid", "profile", "email", "address", "phone", "offline_access"} <= set(document["scopes_supported"])
-    assert document["token_endpoint_auth_methods_supported"] == ["client_secret_basic", "client_secret_post", "none"]
+    assert document["token_endpoint_auth_methods_supported"] == [
+        *("client_secret_basic", "client_secret_post", "client_secret_jwt", "private_key_jwt", "none")
+    ]
     assert document["claims_parameter_supported"] is True
     for name in ("request_parameter_supported", "request_uri_parameter_supported"):
         assert document[name] is False

@@ -8,7 +8,8 @@ from identity.ids import new_id
 
 OPENID = "/.well-known/openid-configuration"
 METADATA = "/.well-known/oauth-authorization-server"
-METHODS = ["client_secret_basic", "client_secret_post", "none"]
+METHODS = ["client_secret_basic", "client_secret_post", "client_secret_jwt", "private_key_jwt", "none"]
+ASYMMETRIC = {"RS256", "PS256", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"}
 
 
 async def test_document_is_that_of_openid_discovery(http, tenant):
@@ -28,7 +29,10 @@ async def test_introspection_and_revocation_are_published(http, service, path):
     assert document["introspection_endpoint_auth_methods_supported"] == METHODS
     assert document["revocation_endpoint"] == f"{service.base_url}/oauth2/revoke"
     assert document["revocation_endpoint_auth_methods_supported"] == METHODS
-    for name in ("introspection_endpoint", "revocation_endpoint"):
+    for name in ("introspection_endpoint", "revocation_endpoint", "token_endpoint"):
+        algorithms = set(document[f"{name}_auth_signing_alg_values_supported"])
+        assert algorithms > {*ASYMMETRIC, "HS256"}
+        assert "none" not in algorithms
         answer = await http.post(document[name], data={"token": "x"})
         assert (answer.status_code, answer.json()["error_reason"]) == (400, "missing_client_id")
 

@@ -59,7 +59,8 @@ class OAuth2Handler(Family):
         """The client that a request speaks for, not yet authenticated. Raises InvalidRequest and InvalidClient."""
         authorization = self.request.headers.get("Authorization", "")
         hints = self.tenant_hints(path_tenant_id, form)
-        return await client_authentication.identify(self.services, authorization, form, hints)
+        base_url = self.addresses.base_url(self.request)
+        return await client_authentication.identify(self.services, authorization, form, hints, base_url)
 
     async def identified_entity(self, form: Document, path_tenant_id: str | None) -> EntityClient | None:
         """The entity that a request speaks for, authenticated; None for any other client id.
@@ -68,13 +69,15 @@ class OAuth2Handler(Family):
         """
         authorization = self.request.headers.get("Authorization", "")
         hints = self.tenant_hints(path_tenant_id, form)
-        return await entity_clients.identify(self.services, authorization, form, hints)
+        base_url = self.addresses.base_url(self.request)
+        return await entity_clients.identify(self.services, authorization, form, hints, base_url)
 
     async def identified_any(self, form: Document, path_tenant_id: str | None) -> Identified | EntityClient:
         """As `identified`, where the client may be an entity too, which is authenticated."""
         authorization = self.request.headers.get("Authorization", "")
         hints = self.tenant_hints(path_tenant_id, form)
-        return await entity_clients.identify_any(self.services, authorization, form, hints)
+        base_url = self.addresses.base_url(self.request)
+        return await entity_clients.identify_any(self.services, authorization, form, hints, base_url)
 
     def cookie(self, name: str) -> str:
         """The value of a cookie, or nothing."""

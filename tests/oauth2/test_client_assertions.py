@@ -1,0 +1,515 @@
+"""private_key_jwt and client_secret_jwt (RFC 7523 section 2.2, OpenID Connect Core 9)."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import time
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from joserfc import jws
+
+from identity.domain.client_assertions import JWT_BEARER
+from identity.ids import base64url, new_id
+from tests import relying_party
+from tests.client_signer import claims, form, new_key, public, signed
+from tests.receiver import answers, hangs, receiving
+from tests.relying_party import REDIRECT_URI
+
+METHODS = ["client_secret_basic", "client_secret_post", "client_secret_jwt", "private_key_jwt", "none"]
+FORM = {"grant_type": "authorization_code", "code": "c", "redirect_uri": REDIRECT_URI}
+
+KEY = new_key()
+
+
+@pytest.fixture
+async def keyed(rp):
+    """A relying party that registered a public key, and authenticates with it alone."""
+    await rp.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(KEY))
+    return rp
+
+
+@pytest.fixture
+async def secretive(rp):
+    """A relying party that signs with its secret."""
+    await rp.configure(clientAuthenticationMethods=["client_secret_jwt"])
+    return rp
+
+
+def refused(answer, reason="invalid_client_authentication", word=""):
+    assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client"), answer.text
+    assert answer.json()["error_reason"] == reason, answer.text
+    assert word in answer.json()["error_description"]
+    assert answer.headers["WWW-Authenticate"] == 'Basic realm="oauth2"'
+
+
+def taken(answer):
+    """The client is known; only the code is not."""
+    assert (answer.status_code, answer.json()["error_reason"]) == (400, "auth_code_not_found"), answer.text
+
+
+async def ask(rp, http, assertion, **changes):
+    return await rp.token(http, **FORM, **form(assertion, **changes))
+
+
+async def test_client_authenticates_with_its_key_at_every_endpoint(keyed, browser, http):
+    code = await keyed.code(browser)
+    answer = await keyed.exchange(http, code, **form(signed(KEY, claims(keyed))))
+    assert answer.status_code == 200, answer.text
+    tokens = answer.json()
+    answer = await keyed.refresh(http, tokens["refresh_token"], **form(signed(KEY, claims(keyed))))
+    assert answer.status_code == 200, answer.text
+    for path, status in (("introspect", 200), ("revoke", 200)):
+        body = {"token": tokens["access_token"], **form(signed(KEY, claims(keyed)))}
+        sent = {name: value for name, value in body.items() if value is not None}
+        answer = await http.post(f"/oauth2/{path}", data=sent)
+        assert answer.status_code == status, answer.text
+        if path == "introspect":
+            assert answer.json()["active"] is True
+        refused(await http.post(f"/oauth2/{path}", data=sent), word="used before")
+
+
+async def test_client_authenticates_with_its_secret(secretive, browser, http):
+    code = await secretive.code(browser)
+    assertion = signed(secretive.secret, claims(secretive), "HS256")
+    answer = await secretive.exchange(http, code, **form(assertion))
+    assert answer.status_code == 200, answer.text
+
+
+async def test_password_grant_takes_an_assertion(keyed, http):
+    await keyed.configure(enabledGrants=["password"])
+    answer = await keyed.token(
+        http, grant_type="password", username=keyed.login_id, password=relying_party.PASSWORD,
+        **form(signed(KEY, claims(keyed))),
+    )  # fmt: skip
+    assert answer.status_code == 200, answer.text
+
+
+async def test_every_family_of_keys_authenticates(rp, http):
+    for algorithm in ["RS256", "PS256", "ES384", "ES512", "EdDSA"]:
+        key = new_key(algorithm)
+        await rp.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(key))
+        taken(await ask(rp, http, signed(key, claims(rp), algorithm)))
+
+
+async def test_assertion_alone_tells_the_client_and_client_id_may_repeat_it(keyed, http):
+    taken(await ask(keyed, http, signed(KEY, claims(keyed)), client_id=keyed.client_id))
+    assertion = signed(KEY, claims(keyed))
+    refused(await ask(keyed, http, assertion, client_id=new_id()), "client_id_mismatch")
+
+
+async def test_token_endpoint_is_an_audience_too(keyed, http, service):
+    for path in ["", "/{tenant}"]:
+        place = service.base_url + path.format(tenant=keyed.tenant["id"])
+        taken(await ask(keyed, http, signed(KEY, claims(keyed, aud=f"{place}/oauth2/token"))))
+        taken(await ask(keyed, http, signed(KEY, claims(keyed, aud=[f"{place}/oauth2/token", keyed.tenant["issuer"]]))))
+
+
+async def test_claims_must_be_those_of_an_assertion_of_now(keyed, http):
+    for changes, word in [
+        ({"iss": new_id()}, "iss"),
+        ({"iss": None}, "iss"),
+        ({"aud": "https://elsewhere.example.com"}, "aud"),
+        ({"aud": ["https://issuer.example.com", "https://elsewhere.example.com"]}, "aud"),
+        ({"aud": []}, "aud"),
+        ({"aud": None}, "aud"),
+        ({"jti": None}, "jti"),
+        ({"jti": ""}, "jti"),
+        ({"jti": "x" * 256}, "jti"),
+        ({"exp": None}, "exp"),
+        ({"exp": 1}, "expired"),
+        ({"exp": int(time.time()) + 3600, "iat": None}, "too long"),
+        ({"nbf": int(time.time()) + 3600}, "future"),
+        ({"exp": int(time.time()) + 7200, "iat": int(time.time()) + 3600}, "future"),
+        ({"exp": int(time.time()) + 3600, "iat": int(time.time()) - 3600}, "expired"),
+    ]:
+        refused(await ask(keyed, http, signed(KEY, claims(keyed, **changes))), word=word)
+
+
+async def test_far_exp_is_cut_to_five_minutes_after_iat(keyed, http):
+    """Authlib gives an hour to every assertion."""
+    taken(await ask(keyed, http, signed(KEY, claims(keyed, exp=int(time.time()) + 3600))))
+
+
+async def test_attack_38_claims_of_wrong_types_are_no_assertion(keyed, http):
+    for changes in [{"sub": None}, {"sub": ""}, {"sub": 7}, {"exp": "1"}, {"iat": -1}, {"aud": [1]}]:
+        refused(await ask(keyed, http, signed(KEY, claims(keyed, **changes))))
+
+
+async def test_assertion_of_an_unknown_client_is_refused(rp, http):
+    unknown = signed(KEY, claims(rp, iss=new_id(), sub=new_id()))
+    refused(await ask(rp, http, unknown), "invalid_client_id")
+
+
+async def test_client_of_another_tenant_is_not_spoken_for(keyed, http, api):
+    other = await relying_party.make(api)
+    answer = await ask(keyed, http, signed(KEY, claims(keyed)), tenantId=other.tenant["id"])
+    assert (answer.status_code, answer.json()["error_reason"]) == (400, "invalid_tenant_id")
+    await other.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(new_key()))
+    refused(await ask(other, http, signed(KEY, claims(other))), word="not signed")
+
+
+async def test_methods_decide_what_is_taken(rp, http):
+    by_key, by_secret = signed(KEY, claims(rp)), signed(rp.secret, claims(rp), "HS256")
+    scheme = "invalid_client_authentication_scheme"
+    for assertion in (by_key, by_secret):
+        refused(await ask(rp, http, assertion), scheme)
+    await rp.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(KEY))
+    refused(await ask(rp, http, by_secret), scheme, "client_secret_jwt")
+    refused(await rp.token(http, **FORM), scheme, "client_secret_post")
+    refused(await http.post("/oauth2/token", data=FORM, auth=(rp.client_id, rp.secret)), scheme, "client_secret_basic")
+    taken(await ask(rp, http, by_key))
+    await rp.configure(clientAuthenticationMethods=["client_secret_jwt", "client_secret_post"])
+    refused(await ask(rp, http, signed(KEY, claims(rp))), scheme, "private_key_jwt")
+    taken(await ask(rp, http, by_secret))
+    taken(await rp.token(http, **FORM))
+
+
+async def test_client_with_methods_must_use_one_unless_none_is_among_them(keyed, http):
+    await keyed.configure(clientAuthenticationPolicy="NotRequired")
+    refused(await keyed.token(http, **FORM, client_secret=None), "client_authentication_missing")
+    await keyed.configure(clientAuthenticationMethods=["private_key_jwt", "none"])
+    taken(await keyed.token(http, **FORM, client_secret=None))
+    refused(await ask(keyed, http, signed(new_key(), claims(keyed))))
+    await keyed.configure(clientAuthenticationPolicy="Required")
+    refused(await keyed.token(http, **FORM, client_secret=None), "client_authentication_missing")
+
+
+async def test_attack_25_assertion_beside_another_credential_is_refused(keyed, http):
+    await keyed.configure(clientAuthenticationMethods=METHODS)
+    assertion = signed(KEY, claims(keyed))
+    refused(await ask(keyed, http, assertion, client_secret=keyed.secret), word="two ways")
+    refused(await ask(keyed, http, assertion, client_secret=""), word="two ways")
+    sent = {**FORM, "client_assertion_type": JWT_BEARER, "client_assertion": assertion}
+    refused(await http.post("/oauth2/token", data=sent, auth=(keyed.client_id, keyed.secret)), word="two ways")
+    taken(await ask(keyed, http, assertion))
+
+
+async def test_type_and_assertion_come_together(keyed, http):
+    assertion = signed(KEY, claims(keyed))
+    scheme = "invalid_client_authentication_scheme"
+    for kind in (None, "", "urn:ietf:params:oauth:client-assertion-type:saml2-bearer"):
+        refused(await ask(keyed, http, assertion, client_assertion_type=kind), scheme)
+    refused(await ask(keyed, http, None, client_id=keyed.client_id), "client_authentication_missing")
+    taken(await ask(keyed, http, assertion))
+
+
+async def test_attack_24_blank_assertion_is_not_an_absent_one(rp, http):
+    await rp.configure(clientAuthenticationPolicy="NotRequired")
+    refused(await ask(rp, http, "", client_id=rp.client_id))
+    answer = await rp.token(http, **FORM, client_secret=None, client_assertion_type="")
+    refused(answer, "invalid_client_authentication_scheme")
+
+
+def unsigned(header, body):
+    return f"{base64url(header.encode())}.{base64url(body.encode())}."
+
+
+async def test_attack_33_assertion_without_a_known_algorithm_is_refused(keyed, http):
+    for algorithm in ["none", "NoNe", "NONE", "", "hs256", "es256", "HS1", "RSA-OAEP", "ES256K"]:
+        await keyed.configure(clientAuthenticationMethods=METHODS)
+        body = json.dumps(claims(keyed))
+        for head in ({"alg": algorithm}, {"alg": algorithm, "kid": KEY.kid}):
+            refused(await ask(keyed, http, unsigned(json.dumps(head), body)), word="not signed")
+
+
+async def test_attack_34_public_key_is_no_secret(keyed, http):
+    """Whatever form the public key takes, an HMAC made with it proves nothing; only the client secret does."""
+    await keyed.configure(clientAuthenticationMethods=METHODS)
+    native = KEY.public_key
+    forms = [
+        native.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode(),
+        native.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode(),
+        native.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint).hex(),
+        native.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo).decode("latin-1"),
+    ]
+    for text in forms:
+        token = _hmac_of(text.encode("latin-1"), claims(keyed), kid=KEY.kid)
+        refused(await ask(keyed, http, token), word="not signed")
+
+
+def _hmac_of(secret, body, **header):
+    head = base64url(json.dumps({"alg": "HS256", **header}).encode())
+    text = f"{head}.{base64url(json.dumps(body).encode())}"
+    return f"{text}.{base64url(hmac.digest(secret, text.encode(), 'sha256'))}"
+
+
+async def test_attack_34_secret_does_not_stand_in_for_a_key(keyed, http):
+    refused(
+        await ask(keyed, http, signed(keyed.secret, claims(keyed), "HS256")), "invalid_client_authentication_scheme"
+    )
+    await keyed.configure(clientAuthenticationMethods=["client_secret_jwt"])
+    refused(await ask(keyed, http, signed(KEY, claims(keyed))), "invalid_client_authentication_scheme")
+
+
+async def test_attack_35_header_brings_no_key_along(keyed, http):
+    evil = new_key()
+    for header in (
+        {"jwk": evil.as_dict(private=False)},
+        {"jku": "https://evil.example.com/jwks"},
+        {"x5u": "https://evil.example.com/x5u"},
+        {"x5c": ["MIIB"]},
+    ):
+        head = {"alg": "ES256", "kid": KEY.kid, **header}
+        token = jws.serialize_compact(
+            head, json.dumps(claims(keyed)).encode(), evil, registry=jws.JWSRegistry(algorithms=["ES256"])
+        )
+        refused(await ask(keyed, http, token), word="not signed")
+
+
+async def test_attack_35_odd_kid_is_an_unknown_key(keyed, http):
+    for kid in ["../../key", "' OR 1=1", "{'$ne': 1}", "x" * 10_000, "\x00", "http://127.0.0.1:1/", ""]:
+        refused(await ask(keyed, http, signed(KEY, claims(keyed), kid=kid)))
+
+
+async def test_attack_36_crit_is_refused(keyed, http):
+    for extra in ({"crit": ["exp"], "exp": 1}, {"crit": ["b64"], "b64": False}, {"b64": False}):
+        head = base64url(json.dumps({"alg": "ES256", "kid": KEY.kid, **extra}).encode())
+        refused(await ask(keyed, http, f"{head}.{base64url(json.dumps(claims(keyed)).encode())}.{'A' * 86}"))
+
+
+async def test_attack_37_what_is_no_jws_is_refused(keyed, http):
+    for assertion in [
+        "x",
+        "a.b",
+        "a.b.c",
+        "....",
+        "é.é.é",
+        "A" * 20_000,
+        f"{'e30' * 10}.e30.",
+        "e30.e30.",
+        "." * 17,
+        "a.b.c.d.e",
+    ]:
+        refused(await ask(keyed, http, assertion))
+
+
+async def test_attack_27_jwt_of_another_type_is_no_assertion(keyed, http):
+    for kind in ["at+jwt", "dpop+jwt", "logout+jwt", "oauth-authz-req+jwt", "JWS"]:
+        refused(await ask(keyed, http, signed(KEY, claims(keyed), typ=kind)), word="another type")
+
+
+async def test_assertion_may_say_that_it_is_one(keyed, http):
+    for kind in [None, "jwt", "client-authentication+jwt", "application/client-authentication+jwt"]:
+        taken(await ask(keyed, http, signed(KEY, claims(keyed), typ=kind)))
+
+
+async def test_attack_40_of_64_racing_uses_of_an_assertion_one_counts(keyed, http):
+    assertion = signed(KEY, claims(keyed))
+    every = await asyncio.gather(*(ask(keyed, http, assertion) for _ in range(64)))
+    assert sorted(answer.status_code for answer in every) == [400] + [401] * 63
+    for answer in every:
+        taken(answer) if answer.status_code == 400 else refused(answer, word="used before")
+
+
+async def test_attack_40_assertion_is_spent_for_as_long_as_it_counts_and_not_by_a_forgery(keyed, http, service, clock):
+    jti = new_id()
+    refused(await ask(keyed, http, signed(new_key(kid=KEY.kid), claims(keyed, jti=jti))), word="not signed")
+    refused(await ask(keyed, http, signed(KEY, claims(keyed, jti=jti, aud="https://x.example.com"))), word="aud")
+    taken(await ask(keyed, http, signed(KEY, claims(keyed, jti=jti, exp=int(time.time()) + 3600))))
+    redis = service.services.redis.client
+    keys = [key async for key in redis.scan_iter(match=f"*used:client-assertion:{keyed.tenant['id']}:*")]
+    assert len(keys) == 1
+    assert jti not in keys[0]
+    assert 340 < await redis.ttl(keys[0]) <= 361
+
+
+async def test_attack_40_ids_of_two_clients_are_two(keyed, http, api):
+    other = await relying_party.make(api, tenant=keyed.tenant)
+    await other.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(KEY))
+    taken(await ask(keyed, http, signed(KEY, claims(keyed, jti="one"))))
+    taken(await ask(other, http, signed(KEY, claims(other, jti="one"))))
+
+
+async def test_short_secret_does_not_sign(secretive, http):
+    refused(await ask(secretive, http, signed(secretive.secret, claims(secretive), "HS512")), word="too short")
+    await secretive.configure(clientSecret="only-31-characters-long-secret-")
+    assertion = signed("only-31-characters-long-secret-", claims(secretive), "HS256")
+    refused(await ask(secretive, http, assertion), word="too short")
+
+
+async def test_keys_change_at_once(keyed, http):
+    successor = new_key()
+    await keyed.configure(jwks=public(KEY, successor))
+    taken(await ask(keyed, http, signed(successor, claims(keyed))))
+    taken(await ask(keyed, http, signed(KEY, claims(keyed))))
+    await keyed.configure(jwks=public(successor))
+    refused(await ask(keyed, http, signed(KEY, claims(keyed))), word="not signed")
+
+
+async def test_key_for_one_algorithm_signs_by_no_other(rp, http):
+    key = new_key("RS256", alg="RS256")
+    await rp.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(key))
+    taken(await ask(rp, http, signed(key, claims(rp), "RS256")))
+    bare = new_key("RS256")
+    stolen = type(key).import_key({**key.as_dict(private=True), "alg": "PS256", "kid": bare.kid})
+    refused(await ask(rp, http, signed(stolen, claims(rp), "PS256", kid=key.kid)), word="not signed")
+
+
+async def test_failed_assertion_is_told_in_the_event_log_without_it(keyed, http, api):
+    await keyed.configure(debug=True)
+    assertion = signed(new_key(), claims(keyed))
+    refused(await ask(keyed, http, assertion))
+    answer = await api.get("/api/system/event-log/search", params={"message": f"*{keyed.client_id}*"})
+    messages = [row["message"] for row in answer.json()["eventLogs"]]
+    assert any("not signed by the client" in message and "client_assertion" in message for message in messages)
+    assert not any(assertion in message or assertion.split(".")[2] in message for message in messages)
+
+
+async def test_assertion_is_not_logged(keyed, http, capsys):
+    assertion = signed(new_key(), claims(keyed))
+    refused(await ask(keyed, http, assertion))
+    out, err = capsys.readouterr()
+    assert assertion.split(".")[2] not in out + err
+
+
+class TestPublishedKeys:
+    """jwksURI."""
+
+    @pytest.fixture
+    async def site(self):
+        """Where the client publishes its key set."""
+        async with receiving(answers(body=_json(public(KEY)))) as receiver:
+            yield receiver
+
+    @pytest.fixture
+    async def publishing(self, rp, site):
+        await rp.configure(clientAuthenticationMethods=["private_key_jwt"], jwksURI=site.url)
+        return rp
+
+    async def test_key_set_is_fetched_once(self, publishing, http, site):
+        for _ in range(3):
+            taken(await ask(publishing, http, signed(KEY, claims(publishing))))
+        assert [request.method for request in site.requests] == ["GET"]
+        assert "authorization" not in site.requests[0].headers
+
+    async def test_unknown_kid_is_looked_for_again_once_a_minute(self, publishing, http, site, clock):
+        def now():
+            return int(clock.now() / 1000)
+
+        taken(await ask(publishing, http, signed(KEY, claims(publishing))))
+        successor = new_key()
+        site.behaviour = answers(body=_json(public(successor)))
+        for _ in range(3):
+            refused(await ask(publishing, http, signed(successor, claims(publishing))), word="not signed")
+        assert len(site.requests) == 1
+        clock.advance(seconds=61)
+        taken(await ask(publishing, http, signed(successor, claims(publishing, iat=now(), exp=now() + 60))))
+        refused(await ask(publishing, http, signed(KEY, claims(publishing, iat=now(), exp=now() + 60))))
+        assert len(site.requests) == 2
+
+    async def test_many_who_wait_ask_once(self, publishing, http, site):
+        every = await asyncio.gather(*(ask(publishing, http, signed(KEY, claims(publishing))) for _ in range(20)))
+        for answer in every:
+            taken(answer)
+        assert len(site.requests) == 1
+
+    async def test_key_set_that_cannot_be_had_is_told_without_a_detail(self, publishing, http, site):
+        for behaviour in (answers(500), answers(200, b"no json"), answers(200, b"[]"), answers(302, b"{}")):
+            await publishing.configure(jwksURI=f"{site.url}{new_id()}")
+            site.behaviour = behaviour
+            answer = await ask(publishing, http, signed(KEY, claims(publishing)))
+            refused(answer, word="cannot be had")
+            assert site.url not in answer.text
+
+    async def test_nothing_waits_for_a_key_set_that_hangs(self, publishing, http, site, api):
+        """More hang than a tenant may have, and others go on."""
+        site.behaviour = hangs
+        hanging = []
+        for _ in range(5):
+            one = await relying_party.make(api, tenant=publishing.tenant)
+            await one.configure(clientAuthenticationMethods=["private_key_jwt"], jwksURI=f"{site.url}{new_id()}")
+            hanging.append(one)
+        tasks = [asyncio.create_task(ask(one, http, signed(KEY, claims(one)))) for one in hanging[:4]]
+        await site.wait_for(4)
+        refused(await ask(hanging[4], http, signed(KEY, claims(hanging[4]))), word="cannot be had")
+        site.behaviour = answers(body=_json(public(KEY)))
+        other = await relying_party.make(api)
+        await other.configure(clientAuthenticationMethods=["private_key_jwt"], jwksURI=site.url)
+        taken(await ask(other, http, signed(KEY, claims(other))))
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def test_attack_15_address_is_judged_when_it_is_saved(self, rp, api):
+        for url in [
+            "http://keys.example.com/jwks",
+            "https://169.254.169.254/jwks",
+            "https://[::ffff:10.0.0.1]/jwks",
+            "https://user@keys.example.com/jwks",
+            "ftp://keys.example.com",
+            "jwks",
+        ]:
+            body = {"application": {"oauthConfiguration": {"jwksURI": url}}}
+            answer = await api.patch(
+                f"/api/application/{rp.client_id}", json=body, headers={"X-FusionAuth-TenantId": rp.tenant["id"]}
+            )
+            assert answer.status_code == 400
+            assert "application.oauthConfiguration.jwksURI" in answer.json()["fieldErrors"]
+
+
+def _json(document):
+    return json.dumps(document).encode()
+
+
+class TestRegisteredKeys:
+    """jwks."""
+
+    async def patched(self, rp, api, oauth):
+        body = {"application": {"oauthConfiguration": oauth}}
+        headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+        return await api.patch(f"/api/application/{rp.client_id}", json=body, headers=headers)
+
+    async def test_keys_are_shown_as_they_were_saved_with_their_public_members_alone(self, rp, api):
+        [entry] = public(KEY)["keys"]
+        answer = await self.patched(rp, api, {"jwks": {"keys": [{**entry, "x5c": ["MII"], "$where": {"a": 1}}]}})
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["application"]["oauthConfiguration"]["jwks"] == {"keys": [entry]}
+
+    async def test_attack_39_private_key_is_refused_and_not_repeated(self, rp, api):
+        for algorithm in ["RS256", "ES256", "EdDSA"]:
+            private = dict(new_key(algorithm).as_dict(private=True))
+            answer = await self.patched(rp, api, {"jwks": {"keys": [private]}})
+            assert answer.status_code == 400
+            assert "[invalid]application.oauthConfiguration.jwks.keys[0]" in answer.text
+            assert private["d"] not in answer.text
+
+    async def test_what_is_no_public_key_for_signatures_is_refused(self, rp, api):
+        [good] = public(KEY)["keys"]
+        small = {"kty": "RSA", "n": base64url(b"\xff" * 128), "e": "AQAB"}
+        for entry in (
+            {"kty": "oct", "k": "c2VjcmV0"},
+            {"kty": "oct"},
+            {},
+            {**good, "use": "enc"},
+            {**good, "alg": "HS256"},
+            {**good, "alg": "none"},
+            {**good, "alg": "RS256"},
+            {**good, "x": good["y"]},
+            {**good, "crv": "secp256k1"},
+            {**good, "kty": "RSA"},
+            small,
+        ):
+            answer = await self.patched(rp, api, {"jwks": {"keys": [entry]}})
+            assert answer.status_code == 400, entry
+            assert "[invalid]application.oauthConfiguration.jwks.keys[0]" in answer.text
+
+    async def test_keys_are_bounded_and_their_names_differ(self, rp, api):
+        path = "application.oauthConfiguration.jwks.keys"
+        answer = await self.patched(rp, api, {"jwks": {"keys": public(KEY)["keys"] * 2}})
+        assert f"[duplicate]{path}" in answer.text
+        answer = await self.patched(rp, api, {"jwks": {"keys": [{"kid": str(n)} for n in range(21)]}})
+        assert f"[tooMany]{path}" in answer.text
+        answer = await self.patched(rp, api, {"jwks": {"keys": []}})
+        assert answer.status_code == 400
+
+    async def test_method_needs_keys_and_there_is_one_place_for_them(self, rp, api):
+        answer = await self.patched(rp, api, {"clientAuthenticationMethods": ["private_key_jwt"]})
+        assert "[missing]application.oauthConfiguration.jwks" in answer.text
+        both = {"jwks": public(KEY), "jwksURI": "https://keys.example.com/jwks"}
+        answer = await self.patched(rp, api, both)
+        assert "[invalid]application.oauthConfiguration.jwksURI" in answer.text
+        answer = await self.patched(rp, api, {"clientAuthenticationMethods": ["magic"]})
+        assert answer.status_code == 400
