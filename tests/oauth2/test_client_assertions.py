@@ -14,6 +14,8 @@ from joserfc import jws
 from identity.domain.client_assertions import JWT_BEARER
 from identity.ids import base64url, new_id
 from tests import relying_party
+from tests.api.test_entities import make as make_entity
+from tests.api.test_entity_types import make as make_type
 from tests.client_signer import claims, form, new_key, public, signed
 from tests.receiver import answers, hangs, receiving
 from tests.relying_party import REDIRECT_URI
@@ -321,6 +323,40 @@ async def test_attack_40_ids_of_two_clients_are_two(keyed, http, api):
     await other.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(KEY))
     taken(await ask(keyed, http, signed(KEY, claims(keyed, jti="one"))))
     taken(await ask(other, http, signed(KEY, claims(other, jti="one"))))
+
+
+async def test_entity_signs_with_its_secret_at_token_introspection_and_revocation(api, tenant_api, tenant, http):
+    kind = await make_type(api)
+    entity = await make_entity(tenant_api, kind)
+
+    def sent(**changes):
+        named = {"iss": entity["clientId"], "sub": entity["clientId"], "aud": tenant["issuer"]}
+        body = {**named, "exp": int(time.time()) + 60, "jti": new_id(), **changes}
+        return {
+            "client_assertion_type": JWT_BEARER,
+            "client_assertion": signed(entity["clientSecret"], body, "HS256"),
+        }
+
+    async def ask_for_token(form):
+        return await http.post("/oauth2/token", data={"grant_type": "client_credentials", **form})
+
+    form = sent()
+    answer = await ask_for_token(form)
+    assert answer.status_code == 200, answer.text
+    refused(await ask_for_token(form), word="used before")
+    token = answer.json()["access_token"]
+    answer = await http.post("/oauth2/introspect", data={"token": token, **sent()})
+    assert answer.status_code == 200, answer.text
+    assert (await http.post("/oauth2/revoke", data={"token": token, **sent()})).status_code == 200
+    refused(await http.post("/oauth2/introspect", data={"token": token, **sent(aud="https://x.example.com")}))
+    forged = {**sent(), "client_assertion": signed("x" * 43, {**claims_of(form), "jti": new_id()}, "HS256")}
+    refused(await ask_for_token(forged), word="not signed")
+    by_key = {**sent(), "client_assertion": signed(KEY, claims_of(form))}
+    refused(await ask_for_token(by_key), "invalid_client_authentication_scheme")
+
+
+def claims_of(form):
+    return relying_party.claims(form["client_assertion"])
 
 
 async def test_short_secret_does_not_sign(secretive, http):
