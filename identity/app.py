@@ -286,6 +286,7 @@ def _wired(
         audit_logs=stores.audit_logs,
         event_logs=stores.event_logs,
         mails=stores.mails,
+        claims=stores.claims,
         identity_provider_links=stores.identity_provider_links,
         scope_consents=stores.scope_consents,
         pending_links=PendingLinks(redis, stores.vault),

@@ -18,6 +18,7 @@ from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
 from identity.store.api_keys import ApiKeys
 from identity.store.authorization_codes import AuthorizationCodes
+from identity.store.claims import Claims
 from identity.store.documents import Documents
 from identity.store.entities import Entities, EntityGrants
 from identity.store.group_members import GroupMembers
@@ -65,6 +66,7 @@ class Services:
     system: SystemSettingsCache
     audit_logs: Logbook
     event_logs: Logbook
+    claims: Claims
     identity_provider_links: IdentityProviderLinks
     pending_links: PendingLinks
     scope_consents: ScopeConsents
