@@ -41,6 +41,7 @@ from identity.services import Services
 from identity.store import data_dir
 from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.changes import ChangeListener
+from identity.store.device_grants import DeviceGrants
 from identity.store.guard import within
 from identity.store.instance import InstanceStore
 from identity.store.login_intents import LoginIntents
@@ -292,6 +293,7 @@ def _wired(
         pending_links=PendingLinks(redis, stores.vault),
         pushed_requests=PushedRequests(redis),
         authorization_codes=AuthorizationCodes(redis),
+        device_grants=DeviceGrants(redis),
         sso_sessions=SsoSessions(redis),
         login_intents=LoginIntents(redis),
         rate_limits=RateLimits(redis),

@@ -11,7 +11,7 @@ from typing import Protocol
 from identity.call import Call, Document
 from identity.errors import InvalidRequest, UnauthorizedClient, UnsupportedGrantType
 from identity.operations.client_authentication import Identified
-from identity.operations.grants import authorization_code, client_credentials, password, refresh_token
+from identity.operations.grants import authorization_code, client_credentials, device_code, password, refresh_token
 from identity.services import Services
 
 
@@ -30,7 +30,7 @@ class Grant(Protocol):
         """The token response."""
 
 
-_ALL: tuple[Grant, ...] = (authorization_code, password, refresh_token)
+_ALL: tuple[Grant, ...] = (authorization_code, device_code, password, refresh_token)
 GRANTS = {grant.grant_type: grant for grant in _ALL}
 
 
