@@ -18,6 +18,7 @@ from identity.errors import AlreadyLinked, Invalid, InvalidRequest, InvalidScope
 from identity.ids import TenantId
 from identity.instants import Instant
 from identity.operations import identity_provider_links, login
+from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
 from identity.services import Services
 from identity.store.device_grants import DeviceGrant
@@ -71,6 +72,24 @@ async def find(
     if found is None or client_id not in {None, found.client_id}:
         raise _invalid()
     await services.rate_limits.give_back(tenant_id, limits)
+    _require(found.status)
+    return found
+
+
+async def named(services: Services, call: Call, identified: Identified, form: Document) -> DeviceGrant | None:
+    """The grant that a token request approves by its user_code, when it has one. Raises as `find` does."""
+    if "user_code" not in form:
+        return None
+    client = identified.client
+    guesser = guesser_of(call, client, is_authenticated=identified.has_credentials)
+    return await find(services, call, client.tenant_id, form["user_code"], guesser, client.client_id)
+
+
+async def again(services: Services, call: Call, client: Client, user_code: str, grant_id: str) -> DeviceGrant:
+    """A grant that was found before. Raises InvalidRequest when it does not wait any more."""
+    found = await services.device_grants.find(client.tenant_id, user_code, call.now)
+    if found is None or found.grant_id != grant_id:
+        raise _invalid()
     _require(found.status)
     return found
 
