@@ -100,6 +100,7 @@ async def approve(services: Services, call: Call, identified: Identified, form: 
         Instant(int(claims["auth_time"]) * 1000),
         claims.get("authenticationType", "PING"),
         found.token.scopes if found.token.application["id"] == client.client_id else (),
+        tuple(claims.get("amr", ())),
     )
     link = await device_grants.approve(services, call, client, grant, approver)
     answer = {

@@ -17,12 +17,14 @@ from identity.domain.applications import DEVICE_GRANT
 from identity.errors import AlreadyLinked, Invalid, InvalidRequest, InvalidScope, UnauthorizedClient
 from identity.ids import TenantId
 from identity.instants import Instant
-from identity.operations import identity_provider_links, login
+from identity.operations import identity_provider_links
+from identity.operations import login as logins
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
 from identity.services import Services
 from identity.store.device_grants import DeviceGrant
 from identity.store.rate_limits import Limit
+from identity.tokens.access_tokens import Login
 
 ADDRESS_FAILURES: Final = 10
 SESSION_FAILURES: Final = 5
@@ -50,6 +52,13 @@ class Approver:
     auth_instant: Instant
     authentication_type: str
     consented: tuple[str, ...] = ()
+    authentication_methods: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, login: Login, consented: Iterable[str]) -> Approver:
+        """Whoever just logged in."""
+        methods = login.authentication_methods
+        return cls(login.user, login.auth_instant, login.authentication_type, tuple(consented), methods)
 
 
 ANYBODY: Final = Guesser()
@@ -107,6 +116,7 @@ async def approve(services: Services, call: Call, client: Client, grant: DeviceG
         "scopes": list(granted),
         "authInstant": approver.auth_instant,
         "authenticationType": approver.authentication_type,
+        "authenticationMethods": list(approver.authentication_methods),
     }
     outcome = await services.device_grants.decide(
         client.tenant_id, grant.grant["userCode"], grant.grant_id, "Approved", approval, call.now
@@ -138,7 +148,7 @@ def guesser_of(call: Call, client: Client | None = None, *, is_authenticated: bo
 def _limits(call: Call, guesser: Guesser) -> list[Limit]:
     if guesser.caller:
         return [Limit("user-code-caller", guesser.caller, CALLER_FAILURES, FAILURE_WINDOW_SECONDS)]
-    address = login.network(call.origin.ip_address)
+    address = logins.network(call.origin.ip_address)
     limits = [Limit("user-code-address", address, ADDRESS_FAILURES, FAILURE_WINDOW_SECONDS)]
     if guesser.session:
         limits.insert(0, Limit("user-code-session", guesser.session, SESSION_FAILURES, FAILURE_WINDOW_SECONDS))

@@ -60,11 +60,7 @@ async def test_device_is_begun_looked_at_and_approved(service, rp, client, http)
         assert (approved["deviceGrantStatus"], approved["userId"]) == ("Approved", rp.user["id"])
         by_request = SimpleNamespace(**named, token=token, user_code=second["user_code"])
         assert done(client.approve_device_with_request(by_request))["deviceGrantStatus"] == "Approved"
-        refused(
-            client.approve_device(token, first["user_code"], rp.client_id, "wrong"),
-            401,
-            "invalid_client_authentication",
-        )
+        assert client.approve_device(token, first["user_code"], rp.client_id, "wrong").status == 401
         return [first["device_code"], second["device_code"]]
 
     for device_code in await asyncio.to_thread(work):

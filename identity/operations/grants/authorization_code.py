@@ -50,8 +50,8 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     )
     if "userCode" in grant:
         waiting = await device_grants.again(services, call, client, grant["userCode"], grant["deviceGrantId"])
-        approver = Approver(user, login.auth_instant, login.authentication_type, tuple(waiting.grant["scopes"]))
-        await device_grants.approve(services, call, client, waiting, approver)
+        # What the device gets was shown, and agreed to, before the code was given.
+        await device_grants.approve(services, call, client, waiting, Approver.of(login, waiting.grant["scopes"]))
     access_token, answer = await common.tokens(
         services, call, client, login, grant["device"], has_proof=has_proof, code=code
     )

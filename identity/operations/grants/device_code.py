@@ -72,6 +72,7 @@ async def _login(services: Services, call: Call, client: Client, poll: Poll) -> 
         grants=(grant_type,),
         authentication_type=approval["authenticationType"],
         auth_instant=Instant(approval["authInstant"]),
+        authentication_methods=tuple(approval["authenticationMethods"]),
     )
 
 

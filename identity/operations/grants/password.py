@@ -68,9 +68,6 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     waiting = await device_grants.named(services, call, identified, form)
     user = await _logged_in(services, call, client, credentials, device)
     granted = await scope_consents.granted(services, call, client, user, wanted)
-    if waiting is not None:
-        approver = Approver(user, call.now, "PASSWORD", granted)
-        await device_grants.approve(services, call, client, waiting, approver)
     found = Login(
         tenant=client.tenant,
         application=client.application,
@@ -81,6 +78,8 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         auth_instant=call.now,
         authentication_methods=authentication_methods.of("PASSWORD"),
     )
+    if waiting is not None:
+        await device_grants.approve(services, call, client, waiting, Approver.of(found, granted))
     _, answer = await common.tokens(services, call, client, found, device, has_proof=False)
     return answer
 

@@ -86,8 +86,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     event = _refreshed(client, user, value, access_token.token, form.get("access_token"))
     record = await _written(services, call, _Exchange(client, policy, presented, user), event)
     if waiting is not None:
-        approver = Approver(user, login.auth_instant, "REFRESH_TOKEN", narrowed)
-        await device_grants.approve(services, call, client, waiting, approver)
+        await device_grants.approve(services, call, client, waiting, Approver.of(login, narrowed))
     if policy.is_one_time:
         answer |= {"refresh_token": record["token"], "refresh_token_id": record["id"]}
     if narrowed != granted:
