@@ -106,7 +106,8 @@ class ApproveHandler(OAuth2Handler):
         """The client; the official libraries send their API key along in the header, which says nothing here."""
         if self.request.headers.get("Authorization", "")[:6].lower() == "basic " or "client_id" not in form:
             return await self.identified(form, tenant_id)
-        return await client_authentication.identify(self.services, "", form, self.tenant_hints(tenant_id, form))
+        hints, base_url = self.tenant_hints(tenant_id, form), self.addresses.base_url(self.request)
+        return await client_authentication.identify(self.services, "", form, hints, base_url)
 
 
 _HANDLERS = {
