@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from identity.call import Document
-from identity.domain import parts, redirect_uris, scopes
+from identity.domain import parts, profiles, redirect_uris, scopes
 from identity.domain import tenants as tenant_rules
 from identity.errors import FieldError
 from identity.ids import new_secret
@@ -41,6 +41,8 @@ def problems(application: Document) -> list[FieldError]:
         errors.append(_missing("application.verificationEmailTemplateId"))
     if application["jwtConfiguration"]["enabled"]:
         errors += tenant_rules.token_problems(application["jwtConfiguration"], "application.jwtConfiguration")
+    if profiles.is_strict(application):
+        errors += [_contradiction(found) for found in profiles.contradictions(application)]
     errors += parts.repeated(application["roles"], "application.roles")
     errors += parts.repeated(application["scopes"], "application.scopes")
     errors += [
@@ -94,6 +96,11 @@ def _url_problems(oauth: Document) -> Iterable[FieldError]:
         if name in oauth and redirect_uris.registration_problem(oauth[name], "ExactMatch") is not None:
             path = f"application.oauthConfiguration.{name}"
             yield FieldError.of("invalid", path, f"The [{path}] must be an absolute URL.")
+
+
+def _contradiction(found: profiles.Shortcoming) -> FieldError:
+    message = f"The [{found.path}] {found.problem} under the profile strict ({found.rule})."
+    return FieldError.of("invalid", found.path, message)
 
 
 def _missing(path: str) -> FieldError:

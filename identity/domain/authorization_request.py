@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from identity.call import Document
-from identity.domain import claims_request, pkce, redirect_uris, response_types, scopes
+from identity.domain import claims_request, pkce, profiles, redirect_uris, response_types, scopes
 from identity.domain.claims_request import ClaimsRequest
 from identity.domain.response_types import ResponseMode, ResponseType
 from identity.errors import (
@@ -97,7 +97,7 @@ class _Facts:
 
     @property
     def response_type(self) -> ResponseType | None:
-        return response_types.find(self.given.get("response_type"), hybrid=_speaks_hybrid(self.application))
+        return response_types.find(self.given.get("response_type"), hybrid=profiles.speaks_hybrid(self.application))
 
     @property
     def gives_code(self) -> bool:
@@ -127,7 +127,9 @@ class Channel:
 
 def channel(given: Mapping[str, Any], application: Document | None) -> Channel:
     """Where an error of this request is told, however wrong the rest of it is."""
-    response_type = response_types.find(given.get("response_type"), hybrid=_speaks_hybrid(application))
+    response_type = response_types.find(
+        given.get("response_type"), hybrid=application is not None and profiles.speaks_hybrid(application)
+    )
     mode = response_types.answer_mode(response_type, given.get("response_mode"))
     redirect_uri = None
     if application is not None:
@@ -143,9 +145,7 @@ def require_redirect_uri(given: Mapping[str, Any], application: Document) -> str
     redirect_uri: str | None = given.get("redirect_uri")
     if redirect_uri is None:
         raise InvalidRequest("missing_redirect_uri", "The request is missing a required parameter: redirect_uri.")
-    oauth = application["oauthConfiguration"]
-    registered, policy = oauth["authorizedRedirectURLs"], oauth["authorizedURLValidationPolicy"]
-    if not redirect_uris.is_authorized(redirect_uri, registered, policy) or _holds_an_answer(redirect_uri):
+    if not profiles.is_authorized(redirect_uri, application) or _holds_an_answer(redirect_uri):
         raise InvalidRequest("invalid_redirect_uri", f"Invalid redirect uri {redirect_uri} (redirect_uri)")
     return redirect_uri
 
@@ -206,7 +206,7 @@ def _require_response_type(facts: _Facts) -> None:
         raise InvalidRequest("missing_response_type", "The request is missing a required parameter: response_type.")
     if facts.response_type is None:
         supported = "code, token, id_token, token id_token"
-        if _speaks_hybrid(facts.application):
+        if profiles.speaks_hybrid(facts.application):
             supported += ", code id_token, code token, code id_token token"
         raise UnsupportedResponseType(
             "invalid_response_type", f"The response_type must be one of {supported}, and not {wanted}."
@@ -230,7 +230,7 @@ def _require_response_mode(facts: _Facts) -> None:
 def _require_grant(facts: _Facts) -> None:
     """A hybrid type is an answer of both grants, and needs both."""
     for grant_type in () if facts.response_type is None else facts.response_type.grant_types:
-        if grant_type not in facts.oauth["enabledGrants"]:
+        if not profiles.may_use(facts.application, grant_type):
             raise UnauthorizedClient("grant_type_disabled", f"The grant {grant_type} is disabled.")
 
 
@@ -252,7 +252,7 @@ def _require_challenge_form(facts: _Facts) -> None:
 def _require_challenge(facts: _Facts) -> None:
     if not facts.gives_code or "code_challenge" in facts.given:
         return
-    is_required = facts.oauth["proofKeyForCodeExchangePolicy"] == "Required"
+    is_required = profiles.pkce_policy(facts.application) == "Required"
     if is_required or "code_challenge_method" in facts.given:
         raise InvalidRequest("missing_code_challenge", "The request is missing a required parameter: code_challenge.")
 
@@ -332,10 +332,6 @@ def _scopes(facts: _Facts) -> tuple[str, ...]:
     """What the policies leave; the implicit grant never gives a refresh token, so it drops offline_access."""
     kept = scopes.allowed(scopes.parsed(facts.given.get("scope")), facts.oauth, facts.application["scopes"])
     return kept if facts.gives_code else tuple(scope for scope in kept if scope != scopes.OFFLINE_ACCESS)
-
-
-def _speaks_hybrid(application: Document | None) -> bool:
-    return application is not None and bool(application["oauthConfiguration"].get("hybridResponseTypesEnabled"))
 
 
 def _prompts(facts: _Facts) -> frozenset[str]:

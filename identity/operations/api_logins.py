@@ -6,7 +6,6 @@ import dataclasses
 
 from identity.call import Call, Document
 from identity.domain import login as steps
-from identity.domain import refresh_tokens
 from identity.domain.login import LoggedIn, LoginResult
 from identity.errors import NotFound, Unavailable
 from identity.instants import Instant, later
@@ -92,7 +91,7 @@ async def _logged_in(
         record = await common.refresh_token(services, call, client, found, wishes.device, has_proof=False)
         found = dataclasses.replace(found, refresh_token_id=record["id"])
         body |= {"refreshToken": record["token"], "refreshTokenId": record["id"]}
-        expires = refresh_tokens.Policy.of(client.tokens).expires(call.now, call.now)
+        expires = client.refresh_policy.expires(call.now, call.now)
     issued = await token_lambdas.access_token(services, call, found)
     body |= {"token": issued.token, "tokenExpirationInstant": later(call.now, seconds=issued.expires_in)}
     return Answer(status, body, expires)

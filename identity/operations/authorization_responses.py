@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from identity.call import Call
-from identity.domain import authentication_methods, scopes, user_state
+from identity.domain import authentication_methods, profiles, scopes, user_state
 from identity.domain import authorization_request as rules
 from identity.domain.authorization_request import AuthorizationRequest
 from identity.errors import OAuth2Error
@@ -96,6 +96,6 @@ async def _code(
         "claims": request.claims.document(),
         "tokenIds": [] if beside is None else [beside.token_id],
     }
-    ttl_seconds = client.tenant["externalIdentifierConfiguration"]["authorizationGrantIdTimeToLiveInSeconds"]
+    ttl_seconds = profiles.code_seconds(client.tenant, client.application)
     await services.authorization_codes.issue(client.tenant_id, code, grant, ttl_seconds)
     return code

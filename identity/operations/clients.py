@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from identity.call import Document
+from identity.domain import profiles
+from identity.domain.refresh_tokens import Policy
 from identity.errors import InvalidRequest, OAuth2Error
 from identity.ids import ApplicationId, TenantId, parse_id
 from identity.services import Services
@@ -48,6 +50,11 @@ class Client:
         """The jwtConfiguration that holds: the application's own where it is enabled, else the tenant's."""
         own: Document = self.application["jwtConfiguration"]
         return own if own["enabled"] else self.tenant["jwtConfiguration"]
+
+    @property
+    def refresh_policy(self) -> Policy:
+        """The policy of its refresh tokens."""
+        return profiles.refresh_policy(self.application, self.tokens)
 
     @property
     def issuer(self) -> str:

@@ -9,7 +9,6 @@ A token of an entity is described to that entity, and to those that the token is
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain import refresh_tokens as rules
 from identity.errors import InvalidRequest, InvalidToken, UnsupportedTokenType
 from identity.ids import TenantId
 from identity.instants import Instant, numeric_date
@@ -67,7 +66,7 @@ async def _refresh_token(services: Services, call: Call, client: Client, token: 
         if await issued_tokens.find_jwt(services, call, client, token) is not None:
             raise _mismatch()
         return _inactive()
-    policy = rules.Policy.of(client.tokens)
+    policy = client.refresh_policy
     is_graced = policy.is_one_time and presented.is_graced(policy.grace_seconds, call.now)
     if not (presented.is_current or is_graced):
         return _inactive()

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from identity.call import Document
-from identity.domain import redirect_uris
+from identity.domain import profiles, redirect_uris
 from identity.errors import InvalidRequest
 from identity.ids import TenantId
 from identity.operations import clients
@@ -93,9 +93,7 @@ def _target(wanted: _Wanted, given: Mapping[str, str]) -> str:
     """Where the browser goes: the first of post_logout_redirect_uri, the application's and the tenant's logoutURL."""
     uri, client = given.get("post_logout_redirect_uri"), wanted.client
     if uri is not None:
-        if client is None or not redirect_uris.is_authorized(
-            uri, client.oauth["authorizedRedirectURLs"], client.oauth["authorizedURLValidationPolicy"]
-        ):
+        if client is None or not profiles.is_authorized(uri, client.application):
             reason = "invalid_post_logout_redirect_uri"
             raise InvalidRequest(reason, f"Invalid post_logout_redirect_uri {uri}")
         return redirect_uris.with_query(uri, {"state": given["state"]} if "state" in given else {})

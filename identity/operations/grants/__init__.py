@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from identity.call import Call, Document
+from identity.domain import profiles
 from identity.errors import InvalidRequest, UnauthorizedClient, UnsupportedGrantType
 from identity.operations.client_authentication import Identified
-from identity.operations.grants import authorization_code, client_credentials, device_code, password, refresh_token
+from identity.operations.grants import authorization_code, client_credentials, password, refresh_token
 from identity.services import Services
 
 
@@ -30,7 +31,7 @@ class Grant(Protocol):
         """The token response."""
 
 
-_ALL: tuple[Grant, ...] = (authorization_code, device_code, password, refresh_token)
+_ALL: tuple[Grant, ...] = (authorization_code, password, refresh_token)
 GRANTS = {grant.grant_type: grant for grant in _ALL}
 
 
@@ -42,6 +43,6 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     if grant_type not in {*GRANTS, client_credentials.grant_type}:
         raise UnsupportedGrantType("invalid_grant_type", f"The grant_type is not supported: {grant_type[:100]}")
     identified.require(grant_type, has_proof=True)
-    if grant_type not in identified.client.oauth["enabledGrants"]:
+    if not profiles.may_use(identified.client.application, grant_type):
         raise UnauthorizedClient("grant_type_disabled", f"The grant {grant_type} is disabled for this client.")
     return await GRANTS[grant_type].exchange(services, call, identified, form)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain import pkce
+from identity.domain import pkce, profiles
 from identity.domain.claims_request import ClaimsRequest
 from identity.errors import InvalidGrant, InvalidRequest
 from identity.instants import Instant
-from identity.operations import device_grants, live_users
+from identity.operations import live_users
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
-from identity.operations.device_grants import Approver
 from identity.operations.grants import common
 from identity.services import Services
 from identity.tokens.access_tokens import Login
@@ -48,10 +47,6 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         authentication_methods=tuple(grant.get("authenticationMethods", ())),
         claims_request=ClaimsRequest.of(grant.get("claims")),
     )
-    if "userCode" in grant:
-        waiting = await device_grants.again(services, call, client, grant["userCode"], grant["deviceGrantId"])
-        # What the device gets was shown, and agreed to, before the code was given.
-        await device_grants.approve(services, call, client, waiting, Approver.of(login, waiting.grant["scopes"]))
     access_token, answer = await common.tokens(
         services, call, client, login, grant["device"], has_proof=has_proof, code=code
     )
@@ -75,7 +70,7 @@ async def _consumed(services: Services, call: Call, client: Client, code: str) -
 def _has_proof(client: Client, identified: Identified, challenge: str | None, verifier: str | None) -> bool:
     """Whether the exchange is bound by PKCE. A verifier without a challenge is a downgrade (RFC 9700 section 2.1.1)."""
     if challenge is None:
-        policy = client.oauth["proofKeyForCodeExchangePolicy"]
+        policy = profiles.pkce_policy(client.application)
         excused = policy == "NotRequiredWhenUsingClientAuthentication" and identified.has_credentials
         if verifier is not None:
             raise InvalidGrant("invalid_pkce_code_verifier", "The code was issued without a code_challenge.")

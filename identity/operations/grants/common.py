@@ -123,7 +123,7 @@ async def refresh_token(
         private["claims"] = wishes
     seen = rules.device(device, call.origin.ip_address, call.now)
     record = rules.new(UserId(login.user["id"]), client.client_id, login.scopes, seen, private, call.now)
-    expires = rules.Policy.of(client.tokens).expires(call.now, call.now)
+    expires = client.refresh_policy.expires(call.now, call.now)
     return await services.refresh_tokens.insert(client.tenant_id, record, expires)
 
 

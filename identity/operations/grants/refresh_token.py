@@ -5,16 +5,15 @@ from __future__ import annotations
 import dataclasses
 
 from identity.call import Call, Document
+from identity.domain import profiles, scopes
 from identity.domain import refresh_tokens as rules
-from identity.domain import scopes
 from identity.domain.claims_request import ClaimsRequest
 from identity.errors import InvalidGrant, InvalidRequest, InvalidScope, WebhookTransactionFailed
 from identity.events.bus import Event
 from identity.instants import Instant
-from identity.operations import device_grants, live_users
+from identity.operations import live_users
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
-from identity.operations.device_grants import Approver
 from identity.operations.grants import common
 from identity.services import Services
 from identity.store.mongo import Session
@@ -23,7 +22,7 @@ from identity.tokens.access_tokens import Login
 from identity.tokens.issuer import ttl_seconds
 
 grant_type = "refresh_token"
-parameters = ("refresh_token", "scope", "access_token", "expires_in", "user_code")
+parameters = ("refresh_token", "scope", "access_token", "expires_in")
 
 
 class _NotRotatedError(Exception):
@@ -62,13 +61,12 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         raise _not_found()
     record = presented.record
     identified.require(grant_type, has_proof=bool(record["private"].get("hasProof")))
-    policy = rules.Policy.of(client.tokens)
+    policy = client.refresh_policy
     await _require_unspent(services, call, client, policy, presented)
     user = await live_users.get(services, client.tenant_id, record["userId"], call.now, InvalidGrant)
     granted = await _granted(services, call, client, record, user)
     narrowed = scopes.narrowed(scopes.parsed(form.get("scope")), granted) or granted
     ttl = _expires_in(form.get("expires_in"), ttl_seconds(client.tenant, client.application))
-    waiting = await device_grants.named(services, call, identified, form)
     login = Login(
         tenant=client.tenant,
         application=client.application,
@@ -85,8 +83,6 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     access_token, answer = await common.issue(services, call, login, ttl=ttl)
     event = _refreshed(client, user, value, access_token.token, form.get("access_token"))
     record = await _written(services, call, _Exchange(client, policy, presented, user), event)
-    if waiting is not None:
-        await device_grants.approve(services, call, client, waiting, Approver.of(login, narrowed))
     if policy.is_one_time:
         answer |= {"refresh_token": record["token"], "refresh_token_id": record["id"]}
     if narrowed != granted:
@@ -105,8 +101,7 @@ async def _require_unspent(
 
 
 async def _reused(services: Services, call: Call, client: Client, policy: rules.Policy, record: Document) -> None:
-    revocation = client.tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]
-    if policy.is_one_time and revocation["onOneTimeTokenReuse"]:
+    if policy.is_one_time and profiles.revokes_on_reuse(client.tenant, client.application):
         user = await services.users.cached(client.tenant_id, record["userId"])
         await common.revoke_record(services, call, client, user, record["id"])
 

@@ -1,0 +1,184 @@
+"""Profiles of an application: `baseline`, which adds nothing, and `strict`, what RFC 9700 asks of an OAuth client.
+
+    contradictions  what an application's own settings say against strict: they are refused together with it
+    shortcomings    the same for an application that is baseline, and what its tenant adds: what check-config tells
+
+What an application cannot say for itself is settled here where it is used: under strict PKCE is always required,
+redirect URIs match exactly, implicit and password are no grants, codes are short-lived, and the refresh tokens of a
+client without a secret are for one use, whatever the tenant says. Where an application also wants its requests pushed
+and its tokens bound by DPoP, the rules of FAPI 2.0 for authenticating clients come on top (docs/oauth/profiles.md).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from identity.call import Document
+from identity.domain import redirect_uris
+from identity.domain.refresh_tokens import Policy
+
+STRICT: Final = "strict"
+MAXIMUM_CODE_SECONDS: Final = 60
+"""The longest life of a code under strict (FAPI 2.0 Security Profile 5.3.2.1)."""
+
+_REFUSED_GRANTS: Final = {
+    "implicit": ("RFC 9700 section 2.1.2", "the implicit grant puts access tokens into URLs"),
+    "password": ("RFC 9700 section 2.4", "the password grant shows passwords to the client"),
+}
+_PRIVATE_USE = re.compile(r"[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+", re.IGNORECASE)
+_LOOPBACK = re.compile(r"http://(127\.0\.0\.1|\[::1\])(:[0-9]+)?(/.*|\?.*)?")
+_FAPI_METHODS: Final = frozenset({"private_key_jwt"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shortcoming:
+    """One setting that is less than strict: its dotted path, what is wrong with it, and the rule that says so."""
+
+    path: str
+    problem: str
+    rule: str
+
+
+def is_strict(application: Document) -> bool:
+    """Whether the application has the profile strict."""
+    return bool(application["oauthConfiguration"].get("profile") == STRICT)
+
+
+def may_use(application: Document, grant_type: str) -> bool:
+    """Whether the application has a grant: enabled, and not one that its profile rules out."""
+    if is_strict(application) and grant_type in _REFUSED_GRANTS:
+        return False
+    return grant_type in application["oauthConfiguration"]["enabledGrants"]
+
+
+def speaks_hybrid(application: Document) -> bool:
+    """Whether the hybrid response types are switched on; under strict a code comes alone."""
+    return bool(application["oauthConfiguration"].get("hybridResponseTypesEnabled")) and not is_strict(application)
+
+
+def pkce_policy(application: Document) -> str:
+    """The proofKeyForCodeExchangePolicy that holds."""
+    return (
+        "Required"
+        if is_strict(application)
+        else str(application["oauthConfiguration"]["proofKeyForCodeExchangePolicy"])
+    )
+
+
+def is_authorized(url: str, application: Document) -> bool:
+    """Whether a redirect URI is the application's, by the policy that holds."""
+    oauth = application["oauthConfiguration"]
+    if not is_strict(application):
+        return redirect_uris.is_authorized(url, oauth["authorizedRedirectURLs"], oauth["authorizedURLValidationPolicy"])
+    fit = [known for known in oauth["authorizedRedirectURLs"] if _redirect_problem(known) is None]
+    return redirect_uris.is_authorized(url, fit, redirect_uris.EXACT)
+
+
+def code_seconds(tenant: Document, application: Document) -> int:
+    """How long a code of the application lives."""
+    seconds: int = tenant["externalIdentifierConfiguration"]["authorizationGrantIdTimeToLiveInSeconds"]
+    return min(seconds, MAXIMUM_CODE_SECONDS) if is_strict(application) else seconds
+
+
+def refresh_policy(application: Document, jwt_configuration: Document) -> Policy:
+    """The policy of the application's refresh tokens, of which `jwt_configuration` is what its settings say."""
+    policy = Policy.of(jwt_configuration)
+    must_rotate = is_strict(application) and _needs_rotation(application)
+    return dataclasses.replace(policy, is_one_time=True) if must_rotate else policy
+
+
+def revokes_on_reuse(tenant: Document, application: Document) -> bool:
+    """Whether a refresh token that is used after it was rotated out ends with all that came of it."""
+    policy = tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]
+    return bool(policy["onOneTimeTokenReuse"]) or (is_strict(application) and _needs_rotation(application))
+
+
+def contradictions(application: Document) -> Iterator[Shortcoming]:
+    """What the settings of an application say against strict."""
+    oauth, prefix = application["oauthConfiguration"], "application.oauthConfiguration"
+    if oauth["proofKeyForCodeExchangePolicy"] != "Required":
+        yield Shortcoming(f"{prefix}.proofKeyForCodeExchangePolicy", "must be Required", "RFC 9700 section 2.1.1")
+    yield from _redirect_contradictions(oauth, prefix)
+    for index, grant_type in enumerate(oauth["enabledGrants"]):
+        if grant_type in _REFUSED_GRANTS:
+            rule, why = _REFUSED_GRANTS[grant_type]
+            yield Shortcoming(f"{prefix}.enabledGrants[{index}]", f"must not be {grant_type}: {why}", rule)
+    if oauth.get("hybridResponseTypesEnabled"):
+        problem = "must be false: tokens come from the token endpoint alone"
+        yield Shortcoming(f"{prefix}.hybridResponseTypesEnabled", problem, "RFC 9700 section 2.1.2")
+    own = application["jwtConfiguration"]
+    if own["enabled"] and own["refreshTokenUsagePolicy"] != "OneTimeUse" and _needs_rotation(application):
+        yield _reusable("application.jwtConfiguration.refreshTokenUsagePolicy")
+    if oauth.get("requirePushedAuthorizationRequests") and oauth.get("dpopBoundAccessTokens"):
+        yield from _fapi_contradictions(oauth, prefix)
+
+
+def shortcomings(tenant: Document, application: Document) -> Iterator[Shortcoming]:
+    """All in which an application is less than strict; of what its tenant says only what does not change with it."""
+    if not is_strict(application):
+        yield Shortcoming("application.oauthConfiguration.profile", "is not strict", "RFC 9700")
+        yield from _weak_settings(tenant, application)
+    yield from contradictions(application)
+    if re.fullmatch(r"https://[^?#]+", tenant["issuer"]) is None:
+        problem = "must be an https URL without query and fragment"
+        yield Shortcoming("tenant.issuer", problem, "RFC 9207 section 2")
+
+
+def _weak_settings(tenant: Document, application: Document) -> Iterator[Shortcoming]:
+    """What strict makes harmless by itself."""
+    if code_seconds(tenant, application) > MAXIMUM_CODE_SECONDS:
+        path = "tenant.externalIdentifierConfiguration.authorizationGrantIdTimeToLiveInSeconds"
+        yield Shortcoming(path, f"must be at most {MAXIMUM_CODE_SECONDS}", "FAPI 2.0 section 5.3.2.1")
+    if not _needs_rotation(application):
+        return
+    if not application["jwtConfiguration"]["enabled"] and not Policy.of(tenant["jwtConfiguration"]).is_one_time:
+        yield _reusable("tenant.jwtConfiguration.refreshTokenUsagePolicy")
+    if not revokes_on_reuse(tenant, application):
+        path = "tenant.jwtConfiguration.refreshTokenRevocationPolicy.onOneTimeTokenReuse"
+        yield Shortcoming(path, "must be true for a client without a secret", "RFC 9700 section 4.14.2")
+
+
+def _redirect_contradictions(oauth: Document, prefix: str) -> Iterator[Shortcoming]:
+    if oauth["authorizedURLValidationPolicy"] != redirect_uris.EXACT:
+        path = f"{prefix}.authorizedURLValidationPolicy"
+        yield Shortcoming(path, f"must be {redirect_uris.EXACT}", "RFC 9700 section 2.1")
+    for index, url in enumerate(oauth["authorizedRedirectURLs"]):
+        problem = _redirect_problem(url)
+        if problem is not None:
+            yield Shortcoming(f"{prefix}.authorizedRedirectURLs[{index}]", *problem)
+
+
+def _redirect_problem(url: str) -> tuple[str, str] | None:
+    """What is wrong with a redirect URI, and by which rule: https, or a native app's own (RFC 8252 section 7)."""
+    if "*" in url:
+        return "must not hold a wildcard", "RFC 9700 section 2.1"
+    scheme = url.partition(":")[0].lower()
+    if scheme == "https" or _PRIVATE_USE.fullmatch(scheme) or _LOOPBACK.fullmatch(url):
+        return None
+    if scheme == "http":
+        return "must be https, or http at 127.0.0.1 or [::1]", "RFC 9700 section 2.6"
+    return "must have a scheme of the app's own, with the dots of a domain", "RFC 8252 section 7.1"
+
+
+def _fapi_contradictions(oauth: Document, prefix: str) -> Iterator[Shortcoming]:
+    """How a client authenticates that pushes its requests and binds its tokens."""
+    rule = "FAPI 2.0 section 5.3.2.1"
+    if oauth["clientAuthenticationPolicy"] != "Required":
+        yield Shortcoming(f"{prefix}.clientAuthenticationPolicy", "must be Required", rule)
+    if set(oauth.get("clientAuthenticationMethods", ())) != _FAPI_METHODS:
+        yield Shortcoming(f"{prefix}.clientAuthenticationMethods", "must be private_key_jwt alone", rule)
+
+
+def _needs_rotation(application: Document) -> bool:
+    """Whether refresh tokens are given to a client that need not authenticate, and not bound to a key of its own."""
+    oauth: dict[str, Any] = application["oauthConfiguration"]
+    has_them = oauth["generateRefreshTokens"] and "refresh_token" in oauth["enabledGrants"]
+    is_public = oauth["clientAuthenticationPolicy"] != "Required"
+    return bool(has_them and is_public and not oauth.get("dpopBoundAccessTokens"))
+
+
+def _reusable(path: str) -> Shortcoming:
+    return Shortcoming(path, "must be OneTimeUse for a client without a secret", "RFC 9700 section 2.2.2")

@@ -1,0 +1,152 @@
+"""The profile strict: what contradicts it, what it settles by itself, and what baseline applications lack."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.domain import profiles
+from tests.builders import make_application, make_tenant
+
+GOOD = {
+    "profile": "strict",
+    "proofKeyForCodeExchangePolicy": "Required",
+    "authorizedRedirectURLs": ["https://app.example.com/cb", "http://127.0.0.1/cb", "http://[::1]:8/cb", "com.ex:/cb"],
+}
+PUBLIC = {"clientAuthenticationPolicy": "NotRequired"}
+FAPI = {
+    "requirePushedAuthorizationRequests": True,
+    "dpopBoundAccessTokens": True,
+    "clientAuthenticationPolicy": "Required",
+    "clientAuthenticationMethods": ["private_key_jwt"],
+}
+REUSABLE = {"enabled": True, "refreshTokenUsagePolicy": "Reusable"}
+
+
+def make(oauth=None, **members):
+    """An application as the service holds it, extension fields of other parts included."""
+    wanted = {**GOOD, **(oauth or {})}
+    extras = {
+        name: wanted.pop(name) for name in ("dpopBoundAccessTokens", "clientAuthenticationMethods") & wanted.keys()
+    }
+    application = make_application(wanted, **members)
+    application["oauthConfiguration"] |= extras
+    return application
+
+
+def paths(application) -> list[str]:
+    return [found.path.removeprefix("application.") for found in profiles.contradictions(application)]
+
+
+def lacks(tenant, application) -> set[str]:
+    return {found.path for found in profiles.shortcomings(tenant, application)}
+
+
+@pytest.mark.parametrize("oauth", [{}, FAPI, {**PUBLIC, "dpopBoundAccessTokens": True}])
+def test_good_application_contradicts_nothing(oauth):
+    assert paths(make(oauth)) == []
+
+
+@pytest.mark.parametrize(
+    ("oauth", "path", "rule"),
+    [
+        ({"proofKeyForCodeExchangePolicy": "NotRequired"}, "proofKeyForCodeExchangePolicy", "RFC 9700 section 2.1.1"),
+        (
+            {"proofKeyForCodeExchangePolicy": "NotRequiredWhenUsingClientAuthentication"},
+            "proofKeyForCodeExchangePolicy",
+            "RFC 9700 section 2.1.1",
+        ),
+        ({"authorizedURLValidationPolicy": "AllowWildcards"}, "authorizedURLValidationPolicy", "RFC 9700 section 2.1"),
+        ({"enabledGrants": ["authorization_code", "implicit"]}, "enabledGrants[1]", "RFC 9700 section 2.1.2"),
+        ({"enabledGrants": ["password"]}, "enabledGrants[0]", "RFC 9700 section 2.4"),
+        ({"hybridResponseTypesEnabled": True}, "hybridResponseTypesEnabled", "RFC 9700 section 2.1.2"),
+        ({**FAPI, **PUBLIC}, "clientAuthenticationPolicy", "FAPI 2.0 section 5.3.2.1"),
+        (
+            {**FAPI, "clientAuthenticationMethods": ["private_key_jwt", "client_secret_basic"]},
+            "clientAuthenticationMethods",
+            "FAPI 2.0 section 5.3.2.1",
+        ),
+    ],
+)
+def test_contradiction_names_setting_and_rule(oauth, path, rule):
+    found = list(profiles.contradictions(make(oauth)))
+    assert [(each.path, each.rule) for each in found] == [(f"application.oauthConfiguration.{path}", rule)]
+
+
+@pytest.mark.parametrize(
+    ("url", "rule"),
+    [
+        ("http://app.example.com/cb", "RFC 9700 section 2.6"),
+        ("http://localhost/cb", "RFC 9700 section 2.6"),
+        ("http://127.0.0.1.example.com/cb", "RFC 9700 section 2.6"),
+        ("https://*.app.example.com/cb", "RFC 9700 section 2.1"),
+        ("myapp:/cb", "RFC 8252 section 7.1"),
+    ],
+)
+def test_redirect_uri_is_https_or_a_native_apps_own(url, rule):
+    application = make({"authorizedRedirectURLs": ["https://good.example.com/", url]})
+    found = list(profiles.contradictions(application))
+    assert [(each.path, each.rule) for each in found] == [
+        ("application.oauthConfiguration.authorizedRedirectURLs[1]", rule)
+    ]
+    assert not profiles.is_authorized(url, application)
+    assert profiles.is_authorized("https://good.example.com/", application)
+
+
+def test_refresh_tokens_of_a_client_without_a_secret_are_for_one_use():
+    tenant = make_tenant()
+    public, confidential = make(PUBLIC), make()
+    assert profiles.refresh_policy(public, tenant["jwtConfiguration"]).is_one_time
+    assert not profiles.refresh_policy(confidential, tenant["jwtConfiguration"]).is_one_time
+    assert profiles.revokes_on_reuse(tenant, public)
+    assert not profiles.revokes_on_reuse(tenant, confidential)
+    assert paths(make(PUBLIC, jwtConfiguration=REUSABLE)) == ["jwtConfiguration.refreshTokenUsagePolicy"]
+    assert paths(make(jwtConfiguration=REUSABLE)) == []
+    for without in ({"generateRefreshTokens": False}, {"enabledGrants": ["authorization_code"]}):
+        assert paths(make({**PUBLIC, **without}, jwtConfiguration=REUSABLE)) == []
+
+
+def test_codes_live_a_minute_at_most():
+    tenant = make_tenant(externalIdentifierConfiguration={"authorizationGrantIdTimeToLiveInSeconds": 600})
+    assert profiles.code_seconds(tenant, make()) == 60
+    assert profiles.code_seconds(tenant, make({"profile": "baseline"})) == 600
+    assert profiles.code_seconds(make_tenant(), make()) == 30
+
+
+def test_strict_holds_whatever_an_application_of_old_has_stored():
+    application = make(
+        {"enabledGrants": ["implicit", "password", "authorization_code"], "hybridResponseTypesEnabled": True}
+    )
+    application["oauthConfiguration"]["proofKeyForCodeExchangePolicy"] = "NotRequired"
+    assert [
+        grant for grant in ("implicit", "password", "authorization_code") if profiles.may_use(application, grant)
+    ] == ["authorization_code"]
+    assert not profiles.speaks_hybrid(application)
+    assert profiles.pkce_policy(application) == "Required"
+
+
+def test_application_from_before_profiles_is_baseline():
+    application = make({"enabledGrants": ["implicit"]})
+    del application["oauthConfiguration"]["profile"]
+    assert not profiles.is_strict(application)
+    assert profiles.may_use(application, "implicit")
+    assert profiles.is_authorized("com.ex:/cb", application)
+
+
+def test_baseline_application_lacks_what_its_tenant_leaves_open():
+    tenant = make_tenant(
+        issuer="acme.com", externalIdentifierConfiguration={"authorizationGrantIdTimeToLiveInSeconds": 300}
+    )
+    strict, baseline = make(PUBLIC), make({**PUBLIC, "profile": "baseline"})
+    assert lacks(tenant, strict) == {"tenant.issuer"}
+    assert lacks(tenant, baseline) == {
+        "application.oauthConfiguration.profile",
+        "tenant.externalIdentifierConfiguration.authorizationGrantIdTimeToLiveInSeconds",
+        "tenant.issuer",
+        "tenant.jwtConfiguration.refreshTokenRevocationPolicy.onOneTimeTokenReuse",
+        "tenant.jwtConfiguration.refreshTokenUsagePolicy",
+    }
+
+
+@pytest.mark.parametrize(("issuer", "lacking"), [("https://id.example.com/t", 0), ("https://x?y", 1), ("http://x", 1)])
+def test_issuer_is_an_https_url(issuer, lacking):
+    assert len(lacks(make_tenant(issuer=issuer), make())) == lacking

@@ -1,0 +1,176 @@
+"""The profile strict over HTTP: what is refused when it is set, and what is refused because it is set."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import relying_party
+from tests.relying_party import PASSWORD, PKCE, REDIRECT_URI, VERIFIER, response
+
+STRICT = {"profile": "strict", "proofKeyForCodeExchangePolicy": "Required"}
+PUBLIC = {"clientAuthenticationPolicy": "NotRequired"}
+
+
+async def change(rp, **oauth):
+    """Change the oauthConfiguration, whatever the answer."""
+    return await rp.api.patch(
+        f"/api/application/{rp.client_id}",
+        json={"application": {"oauthConfiguration": oauth}},
+        headers={"X-FusionAuth-TenantId": rp.tenant["id"], "Content-Type": "application/merge-patch+json"},
+    )
+
+
+async def error_of(rp, browser, **changes) -> tuple[str, str]:
+    error = response(await rp.authorize(browser, **changes))
+    return error["error"], error["error_reason"]
+
+
+async def test_baseline_is_the_default_and_changes_nothing(rp, browser, http):
+    assert rp.application["oauthConfiguration"]["profile"] == "baseline"
+    await rp.configure(profile="baseline", enabledGrants=["authorization_code", "password"])
+    assert "access_token" in await rp.tokens(http, browser)
+    answer = await rp.token(http, grant_type="password", username=rp.login_id, password=PASSWORD)
+    assert answer.status_code == 200
+
+
+async def test_settings_that_contradict_strict_are_refused_each_by_name(rp):
+    weak = {
+        "profile": "strict",
+        "authorizedURLValidationPolicy": "AllowWildcards",
+        "authorizedRedirectURLs": ["http://app.example.com/", "https://*.app.example.com/"],
+        "enabledGrants": ["authorization_code", "implicit", "password"],
+        "hybridResponseTypesEnabled": True,
+    }
+    answer = await change(rp, **weak)
+    assert answer.status_code == 400
+    errors = answer.json()["fieldErrors"]
+    prefix = "application.oauthConfiguration"
+    assert errors.keys() == {
+        f"{prefix}.authorizedRedirectURLs[0]", f"{prefix}.authorizedRedirectURLs[1]",
+        f"{prefix}.authorizedURLValidationPolicy", f"{prefix}.enabledGrants[1]", f"{prefix}.enabledGrants[2]",
+        f"{prefix}.hybridResponseTypesEnabled", f"{prefix}.proofKeyForCodeExchangePolicy",
+    }  # fmt: skip
+    [error] = errors[f"{prefix}.proofKeyForCodeExchangePolicy"]
+    assert error["code"] == f"[invalid]{prefix}.proofKeyForCodeExchangePolicy"
+    assert "RFC 9700 section 2.1.1" in error["message"]
+    stored = await rp.api.get(f"/api/application/{rp.client_id}", headers={"X-FusionAuth-TenantId": rp.tenant["id"]})
+    assert stored.json()["application"]["oauthConfiguration"]["profile"] == "baseline"
+
+
+async def test_strict_application_cannot_be_weakened_later(rp):
+    await rp.configure(**STRICT)
+    for oauth in ({"enabledGrants": ["implicit"]}, {"proofKeyForCodeExchangePolicy": "NotRequired"}):
+        assert (await change(rp, **oauth)).status_code == 400
+    assert (await change(rp, profile="baseline", proofKeyForCodeExchangePolicy="NotRequired")).status_code == 200
+
+
+async def test_unknown_profile_is_refused(rp):
+    answer = await change(rp, profile="lenient")
+    assert "application.oauthConfiguration.profile" in answer.json()["fieldErrors"]
+
+
+async def test_strict_flow_goes_through(rp, browser, http):
+    await rp.configure(**STRICT)
+    answer = await rp.exchange(http, await rp.code(browser, **PKCE), code_verifier=VERIFIER)
+    assert answer.status_code == 200, answer.text
+    assert "refresh_token" in answer.json()
+
+
+async def test_strict_refuses_what_it_rules_out(rp, browser, http):
+    await rp.configure(**STRICT)
+    assert await error_of(rp, browser) == ("invalid_request", "missing_code_challenge")
+    assert await error_of(rp, browser, response_type="id_token", nonce="n") == (
+        "unauthorized_client", "grant_type_disabled",
+    )  # fmt: skip
+    assert await error_of(rp, browser, response_type="code id_token", nonce="n") == (
+        "unsupported_response_type", "invalid_response_type",
+    )  # fmt: skip
+    answer = await rp.token(http, grant_type="password", username=rp.login_id, password=PASSWORD)
+    assert (answer.status_code, answer.json()["error"]) == (400, "unauthorized_client")
+    assert answer.json()["error_reason"] == "grant_type_disabled"
+    code = await rp.code(browser, **PKCE)
+    answer = await rp.exchange(http, code)
+    assert (answer.json()["error"], answer.json()["error_reason"]) == ("invalid_request", "missing_code_verifier")
+
+
+async def test_strict_rules_hold_for_what_was_stored_before_them(rp, browser, http, service):
+    """As in a document that somebody wrote past the API."""
+    await rp.configure(enabledGrants=["authorization_code", "implicit", "password"], hybridResponseTypesEnabled=True)
+    weak = {"authorizedRedirectURLs": [REDIRECT_URI, "http://app.example.com/cb"], "profile": "strict"}
+    collection = service.services.database.motor["applications"]
+    changes = {f"oauthConfiguration.{name}": value for name, value in weak.items()}
+    await collection.update_one({"_id": rp.client_id}, {"$set": changes})
+    service.services.applications.forget(rp.client_id)
+    assert await error_of(rp, browser) == ("invalid_request", "missing_code_challenge")
+    assert await error_of(rp, browser, response_type="token", scope="email") == (
+        "unauthorized_client", "grant_type_disabled",
+    )  # fmt: skip
+    assert await error_of(rp, browser, response_type="code token") == (
+        "unsupported_response_type", "invalid_response_type",
+    )  # fmt: skip
+    answer = await rp.token(http, grant_type="password", username=rp.login_id, password=PASSWORD)
+    assert answer.json()["error_reason"] == "grant_type_disabled"
+    local = await browser.get(
+        "/oauth2/authorize",
+        params=rp.query(redirect_uri="http://app.example.com/cb"),
+        headers={"Accept": "application/json"},
+    )
+    assert (local.status_code, local.json()["error_reason"]) == (400, "invalid_redirect_uri")
+
+
+async def test_codes_of_a_strict_application_live_a_minute_at_most(rp, browser, http, service):
+    settings = {"authorizationGrantIdTimeToLiveInSeconds": 600}
+    await rp.configure_tenant(externalIdentifierConfiguration=settings)
+    redis, lives = service.services.redis, {}
+    for name, oauth in (("baseline", {}), ("strict", STRICT)):
+        await rp.configure(**oauth)
+        before = {key async for key in redis.client.scan_iter(f"*{rp.tenant['id']}*")}
+        await rp.code(browser, **PKCE)
+        fresh = {key async for key in redis.client.scan_iter(f"*{rp.tenant['id']}*")} - before
+        lives[name] = [await redis.client.ttl(key) for key in fresh if "code" in str(key)]
+    assert [ttl > 60 for ttl in lives["baseline"]] == [True]
+    assert [0 < ttl <= 60 for ttl in lives["strict"]] == [True]
+
+
+async def test_refresh_tokens_of_a_strict_client_without_a_secret_are_for_one_use(rp, browser, http):
+    await rp.configure(**STRICT, **PUBLIC)
+
+    async def refresh(value: str):
+        return await rp.refresh(http, value, client_secret=None)
+
+    code = await rp.code(browser, **PKCE)
+    first = (await rp.exchange(http, code, client_secret=None, code_verifier=VERIFIER)).json()["refresh_token"]
+    rotated = await refresh(first)
+    second = rotated.json()["refresh_token"]
+    assert second != first
+    replay = await refresh(first)
+    assert (replay.json()["error"], replay.json()["error_reason"]) == ("invalid_grant", "refresh_token_not_found")
+    assert (await refresh(second)).json()["error_reason"] == "refresh_token_not_found"
+    bearer = {"Authorization": f"Bearer {rotated.json()['access_token']}"}
+    assert (await http.get("/oauth2/userinfo", headers=bearer)).status_code == 401
+
+
+@pytest.mark.parametrize("oauth", [PUBLIC, STRICT])
+async def test_other_refresh_tokens_stay_as_the_tenant_has_them(rp, browser, http, oauth):
+    """A baseline client without a secret, and a strict one with a secret."""
+    await rp.configure(**oauth)
+    code = await rp.code(browser, **PKCE)
+    first = (await rp.exchange(http, code, code_verifier=VERIFIER)).json()["refresh_token"]
+    for _ in range(2):
+        answer = await rp.refresh(http, first)
+        assert answer.status_code == 200
+        assert "refresh_token" not in answer.json()
+
+
+async def test_secrets_are_never_read_from_a_query(rp, browser, http):
+    await rp.configure(**STRICT)
+    code = await rp.code(browser, **PKCE)
+    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": REDIRECT_URI, "code_verifier": VERIFIER}
+    query = {"client_id": rp.client_id, "client_secret": rp.secret}
+    answer = await http.post("/oauth2/token", params=query, data={**form, "client_id": rp.client_id})
+    assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
+
+
+async def test_strict_application_can_be_made_at_once(api):
+    made = await relying_party.make(api, **STRICT)
+    assert made.application["oauthConfiguration"]["profile"] == "strict"
