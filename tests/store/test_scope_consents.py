@@ -1,0 +1,88 @@
+"""Remembered decisions: merged in one step, forgotten in time and with what they are about, one tenant's only."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from identity.ids import ApplicationId, TenantId, UserId, new_id
+from identity.instants import Instant
+from identity.store.cache import Freshness
+from identity.store.scope_consents import ScopeConsents
+
+NOW, LATER, MUCH_LATER = Instant(4_000_000_000_000), Instant(4_000_000_060_000), Instant(4_000_000_120_000)
+USER, APPLICATION = UserId(new_id()), ApplicationId(new_id())
+
+
+@pytest.fixture
+async def consents(database, vault) -> ScopeConsents:
+    store = ScopeConsents(database, vault, Freshness())
+    await store.ensure_indexes()
+    return store
+
+
+@pytest.fixture
+def tenant_id() -> TenantId:
+    return TenantId(new_id())
+
+
+async def decide(consents, tenant_id, approved=(), declined=(), *, now=NOW, expires=LATER, user_id=USER):
+    return await consents.decide(tenant_id, user_id, APPLICATION, approved, declined, now=now, expires=expires)
+
+
+async def test_answers_are_found_until_they_expire(consents, tenant_id):
+    await decide(consents, tenant_id, ["email"], ["phone"])
+    found = await consents.find_live(tenant_id, USER, APPLICATION, NOW)
+    assert (found["approved"], found["declined"]) == (["email"], ["phone"])
+    assert (found["userId"], found["applicationId"], found["expiresAt"]) == (USER, APPLICATION, LATER)
+    assert await consents.find_live(tenant_id, USER, APPLICATION, LATER) is None
+    assert [one["id"] for one in await consents.find_of_user(tenant_id, USER, NOW)] == [found["id"]]
+    assert await consents.find_of_user(tenant_id, USER, LATER) == []
+
+
+async def test_new_answers_merge_scope_by_scope(consents, tenant_id):
+    await decide(consents, tenant_id, ["email", "profile"], ["phone"])
+    found = await decide(consents, tenant_id, ["phone", "$odd"], ["email"], now=NOW + 1, expires=MUCH_LATER)
+    assert (sorted(found["approved"]), found["declined"]) == (["$odd", "phone", "profile"], ["email"])
+    assert (found["insertInstant"], found["lastUpdateInstant"], found["expiresAt"]) == (NOW, NOW + 1, MUCH_LATER)
+
+
+async def test_answers_that_expired_do_not_come_back_with_a_new_one(consents, tenant_id):
+    await decide(consents, tenant_id, ["email"], ["phone"])
+    found = await decide(consents, tenant_id, ["address"], [], now=LATER, expires=MUCH_LATER)
+    assert (found["approved"], found["declined"]) == (["address"], [])
+
+
+async def test_of_racing_answers_none_is_lost(consents, tenant_id):
+    await asyncio.gather(*(decide(consents, tenant_id, [f"scope-{number}"]) for number in range(64)))
+    found = await consents.find_live(tenant_id, USER, APPLICATION, NOW)
+    assert sorted(found["approved"]) == sorted(f"scope-{number}" for number in range(64))
+
+
+async def test_another_tenant_neither_sees_nor_changes_them(consents, tenant_id):
+    other = TenantId(new_id())
+    await decide(consents, tenant_id, ["email"])
+    await decide(consents, other, [], ["email"])
+    assert (await consents.find_live(tenant_id, USER, APPLICATION, NOW))["approved"] == ["email"]
+    await consents.forget_scope(other, APPLICATION, "email")
+    assert (await consents.find_live(other, USER, APPLICATION, NOW))["declined"] == []
+    assert await consents.remove(other, USER, APPLICATION)
+    assert not await consents.remove(other, USER, APPLICATION)
+    assert await consents.find_of_user(other, USER, NOW) == []
+    assert len(await consents.find_of_user(tenant_id, USER, NOW)) == 1
+
+
+async def test_scope_that_is_gone_is_forgotten_in_every_answer(consents, tenant_id):
+    others = UserId(new_id())
+    await decide(consents, tenant_id, ["email", "calendar"])
+    await decide(consents, tenant_id, ["email"], ["calendar"], user_id=others)
+    await consents.forget_scope(tenant_id, APPLICATION, "calendar")
+    for user_id in (USER, others):
+        found = await consents.find_live(tenant_id, user_id, APPLICATION, NOW)
+        assert (found["approved"], found["declined"]) == (["email"], [])
+
+
+async def test_mongodb_forgets_what_expired(consents):
+    expiry = [index for index in consents.indexes() if index.document["name"] == "expiry"]
+    assert [index.document.get("expireAfterSeconds") for index in expiry] == [0]
