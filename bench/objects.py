@@ -61,11 +61,20 @@ class Person:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Entity:
+    """An entity as a client: the header with which it authenticates, and the scope that it asks for."""
+
+    authorization: str
+    scope: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Objects:
-    """Clients by name, and people with a session."""
+    """Clients by name, entities by the algorithm of their tokens, and people with a session."""
 
     clients: Mapping[str, Client]
     people: Sequence[Person]
+    entities: Mapping[str, Entity]
 
 
 CODE_FORM = urllib.parse.urlencode(
@@ -87,7 +96,11 @@ async def prepare(url: str) -> Objects:
         for name in names:
             await create_user(http, name, _CHEAP)
         people = [await _person(http, clients["RS256"], name) for name in names]
-    return Objects(clients, people)
+        entities = {
+            "RS256": await _entity(http, "RS256", {}),
+            "ES256": await _entity(http, "ES256", {"enabled": True, "accessTokenKeyId": _ES256_KEY}),
+        }
+    return Objects(clients, people, entities)
 
 
 async def create_user(http: httpx.AsyncClient, email: str, password: Mapping[str, Any]) -> None:
@@ -130,6 +143,23 @@ async def _client(http: httpx.AsyncClient, name: str, jwt: Mapping[str, Any], po
     made = (await _post(http, "/api/application", {"application": wanted}))["application"]
     credentials = f"{made['id']}:{made['oauthConfiguration']['clientSecret']}"
     return Client(made["id"], "Basic " + base64.b64encode(credentials.encode()).decode())
+
+
+async def _entity(http: httpx.AsyncClient, name: str, jwt: Mapping[str, Any]) -> Entity:
+    """An entity with two permissions on another one, of which it asks for one."""
+    jwt_configuration = {**jwt, "timeToLiveInSeconds": 3600} if jwt else {}
+    permissions = [{"name": "read"}, {"name": "write"}]
+    wanted = {"name": f"Benchmark {name}", "jwtConfiguration": jwt_configuration, "permissions": permissions}
+    kind = (await _post(http, "/api/entity/type", {"entityType": wanted}))["entityType"]
+    own = {"name": f"Benchmark {name}", "type": {"id": kind["id"]}}
+    caller, target = [(await _post(http, "/api/entity", {"entity": own}))["entity"] for _ in range(2)]
+    grant = {"grant": {"recipientEntityId": caller["id"], "permissions": ["read", "write"]}}
+    granted = await http.post(f"/api/entity/{target['id']}/grant", json=grant, headers=API)
+    if granted.status_code != 200:
+        raise RuntimeError(f"the grant on {target['id']} failed with {granted.status_code}: {granted.text[:1000]}")
+    credentials = f"{caller['clientId']}:{caller['clientSecret']}"
+    basic = "Basic " + base64.b64encode(credentials.encode()).decode()
+    return Entity(basic, f"target-entity:{target['id']}:read")
 
 
 async def _person(http: httpx.AsyncClient, client: Client, name: str) -> Person:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.parse
 from collections.abc import Awaitable, Callable, Sequence
 
 from bench import objects, wrk
@@ -60,7 +61,24 @@ def _codes(name: str, scope: str) -> Callable[[Bench], Awaitable[Figure]]:
     return measure
 
 
+def _entities(name: str) -> Callable[[Bench], Awaitable[Figure]]:
+    async def measure(bench: Bench) -> Figure:
+        entity = bench.objects.entities[name]
+        headers = {**objects.FORM, "Authorization": entity.authorization}
+        form = urllib.parse.urlencode({"grant_type": "client_credentials", "scope": entity.scope})
+        return await bench.rate(lambda _index: wrk.cycle("POST", "/oauth2/token", [wrk.Request(headers, form)]))
+
+    return measure
+
+
+_RS256, _ES256 = (
+    "token by client credentials with one target, RS256",
+    "token by client credentials with one target, ES256",
+)
+
 SCENARIOS = (
+    Scenario("client-credentials-rs256", _RS256, _entities("RS256"), ">= 1,000/s", RSA),
+    Scenario("client-credentials-es256", _ES256, _entities("ES256"), ">= 2,000/s", BARE_POST),
     Scenario("refresh-rs256", "token by refresh grant, reusable, RS256", _refresh("RS256"), against=RSA),
     Scenario("refresh-es256", "token by refresh grant, reusable, ES256", _refresh("ES256"), against=BARE_POST),
     Scenario("lambda", "token by refresh grant with a populate lambda, ES256", _refresh("lambda"), against=BARE_POST),
