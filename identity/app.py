@@ -41,6 +41,7 @@ from identity.services import Services
 from identity.store import data_dir
 from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.changes import ChangeListener
+from identity.store.device_grants import DeviceGrants
 from identity.store.guard import within
 from identity.store.instance import InstanceStore
 from identity.store.login_intents import LoginIntents
@@ -286,11 +287,13 @@ def _wired(
         audit_logs=stores.audit_logs,
         event_logs=stores.event_logs,
         mails=stores.mails,
+        claims=stores.claims,
         identity_provider_links=stores.identity_provider_links,
         scope_consents=stores.scope_consents,
         pending_links=PendingLinks(redis, stores.vault),
         pushed_requests=PushedRequests(redis),
         authorization_codes=AuthorizationCodes(redis),
+        device_grants=DeviceGrants(redis),
         sso_sessions=SsoSessions(redis),
         login_intents=LoginIntents(redis),
         rate_limits=RateLimits(redis),

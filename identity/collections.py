@@ -30,6 +30,7 @@ from identity.operations import (
 )
 from identity.store.api_keys import ApiKeys
 from identity.store.cache import Freshness
+from identity.store.claims import Claims
 from identity.store.documents import Documents
 from identity.store.entities import Entities, EntityGrants
 from identity.store.group_members import GroupMembers
@@ -90,6 +91,7 @@ class Stores:
     mails: Mails
     identity_provider_links: IdentityProviderLinks
     scope_consents: ScopeConsents
+    claims: Claims
     vault: Vault
 
     @classmethod
@@ -130,6 +132,7 @@ class Stores:
             mails=Mails(database, vault),
             identity_provider_links=links,
             scope_consents=consents,
+            claims=Claims(database),
             vault=vault,
         )
 
@@ -146,7 +149,10 @@ class Stores:
             await self.outbox.ensure_indexes()
             await self.webhook_event_log.ensure_indexes()
             await asyncio.gather(
-                self.audit_logs.ensure_indexes(), self.event_logs.ensure_indexes(), self.mails.ensure_indexes()
+                self.audit_logs.ensure_indexes(),
+                self.event_logs.ensure_indexes(),
+                self.mails.ensure_indexes(),
+                self.claims.ensure_indexes(),
             )
 
     async def reseal(self) -> int:

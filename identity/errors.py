@@ -246,6 +246,24 @@ class AccessDenied(OAuth2Error):
     error = "access_denied"
 
 
+class AuthorizationPending(OAuth2Error):
+    """The user has not decided yet about a device (RFC 8628 section 3.5)."""
+
+    error = "authorization_pending"
+
+
+class SlowDown(OAuth2Error):
+    """As AuthorizationPending, and the device asks too often: it has to wait five seconds longer from now on."""
+
+    error = "slow_down"
+
+
+class ExpiredToken(OAuth2Error):
+    """The device code has come to its end (RFC 8628 section 3.5)."""
+
+    error = "expired_token"
+
+
 class LoginRequired(OAuth2Error):
     """prompt=none, but the user has to log in (OpenID Connect Core 3.1.2.6)."""
 

@@ -18,6 +18,8 @@ from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
 from identity.store.api_keys import ApiKeys
 from identity.store.authorization_codes import AuthorizationCodes
+from identity.store.claims import Claims
+from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
 from identity.store.entities import Entities, EntityGrants
 from identity.store.group_members import GroupMembers
@@ -65,11 +67,13 @@ class Services:
     system: SystemSettingsCache
     audit_logs: Logbook
     event_logs: Logbook
+    claims: Claims
     identity_provider_links: IdentityProviderLinks
     pending_links: PendingLinks
     scope_consents: ScopeConsents
     pushed_requests: PushedRequests
     authorization_codes: AuthorizationCodes
+    device_grants: DeviceGrants
     sso_sessions: SsoSessions
     login_intents: LoginIntents
     rate_limits: RateLimits

@@ -4,7 +4,7 @@
     pending key     the one before a change: it signs on until every process has heard of the change
     retired key     one that signs no more: it verifies until the last token that it signed has died
 
-Both are kept beside the configuration that changed, in `private` of a tenant or application:
+Both are kept beside the configuration that changed, in `private` of a tenant, application or entity type:
 
     pendingKeys  {member: {"keyId", "until"}}
     retiredKeys  [{"keyId", "member", "until"}]
@@ -32,6 +32,12 @@ HINT_MS = 30 * 86_400_000
 _REMEMBERED = 10
 """Of how many retired keys at most, beside those whose tokens live: each is a look-up for whoever sends rubbish."""
 
+ACCESS = "accessTokenKeyId"
+"""The one key that an entity type has."""
+
+TENANTS = ""
+"""In place of a key id: that of the tenant, whichever it is. An entity type serves the entities of all tenants."""
+
 VERIFICATION_MEMBERS = {
     "accessTokenKeyId": "accessTokenVerificationKeyIds",
     "idTokenKeyId": "idTokenVerificationKeyIds",
@@ -39,7 +45,10 @@ VERIFICATION_MEMBERS = {
 
 
 def setting(tenant: Document, application: Document, name: str) -> Any:
-    """A member of the jwtConfiguration that holds for an application: its own where that is enabled and has it."""
+    """A member of the jwtConfiguration that holds: the application's own where that is enabled and has it.
+
+    Here and below an entity type will do for an application: of its entities' tokens it says the same.
+    """
     own: Document = application["jwtConfiguration"]
     return own[name] if own["enabled"] and name in own else tenant["jwtConfiguration"][name]
 
@@ -47,12 +56,22 @@ def setting(tenant: Document, application: Document, name: str) -> Any:
 def signing_key(tenant: Document, application: Document, member: str, now: Instant) -> str:
     """The id of the key that signs at this instant. KeyError where there is none."""
     pending = _pending(application, member, now)
-    if pending is not None:
+    if pending:
         return pending
     own = application["jwtConfiguration"]
-    if own["enabled"] and member in own:
+    if pending is None and own["enabled"] and member in own:
         return str(own[member])
     return tenant_key(tenant, member, now)
+
+
+def entity_key(tenant: Document, entity_type: Document, now: Instant) -> tuple[str, int]:
+    """The id of the key that signs the token of an entity at this instant, and the seconds that the token lives."""
+    is_tenants = _pending(entity_type, ACCESS, now) == TENANTS
+    ttl_seconds = tenant["jwtConfiguration"]["timeToLiveInSeconds"] if is_tenants else None
+    return (
+        signing_key(tenant, entity_type, ACCESS, now),
+        int(ttl_seconds or setting(tenant, entity_type, "timeToLiveInSeconds")),
+    )
 
 
 def tenant_key(tenant: Document, member: str, now: Instant) -> str:
@@ -90,6 +109,19 @@ def changed_application(tenant: Document, stored: Document, document: Document, 
     return private
 
 
+def changed_entity_type(stored: Document, document: Document, tenants_ttl_seconds: int, now: Instant) -> Document:
+    """The `private` of an entity type that changes; in no tenant do tokens live longer than `tenants_ttl_seconds`."""
+
+    def of(entity_type: Document) -> tuple[str, int]:
+        own = entity_type["jwtConfiguration"]
+        return (own[ACCESS], own["timeToLiveInSeconds"]) if own["enabled"] else (TENANTS, tenants_ttl_seconds)
+
+    (key_before, before), (key_after, after) = of(stored), of(document)
+    pending = _pending(stored, ACCESS, now)
+    change = _Change(ACCESS, key_before if pending is None else pending, key_before, key_after)
+    return _after(dict(document["private"]), change, before, after, max(before, after), now)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Change:
     """What happens to one member: the key that `signed` until now, and the ids configured `before` and `after`."""
@@ -112,7 +144,8 @@ def _after(private: Document, change: _Change, ttl_before: int, ttl_after: int, 
     if ttl_after < ttl_before:
         # The key stays, and its tokens live shorter from now on; those that it signed before must not be forgotten.
         leaving |= {change.signed, change.before}
-    if not leaving:
+    leaving.discard(TENANTS)
+    if not leaving and pending == private.get("pendingKeys", {}):
         return private
     dies = now + 2 * LAG_MS + lives * 1000 + MARGIN_MS
     retired = _merged(private.get("retiredKeys", []), {(key_id, change.member): dies for key_id in leaving}, now)

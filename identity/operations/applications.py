@@ -9,9 +9,10 @@ from identity.call import Call, Document
 from identity.domain import applications as rules
 from identity.domain.parts import Part
 from identity.domain.resource import Resource, SearchRules, Unique
-from identity.errors import FieldError, Invalid
+from identity.errors import Invalid
 from identity.ids import ApplicationId, TenantId
 from identity.operations import (
+    client_ids,
     client_keys,
     crud,
     groups,
@@ -38,8 +39,6 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors = rules.problems(document)
     errors += client_keys.problems(services, document)
     errors += await key_references.problems(services, document["jwtConfiguration"], "application.jwtConfiguration")
-    if stored is None:
-        errors += await _client_id_problems(services, document["id"])
     errors += await ip_access_control_lists.reference_problems(services, document, "application")
     errors += await lambdas.reference_problems(services, "application", document)
     errors += await references.problems(services, RESOURCE, document, stored, ("email_templates", "themes"))
@@ -79,7 +78,7 @@ SCOPE = Part(
 async def create(services: Services, call: Call, body: Document, application_id: str | None) -> Document:
     """A new application, plain or as a copy of `sourceApplicationId` under the name given. Raises Invalid."""
     wanted = await _with_source(services, call, body)
-    application = await crud.create(services, call, RESOURCE, wanted, application_id)
+    application = await crud.create(services, call, RESOURCE, wanted, application_id, _claiming(services))
     await key_references.published(services, await services.tenants.get(None, application["tenantId"]), application)
     return application
 
@@ -179,12 +178,17 @@ def _writer(services: Services, call: Call) -> crud.Write:
     return write
 
 
-async def _client_id_problems(services: Services, application_id: str) -> list[FieldError]:
-    """The id is the client id, which no entity may have: a token request must not mean two clients."""
-    if not await services.entities.count_across_tenants({"clientId": application_id}, limit=1):
-        return []
-    message = f"A client with clientId = [{application_id}] already exists."
-    return [FieldError.of("duplicate", "applicationId", message)]
+def _claiming(services: Services) -> crud.Around:
+    """Writes a new application under a client id that is nobody's."""
+
+    async def around(document: Document | None, _stored: Document | None, write: crud.Put) -> None:
+        async def claimed(session: Session) -> None:
+            await client_ids.claim_for_application(services, document or {}, session)
+            await write(session)
+
+        await services.database.in_transaction(claimed)
+
+    return around
 
 
 async def _with_source(services: Services, call: Call, body: Document) -> Document:

@@ -11,8 +11,9 @@ from identity.call import Document
 from identity.domain import claims, client_authentication, key_rotation
 from identity.ids import fingerprint
 from identity.instants import Instant
-from identity.operations import clients, grants
+from identity.operations import clients, entity_types, features, grants
 from identity.operations.clients import TenantHints
+from identity.operations.grants import client_credentials
 from identity.services import Services
 from identity.tokens import foreign_keys, jwks, signing_keys
 
@@ -88,10 +89,14 @@ async def configuration(services: Services, hints: TenantHints, base_url: str) -
     """The metadata of a tenant, the default one when none is named. Raises InvalidRequest for an unknown one."""
     tenant = await clients.named_tenant(services, hints) or await clients.default_tenant(services)
     applications = await services.applications.cached_list(tenant["id"], "metadata", _WITH_OPTIONS)
-    return Prepared(metadata(tenant, base_url, [application["oauthConfiguration"] for application in applications]))
+    options = [application["oauthConfiguration"] for application in applications]
+    grant_types = {*grants.GRANTS, "implicit"}
+    if not features.off(services, [entity_types.FEATURE]):
+        grant_types.add(client_credentials.grant_type)
+    return Prepared(metadata(tenant, base_url, options, grant_types))
 
 
-def metadata(tenant: Document, base_url: str, options: Sequence[Document]) -> Document:
+def metadata(tenant: Document, base_url: str, options: Sequence[Document], grant_types: Iterable[str]) -> Document:
     """The provider metadata; what is not built is published as unsupported.
 
     `options` are the oauthConfigurations of the applications that have something switched on which is published only
@@ -112,7 +117,7 @@ def metadata(tenant: Document, base_url: str, options: Sequence[Document]) -> Do
         "end_session_endpoint": f"{base_url}/oauth2/logout",
         "frontchannel_logout_session_supported": True,
         "frontchannel_logout_supported": True,
-        "grant_types_supported": ["implicit", *sorted(grants.GRANTS)],
+        "grant_types_supported": sorted(grant_types),
         "id_token_signing_alg_values_supported": _ALGORITHMS,
         "introspection_endpoint": f"{base_url}/oauth2/introspect",
         "introspection_endpoint_auth_methods_supported": _CLIENT_AUTHENTICATION,

@@ -8,8 +8,8 @@ from identity.call import Call, Document
 from identity.domain import entities as rules
 from identity.domain.resource import Resource, Unique
 from identity.errors import FieldError
-from identity.ids import TenantId, parse_id
-from identity.operations import crud, entity_types, index_search, object_events
+from identity.ids import TenantId
+from identity.operations import client_ids, crud, entity_types, index_search, object_events
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -30,9 +30,7 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
         errors.append(_invalid("type.id", "must name an existing entity type"))
     if not await _has_good_parents(services, entity):
         errors.append(_invalid("parentId", _GOOD_PARENT))
-    if await _is_an_application(services, entity["clientId"]):
-        message = f"A client with clientId = [{entity['clientId']}] already exists."
-        errors.append(FieldError.of("duplicate", "entity.clientId", message))
+    errors += await client_ids.problems(services, entity, stored)
     crud.gather(errors)
     return entity
 
@@ -103,9 +101,12 @@ def _around(services: Services, call: Call) -> crud.Around:
 
     async def around(document: Document | None, stored: Document | None, write: crud.Put) -> None:
         async def with_grants(session: Session | None) -> None:
-            if session is None and (_is_of_grants(document, stored) or _is_moved(document, stored)):
+            is_claimed = document is not None and client_ids.is_claimed_anew(document, stored)
+            if session is None and (is_claimed or _is_of_grants(document, stored) or _is_moved(document, stored)):
                 await services.database.in_transaction(with_grants)
                 return
+            if document is not None and session is not None and is_claimed:
+                await client_ids.claim_for_entity(services, document, stored, session)
             await write(session)
             if document is not None and _is_moved(document, stored):
                 await _require_no_circle(services, document, session)
@@ -166,12 +167,6 @@ async def _has_good_parents(services: Services, entity: Document) -> bool:
         seen.append(parent_id)
         parent_id = parent.get("parentId")
     return True
-
-
-async def _is_an_application(services: Services, client_id: str) -> bool:
-    """Whether the client id of an entity is one of an application: a token request must not mean two clients."""
-    application_id = parse_id(client_id)
-    return application_id is not None and await services.applications.cached_across_tenants(application_id) is not None
 
 
 def _invalid(member: str, what: str) -> FieldError:

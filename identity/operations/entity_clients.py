@@ -8,7 +8,7 @@ from identity.call import Document
 from identity.domain import client_authentication as rules
 from identity.errors import InvalidClient, InvalidRequest
 from identity.ids import TenantId, parse_id
-from identity.operations import client_assertions, client_authentication, clients
+from identity.operations import client_assertions, client_authentication, clients, entity_types, features
 from identity.operations.client_assertions import Signer
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import TenantHints
@@ -71,7 +71,8 @@ async def identify_any(
     No client id is of both. Whichever is remembered is found without asking MongoDB for the other.
     """
     presented = client_authentication.presented(authorization, form)
-    if services.applications.peek(presented.client_id.lower()) is None:
+    is_application = services.applications.peek(presented.client_id.lower()) is not None
+    if not (is_application or features.off(services, [entity_types.FEATURE])):
         entity = await identify(services, authorization, form, hints, base_url)
         if entity is not None:
             return entity

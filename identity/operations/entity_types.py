@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from identity.call import Call, Document
 from identity.domain import parts
 from identity.domain.parts import Part
 from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import FieldError
-from identity.operations import crud, key_references
+from identity.operations import crud, key_references, references
 from identity.services import Services
+from identity.store.mongo import Session
 
 FEATURE = "entityManagement"
 
@@ -51,6 +54,39 @@ RESOURCE = Resource(
     prepare=prepare,
     feature=FEATURE,
 )
+
+
+async def create(services: Services, call: Call, body: Document, type_id: str | None) -> Document:
+    """A new entity type. Raises Invalid."""
+    made = await crud.create(services, call, RESOURCE, body, type_id)
+    if made["jwtConfiguration"]["enabled"]:
+        await key_references.published_keys(services, made["jwtConfiguration"]["accessTokenKeyId"])
+    return made
+
+
+async def update(services: Services, call: Call, body: Document, type_id: str) -> Document:
+    """Replace an entity type; its permissions stay. Raises NotFound and Invalid."""
+    return await crud.update(services, call, RESOURCE, body, type_id, _writer(services))
+
+
+async def patch(services: Services, call: Call, kind: str, body: Any, type_id: str) -> Document:
+    """Change parts of an entity type. Raises NotFound and Invalid."""
+    return await crud.patch(services, call, RESOURCE, kind, body, type_id, _writer(services))
+
+
+def _writer(services: Services) -> crud.Write:
+    """Writes a changed type, and waits until the key that it signs with from now on is known everywhere."""
+
+    async def write(document: Document, stored: Document) -> None:
+        async def put(session: Session | None) -> None:
+            document["private"] = rotation.private_at(services.clock.now())
+            await services.entity_types.replace(None, document, stored["lastUpdateInstant"], session)
+
+        rotation = await key_references.of_entity_type(services, document, stored)
+        await references.keeping(services, RESOURCE, document, stored, put)
+        await key_references.in_force(services, document["private"])
+
+    return write
 
 
 async def _settle(services: Services, owner: Document, before: Document, after: Document | None) -> None:

@@ -144,12 +144,21 @@ async def _completed(services: Services, call: Call, pending_id: str, wanted: Do
     provider = None if pending is None else await _provider(services, tenant_id, pending["identityProviderId"])
     if pending is None or provider is None:
         raise _not_pending()
-    # Refused before the id is spent: whoever is over the limit may remove a link and come again.
+    # Refused before the id is spent: whoever is over the limit may remove a link, or take another user, and come again.
     await slot_for(services, tenant_id, user["id"], provider)
+    await _require_not_another_s(services, tenant_id, user, pending)
     pending = await services.pending_links.consume(tenant_id, pending_id)
     if pending is None:
         raise _not_pending()
     return await _link(services, call, provider, user, pending)
+
+
+async def _require_not_another_s(services: Services, tenant_id: TenantId, user: Document, pending: Document) -> None:
+    """Raise AlreadyLinked where the account is another user's."""
+    provider_id, account = pending["identityProviderId"], pending["identityProviderUserId"]
+    known = await services.identity_provider_links.find_account(tenant_id, provider_id, account)
+    if known is not None and known["userId"] != user["id"]:
+        raise AlreadyLinked(log_detail="the account is another user's")
 
 
 async def _link(services: Services, call: Call, provider: Document, user: Document, wanted: Document) -> Document:

@@ -96,6 +96,13 @@ async def of_application(services: Services, tenant: Document, document: Documen
     return Rotation(lambda now: key_rotation.changed_application(tenant, stored, document, now), offered)
 
 
+async def of_entity_type(services: Services, document: Document, stored: Document) -> Rotation:
+    """What a changed entity type leads to. Its tokens are of no application: there is no event that tells of it."""
+    tenants = await services.tenants.cached_list(None, "all", {})
+    longest = max(int(tenant["jwtConfiguration"]["timeToLiveInSeconds"]) for tenant in tenants)
+    return Rotation(lambda now: key_rotation.changed_entity_type(stored, document, longest, now))
+
+
 async def in_force(services: Services, private: Document) -> None:
     """Wait until a change of keys is in force; a moment, and none where no key changed."""
     until = max((entry["until"] for entry in private.get("pendingKeys", {}).values()), default=0)
@@ -104,7 +111,12 @@ async def in_force(services: Services, private: Document) -> None:
 
 async def published(services: Services, tenant: Document, application: Document | None = None) -> None:
     """Wait until the keys that something new signs with are in the key set of every process."""
-    key_ids = {_configured(tenant, application, member) for member in KEY_MEMBERS}
+    await published_keys(services, *(_configured(tenant, application, member) for member in KEY_MEMBERS))
+
+
+async def published_keys(services: Services, *wanted: str | None) -> None:
+    """Wait until these keys, as far as they are there, are in the key set of every process."""
+    key_ids = set(wanted)
     # The key of the installation was there before any process answered for the first time.
     key_ids -= {None, default_signing_key_id(services.instance_id)}
     keys = [await services.keys.cached(None, str(key_id)) for key_id in key_ids]

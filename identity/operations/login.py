@@ -187,11 +187,11 @@ def _limits(tenant: Document, login_id: str, user: Document | None, address: str
 
 def address_limit(address: str) -> Limit:
     """What failures from an address are counted against, whoever they are for."""
-    return Limit("login-address", _network(address), ADDRESS_FAILURES, FAILURE_WINDOW_SECONDS)
+    return Limit("login-address", network(address), ADDRESS_FAILURES, FAILURE_WINDOW_SECONDS)
 
 
-def _network(address: str) -> str:
-    """One IPv4 address, or the /64 of an IPv6 address, all of which one customer commonly has."""
+def network(address: str) -> str:
+    """What an address counts as: one IPv4 address, or the /64 of an IPv6 address, which one customer commonly has."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:

@@ -117,6 +117,7 @@ TABLE = (
     Reference("applications", tuple(lambda_rules.REFERENCES["application"]), "lambdas"),
     Reference("tenants", ("themeId",), "themes"),
     Reference("applications", ("themeId",), "themes"),
+    Reference("entity_types", _RETIRED, "keys", until="until"),
     Reference(
         "entity_types", ("jwtConfiguration.accessTokenKeyId", "jwtConfiguration.accessTokenVerificationKeyIds"), "keys"
     ),

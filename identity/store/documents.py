@@ -141,15 +141,19 @@ class Documents:
             document = await self._cached_with(document_id, where)
             if document is not None:
                 return document
-        found = await self._collection.find_one(where, {"_id": 1})
+        found = await self._find_id(where)
         if found is None:
             self._ids_by_members.pop(members, None)
             return None
-        self._ids_by_members[members] = found["_id"]
+        self._ids_by_members[members] = found
         self._ids_by_members.move_to_end(members)
         while len(self._ids_by_members) > self.cache_size:
             self._ids_by_members.popitem(last=False)
-        return await self._cached_with(found["_id"], where)
+        return await self._cached_with(found, where)
+
+    async def _find_id(self, where: Mapping[str, str]) -> str | None:
+        found = await self._collection.find_one(where, {"_id": 1})
+        return None if found is None else str(found["_id"])
 
     async def _cached_with(self, document_id: str, where: Mapping[str, str]) -> Document | None:
         document = await self.cached_across_tenants(document_id)

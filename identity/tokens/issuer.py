@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from identity.call import Document
-from identity.domain.key_rotation import setting, signing_key, trusted_keys
+from identity.domain.key_rotation import entity_key, setting, signing_key, trusted_keys
 from identity.ids import new_id
 from identity.instants import Instant, numeric_date
 from identity.tokens import access_tokens, entity_tokens, id_tokens, jws
@@ -127,10 +127,9 @@ class TokenIssuer:
 
     async def entity_token(self, login: EntityLogin, now: Instant, populate: Populate) -> IssuedToken:
         """A new access token of an entity. Raises as `access_token` does."""
-        key = await self._get(signing_key(login.tenant, login.entity_type, "accessTokenKeyId", now))
-        ttl, token_id = ttl_seconds(login.tenant, login.entity_type), new_id()
-        claims = entity_tokens.claims(login, token_id, numeric_date(now), ttl)
-        return await _signed(key, claims, ttl, populate)
+        key_id, ttl = entity_key(login.tenant, login.entity_type, now)
+        claims = entity_tokens.claims(login, new_id(), numeric_date(now), ttl)
+        return await _signed(await self._get(key_id), claims, ttl, populate)
 
     async def verify_access_token(self, token: str, find_client: FindClient, now: Instant) -> VerifiedToken | Rejection:
         """A user's access token of ours, of a client that `find_client` knows; whether it is revoked is not asked."""
@@ -268,6 +267,6 @@ async def _signed(key: SigningKey, claims: Document, ttl: int, populate: Populat
 
 
 def ttl_seconds(tenant: Document, application: Document) -> int:
-    """How long the tokens of an application, or of entities of a type, live."""
+    """How long access and ID tokens of an application live."""
     ttl: int = setting(tenant, application, "timeToLiveInSeconds")
     return ttl

@@ -40,7 +40,7 @@ from identity.web.client_address import AddressBook
 from identity.web.endpoint import Family, Missing, Route
 from identity.web.hosted import pages
 from identity.web.in_flight import InFlight
-from identity.web.oauth2 import authorize, consent, discovery, introspect, logout, par, revoke, token, userinfo
+from identity.web.oauth2 import authorize, consent, device, discovery, introspect, logout, par, revoke, token, userinfo
 
 _log = structlog.get_logger("identity.access")
 
@@ -51,7 +51,7 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
         # Routes are tried in this order: what is asked for most comes first.
         *(
             route
-            for module in (token, introspect, userinfo, authorize, discovery, logout, revoke, par, consent)
+            for module in (token, introspect, userinfo, authorize, discovery, logout, revoke, par, consent, device)
             for route in module.ROUTES
         ),
         *(route for module in (webhooks, webhook_event_logs) for route in module.ROUTES),

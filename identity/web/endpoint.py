@@ -40,12 +40,16 @@ _HTTP_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH
 
 
 class Access(enum.Enum):
-    """Who may call a route. PUBLIC has to be written out; CLIENT and BEARER are judged by the operation."""
+    """Who may call a route. PUBLIC has to be written out; CLIENT and BEARER are judged by the operation.
+
+    CLIENT_OR_KEY: an Authorization header that is not that of a client (Basic) has to be an API key.
+    """
 
     API_KEY = "api-key"
     KEY_MANAGER = "key-manager"
     OPTIONAL_KEY = "optional-key"
     CLIENT = "client"
+    CLIENT_OR_KEY = "client-or-key"
     BEARER = "bearer"
     BROWSER = "browser"
     PUBLIC = "public"
@@ -271,7 +275,7 @@ class Family(tornado.web.RequestHandler):
         origin = self.origin()
         method = self.request.method or ""
         authorization = self.request.headers.get("Authorization", "")
-        if declared.access in {Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY}:
+        if declared.access in _KEYED or (declared.access is Access.CLIENT_OR_KEY and _is_key(authorization)):
             caller = await authentication.caller(
                 self.services, authorization, origin, now, endpoint_of(self.template), method,
                 key_manager=declared.access is Access.KEY_MANAGER, optional=declared.access is Access.OPTIONAL_KEY,
@@ -493,6 +497,14 @@ class ApiHandler(Family):
             self.refuse(self.unsupported(self.content_type()))
         else:
             self.refuse(Invalid.whole("[invalid]", "The path of the request cannot be read."))
+
+
+_KEYED = frozenset({Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY})
+
+
+def _is_key(authorization: str) -> bool:
+    """Whether a header that may hold the credentials of a client holds something else."""
+    return bool(authorization.strip()) and authorization.strip().partition(" ")[0].lower() != "basic"
 
 
 class Missing(Family):

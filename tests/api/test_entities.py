@@ -136,8 +136,30 @@ async def test_client_id_is_never_that_of_an_application(api, tenant_api, kind) 
     entity = await make(tenant_api, kind, clientId=new_id().upper())
     assert entity["clientId"] == entity["clientId"].lower()
     other = {"application": {"name": new_id()}}
-    taken = await api.post(f"/api/application/{entity['clientId']}", json=other)
-    assert codes(taken) == {"[duplicate]applicationId"}
+    for taken in (entity["clientId"], entity["id"]):
+        assert codes(await api.post(f"/api/application/{taken}", json=other)) == {"[duplicate]applicationId"}
+    body = {"entity": {"name": "x", "type": {"id": kind["id"]}, "clientId": new_id()}}
+    assert codes(await tenant_api.post(f"/api/entity/{application['id']}", json=body)) == {"[duplicate]entityId"}
+
+
+async def test_of_an_application_and_an_entity_with_one_client_id_made_at_once_one_is_made(api, kind) -> None:
+    entity = await make(api, kind)
+    for way in ("id", "clientId", "renamed"):
+        wanted = [new_id() for _ in range(4)]
+
+        def made(client_id: str, way: str = way) -> Any:
+            if way == "renamed":
+                return api.patch(f"/api/entity/{entity['id']}", json={"entity": {"clientId": client_id}})
+            own = {"name": "x", "type": {"id": kind["id"]}, **({"clientId": client_id} if way == "clientId" else {})}
+            path = f"/api/entity/{client_id}" if way == "id" else "/api/entity"
+            return api.post(path, json={"entity": own})
+
+        for client_id in wanted:
+            application = api.post(f"/api/application/{client_id}", json={"application": {"name": new_id()}})
+            both = await asyncio.gather(made(client_id), application)
+            assert sorted(answer.status_code for answer in both) == [200, 400]
+            refused = next(answer for answer in both if answer.status_code == 400)
+            assert codes(refused) in ({"[duplicate]entity.clientId"}, {"[duplicate]applicationId"})
 
 
 async def test_parents_are_entities_of_the_tenant_and_nobody_is_above_himself(api, tenant_api, kind) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from identity.domain import key_rotation
 from identity.ids import new_id
 from tests.conftest import NOBODY
 
@@ -90,7 +91,8 @@ async def test_everything_wrong_with_a_type_is_told_at_once(api) -> None:
     assert codes(refused) == {"[blank]entityType.permissions[0].name"}
 
 
-async def test_tokens_are_signed_by_a_key_that_exists_and_can_sign(api) -> None:
+async def test_tokens_are_signed_by_a_key_that_exists_and_can_sign(api, clock, monkeypatch) -> None:
+    monkeypatch.setattr(key_rotation, "LAG_MS", 20)
     key = (await api.post("/api/key/generate", json={"key": {"algorithm": "ES256", "name": new_id()}})).json()["key"]
     public = {"name": new_id(), "type": "EC", "publicKey": key["publicKey"]}
     half = (await api.post("/api/key/import", json={"key": public})).json()["key"]
@@ -112,10 +114,15 @@ async def test_tokens_are_signed_by_a_key_that_exists_and_can_sign(api) -> None:
     path = f"/api/entity/type/{made['id']}"
     for used in (key, half):
         assert codes(await api.delete(f"/api/key/{used['id']}")) == {"[inUse]keyId"}
-    off = {"name": made["name"], "jwtConfiguration": {"enabled": False}}
-    assert (await api.put(path, json={"entityType": off})).status_code == 200
-    for used in (key, half):
-        assert (await api.delete(f"/api/key/{used['id']}")).status_code == 200
+    other = (await api.post("/api/key/generate", json={"key": {"algorithm": "ES256", "name": new_id()}})).json()["key"]
+    changed = {"enabled": True, "accessTokenKeyId": other["id"], "timeToLiveInSeconds": 60}
+    answer = await api.put(path, json={"entityType": {"name": made["name"], "jwtConfiguration": changed}})
+    assert answer.status_code == 200
+    assert (await api.delete(f"/api/key/{half['id']}")).status_code == 200
+    # A token that it signed may be alive.
+    assert codes(await api.delete(f"/api/key/{key['id']}")) == {"[inUse]keyId"}
+    clock.advance(seconds=122)
+    assert (await api.delete(f"/api/key/{key['id']}")).status_code == 200
 
 
 async def test_type_in_use_stays(api, tenant_api) -> None:
@@ -243,6 +250,20 @@ async def test_nothing_of_it_is_there_when_the_feature_is_off(without_entities, 
     assert codes(await without_entities.request(method, path, json={})) == {"[NotLicensed]"}
     stranger = await without_entities.request(method, path, json={}, headers={"Authorization": "nobody"})
     assert stranger.status_code == 401
+
+
+async def test_entities_get_no_tokens_when_the_feature_is_off(without_entities) -> None:
+    tenant_id = (await without_entities.get("/api/tenant")).json()["tenants"][0]["id"]
+    form = {"grant_type": "client_credentials", "client_id": new_id(), "client_secret": "secret"}
+    answer = await without_entities.post(f"/{tenant_id}/oauth2/token", data=form)
+    assert answer.status_code == 400
+    assert answer.json() == {
+        "error": "not_licensed",
+        "error_reason": "not_licensed",
+        "error_description": "The feature entityManagement is switched off.",
+    }
+    metadata = (await without_entities.get("/.well-known/openid-configuration")).json()
+    assert "client_credentials" not in metadata["grant_types_supported"]
 
 
 async def test_the_rest_is_there_when_the_feature_is_off(without_entities) -> None:

@@ -19,10 +19,8 @@ convert_true_false start start_anonymous
 
 LATER = {
     "OAuth in full": """
-    approve_device approve_device_with_request client_credentials_grant client_credentials_grant_with_request
-    device_authorize device_authorize_with_request introspect_client_credentials_access_token
-    introspect_client_credentials_access_token_with_request retrieve_user_code_using_api_key_with_request
-    retrieve_user_code_with_request validate_device validate_device_with_request
+    client_credentials_grant client_credentials_grant_with_request introspect_client_credentials_access_token
+    introspect_client_credentials_access_token_with_request
     """,
     "Users and login": """
     action_user cancel_action change_password change_password_by_identity change_password_by_jwt

@@ -129,3 +129,62 @@ def test_memory_is_bounded_and_never_loses_a_key_whose_tokens_live() -> None:
     tenant = changed(tenant, NOW + 2 * HOUR, ttl=60, **{ACCESS: _id(400)})
     assert len(tenant["private"]["retiredKeys"]) == 10
     assert _id(299) in trusted(tenant, make_application(), NOW + 2 * HOUR)
+
+
+# Entity types, which have one key, or the tenant's
+
+
+def entity_type_with(**members: Any) -> dict[str, Any]:
+    return {"id": _id(77), "jwtConfiguration": {"enabled": False, **members}, "private": {"permissionsCount": 3}}
+
+
+def own_key(number: int, ttl: int = 3600) -> dict[str, Any]:
+    return {"enabled": True, ACCESS: _id(number), "timeToLiveInSeconds": ttl}
+
+
+def changed_type(stored: dict[str, Any], now: int = NOW, ttl: int = 3600, **members: Any) -> dict[str, Any]:
+    document = {**stored, "jwtConfiguration": {"enabled": False, **members}}
+    return {**document, "private": key_rotation.changed_entity_type(stored, document, ttl, now)}
+
+
+def test_entity_type_changes_its_key_as_an_application_does() -> None:
+    tenant, rotated = tenant_with(), changed_type(entity_type_with(**own_key(5)), **own_key(6))
+    assert [key_rotation.entity_key(tenant, rotated, NOW + after) for after in (0, LAG_MS - 1, LAG_MS)] == [
+        (_id(5), 3600), (_id(5), 3600), (_id(6), 3600),
+    ]  # fmt: skip
+    assert trusted(tenant, rotated, NOW + ONCE_DEAD - 1) == {_id(1), _id(5), _id(6)}
+    assert trusted(tenant, rotated, NOW + ONCE_DEAD) == {_id(1), _id(6)}
+    assert rotated["private"]["permissionsCount"] == 3
+
+
+def test_entity_type_goes_over_to_a_key_of_its_own_in_every_tenant() -> None:
+    own = changed_type(entity_type_with(), **own_key(5, ttl=60))
+    for number, ttl in ((1, 3600), (2, 1800)):
+        tenant = tenant_with(**{ACCESS: _id(number), "timeToLiveInSeconds": ttl})
+        # What the tenant's key signs lives as long as the tenant says: by that its own rotation keeps it.
+        assert key_rotation.entity_key(tenant, own, NOW + LAG_MS - 1) == (_id(number), ttl)
+        assert key_rotation.entity_key(tenant, own, NOW + LAG_MS) == (_id(5), 60)
+        assert trusted(tenant, own, NOW) == {_id(number), _id(5)}
+
+
+def test_entity_type_goes_back_to_the_keys_of_the_tenants() -> None:
+    tenant = tenant_with(timeToLiveInSeconds=7200)
+    back = changed_type(entity_type_with(**own_key(5, ttl=60)), ttl=7200)
+    assert key_rotation.entity_key(tenant, back, NOW) == (_id(5), 7200)
+    assert key_rotation.entity_key(tenant, back, NOW + LAG_MS) == (_id(1), 7200)
+    assert _id(5) in trusted(tenant, back, NOW + LAG_MS + 2 * HOUR)
+    assert trusted(tenant, back, NOW + 2 * LAG_MS + 2 * HOUR + MARGIN_MS) == {_id(1)}
+
+
+def test_second_change_of_an_entity_type_before_the_first_is_in_force() -> None:
+    tenant = tenant_with()
+    twice = changed_type(changed_type(entity_type_with(), **own_key(5)), NOW + 100, **own_key(6))
+    assert key_rotation.entity_key(tenant, twice, NOW + 100)[0] == _id(1)
+    assert key_rotation.entity_key(tenant, twice, NOW + 100 + LAG_MS)[0] == _id(6)
+    assert trusted(tenant, twice, NOW + 100) == {_id(1), _id(5), _id(6)}
+
+
+def test_nothing_is_noted_of_a_change_of_something_else_in_an_entity_type() -> None:
+    for members in ({}, own_key(5)):
+        stored = entity_type_with(**members)
+        assert changed_type(stored, **members)["private"] == {"permissionsCount": 3}

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import dataclasses
 from typing import Any
 
 import httpx
 import pytest
+from joserfc import jwt
+from joserfc.jwk import KeySet
 
+from identity.domain import key_rotation
+from identity.ids import new_id
+from identity.store.documents import Documents
+from tests import relying_party
 from tests.api.test_entities import make as make_entity
 from tests.api.test_entity_types import make as make_type
+from tests.conftest import NOBODY
 from tests.relying_party import claims, header
 
 Document = dict[str, Any]
@@ -110,3 +119,414 @@ async def test_token_for_one_target_names_it_and_what_may_be_done_there(machine)
         "tid": machine.tenant["id"],
         "tty": "at",
     }
+
+
+async def test_several_targets_are_a_list(machine):
+    one, other = await machine.target("read", "write"), await machine.target("scim:user:read")
+    scope = f"target-entity:{one['id']} target-entity:{other['id']}:scim:user:read"
+    body = (await machine.ask(scope)).json()
+    assert body["scope"] == scope
+    said = claims(body["access_token"])
+    assert said["aud"] == [one["id"], other["id"]]
+    assert said["permissions"] == {one["id"]: ["read", "write"], other["id"]: ["scim:user:read"]}
+
+
+async def test_without_scope_the_token_is_for_nobody(machine):
+    await machine.target("read")
+    body = (await machine.ask()).json()
+    assert body.keys() == {"access_token", "expires_in", "token_type"}
+    assert not claims(body["access_token"]).keys() & {"aud", "permissions", "scope"}
+
+
+async def test_grant_without_permissions_opens_the_door_and_no_more(machine):
+    target = await machine.target()
+    await machine.grant(target)
+    assert claims(await machine.token(target))["permissions"] == {target["id"]: []}
+    refused(await machine.ask(f"target-entity:{target['id']}:read"), "invalid_scope", "invalid_entity_permission_scope")
+
+
+async def test_entity_may_be_its_own_target(machine):
+    await machine.grant(machine.entity, "read")
+    assert claims(await machine.token(machine.entity))["aud"] == machine.entity["id"]
+
+
+async def test_what_changes_counts_at_once(machine, api):
+    target = await machine.target("read", "write")
+    scope = f"target-entity:{target['id']}"
+    assert claims(await machine.token(target))["permissions"] == {target["id"]: ["read", "write"]}
+    await machine.grant(target, "write")
+    assert claims(await machine.token(target))["permissions"] == {target["id"]: ["write"]}
+    removed = {"name": "write"}
+    path = f"/api/entity/type/{machine.kind['id']}/permission"
+    assert (await api.delete(path, params=removed)).status_code == 200
+    assert claims(await machine.token(target))["permissions"] == {target["id"]: []}
+    query = {"recipientEntityId": machine.entity["id"]}
+    assert (await machine.api.delete(f"/api/entity/{target['id']}/grant", params=query)).status_code == 200
+    refused(await machine.ask(scope), "invalid_scope", "invalid_target_entity_scope")
+    await machine.grant(target, "read")
+    assert (await machine.ask(scope)).status_code == 200
+    assert (await machine.api.delete(f"/api/entity/{target['id']}")).status_code == 200
+    refused(await machine.ask(scope), "invalid_scope", "invalid_target_entity_scope")
+
+
+async def test_token_that_nobody_could_read_again_is_not_issued(machine, api):
+    names = [f"{number:04}-{'x' * 180}" for number in range(80)]
+    kind = await make_type(api, permissions=[{"name": name} for name in names])
+    target = await make_entity(machine.api, kind)
+    await machine.grant(target, *names)
+    refused(await machine.ask(f"target-entity:{target['id']}"), "invalid_scope", "invalid_target_entity_scope")
+    assert (await machine.ask(f"target-entity:{target['id']}:{names[0]}")).status_code == 200
+
+
+async def test_warm_request_asks_no_store(machine, monkeypatch):
+    target = await machine.target("read", clientId=f"target {new_id()}")
+    machine.entity = (
+        await machine.api.patch(
+            f"/api/entity/{machine.entity['id']}", json={"entity": {"clientId": f"machine {new_id()}"}}
+        )
+    ).json()["entity"]
+    token = await machine.token(target)
+    assert (await machine.introspect(target, token)).json()["active"] is True
+    asked = []
+
+    async def load(self: Documents, where: Any, session: Any = None) -> None:
+        asked.append((self.name, where))
+
+    monkeypatch.setattr(Documents, "_load", load)
+    monkeypatch.setattr(Documents, "_find_id", load)
+    token = await machine.token(target)
+    for asking in (machine.entity, target):
+        assert (await machine.introspect(asking, token)).json()["active"] is True
+    assert asked == []
+
+
+# Refusals of the scope
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        "openid",
+        "target-entity",
+        "target-entity:nonsense",
+        f"target-entity:{NOBODY}",
+        "target-entity:{target}:",
+        "target-entity:{target}:read,,write",
+        "target-entity:{ungranted}",
+        "target-entity:{target} offline_access",
+        "target-entity:{target} target-entity:{ungranted}:read",
+        "TARGET-ENTITY:{target}",
+    ],
+)
+async def test_scope_that_names_no_entity_with_a_grant(machine, scope):
+    target, ungranted = await machine.target("read", "write"), await machine.target()
+    answer = await machine.ask(scope.format(target=target["id"], ungranted=ungranted["id"]))
+    refused(answer, "invalid_scope", "invalid_target_entity_scope")
+
+
+@pytest.mark.parametrize("permissions", ["write", "read,write", "nonsense", "Read", "read:write"])
+async def test_attack_28_permission_that_was_not_granted(machine, permissions):
+    target = await machine.target("read")
+    answer = await machine.ask(f"target-entity:{target['id']}:{permissions}")
+    refused(answer, "invalid_scope", "invalid_entity_permission_scope")
+
+
+async def test_grant_is_a_one_way_street_and_of_one_recipient(machine):
+    target = await machine.target("read")
+    stranger = await make_entity(machine.api, machine.kind)
+    for asking, wanted in ((target, machine.entity), (stranger, target)):
+        form = {"client_id": asking["clientId"], "client_secret": asking["clientSecret"]}
+        answer = await machine.ask(f"target-entity:{wanted['id']}", **form)
+        refused(answer, "invalid_scope", "invalid_target_entity_scope")
+
+
+async def test_grant_of_a_user_is_none_of_an_entity(machine):
+    target = await machine.target()
+    user = await machine.api.post("/api/user", json={"user": {"username": new_id(), "password": "password"}})
+    grant = {"userId": user.json()["user"]["id"], "permissions": ["read"]}
+    assert (await machine.api.post(f"/api/entity/{target['id']}/grant", json={"grant": grant})).status_code == 200
+    refused(await machine.ask(f"target-entity:{target['id']}"), "invalid_scope", "invalid_target_entity_scope")
+
+
+async def test_entity_of_another_tenant_is_no_target(machine, api):
+    foreign = await make_entity(api, machine.kind)
+    refused(await machine.ask(f"target-entity:{foreign['id']}"), "invalid_scope", "invalid_target_entity_scope")
+
+
+# The client
+
+
+async def test_basic_credentials_do_as_well(machine):
+    for secret in (machine.secret, "a+b/c= %41"):
+        patch = {"entity": {"clientSecret": secret, "clientId": f"the machine {new_id()}"}}
+        changed = await machine.api.patch(f"/api/entity/{machine.entity['id']}", json=patch)
+        machine.entity = changed.json()["entity"]
+        basic = base64.b64encode(f"{machine.client_id}:{secret}".encode()).decode()
+        answer = await machine.http.post(
+            "/oauth2/token", data={"grant_type": "client_credentials"}, headers={"Authorization": f"Basic {basic}"}
+        )
+        assert claims(answer.json()["access_token"])["sub"] == machine.entity["id"]
+        old = await machine.ask(client_id=machine.entity["id"])
+        refused(old, "invalid_client", "invalid_client_id", 401)
+
+
+@pytest.mark.parametrize(
+    ("form", "error", "reason", "status"),
+    [
+        ({"client_secret": "wrong"}, "invalid_client", "invalid_client_authentication", 401),
+        ({"client_secret": None}, "invalid_client", "client_authentication_missing", 401),
+        ({"client_secret": ""}, "invalid_client", "missing_client_secret", 401),
+        ({"client_id": None}, "invalid_request", "missing_client_id", 400),
+        ({"client_id": NOBODY}, "invalid_client", "invalid_client_id", 401),
+        ({"client_id": "a name"}, "invalid_client", "invalid_client_id", 401),
+        ({"tenantId": NOBODY}, "invalid_request", "invalid_tenant_id", 400),
+        ({"tenantId": "default"}, "invalid_request", "invalid_tenant_id", 400),
+    ],
+)
+async def test_attack_24_client_that_does_not_prove_itself(machine, api, form, error, reason, status):
+    if form.get("tenantId") == "default":
+        form = {"tenantId": (await api.get("/api/tenant")).json()["tenants"][-1]["id"]}
+        assert form["tenantId"] != machine.tenant["id"]
+    answer = await machine.ask(**form)
+    refused(answer, error, reason, status)
+    assert (answer.headers.get("WWW-Authenticate") == 'Basic realm="oauth2"') is (status == 401)
+
+
+async def test_tenant_may_be_named_in_each_of_the_three_ways(machine):
+    form = {"grant_type": "client_credentials", "client_id": machine.client_id, "client_secret": machine.secret}
+    named = {**form, "tenantId": machine.tenant["id"]}
+    assert (await machine.http.post("/oauth2/token", data=named)).status_code == 200
+    assert (await machine.http.post(f"/{machine.tenant['id']}/oauth2/token", data=form)).status_code == 200
+    header_ = {"X-FusionAuth-TenantId": machine.tenant["id"]}
+    assert (await machine.http.post("/oauth2/token", data=form, headers=header_)).status_code == 200
+
+
+async def test_application_has_no_credentials_for_this_grant(machine, api):
+    rp = await relying_party.make(api)
+    answer = await rp.token(machine.http, grant_type="client_credentials")
+    refused(answer, "unauthorized_client", "grant_type_disabled")
+    refused(
+        await rp.token(machine.http, grant_type="client_credentials", client_secret="wrong"),
+        "invalid_client", "invalid_client_authentication", 401,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("grant_type", ["authorization_code", "refresh_token", "password"])
+async def test_entity_has_no_other_grant(machine, grant_type):
+    answer = await machine.ask(grant_type=grant_type, code="code", refresh_token="token", redirect_uri="https://a")
+    refused(answer, "invalid_client", "invalid_client_id", 401)
+
+
+async def test_attack_29_entity_that_is_gone_gets_nothing_and_its_tokens_end(machine):
+    target = await machine.target("read")
+    token = await machine.token(target)
+    assert (await machine.introspect(target, token)).json()["active"] is True
+    assert (await machine.api.delete(f"/api/entity/{machine.entity['id']}")).status_code == 200
+    refused(await machine.ask(), "invalid_client", "invalid_client_id", 401)
+    assert (await machine.introspect(target, token)).json() == {"active": False}
+
+
+async def test_attack_29_entity_of_a_tenant_that_is_gone_gets_nothing(machine, api):
+    target = await machine.target("read")
+    token = await machine.token(target)
+    answer = await api.delete(f"/api/tenant/{machine.tenant['id']}", params={"async": "true"})
+    assert answer.status_code in {200, 202}
+    refused(await machine.ask(), "invalid_client", "invalid_client_id", 401)
+    assert (await machine.introspect(target, token)).status_code == 401
+
+
+# Keys and lifetimes
+
+
+async def key(api: httpx.AsyncClient, algorithm: str = "ES256") -> Document:
+    answer = await api.post("/api/key/generate", json={"key": {"name": f"Key {new_id()}", "algorithm": algorithm}})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json()["key"])
+
+
+async def configure(machine: Machine, api: httpx.AsyncClient, **jwt_configuration: Any) -> None:
+    """Change how entities of the machine's type get their tokens."""
+    body = {"entityType": {"name": machine.kind["name"], "jwtConfiguration": jwt_configuration}}
+    answer = await api.put(f"/api/entity/type/{machine.kind['id']}", json=body)
+    assert answer.status_code == 200, answer.text
+
+
+async def test_type_has_a_key_and_a_lifetime_of_its_own_where_it_is_enabled(machine, api, monkeypatch):
+    monkeypatch.setattr(key_rotation, "LAG_MS", 20)
+    own = await key(api)
+    for enabled in (True, False):
+        await configure(machine, api, enabled=enabled, accessTokenKeyId=own["id"], timeToLiveInSeconds=60)
+        body = (await machine.ask()).json()
+        assert body["expires_in"] == (60 if enabled else 3600)
+        assert (header(body["access_token"])["kid"] == own["kid"]) is enabled
+        published = (await machine.http.get("/.well-known/jwks.json")).json()
+        read = KeySet.import_key_set(published)
+        registry = jwt.JWSRegistry(algorithms=["ES256", "RS256"], strict_check_header=False)
+        verified = jwt.decode(body["access_token"], read, algorithms=["ES256", "RS256"], registry=registry)
+        assert verified.claims["exp"] - verified.claims["iat"] == body["expires_in"]
+
+
+async def test_tokens_outlive_the_key_of_their_type(machine, api, clock, monkeypatch):
+    monkeypatch.setattr(key_rotation, "LAG_MS", 20)
+    first, second = await key(api), await key(api)
+    tokens = [await machine.token()]
+    for members in (
+        {"enabled": True, "accessTokenKeyId": first["id"], "timeToLiveInSeconds": 600},
+        {"enabled": True, "accessTokenKeyId": second["id"], "timeToLiveInSeconds": 600},
+        {"enabled": False},
+    ):
+        await configure(machine, api, **members)
+        tokens.append(await machine.token())
+    kids = [header(token)["kid"] for token in tokens]
+    assert kids == [kids[0], first["kid"], second["kid"], kids[0]]
+    for token in tokens:
+        assert (await machine.introspect(machine.entity, token)).json()["active"] is True
+    for old in (first, second):
+        answer = await api.delete(f"/api/key/{old['id']}")
+        assert answer.json()["fieldErrors"]["keyId"][0]["code"] == "[inUse]keyId"
+    clock.advance(seconds=600 + 62)
+    assert (await api.delete(f"/api/key/{first['id']}")).status_code == 200
+
+
+async def test_new_key_signs_when_every_process_can_know_it(machine, api):
+    own = await key(api)
+    started = asyncio.get_running_loop().time()
+    changing = asyncio.create_task(
+        configure(machine, api, enabled=True, accessTokenKeyId=own["id"], timeToLiveInSeconds=60)
+    )
+    kids = []
+    while not changing.done():
+        token = await machine.token()
+        kids.append((header(token)["kid"], changing.done()))
+        assert (await machine.introspect(machine.entity, token)).json()["active"] is True
+    await changing
+    assert header(await machine.token())["kid"] == own["kid"]
+    assert kids[0][0] != own["kid"]
+    assert (asyncio.get_running_loop().time() - started) * 1000 >= key_rotation.LAG_MS
+
+
+# What the tokens are good for
+
+
+async def test_introspection_tells_the_entity_and_each_target(machine):
+    targets = [await machine.target("read"), await machine.target("write")]
+    token = await machine.token(*targets)
+    for asking in (machine.entity, *targets):
+        answer = await machine.introspect(asking, token, token_type_hint="access_token")
+        assert answer.json() == {**claims(token), "active": True}
+    for hint in ("id_token", "refresh_token"):
+        answer = await machine.introspect(machine.entity, token, token_type_hint=hint)
+        refused(answer, "invalid_request", "token_type_hint_mismatch")
+    assert (await machine.introspect(machine.entity, "nonsense", token_type_hint="refresh_token")).json() == {
+        "active": False
+    }
+
+
+async def test_attack_30_introspection_tells_nobody_else(machine, api):
+    token = await machine.token(await machine.target("read"))
+    stranger = await make_entity(machine.api, machine.kind)
+    refused(await machine.introspect(stranger, token), "invalid_client", "client_id_mismatch", 401)
+    rp = await relying_party.make(api, tenant=machine.tenant)
+    form = {"client_id": rp.client_id, "client_secret": rp.secret, "token": token}
+    answer = await machine.http.post("/oauth2/introspect", data=form)
+    refused(answer, "invalid_client", "client_id_mismatch", 401)
+    assert machine.entity["id"] not in answer.text
+    elsewhere = await make_entity(api, machine.kind)
+    assert (await machine.introspect(elsewhere, token)).json() == {"active": False}
+
+
+async def test_attack_30_entity_learns_nothing_of_users_tokens(machine, api, browser):
+    rp = await relying_party.make(api, tenant=machine.tenant)
+    tokens = await rp.tokens(machine.http, browser)
+    for kind in ("access_token", "id_token"):
+        refused(await machine.introspect(machine.entity, tokens[kind]), "invalid_client", "client_id_mismatch", 401)
+        refused(await machine.revoke(machine.entity, tokens[kind]), "invalid_client", "client_id_mismatch", 401)
+    hint = {"token_type_hint": "refresh_token"}
+    answer = await machine.introspect(machine.entity, tokens["refresh_token"], **hint)
+    assert answer.json() == {"active": False}
+    assert (await machine.revoke(machine.entity, tokens["refresh_token"], **hint)).status_code == 200
+    assert (await rp.refresh(machine.http, tokens["refresh_token"])).status_code == 200
+
+
+async def test_introspection_asks_an_entity_for_its_secret(machine):
+    token = await machine.token()
+    without = {**machine.entity, "clientSecret": ""}
+    refused(await machine.introspect(without, token), "invalid_client", "missing_client_secret", 401)
+    answer = await machine.http.post("/oauth2/introspect", data={"client_id": machine.client_id, "token": token})
+    refused(answer, "invalid_client", "client_authentication_missing", 401)
+
+
+async def test_entity_gives_back_its_own_token_and_no_target_does(machine):
+    target = await machine.target("read")
+    token, kept = await machine.token(target), await machine.token(target)
+    refused(await machine.revoke(target, token), "invalid_client", "client_id_mismatch", 401)
+    assert (await machine.introspect(target, token)).json()["active"] is True
+    assert (await machine.revoke(machine.entity, token)).status_code == 200
+    assert (await machine.introspect(target, token)).json() == {"active": False}
+    assert (await machine.introspect(target, kept)).json()["active"] is True
+
+
+async def test_expired_token_is_inactive(machine, clock):
+    token = await machine.token()
+    clock.advance(seconds=3601)
+    assert (await machine.introspect(machine.entity, token)).json() == {"active": False}
+
+
+async def test_userinfo_refuses_the_token_of_an_entity(machine):
+    for token in (await machine.token(), await machine.token(await machine.target("read"))):
+        answer = await machine.http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
+        refused(answer, "invalid_token", "access_token_invalid", 401)
+        assert answer.headers["WWW-Authenticate"] == 'Bearer error="invalid_token"'
+
+
+async def test_attack_27_entity_that_bears_the_ids_of_others_is_nobody_else(machine, api, http):
+    """An entity with the id of a user, and a target with that of an application: still no token of the user's."""
+    rp = await relying_party.make(api, tenant=machine.tenant)
+    answer = await machine.api.post(
+        f"/api/entity/{rp.user['id']}", json={"entity": {"name": "User", "type": {"id": machine.kind["id"]}}}
+    )
+    machine.entity = answer.json()["entity"]
+    made = await machine.api.post(
+        f"/api/entity/{rp.client_id}",
+        json={"entity": {"name": "Application", "clientId": new_id(), "type": {"id": machine.kind["id"]}}},
+    )
+    assert made.json()["fieldErrors"]["entityId"][0]["code"] == "[duplicate]entityId"
+    token = await machine.token()
+    answer = await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
+    refused(answer, "invalid_token", "access_token_invalid", 401)
+
+
+async def test_lambda_of_the_tenant_adds_to_the_claims(machine, api):
+    body = (
+        "function populate(jwt, recipientEntity, targetEntities, permissions) {"
+        "  jwt.seen = [recipientEntity, targetEntities, permissions]; jwt.gty = ['forged']; jwt.sub = 'forged';"
+        "  jwt.permissions = {}; jwt.colour = 'blue';"
+        "}"
+    )
+    wanted = {"name": f"Lambda {new_id()}", "type": "ClientCredentialsJWTPopulate", "body": body}
+    made = (await api.post("/api/lambda", json={"lambda": wanted})).json()["lambda"]
+    member = {"clientCredentialsAccessTokenPopulateLambdaId": made["id"]}
+    changed = await api.patch(f"/api/tenant/{machine.tenant['id']}", json={"tenant": {"oauthConfiguration": member}})
+    assert changed.status_code == 200, changed.text
+    target = await machine.target("read", data={"region": "north"})
+    token = await machine.token(target)
+    said = claims(token)
+    assert (said["colour"], said["sub"], said["gty"]) == ("blue", machine.entity["id"], ["client_credentials"])
+    assert said["permissions"] == {target["id"]: ["read"]}
+    recipient, targets, permissions = said["seen"]
+    assert recipient["name"] == "Machine"
+    assert targets[0]["data"] == {"region": "north"}
+    assert targets[0]["type"]["name"] == machine.kind["name"]
+    assert permissions == {target["id"]: ["read"]}
+    for secret in (machine.secret, target["clientSecret"], "private"):
+        assert secret not in str(said)
+    assert (await machine.introspect(target, token)).json()["colour"] == "blue"
+    broken = {"lambda": {**wanted, "body": "function populate(jwt) { throw new Error('no'); }"}}
+    assert (await api.put(f"/api/lambda/{made['id']}", json=broken)).status_code == 200
+    failed = await machine.ask()
+    assert (failed.status_code, failed.json()["error"]) == (512, "server_error")
+
+
+async def test_metadata_names_the_grant(http):
+    for path in ("openid-configuration", "oauth-authorization-server"):
+        assert "client_credentials" in (await http.get(f"/.well-known/{path}")).json()["grant_types_supported"]

@@ -39,9 +39,11 @@ PUBLIC = {
     ("/api/openapi.json", "GET"),
     ("/api/tenant/password-validation-rules", "GET"),
     ("/api/tenant/password-validation-rules/{object_id}", "GET"),
+    ("/oauth2/device/validate", "GET"),
     ("/static/{name}", "GET"),
     ("/theme/{theme_id}/{name}", "GET"),
     ("/{tenant_id}/.well-known/openid-configuration", "GET"),
+    ("/{tenant_id}/oauth2/device/validate", "GET"),
 }
 OPTIONAL_KEY = {
     ("/api/application/{object_id}/oauth-configuration", "GET"),

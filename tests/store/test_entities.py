@@ -132,3 +132,38 @@ async def test_lists_and_look_ups_stay_in_the_tenant(both) -> None:
     assert await entities.find_unordered(ONE, {"name": "One"}) == [one]
     assert await entities.find_unordered(ONE, {"_id": other["id"]}) == []
     assert [found async for found in entities.each(OTHER, {"_id": one["id"]})] == []
+
+
+async def test_document_is_remembered_by_the_members_that_tell_it_from_others(both, monkeypatch) -> None:
+    entities, grants = both
+    entities._cache._freshness.is_streaming = grants._cache._freshness.is_streaming = True
+    one, other = entity(ONE, clientId="one"), entity(OTHER, clientId="other")
+    of = {"entityId": one["id"], "recipientEntityId": other["id"]}
+    made = grant(ONE, one["id"], recipientEntityId=other["id"])
+    await add(entities, one, other)
+    await add(grants, made)
+    for _ in range(2):
+        assert await entities.cached_where_across_tenants({"clientId": "one"}) == one
+        assert await entities.cached_where(ONE, {"clientId": "one"}) == one
+        assert await entities.cached_where(OTHER, {"clientId": "one"}) is None
+        assert await grants.cached_where(ONE, of) == made
+        assert await grants.cached_where(OTHER, of) is None
+        monkeypatch.setattr(entities, "_load", None)
+    monkeypatch.undo()
+    renamed = {**one, "clientId": "two", "lastUpdateInstant": 2}
+    await entities.replace(ONE, renamed, 1)
+    assert await entities.cached_where_across_tenants({"clientId": "one"}) is None
+    await entities.replace(OTHER, {**other, "clientId": "one", "lastUpdateInstant": 2}, 1)
+    assert (await entities.cached_where_across_tenants({"clientId": "one"}) or {})["id"] == other["id"]
+    assert await entities.cached_where_across_tenants({"clientId": "two"}) == renamed
+    await grants.delete(ONE, made["id"])
+    assert await grants.cached_where(ONE, of) is None
+
+
+async def test_only_so_many_names_are_remembered(both) -> None:
+    entities, _ = both
+    entities.cache_size = 2
+    for number in range(4):
+        await add(entities, entity(ONE, clientId=f"client {number}"))
+        assert await entities.cached_where_across_tenants({"clientId": f"client {number}"}) is not None
+    assert len(entities._ids_by_members) == 2

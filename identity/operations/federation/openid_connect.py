@@ -77,6 +77,25 @@ async def identify(
     return found
 
 
+async def identify_by_id_token(
+    services: Services, call: Call, provider: Document, application_id: str, id_token: str, trace: Trace
+) -> ExternalIdentity:
+    """Who an ID token speaks of that our own client at the provider was given.
+
+    Raises Invalid where the provider gives no usable answer, Unauthorized where the token cannot be trusted, which it
+    never can without an issuer whose keys are known.
+    """
+    spoken_to = await _spoken_to(services, call, oauth2_for(provider, application_id))
+    claims = await _verified(services, call, spoken_to, id_token, None)
+    if not claims or not external_identities.is_sound(claims):
+        raise Unauthorized(log_detail="there are no keys to check the id token with, or its claims cannot be kept")
+    trace.add_claims("id token", claims)
+    found = external_identities.read(spoken_to.oauth2, claims, lambda_arguments=())
+    if found is None:
+        raise Unauthorized(log_detail="the id token lacks the claim of the unique id")
+    return found
+
+
 async def _spoken_to(services: Services, call: Call, oauth2: Document) -> _Provider:
     """Endpoints and keys: what the issuer publishes wins over what is configured."""
     issuer = oauth2.get("issuer")

@@ -12,7 +12,7 @@ from identity.call import Call, Document
 from identity.domain import profiles
 from identity.errors import InvalidRequest, UnauthorizedClient, UnsupportedGrantType
 from identity.operations.client_authentication import Identified
-from identity.operations.grants import authorization_code, client_credentials, password, refresh_token
+from identity.operations.grants import authorization_code, client_credentials, device_code, password, refresh_token
 from identity.services import Services
 
 
@@ -31,7 +31,7 @@ class Grant(Protocol):
         """The token response."""
 
 
-_ALL: tuple[Grant, ...] = (authorization_code, password, refresh_token)
+_ALL: tuple[Grant, ...] = (authorization_code, device_code, password, refresh_token)
 GRANTS = {grant.grant_type: grant for grant in _ALL}
 
 

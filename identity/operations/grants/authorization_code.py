@@ -7,9 +7,10 @@ from identity.domain import pkce, profiles
 from identity.domain.claims_request import ClaimsRequest
 from identity.errors import InvalidGrant, InvalidRequest
 from identity.instants import Instant
-from identity.operations import live_users
+from identity.operations import device_grants, live_users
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
+from identity.operations.device_grants import Approver
 from identity.operations.grants import common
 from identity.services import Services
 from identity.tokens.access_tokens import Login
@@ -47,6 +48,10 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         authentication_methods=tuple(grant.get("authenticationMethods", ())),
         claims_request=ClaimsRequest.of(grant.get("claims")),
     )
+    if "userCode" in grant:
+        waiting = await device_grants.again(services, call, client, grant["userCode"], grant["deviceGrantId"])
+        # What the device gets was shown, and agreed to, before the code was given.
+        await device_grants.approve(services, call, client, waiting, Approver.of(login, waiting.grant["scopes"]))
     access_token, answer = await common.tokens(
         services, call, client, login, grant["device"], has_proof=has_proof, code=code
     )

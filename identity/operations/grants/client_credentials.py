@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from identity.call import Call, Document
 from identity.domain import entities as rules
 from identity.domain import entity_scopes
-from identity.operations import entity_types, features, token_lambdas
+from identity.operations import entity_clients, entity_types, features, token_lambdas
+from identity.operations.clients import TenantHints
 from identity.operations.entity_clients import EntityClient
 from identity.services import Services
 from identity.tokens import jws
@@ -23,9 +24,16 @@ grant_type = "client_credentials"
 parameters = ("scope",)
 
 
-async def exchange(services: Services, call: Call, client: EntityClient, form: Document) -> Document:
-    """The token response for an entity. Raises InvalidScope, NotLicensed and LambdaFailed."""
+async def identify(
+    services: Services, authorization: str, form: Document, hints: TenantHints, base_url: str
+) -> EntityClient | None:
+    """The entity that asks, authenticated; None for any other client. Raises NotLicensed too where entities are off."""
     features.require(services, entity_types.FEATURE)
+    return await entity_clients.identify(services, authorization, form, hints, base_url)
+
+
+async def exchange(services: Services, call: Call, client: EntityClient, form: Document) -> Document:
+    """The token response for an entity. Raises InvalidScope and LambdaFailed."""
     scope = form.get("scope")
     wanted = entity_scopes.parsed(scope)
     targets = [await _target(services, client, target_id, names) for target_id, names in wanted.items()]

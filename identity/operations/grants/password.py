@@ -22,9 +22,10 @@ from identity.errors import (
     TwoFactorRequired,
     WebhookTransactionFailed,
 )
-from identity.operations import login, scope_consents
+from identity.operations import device_grants, login, scope_consents
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
+from identity.operations.device_grants import Approver
 from identity.operations.grants import common
 from identity.operations.login import Credentials
 from identity.services import Services
@@ -64,6 +65,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     credentials = _credentials(form)
     wanted = _wanted(client, form.get("scope"))
     device = {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)}
+    waiting = await device_grants.named(services, call, identified, form)
     user = await _logged_in(services, call, client, credentials, device)
     granted = await scope_consents.granted(services, call, client, user, wanted)
     found = Login(
@@ -76,14 +78,14 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         auth_instant=call.now,
         authentication_methods=authentication_methods.of("PASSWORD"),
     )
+    if waiting is not None:
+        await device_grants.approve(services, call, client, waiting, Approver.of(found, granted))
     _, answer = await common.tokens(services, call, client, found, device, has_proof=False)
     return answer
 
 
 def _credentials(form: Document) -> Credentials:
     """`loginId`, the name that the management API has for it, will do for `username`."""
-    if "user_code" in form:
-        raise InvalidRequest("invalid_user_code", "The user_code is unknown.")
     if "username" in form and form.get("loginId", form["username"]) != form["username"]:
         raise InvalidRequest("unknown", "The parameters username and loginId name two different users.")
     name = "loginId" if "loginId" in form else "username"

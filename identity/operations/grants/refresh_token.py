@@ -11,9 +11,10 @@ from identity.domain.claims_request import ClaimsRequest
 from identity.errors import InvalidGrant, InvalidRequest, InvalidScope, WebhookTransactionFailed
 from identity.events.bus import Event
 from identity.instants import Instant
-from identity.operations import live_users
+from identity.operations import device_grants, live_users
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
+from identity.operations.device_grants import Approver
 from identity.operations.grants import common
 from identity.services import Services
 from identity.store.mongo import Session
@@ -22,7 +23,7 @@ from identity.tokens.access_tokens import Login
 from identity.tokens.issuer import ttl_seconds
 
 grant_type = "refresh_token"
-parameters = ("refresh_token", "scope", "access_token", "expires_in")
+parameters = ("refresh_token", "scope", "access_token", "expires_in", "user_code")
 
 
 class _NotRotatedError(Exception):
@@ -67,6 +68,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     granted = await _granted(services, call, client, record, user)
     narrowed = scopes.narrowed(scopes.parsed(form.get("scope")), granted) or granted
     ttl = _expires_in(form.get("expires_in"), ttl_seconds(client.tenant, client.application))
+    waiting = await device_grants.named(services, call, identified, form)
     login = Login(
         tenant=client.tenant,
         application=client.application,
@@ -83,6 +85,8 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     access_token, answer = await common.issue(services, call, login, ttl=ttl)
     event = _refreshed(client, user, value, access_token.token, form.get("access_token"))
     record = await _written(services, call, _Exchange(client, policy, presented, user), event)
+    if waiting is not None:
+        await device_grants.approve(services, call, client, waiting, Approver.of(login, narrowed))
     if policy.is_one_time:
         answer |= {"refresh_token": record["token"], "refresh_token_id": record["id"]}
     if narrowed != granted:

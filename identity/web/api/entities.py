@@ -16,6 +16,45 @@ _FEATURE = entity_types.FEATURE
 _FOUND = "api/entity-search.response.json"
 
 
+class TypesHandler(CollectionHandler):
+    """Create with a random id, and list."""
+
+    resource: Resource = entity_types.RESOURCE
+
+    @endpoint(access=Access.API_KEY, raw_body=True)
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Create."""
+        return self.shown(await entity_types.create(self.services, call, body, None))
+
+
+class TypeHandler(ObjectHandler):
+    """One entity type."""
+
+    resource: Resource = entity_types.RESOURCE
+
+    @endpoint(access=Access.API_KEY, raw_body=True)
+    async def post(self, call: Call, object_id: str, body: Document) -> Reply:
+        """Create."""
+        return self.shown(await entity_types.create(self.services, call, body, object_id))
+
+    @endpoint(access=Access.API_KEY, raw_body=True)
+    async def put(self, call: Call, object_id: str, body: Document) -> Reply:
+        """Replace."""
+        return self.shown(await entity_types.update(self.services, call, body, object_id))
+
+    @endpoint(access=Access.API_KEY)
+    async def patch(self, call: Call, object_id: str) -> Reply:
+        """Change parts."""
+        kind, patch = self.patch_body()
+        return self.shown(await entity_types.patch(self.services, call, kind, patch, object_id))
+
+
+class TypeSearchHandler(crud.SearchHandler):
+    """Search."""
+
+    resource: Resource = entity_types.RESOURCE
+
+
 class EntitiesHandler(CollectionHandler):
     """Create with a random id."""
 
@@ -134,7 +173,9 @@ class GrantSearchHandler(crud.SearchHandler):
 
 
 ROUTES = [
-    *(route for route in crud.routes([entity_types.RESOURCE])),
+    Route("/api/entity/type/search", TypeSearchHandler),
+    Route("/api/entity/type", TypesHandler),
+    Route("/api/entity/type/{object_id}", TypeHandler),
     *parts.routes(entity_types.PERMISSION),
     Route("/api/entity/search", EntitySearchHandler),
     Route("/api/entity/grant/search", GrantSearchHandler),

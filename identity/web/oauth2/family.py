@@ -22,6 +22,7 @@ from identity.operations import client_authentication, entity_clients
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import TenantHints
 from identity.operations.entity_clients import EntityClient
+from identity.operations.grants import client_credentials
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Family, Reply
 from identity.web.hosted import render
@@ -63,14 +64,14 @@ class OAuth2Handler(Family):
         return await client_authentication.identify(self.services, authorization, form, hints, base_url)
 
     async def identified_entity(self, form: Document, path_tenant_id: str | None) -> EntityClient | None:
-        """The entity that a request speaks for, authenticated; None for any other client id.
+        """The entity that wants a token of its own, authenticated; None for any other client id.
 
-        Raises InvalidRequest and InvalidClient.
+        Raises InvalidRequest, InvalidClient and NotLicensed.
         """
         authorization = self.request.headers.get("Authorization", "")
         hints = self.tenant_hints(path_tenant_id, form)
         base_url = self.addresses.base_url(self.request)
-        return await entity_clients.identify(self.services, authorization, form, hints, base_url)
+        return await client_credentials.identify(self.services, authorization, form, hints, base_url)
 
     async def identified_any(self, form: Document, path_tenant_id: str | None) -> Identified | EntityClient:
         """As `identified`, where the client may be an entity too, which is authenticated."""

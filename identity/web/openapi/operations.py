@@ -21,6 +21,7 @@ _SECURITY: Final[dict[Access, list[Document]]] = {
     Access.KEY_MANAGER: [{"apiKey": []}],
     Access.OPTIONAL_KEY: [{"apiKey": []}, {}],
     Access.CLIENT: [{"client": []}, {}],
+    Access.CLIENT_OR_KEY: [{"client": []}, {"apiKey": []}, {}],
     Access.BEARER: [{"bearer": []}, {}],
     Access.BROWSER: [],
     Access.PUBLIC: [],

@@ -1,0 +1,75 @@
+"""The beginning of a device grant: a code for the device, a code for the user (RFC 8628 sections 3.1 and 3.2)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from identity.call import Call, Document
+from identity.domain import redirect_uris, scopes, user_codes
+from identity.domain.applications import DEVICE_GRANT
+from identity.errors import InvalidRequest, Unavailable
+from identity.ids import new_id, new_secret
+from identity.instants import later
+from identity.operations import device_grants
+from identity.operations.client_authentication import Identified
+from identity.operations.clients import Client
+from identity.operations.federation import device_links
+from identity.services import Services
+from identity.store.device_grants import NewDeviceGrant
+
+INTERVAL_SECONDS: Final = 5
+_ATTEMPTS: Final = 20
+_DEVICE: Final = "metaData.device."
+
+
+async def begin(services: Services, call: Call, identified: Identified, form: Document) -> Document:
+    """The device authorization response.
+
+    A client that presents credentials has to present good ones; one that presents none is let in even where its policy
+    asks for them, as the published API does, unless its profile is strict (RFC 8628 section 3.1). Raises InvalidClient,
+    UnauthorizedClient, InvalidRequest and InvalidScope, and Unavailable when the tenant has no user codes left.
+    """
+    client = identified.client
+    if identified.has_credentials or client.oauth.get("profile") == "strict":
+        identified.require(DEVICE_GRANT, has_proof=True)
+    device_grants.require_enabled(client)
+    verification_uri = client.oauth.get("deviceVerificationURL")
+    if not verification_uri:
+        raise InvalidRequest("missing_verification_uri", "The application has no deviceVerificationURL.")
+    links, requested = device_links.split(scopes.parsed(form.get("scope")))
+    granted = scopes.allowed(requested, client.oauth, client.application["scopes"])
+    grant: Document = {
+        "scopes": list(granted),
+        "device": {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)},
+    }
+    limits = client.tenant["externalIdentifierConfiguration"]
+    expires_in: int = limits["deviceCodeTimeToLiveInSeconds"]
+    if links is not None:
+        grant["pendingIdPLinkId"] = await device_links.pending(services, call, client, links, expires_in)
+    device_code, user_code = await _issued(services, call, client, grant, expires_in)
+    return {
+        "device_code": device_code,
+        "expires_in": expires_in,
+        "interval": INTERVAL_SECONDS,
+        "user_code": user_code,
+        "verification_uri": verification_uri,
+        "verification_uri_complete": redirect_uris.with_query(verification_uri, {"user_code": user_code}),
+    }
+
+
+async def _issued(services: Services, call: Call, client: Client, grant: Document, expires_in: int) -> tuple[str, str]:
+    """Device code and user code; a user code that another device has just now is not given again."""
+    generator = client.tenant["externalIdentifierConfiguration"]["deviceUserCodeIdGenerator"]
+    device_code = new_secret()
+    for _ in range(_ATTEMPTS):
+        user_code = user_codes.new(generator)
+        new = NewDeviceGrant(
+            new_id(),
+            client.client_id,
+            {**grant, "userCode": user_code},
+            later(call.now, seconds=expires_in),
+            INTERVAL_SECONDS,
+        )
+        if await services.device_grants.issue(client.tenant_id, device_code, user_code, new, call.now):
+            return device_code, user_code
+    raise Unavailable("Too many devices are waiting for their users. Try again.")

@@ -1,0 +1,83 @@
+"""grant_type=urn:ietf:params:oauth:grant-type:device_code: tokens for a device that a user approved (RFC 8628 3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from identity.call import Call, Document
+from identity.domain.applications import DEVICE_GRANT
+from identity.errors import (
+    AccessDenied,
+    AuthorizationPending,
+    ExpiredToken,
+    InvalidGrant,
+    InvalidRequest,
+    OAuth2Error,
+    SlowDown,
+)
+from identity.instants import Instant
+from identity.operations import live_users
+from identity.operations.client_authentication import Identified
+from identity.operations.clients import Client
+from identity.operations.grants import common
+from identity.services import Services
+from identity.store.device_grants import Poll
+from identity.tokens.access_tokens import Login
+
+grant_type = DEVICE_GRANT
+parameters = ("device_code",)
+
+_REFUSALS: Mapping[str, tuple[type[OAuth2Error], str | None, str]] = {
+    "Pending": (AuthorizationPending, None, "The user has not decided yet."),
+    "TooFast": (SlowDown, None, "The user has not decided yet, and the device must ask less often."),
+    "Denied": (AccessDenied, "consent_canceled", "The user does not want this device."),
+    "Expired": (ExpiredToken, None, "The device_code has expired."),
+}
+
+
+async def exchange(services: Services, call: Call, identified: Identified, form: Document) -> Document:
+    """The token response for a device code that a user approved; the code is used up by it.
+
+    Raises AuthorizationPending, SlowDown, AccessDenied, ExpiredToken, InvalidRequest and InvalidGrant; a second use
+    takes back what the first one gave.
+    """
+    device_code = common.required(form, "device_code", "missing_device_code")
+    client = identified.client
+    poll = await services.device_grants.poll(client.tenant_id, device_code, client.client_id, call.now)
+    if poll.given is not None:
+        await common.undo(services, call, client, client.tenant_id, poll.given)
+    if poll.outcome != "Approved":
+        raise _refusal(poll)
+    login = await _login(services, call, client, poll)
+    access_token, answer = await common.tokens(
+        services, call, client, login, poll.grant["device"], has_proof=not identified.has_credentials
+    )
+    given: Document = {"tokenIds": [access_token.token_id], "userId": login.user["id"]}
+    if "refresh_token_id" in answer:
+        given["refreshTokenId"] = answer["refresh_token_id"]
+    if not await services.device_grants.redeemed(client.tenant_id, device_code, client.client_id, given):
+        await common.undo(services, call, client, client.tenant_id, given)
+    return answer
+
+
+async def _login(services: Services, call: Call, client: Client, poll: Poll) -> Login:
+    """Whom the device was approved by. It is no part of the browser session in which that was done."""
+    approval = poll.approval
+    user = await live_users.get(services, client.tenant_id, approval["userId"], call.now, InvalidGrant)
+    return Login(
+        tenant=client.tenant,
+        application=client.application,
+        user=user,
+        scopes=tuple(approval["scopes"]),
+        grants=(grant_type,),
+        authentication_type=approval["authenticationType"],
+        auth_instant=Instant(approval["authInstant"]),
+        authentication_methods=tuple(approval["authenticationMethods"]),
+    )
+
+
+def _refusal(poll: Poll) -> OAuth2Error:
+    if poll.outcome not in _REFUSALS:
+        return InvalidRequest("invalid_device_code", "The device_code is invalid, or was used before.")
+    kind, reason, description = _REFUSALS[poll.outcome]
+    return kind(reason, description)

@@ -1,0 +1,120 @@
+"""The device grant's endpoints for programs (RFC 8628): its beginning, and user codes for those with their own pages.
+
+The page on which this service asks for a code itself is in `hosted/device.py`.
+"""
+
+from __future__ import annotations
+
+from identity.call import ApiKeyCaller, Call, Document
+from identity.errors import InvalidClient, InvalidRequest, ServiceError, Unauthorized
+from identity.ids import TenantId
+from identity.operations import client_authentication, clients, device_authorization, device_codes, device_grants
+from identity.operations.client_authentication import Identified
+from identity.web import authentication
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.oauth2.family import OAuth2Handler
+
+_NOT_KEPT = {"Pragma": "no-cache"}
+
+
+class DeviceAuthorizeHandler(OAuth2Handler):
+    """The device authorization endpoint."""
+
+    @endpoint(
+        access=Access.CLIENT,
+        form="oauth2/device-authorize.request.json",
+        tenancy=Tenancy.BY_OPERATION,
+        answer="oauth2/device-authorize.response.json",
+    )
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Give a device its codes."""
+        identified = await self.identified(form, tenant_id)
+        return Reply(await device_authorization.begin(self.services, call, identified, form), headers=_NOT_KEPT)
+
+    def refuse(self, error: ServiceError) -> None:
+        """As elsewhere, but a client that is not known is 400 here, as published."""
+        if isinstance(error, InvalidClient):
+            error.status = InvalidRequest.status
+        super().refuse(error)
+
+
+class UserCodeHandler(OAuth2Handler):
+    """What a device wants that shows a code: told to its client, or to whoever has an API key of the tenant."""
+
+    @endpoint(
+        access=Access.CLIENT_OR_KEY,
+        form="oauth2/device-user-code.request.json",
+        tenancy=Tenancy.BY_OPERATION,
+        answer="oauth2/device-user-code.response.json",
+    )
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Describe a device that waits."""
+        if not isinstance(call.caller, ApiKeyCaller):
+            identified = await self.identified(form, tenant_id)
+            return Reply(await device_codes.of_client(self.services, call, identified, form), headers=_NOT_KEPT)
+        tenant = await self.tenant_of_key(call, call.caller, form, tenant_id)
+        user_code, guesser = device_codes.required_user_code(form), device_grants.guesser_of(call)
+        return Reply(await device_codes.described(self.services, call, tenant, user_code, guesser), headers=_NOT_KEPT)
+
+    async def tenant_of_key(self, call: Call, key: ApiKeyCaller, form: Document, path: str | None) -> TenantId:
+        """The tenant that the request names, else the key's, else the only one. Raises Unauthorized for another's."""
+        named = await clients.named_tenant(self.services, self.tenant_hints(path, form))
+        if named is None:
+            found = await authentication.tenant(self.services, key, None)
+        else:
+            found = await authentication.named_tenant(self.services, key, named["id"])
+        if found is None:
+            raise InvalidRequest("missing_tenant_id", "The request is missing a required parameter: tenantId.")
+        return found
+
+    def refuse(self, error: ServiceError) -> None:
+        """A bad API key gets what it gets everywhere: 401 without a body."""
+        if isinstance(error, Unauthorized):
+            self.clear_header("Content-Type")
+            self.send(Reply(status=error.status))
+        else:
+            super().refuse(error)
+
+
+class ValidateHandler(OAuth2Handler):
+    """Whether a user code is good, for a page that asks for one."""
+
+    @endpoint(access=Access.PUBLIC, query="oauth2/device-validate.request.json", tenancy=Tenancy.BY_OPERATION)
+    async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
+        """Answer nothing, if it is."""
+        given = self.parameters("oauth2/device-validate.request.json")
+        client = await clients.find(self.services, self.tenant_hints(tenant_id, given), given.get("client_id"))
+        await device_codes.validate(self.services, call, client, device_codes.required_user_code(given))
+        return Reply(headers=_NOT_KEPT)
+
+
+class ApproveHandler(OAuth2Handler):
+    """Approves a device for the user of an access token."""
+
+    @endpoint(
+        access=Access.CLIENT,
+        form="oauth2/device-approve.request.json",
+        tenancy=Tenancy.BY_OPERATION,
+        answer="oauth2/device-approve.response.json",
+    )
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Let the device have its tokens."""
+        identified = await self.named_client(form, tenant_id)
+        return Reply(await device_codes.approve(self.services, call, identified, form), headers=_NOT_KEPT)
+
+    async def named_client(self, form: Document, tenant_id: str | None) -> Identified:
+        """The client; the official libraries send their API key along in the header, which says nothing here."""
+        if self.request.headers.get("Authorization", "")[:6].lower() == "basic " or "client_id" not in form:
+            return await self.identified(form, tenant_id)
+        hints, base_url = self.tenant_hints(tenant_id, form), self.addresses.base_url(self.request)
+        return await client_authentication.identify(self.services, "", form, hints, base_url)
+
+
+_HANDLERS = {
+    "/oauth2/device_authorize": DeviceAuthorizeHandler,
+    "/oauth2/device/user-code": UserCodeHandler,
+    "/oauth2/device/validate": ValidateHandler,
+    "/oauth2/device/approve": ApproveHandler,
+}
+
+ROUTES = [Route(prefix + path, handler) for path, handler in _HANDLERS.items() for prefix in ("", "/{tenant_id}")]
