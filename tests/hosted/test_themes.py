@@ -145,7 +145,9 @@ def test_every_text_that_a_template_shows_exists() -> None:
         shown |= set(re.findall(r'texts(?:\[|\.fill\()"([^"]+)"', file.read_text()))
     assert len(shown) > 20
     assert shown <= page_texts.TEXTS.keys()
-    assert set(login._MESSAGES.values()) | {login.STALE} | shown == set(page_texts.TEXTS)
+    scopes = {f"{{scope-message}}{name}" for name in PROVIDED}
+    said = {*login._MESSAGES.values(), login.STALE, consent.STALE}
+    assert said | scopes | shown == set(page_texts.TEXTS)
 
 
 def test_locales_are_read_by_their_weight() -> None:
