@@ -145,8 +145,6 @@ async def deactivate(services: Services, call: Call, user_id: str) -> None:
 
     await crud.retried(attempt)
     await services.sso_sessions.end_all(tenant_id, UserId(user_id))
-    # For an answer that was under way all the time.
-    await services.scope_consents.delete_all(tenant_id, {"userId": user_id})
 
 
 async def reactivate(services: Services, call: Call, user_id: str) -> Document:
@@ -192,6 +190,8 @@ async def delete(services: Services, call: Call, user_id: str) -> None:
     await services.bus.perform(call.within(tenant_id), write, offered, announced)
     await sign_outs.finish(services, sign_out)
     await services.sso_sessions.end_all(tenant_id, UserId(user_id))
+    # For an answer that was under way all the time.
+    await services.scope_consents.delete_all(tenant_id, {"userId": user_id})
 
 
 async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:

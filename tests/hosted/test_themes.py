@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from identity.domain import page_texts
+from identity.domain.scopes import PROVIDED
 from identity.ids import new_id
-from identity.web.hosted import login
+from identity.web.hosted import consent, login
 from identity.web.hosted.looks import _locales
 from tests import relying_party
 from tests.conftest import NOBODY
