@@ -41,6 +41,7 @@ from identity.services import Services
 from identity.store import data_dir
 from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.changes import ChangeListener
+from identity.store.detours import Detours
 from identity.store.device_grants import DeviceGrants
 from identity.store.guard import within
 from identity.store.instance import InstanceStore
@@ -292,6 +293,8 @@ def _wired(
         scope_consents=stores.scope_consents,
         pending_links=PendingLinks(redis, stores.vault),
         pushed_requests=PushedRequests(redis),
+        provider_logins=Detours(redis, stores.vault, "provider"),
+        link_logins=Detours(redis, stores.vault, "link"),
         authorization_codes=AuthorizationCodes(redis),
         device_grants=DeviceGrants(redis),
         sso_sessions=SsoSessions(redis),

@@ -19,6 +19,7 @@ from identity.schemas import Schemas
 from identity.store.api_keys import ApiKeys
 from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.claims import Claims
+from identity.store.detours import Detours
 from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
 from identity.store.entities import Entities, EntityGrants
@@ -72,6 +73,10 @@ class Services:
     pending_links: PendingLinks
     scope_consents: ScopeConsents
     pushed_requests: PushedRequests
+    provider_logins: Detours
+    """Browsers that are at an identity provider."""
+    link_logins: Detours
+    """Browsers whose user has to say which account a pending link is for."""
     authorization_codes: AuthorizationCodes
     device_grants: DeviceGrants
     sso_sessions: SsoSessions

@@ -7,7 +7,9 @@ claim map  ExternalJWT: which claims of the token are copied into which fields o
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
+import re
 import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -90,6 +92,9 @@ _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "userinfo_endpo
 CALLED: Final = ("issuer", "token_endpoint", "userinfo_endpoint")
 """The addresses of a provider that the service itself calls."""
 
+_IMAGE: Final = re.compile(r"https://[A-Za-z0-9._-]+(:[0-9]{1,5})?(/[\x21\x23-\x7e]*)?")
+"""Addresses of images that the policy of a page can name: https, and a host without anything strange."""
+
 _SHOWN_AT_LOOKUP: Final = ("client_id", "issuer", "scope", *_ENDPOINTS)
 
 RECONCILE_LAMBDAS: Final[Mapping[str, str]] = {
@@ -153,6 +158,41 @@ def link_limit(provider: Document, tenant_id: str) -> int | None:
     """How many accounts of the provider a user of the tenant may be linked to, or None without a limit."""
     limit = provider["tenantConfiguration"].get(tenant_id, {}).get("limitUserLinkCount", {})
     return int(limit["maximumLinks"]) if limit.get("enabled") else None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Button:
+    """What the login page shows for a provider; `image_url` is None where there is none that a page may load."""
+
+    provider_id: str
+    text: str
+    image_url: str | None
+
+
+def buttons(providers: Iterable[Document], application_id: str) -> tuple[Button, ...]:
+    """The buttons for the users of an application, by name: only types that a browser can be sent to have one."""
+    shown = [one for one in providers if one["type"] == OPENID_CONNECT and settings_for(one, application_id)]
+    return tuple(
+        _button(one, application_id) for one in sorted(shown, key=lambda one: (one["name"].lower(), one["id"]))
+    )
+
+
+def managing(providers: Iterable[Document], application_id: str, login_id: str) -> Document | None:
+    """The provider that a browser is sent to for an email address, or a bare domain; a tenant's own comes first."""
+    domain = domain_of(login_id)
+    found = [
+        one
+        for one in providers
+        if one["type"] == OPENID_CONNECT and settings_for(one, application_id) and domain in one["domains"]
+    ]
+    return min(found, key=lambda one: ("tenantId" not in one, one["id"]), default=None)
+
+
+def _button(provider: Document, application_id: str) -> Button:
+    shown = {**provider, **provider["applicationConfiguration"][application_id]}
+    image_url = shown.get("buttonImageURL")
+    is_safe = image_url is not None and _IMAGE.fullmatch(image_url) is not None
+    return Button(provider["id"], shown["buttonText"], image_url if is_safe else None)
 
 
 def transport_problem(url: str, networks: Sequence[Network]) -> str | None:
@@ -238,17 +278,19 @@ def _openid_connect_problems(provider: Document) -> list[FieldError]:
         needed += _ENDPOINTS
     errors = [_missing(f"oauth2.{name}") for name in needed if not oauth2.get(name)]
     address = oauth2.get("authorization_endpoint")
-    if address is not None and not _is_web_address(address):
+    if address is not None and not is_web_address(address):
         errors.append(_problem("invalid", "oauth2.authorization_endpoint", "It must be an absolute http or https URL."))
     return errors
 
 
-def _is_web_address(text: str) -> bool:
+def is_web_address(text: str) -> bool:
+    """Whether a browser may be sent there: an absolute http or https URL that names a host and nobody."""
     try:
         parts = urllib.parse.urlsplit(text)
     except ValueError:
         return False
-    return parts.scheme in {"http", "https"} and bool(parts.hostname) and "@" not in parts.netloc
+    is_clean = text.isprintable() and not any(character in text for character in ' "<>\\')
+    return is_clean and parts.scheme in {"http", "https"} and bool(parts.hostname) and "@" not in parts.netloc
 
 
 def _pruned(document: Document, names: frozenset[str]) -> Document:

@@ -21,6 +21,9 @@ TEXTS: Final = MappingProxyType(
         "login.password": "Password",
         "login.rememberDevice": "Keep me signed in on this device",
         "login.submit": "Sign in",
+        "login.next": "Next",
+        "login.or": "or",
+        "login.providers": "Other ways to sign in",
         "login.stale": "This page was open for too long or came from somewhere else. Please sign in again.",
         "[InvalidLogin]": "The email, username or password is not right.",
         "[TooManyAttempts]": "Too many attempts. Please wait a while and try again.",
@@ -34,6 +37,23 @@ TEXTS: Final = MappingProxyType(
         ),
         "[UserAuthorizedNotRegisteredException]": "This account is not registered for this application.",
         "[InvalidIdentityProviderId]": "The identity provider that the application asked for does not exist.",
+        "[ExternalAuthenticationException]": (
+            "The sign-in through the identity provider did not work. Please try again, or sign in another way."
+        ),
+        "[ExternalAuthenticationException]AccessDenied": (
+            "The sign-in was refused or cancelled at the identity provider."
+        ),
+        "[ExternalAuthenticationException]OpenIDConnectToken": (
+            "The identity provider gave no usable answer. Please try again, or sign in another way."
+        ),
+        "[ExternalAuthenticationException]OpenIDConnectUserinfo": (
+            "The identity provider did not say who you are. Please try again, or sign in another way."
+        ),
+        "[ExternalAuthenticationException]UserDoesNotExist": (
+            "Nobody here belongs to your account at the identity provider."
+        ),
+        "[LinkCountExceeded]": "You are linked to as many accounts of this identity provider as you may be.",
+        "[AlreadyLinked]": "Your account at the identity provider belongs to somebody else here.",
         "[LoginPreventedException]": "This sign-in was refused.",
         "[RateLimited]": "Too many people are signing in right now. Please try again.",
         "consent.title": "Allow {0} to use your account?",
@@ -53,7 +73,16 @@ TEXTS: Final = MappingProxyType(
         "formPost.title": "Continue",
         "formPost.heading": "One moment",
         "formPost.text": "You are being taken back to the application.",
+        "formPost.on": "You are being taken on with your sign-in.",
         "formPost.submit": "Continue",
+        "link.title": "Link your account at {0}",
+        "link.heading": "Is this you?",
+        "link.lead": "Nobody here belongs to your account at {0} yet.",
+        "link.account": "There you are {0}.",
+        "link.continue": (
+            "Sign in with your account here to link the two and to continue to {0}. From then on either will do."
+        ),
+        "link.submit": "Sign in and link",
         "confirmLogout.title": "Sign out?",
         "confirmLogout.heading": "Sign out?",
         "confirmLogout.text": (

@@ -52,10 +52,10 @@ from identity.operations.authorization_steps import (
     Proven,
     SsoCookie,
     Step,
-    UnknownProvider,
     Vetoed,
 )
 from identity.operations.clients import Client, TenantHints
+from identity.operations.federation import departures
 from identity.operations.login import Credentials
 from identity.operations.login_intents import LoginIntent
 from identity.services import Services
@@ -99,8 +99,20 @@ async def begin(services: Services, call: Call, proven: Proven, browser: Browser
         return await proceed(services, call, proven, request, current)
     if request.forbids_pages:
         raise LoginRequired("authentication_required", "The user has to log in.")
-    unknown = None if request.idp_hint is None else UnknownProvider()
-    return LoginPage(proven.client, request.login_hint or "", unknown)
+    if request.idp_hint is not None:
+        return await departures.by_hint(services, call, proven, browser, request.idp_hint)
+    login_id = request.login_hint or ""
+    away = await departures.by_domain(services, call, proven, browser, login_id) if login_id else None
+    return away or LoginPage(proven.client, login_id)
+
+
+async def depart(
+    services: Services, call: Call, proven: Proven, browser: Browser, provider_id: str, *, is_persistent: bool
+) -> Step:
+    """To the identity provider whose button was pressed on the login page. Raises OAuth2Error."""
+    if validated(call, proven).forbids_pages:
+        return await begin(services, call, proven, browser)
+    return await departures.by_hint(services, call, proven, browser, provider_id, is_persistent=is_persistent)
 
 
 async def log_in(
@@ -112,11 +124,20 @@ async def log_in(
     *,
     is_persistent: bool,
 ) -> Step:
-    """Log in with what the login page sent, and go on; or the page again. Raises OAuth2Error."""
+    """Log in with what the login page sent, and go on; or the page again. Raises OAuth2Error.
+
+    Who manages the domain of a login id answers for its users: they are sent there, and no password is looked at.
+    """
     client, request = proven.client, validated(call, proven)
     if request.forbids_pages:
         return await begin(services, call, proven, browser)
-    found = await _authenticated(services, call.within(client.tenant_id), client, credentials)
+    login_id = credentials.login_id
+    away = await departures.by_domain(services, call, proven, browser, login_id, is_persistent=is_persistent)
+    if away is not None:
+        return away
+    if not credentials.password and await departures.asks_who_first(services, client):
+        return LoginPage(client, login_id)
+    found = await authenticated(services, call.within(client.tenant_id), client, credentials)
     if not isinstance(found, steps.LoggedIn):
         return LoginPage(client, credentials.login_id, found)
     if _lacks_registration(client, found.user):
@@ -213,9 +234,10 @@ def _stopped(proven: Proven, request: AuthorizationRequest, current: Current, pr
     return LoginPage(proven.client, users.login_value(current.user), problem)
 
 
-async def _authenticated(
+async def authenticated(
     services: Services, call: Call, client: Client, credentials: Credentials
 ) -> steps.LoggedIn | Problem:
+    """The user with these credentials, or what is wrong: for any page that asks for a password."""
     try:
         return await login.authenticate(services, call, credentials, client.application)
     except WebhookTransactionFailed:

@@ -45,12 +45,20 @@ class Busy:
     """Too many passwords wait to be compared."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderFailed:
+    """Nobody could log in through the identity provider; `key` is that of the text that says why."""
+
+    key: str
+
+
 Problem = (
     steps.WrongCredentials
     | steps.TooManyAttempts
     | steps.Halt
     | NotRegistered
     | UnknownProvider
+    | ProviderFailed
     | Vetoed
     | Prevented
     | Busy
@@ -71,10 +79,14 @@ class Proven:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Browser:
-    """What a browser shows: its SSO cookie, and the Origin of a request from outside (None for our own form)."""
+    """What a browser shows: its SSO cookie, and the Origin of a request from outside (None for our own form).
+
+    `federation_secret` is what ties its ways to identity providers, and back, to it.
+    """
 
     sso_secret: str = dataclasses.field(default="", repr=False)
     origin: str | None = None
+    federation_secret: str = dataclasses.field(default="", repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -152,4 +164,23 @@ class Interlude:
     cookie: SsoCookie | None = None
 
 
-Step = AuthorizationResponse | LoginPage | Interlude
+@dataclasses.dataclass(frozen=True, slots=True)
+class ToProvider:
+    """The browser goes to an identity provider with these parameters, and comes back as the one with this secret."""
+
+    client: Client
+    url: str
+    parameters: Mapping[str, str] = dataclasses.field(repr=False)
+    secret: str = dataclasses.field(repr=False)
+    is_post: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LinkWanted:
+    """The user has to say who they are here; `link` names what is to be linked, for this browser alone."""
+
+    client: Client
+    link: str = dataclasses.field(repr=False)
+
+
+Step = AuthorizationResponse | LoginPage | Interlude | ToProvider | LinkWanted

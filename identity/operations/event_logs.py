@@ -58,8 +58,10 @@ async def record(services: Services, call: Call, kind: Kind, message: str) -> No
         _log.warning("event log not written", type=kind, text=message[:500], error=type(error).__name__)
 
 
-async def debug(services: Services, call: Call, tenant_id: TenantId, subject: str, message: str) -> None:
-    """Write a Debug row of what callers can bring about as often as they like: no more than somebody can read.
+async def debug(
+    services: Services, call: Call, tenant_id: TenantId, subject: str, message: str, kind: Kind = "Debug"
+) -> None:
+    """Write a row of what callers can bring about as often as they like: no more than somebody can read.
 
     `subject` names what shares the bound of 60 rows a minute.
     """
@@ -68,7 +70,7 @@ async def debug(services: Services, call: Call, tenant_id: TenantId, subject: st
     except OUTAGES:
         return
     if not is_too_much:
-        await record(services, call, "Debug", message)
+        await record(services, call, kind, message)
 
 
 async def retrieve(services: Services, row_id: int) -> Document:

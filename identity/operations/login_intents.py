@@ -42,7 +42,7 @@ async def remember(services: Services, proven: Proven, current: Current) -> str:
     client, session = proven.client, current.session
     intent: dict[str, Any] = {
         "clientId": client.client_id,
-        "given": _of_request(services, proven),
+        "given": of_request(services, proven),
         "userId": session.user_id,
         "sessionId": session.session_id,
         "authInstant": session.auth_instant,
@@ -89,7 +89,7 @@ def _secret(cookie: str, intent_id: str) -> str | None:
     return next((secret for secret in cookie.split(_SEPARATOR) if secret and id_of(secret) == intent_id), None)
 
 
-def _of_request(services: Services, proven: Proven) -> Document:
+def of_request(services: Services, proven: Proven) -> Document:
     """The request's own parameters: all but what the form of the login page has beside them."""
     form, request = (services.schemas[name].schema["properties"] for name in (_FORM, _REQUEST))
     return {name: value for name, value in proven.given.items() if name in request or name not in form}

@@ -40,7 +40,20 @@ from identity.web.client_address import AddressBook
 from identity.web.endpoint import Family, Missing, Route
 from identity.web.hosted import pages
 from identity.web.in_flight import InFlight
-from identity.web.oauth2 import authorize, consent, device, discovery, introspect, logout, par, revoke, token, userinfo
+from identity.web.oauth2 import (
+    authorize,
+    callback,
+    consent,
+    device,
+    discovery,
+    introspect,
+    logout,
+    par,
+    revoke,
+    start_idp_link,
+    token,
+    userinfo,
+)
 
 _log = structlog.get_logger("identity.access")
 
@@ -81,6 +94,8 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
             for route in module.ROUTES
         ),
         *system.routes(registry),
+        *callback.ROUTES,
+        *start_idp_link.ROUTES,
         *pages.ROUTES,
         *admin.ROUTES,
     ]

@@ -14,6 +14,7 @@ from identity.ids import new_id
 from tests import fake_provider, relying_party
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, Build, checking_client
 from tests.fake_provider import FakeProvider
+from tests.federation.hosted import Hosted
 from tests.receiver import Receiver, receiving
 from tests.relying_party import REDIRECT_URI, RelyingParty
 
@@ -175,3 +176,28 @@ async def browser_there(other_service: app.Service) -> AsyncIterator[httpx.Async
     """A browser that is at the provider."""
     async with checking_client(other_service.base_url) as client:
         yield client
+
+
+@pytest.fixture
+async def browser(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
+    """A client that keeps cookies and follows no redirect."""
+    async with checking_client(service.base_url) as client:
+        yield client
+
+
+@pytest.fixture
+async def hosted(
+    tenant: Document,
+    api: httpx.AsyncClient,
+    tenant_api: httpx.AsyncClient,
+    http: httpx.AsyncClient,
+    fake: FakeProvider,
+    browser: httpx.AsyncClient,
+) -> Hosted:
+    """An application whose users may log in at the fake provider, by our pages."""
+    rp = await relying_party.make(api, tenant=tenant)
+    scene = Scene(tenant, rp.application, tenant_api, http)
+    oauth2 = {"issuer": fake.issuer, "client_id": fake.client_id, "client_secret": "the secret"}
+    await scene.add_provider(type="OpenIDConnect", oauth2=oauth2)
+    fake.userinfo = {"sub": "person", "email": f"{new_id()}@example.com", "email_verified": True}
+    return Hosted(rp, scene, fake, browser)

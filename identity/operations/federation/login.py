@@ -8,6 +8,8 @@ any of them leaves nothing behind.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 
 from identity.call import Call, Document
 from identity.domain import identity_provider_links as link_rules
@@ -36,7 +38,20 @@ from identity.operations.federation.trace import Trace
 from identity.services import Services
 from identity.store.mongo import Session
 
+T = TypeVar("T")
+
 SCHEMA = "api/identity-provider-login.request.json"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pending:
+    """Nobody is linked yet: the user has to say who they are, and `pending_id` completes the link."""
+
+    pending_id: str = dataclasses.field(repr=False)
+
+
+Outcome = steps.LoggedIn | steps.Halt | Pending
+"""What comes of a login that the provider said yes to."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,26 +92,38 @@ async def log_in(services: Services, call: Call, body: Document, *, only: str | 
     client = await _client(services, call, request["applicationId"])
     provider = await _provider(services, client, request["identityProviderId"], only)
     call = _informed(call.within(client.tenant_id), request)
-    limit = [login.address_limit(call.origin.ip_address)]
-    wait_seconds = await services.rate_limits.take(client.tenant_id, limit)
-    if wait_seconds is not None:
-        raise Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
-    trace = Trace()
-    try:
+    wishes, trace = api_logins.Wishes.of(request), Trace()
+
+    async def attempt() -> api_logins.Answer:
         identity = await _identified(services, call, provider, client, request, trace)
-        attempt = _Attempt(
-            provider, client, identity, api_logins.Wishes.of(request), request.get("noLink", False), trace
-        )
-        answer = await _reconciled(services, call, attempt)
-    except ServiceError as error:
-        reason = f"refused with {error.status}: {error.log_detail or error.message}"
-        await trace.record(services, call, provider, reason)
-        if isinstance(error, LoginPrevented) or not isinstance(error, Invalid | Unauthorized):
-            await services.rate_limits.give_back(client.tenant_id, limit)
-        raise
-    await services.rate_limits.give_back(client.tenant_id, limit)
+        asked = _Attempt(provider, client, identity, wishes, request.get("noLink", False), trace)
+        result = await _reconciled(services, call, asked)
+        if isinstance(result, Pending):
+            return api_logins.Answer(232, {"pendingIdPLinkId": result.pending_id})
+        return await api_logins.answer(services, call, client, result, asked.authentication_type, wishes)
+
+    answer = await _limited(services, call, provider, trace, attempt)
     await trace.record(services, call, provider, f"answered with {answer.status}")
     return answer
+
+
+async def authenticate(
+    services: Services, call: Call, client: Client, provider: Document, answer: Mapping[str, str]
+) -> Outcome:
+    """Who comes back to our pages from an OpenID Connect provider with its answer, and what is in their way.
+
+    Raises as `log_in` does.
+    """
+    call, trace = call.within(client.tenant_id), Trace()
+
+    async def attempt() -> Outcome:
+        identity = await openid_connect.identify(services, call, provider, client.client_id, answer, trace)
+        asked = _Attempt(provider, client, identity, api_logins.Wishes(), False, trace)
+        return await _reconciled(services, call, asked)
+
+    result = await _limited(services, call, provider, trace, attempt)
+    await trace.record(services, call, provider, f"ended as {type(result).__name__}")
+    return result
 
 
 async def start(services: Services, call: Call, body: Document) -> None:
@@ -141,8 +168,29 @@ async def _identified(
     raise _invalid("identityProviderId", f"Nobody logs in through providers of type {provider['type']} here.")
 
 
-async def _reconciled(services: Services, call: Call, attempt: _Attempt) -> api_logins.Answer:
-    """The answer for somebody whose identity is known. Whoever was overtaken by another login looks again."""
+async def _limited(
+    services: Services, call: Call, provider: Document, trace: Trace, attempt: Callable[[], Awaitable[T]]
+) -> T:
+    """Try to log in, unless too many from this address failed lately. Raises Unavailable, and whatever the try does."""
+    tenant_id = crud.require_tenant(call)
+    limit = [login.address_limit(call.origin.ip_address)]
+    wait_seconds = await services.rate_limits.take(tenant_id, limit)
+    if wait_seconds is not None:
+        raise Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
+    try:
+        result = await attempt()
+    except ServiceError as error:
+        reason = f"refused with {error.status}: {error.log_detail or error.message}"
+        await trace.record(services, call, provider, reason)
+        if isinstance(error, LoginPrevented) or not isinstance(error, Invalid | Unauthorized):
+            await services.rate_limits.give_back(tenant_id, limit)
+        raise
+    await services.rate_limits.give_back(tenant_id, limit)
+    return result
+
+
+async def _reconciled(services: Services, call: Call, attempt: _Attempt) -> Outcome:
+    """What comes of a login whose identity is known. Whoever was overtaken by another one looks again."""
     outcome: list[_Change | None] = []
 
     async def once() -> Document:
@@ -158,9 +206,9 @@ async def _reconciled(services: Services, call: Call, attempt: _Attempt) -> api_
     change = outcome[-1]
     if change is None:
         return await _pending(services, attempt)
-    result: steps.LoginResult = change.halt or _logged_in(user, attempt.client)
+    result = change.halt or _logged_in(user, attempt.client)
     attempt.trace.add(f"user {change.person.user['id']}: {type(result).__name__}")
-    return await api_logins.answer(services, call, attempt.client, result, attempt.authentication_type, attempt.wishes)
+    return result
 
 
 async def _change(services: Services, call: Call, attempt: _Attempt) -> _Change | None:
@@ -319,8 +367,8 @@ def _login_events(attempt: _Attempt, user: Document) -> list[Event]:
     ]
 
 
-async def _pending(services: Services, attempt: _Attempt) -> api_logins.Answer:
-    """232: the user has to say who they are, and completes the link with the id in the answer."""
+async def _pending(services: Services, attempt: _Attempt) -> Pending:
+    """The user has to say who they are, and completes the link with an id."""
     identity, tenant = attempt.identity, attempt.client.tenant
     link = {
         "displayName": identity.display_name,
@@ -334,7 +382,7 @@ async def _pending(services: Services, attempt: _Attempt) -> api_logins.Answer:
     known = {name: value for name, value in link.items() if value is not None}
     pending_id = await services.pending_links.issue(attempt.client.tenant_id, known, ttl_seconds)
     attempt.trace.add("a link is pending")
-    return api_logins.Answer(232, {"pendingIdPLinkId": pending_id})
+    return Pending(pending_id)
 
 
 def _logged_in(user: Document, client: Client) -> steps.LoggedIn:

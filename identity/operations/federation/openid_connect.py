@@ -31,14 +31,15 @@ _TOKENS = ("access_token", "id_token", "refresh_token")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Provider:
-    """A provider as it is spoken to for one application."""
+class SpokenTo:
+    """A provider as it is spoken to for one application; `published` is what its issuer says of it."""
 
     oauth2: Document
     issuer: str | None
     token_endpoint: str
     userinfo_endpoint: str | None
     jwks_uri: str | None
+    published: Document = dataclasses.field(default_factory=dict, repr=False)
 
 
 async def identify(
@@ -50,7 +51,7 @@ async def identify(
     """
     absent = [name for name in ("code", "redirect_uri") if not data.get(name)]
     crud.gather([FieldError.of("blank", f"data.{n}", f"You must specify the [data.{n}] property.") for n in absent])
-    spoken_to = await _spoken_to(services, call, oauth2_for(provider, application_id))
+    spoken_to = await spoken_to_as(services, call, oauth2_for(provider, application_id))
     # The authorization response may name its issuer (RFC 9207): then it is no other provider's code.
     if data.get("iss") and spoken_to.issuer is not None and data["iss"] != spoken_to.issuer:
         raise Unauthorized(log_detail="the authorization response is of another issuer")
@@ -85,7 +86,7 @@ async def identify_by_id_token(
     Raises Invalid where the provider gives no usable answer, Unauthorized where the token cannot be trusted, which it
     never can without an issuer whose keys are known.
     """
-    spoken_to = await _spoken_to(services, call, oauth2_for(provider, application_id))
+    spoken_to = await spoken_to_as(services, call, oauth2_for(provider, application_id))
     claims = await _verified(services, call, spoken_to, id_token, None)
     if not claims or not external_identities.is_sound(claims):
         raise Unauthorized(log_detail="there are no keys to check the id token with, or its claims cannot be kept")
@@ -96,27 +97,28 @@ async def identify_by_id_token(
     return found
 
 
-async def _spoken_to(services: Services, call: Call, oauth2: Document) -> _Provider:
-    """Endpoints and keys: what the issuer publishes wins over what is configured."""
+async def spoken_to_as(services: Services, call: Call, oauth2: Document) -> SpokenTo:
+    """Endpoints and keys: what the issuer publishes wins over what is configured. Raises Invalid."""
     issuer = oauth2.get("issuer")
     published: Document = {}
     if issuer is not None:
         try:
             published = await services.federation.configuration(issuer, call.now)
         except FederationError as error:
-            raise _failed("OpenIDConnectToken", str(error)) from error
+            raise failed("OpenIDConnectToken", str(error)) from error
     places = {name: published.get(name) or oauth2.get(name) for name in ("token_endpoint", "userinfo_endpoint")}
     places["jwks_uri"] = published.get("jwks_uri")
     networks = services.config.identity_providers.allowed_networks
     for name, url in places.items():
         if url is not None and (not isinstance(url, str) or transport_problem(url, networks)):
-            raise _failed("OpenIDConnectToken", f"its {name} cannot be used")
+            raise failed("OpenIDConnectToken", f"its {name} cannot be used")
     if places["token_endpoint"] is None:
-        raise _failed("OpenIDConnectToken", "it publishes no token_endpoint")
-    return _Provider(oauth2, issuer, places["token_endpoint"], places["userinfo_endpoint"], places["jwks_uri"])
+        raise failed("OpenIDConnectToken", "it publishes no token_endpoint")
+    endpoints = (places["token_endpoint"], places["userinfo_endpoint"], places["jwks_uri"])
+    return SpokenTo(oauth2, issuer, *endpoints, published)
 
 
-async def _exchanged(services: Services, spoken_to: _Provider, data: Mapping[str, str]) -> Document:
+async def _exchanged(services: Services, spoken_to: SpokenTo, data: Mapping[str, str]) -> Document:
     """The token response; the client authenticates in the one of three ways that is configured."""
     oauth2 = spoken_to.oauth2
     method, client_id = oauth2["clientAuthenticationMethod"], oauth2["client_id"]
@@ -133,20 +135,20 @@ async def _exchanged(services: Services, spoken_to: _Provider, data: Mapping[str
     try:
         return await services.federation.exchange(spoken_to.token_endpoint, form, basic)
     except FederationError as error:
-        raise _failed("OpenIDConnectToken", str(error)) from error
+        raise failed("OpenIDConnectToken", str(error)) from error
 
 
-async def _userinfo(services: Services, spoken_to: _Provider, access_token: object) -> Document:
+async def _userinfo(services: Services, spoken_to: SpokenTo, access_token: object) -> Document:
     if spoken_to.userinfo_endpoint is None or not isinstance(access_token, str):
         return {}
     try:
         return await services.federation.userinfo(spoken_to.userinfo_endpoint, access_token)
     except FederationError as error:
-        raise _failed("OpenIDConnectUserinfo", str(error)) from error
+        raise failed("OpenIDConnectUserinfo", str(error)) from error
 
 
 async def _verified(
-    services: Services, call: Call, spoken_to: _Provider, id_token: object, nonce: str | None
+    services: Services, call: Call, spoken_to: SpokenTo, id_token: object, nonce: str | None
 ) -> Document:
     """The claims of the ID token (OpenID Connect Core 3.1.3.7); none without a token, or without keys to check it."""
     if not isinstance(id_token, str) or spoken_to.issuer is None or spoken_to.jwks_uri is None:
@@ -163,7 +165,7 @@ async def _verified(
             # A provider that has just changed its keys signs with one that we have not heard of.
             return foreign_keys.of_set(await services.federation.keys(jwks_uri, call.now, again=True), header)
         except FederationError as error:
-            raise _failed("OpenIDConnectToken", str(error)) from error
+            raise failed("OpenIDConnectToken", str(error)) from error
 
     verified = await jws.verify_foreign(id_token, find)
     if isinstance(verified, jws.Rejection):
@@ -194,7 +196,7 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _failed(step: str, reason: str) -> Invalid:
+def failed(step: str, reason: str) -> Invalid:
     """The provider gave no usable answer; why, is for the log: a caller could explore our network with it."""
     message = "The identity provider gave no usable answer: the code may be spent, or the provider is out of order."
     error = GeneralError(f"[ExternalAuthenticationException]{step}", message)

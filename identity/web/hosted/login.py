@@ -8,6 +8,7 @@ from identity.domain import login as steps
 from identity.operations import authorization_steps as outcomes
 from identity.operations import request_sources
 from identity.operations.authorization_steps import LoginPage, Problem
+from identity.operations.federation import departures
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, looks, render
 from identity.web.oauth2.family import OAuth2Handler
@@ -45,12 +46,10 @@ async def reply(
 ) -> Reply:
     """The page. `given` are the parameters of the request, of which those in `names` are carried along.
 
-    `message` is the key of a text that is shown instead of the problem's; what a lambda says of a login it refuses is
-    shown as it stands.
+    `message` is the key of a text that is shown instead of the problem's.
     """
     look = await looks.of(handler, page.client.tenant, page.client.application, given)
-    prevented = page.problem if isinstance(page.problem, outcomes.Prevented) else None
-    key = message or ("" if page.problem is None else _MESSAGES[type(page.problem)])
+    asks_who_first = not page.login_id and await departures.asks_who_first(handler.services, page.client)
     token, cookie = csrf.issue(handler)
     kept = request_sources.carried(given)
     carried = tuple((name, kept[name]) for name in names if name in kept)
@@ -61,11 +60,27 @@ async def reply(
         redirect_uri=given["redirect_uri"],
         login_id=page.login_id,
         remember_device=remember_device,
-        message=" ".join(prevented.messages) if prevented and not message else look[key] if key else "",
-        is_invalid=isinstance(page.problem, steps.WrongCredentials),
+        message=look[message] if message else message_of(page.problem, look),
+        is_invalid=is_wrong(page.problem),
+        asks_password=not asks_who_first,
+        buttons=await departures.buttons(handler.services, page.client),
         status=status,
     )
     return render.login(form, look, [cookie])
+
+
+def message_of(problem: Problem | None, look: looks.Look) -> str:
+    """What a page says of a problem; what a lambda says of a login that it refuses stands as it is."""
+    if problem is None:
+        return ""
+    if isinstance(problem, outcomes.Prevented):
+        return " ".join(problem.messages)
+    return look[problem.key if isinstance(problem, outcomes.ProviderFailed) else _MESSAGES[type(problem)]]
+
+
+def is_wrong(problem: Problem | None) -> bool:
+    """Whether what was typed in is what is wrong."""
+    return isinstance(problem, steps.WrongCredentials)
 
 
 def authorize_path(handler: OAuth2Handler) -> str:

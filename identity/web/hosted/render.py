@@ -16,6 +16,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from identity.domain.identity_providers import Button
 from identity.ids import fingerprint
 from identity.web.endpoint import Reply
 from identity.web.hosted.looks import DEFAULT, Look
@@ -38,6 +39,24 @@ class LoginForm:
     redirect_uri: str
     login_id: str = ""
     remember_device: bool = False
+    message: str = ""
+    is_invalid: bool = False
+    asks_password: bool = True
+    buttons: tuple[Button, ...] = ()
+    status: int = 200
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LinkForm:
+    """What the page of a pending link shows; `account` is what the provider calls the account, if anything."""
+
+    application_name: str
+    provider_name: str
+    account: str
+    action: str
+    hidden: tuple[tuple[str, str], ...]
+    redirect_uri: str
+    login_id: str = ""
     message: str = ""
     is_invalid: bool = False
     status: int = 200
@@ -97,10 +116,14 @@ def stylesheet_path() -> str:
 
 def login(form: LoginForm, look: Look, cookies: Cookies = ()) -> Reply:
     """The login page."""
-    described = (_DESCRIBED if form.message else Markup("")) + (_INVALID if form.is_invalid else Markup(""))
-    fields = {field.name: getattr(form, field.name) for field in dataclasses.fields(form)}
-    policy = _policy(form_action=("'self'", "https:", _origin(form.redirect_uri)))
-    return _page("login.html", policy, fields | {"described": described}, look, form.status, cookies)
+    images = tuple(sorted({_origin(button.image_url) for button in form.buttons if button.image_url}))
+    policy = _policy(form_action=_leads_to(form), image=images)
+    return _page("login.html", policy, _fields(form), look, form.status, cookies)
+
+
+def link(form: LinkForm, look: Look, cookies: Cookies = ()) -> Reply:
+    """The page of a pending link."""
+    return _page("start_idp_link.html", _policy(form_action=_leads_to(form)), _fields(form), look, form.status, cookies)
 
 
 def consent(form: ConsentForm, look: Look, cookies: Cookies = ()) -> Reply:
@@ -118,11 +141,21 @@ def error(body: Mapping[str, Any], status: int) -> Reply:
     return _page("error.html", _policy(), values, DEFAULT, status)
 
 
-def form_post(action: str, parameters: Iterable[tuple[str, str]], look: Look, cookies: Cookies = ()) -> Reply:
-    """A page that posts an authorization response to its redirect URI (OAuth 2.0 Form Post Response Mode)."""
+def form_post(
+    action: str,
+    parameters: Iterable[tuple[str, str]],
+    look: Look,
+    cookies: Cookies = (),
+    *,
+    text: str = "formPost.text",
+) -> Reply:
+    """A page that posts an authorization response to its redirect URI (OAuth 2.0 Form Post Response Mode).
+
+    Or something else to somewhere else; then `text` is the key of what it says meanwhile.
+    """
     nonce = secrets.token_urlsafe(16)
     policy = _policy(script=nonce, form_action=("https:", _origin(action)))
-    values = {"action": action, "parameters": list(parameters), "nonce": nonce}
+    values = {"action": action, "parameters": list(parameters), "nonce": nonce, "text": text}
     return _page("form_post.html", policy, values, look, cookies=cookies)
 
 
@@ -162,7 +195,22 @@ def _page(
     return Reply(_templates().get_template(template).render(**values, texts=look).encode(), status, headers, cookies)
 
 
-def _policy(script: str | None = None, form_action: tuple[str, ...] = ("'none'",), frame: tuple[str, ...] = ()) -> str:
+def _fields(form: LoginForm | LinkForm) -> dict[str, Any]:
+    described = (_DESCRIBED if form.message else Markup("")) + (_INVALID if form.is_invalid else Markup(""))
+    return {field.name: getattr(form, field.name) for field in dataclasses.fields(form)} | {"described": described}
+
+
+def _leads_to(form: LoginForm | LinkForm) -> tuple[str, ...]:
+    """Where the form of a login may lead; identity providers are found under https."""
+    return "'self'", "https:", _origin(form.redirect_uri)
+
+
+def _policy(
+    script: str | None = None,
+    form_action: tuple[str, ...] = ("'none'",),
+    frame: tuple[str, ...] = (),
+    image: tuple[str, ...] = (),
+) -> str:
     """A Content-Security-Policy that lets in our stylesheet and, where a page needs it, one script and named frames.
 
     Browsers apply form-action to redirects after a form was sent, too: a login form has to name where the login leads.
@@ -172,6 +220,7 @@ def _policy(script: str | None = None, form_action: tuple[str, ...] = ("'none'",
         "style-src": "'self'",
         "script-src": f"'nonce-{script}'" if script else "'none'",
         "frame-src": " ".join(frame) or "'none'",
+        **({"img-src": " ".join(image)} if image else {}),
         "form-action": " ".join(form_action),
         "frame-ancestors": "'none'",
         "base-uri": "'none'",

@@ -27,7 +27,7 @@ class AuthorizeHandler(LoginFlowHandler):
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Take the login form; or begin a request, which another site may well post (OpenID Connect Core 3.1.2.1)."""
-        if "loginId" in form or "password" in form:
+        if "loginId" in form or "password" in form or "identityProviderId" in form:
             return await self.log_in(call, form, tenant_id)
         return await self.begin(call, form, tenant_id)
 
@@ -46,11 +46,16 @@ class AuthorizeHandler(LoginFlowHandler):
         if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
             page = LoginPage(proven.client, form.get("loginId", ""))
             return await self.page(page, form, message=login.STALE, status=403)
-        credentials = Credentials(form.get("loginId", ""), form.get("password", ""))
-        step = await authorization.log_in(
-            self.services, call, proven, self.browser(), credentials,
-            is_persistent=form.get("rememberDevice") == "true",
-        )  # fmt: skip
+        is_persistent, browser = form.get("rememberDevice") == "true", self.browser()
+        if "identityProviderId" in form:
+            step = await authorization.depart(
+                self.services, call, proven, browser, form["identityProviderId"], is_persistent=is_persistent
+            )
+        else:
+            credentials = Credentials(form.get("loginId", ""), form.get("password", ""))
+            step = await authorization.log_in(
+                self.services, call, proven, browser, credentials, is_persistent=is_persistent
+            )
         return await self.shown(step, form)
 
     async def resolved(self, call: Call, given: Document, tenant_id: str | None) -> Document:

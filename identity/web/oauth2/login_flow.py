@@ -17,12 +17,15 @@ from identity.operations.authorization_steps import (
     AuthorizationResponse,
     Browser,
     Interlude,
+    LinkWanted,
     LoginPage,
     Proven,
     SsoCookie,
     Step,
+    ToProvider,
 )
 from identity.operations.clients import Client
+from identity.operations.federation import departures
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, login, looks, render
 from identity.web.oauth2.family import PageHandler, oauth_error
@@ -38,7 +41,8 @@ class LoginFlowHandler(PageHandler):
 
     def browser(self, *, from_outside: bool = False) -> Browser:
         """What this browser shows of itself; its Origin only counts for what comes from outside."""
-        return Browser(self.cookie(sso.COOKIE), self.request.headers.get("Origin") if from_outside else None)
+        origin = self.request.headers.get("Origin") if from_outside else None
+        return Browser(self.cookie(sso.COOKIE), origin, self.cookie(departures.COOKIE))
 
     async def shown(self, step: Step, given: Mapping[str, str], *cookies: Morsel[str]) -> Reply:
         """What a step looks like; `cookies` are set beside those of the step."""
@@ -46,6 +50,11 @@ class LoginFlowHandler(PageHandler):
             if request_sources.is_just_used(given):
                 return await self.reopened(step.client, given)
             return await self.page(step, given)
+        if isinstance(step, ToProvider):
+            return self.departure(step, given, await looks.of(self, step.client.tenant, step.client.application, given))
+        if isinstance(step, LinkWanted):
+            location = redirect_uris.with_query(departures.LINK_PAGE, {"link": step.link})
+            return Reply(status=302, headers={"Location": location})
         if isinstance(step, Interlude):
             return self.interlude(step)
         if step.mode == "form_post" and self.proven is not None:
@@ -67,6 +76,16 @@ class LoginFlowHandler(PageHandler):
         return await login.reply(
             self, page, given, names, remember_device=remember_device, message=message, status=status
         )
+
+    def departure(self, step: ToProvider, given: Mapping[str, str], look: looks.Look) -> Reply:
+        """The way to an identity provider, with the cookie that the way back needs."""
+        cookies = [self.new_cookie(departures.COOKIE, step.secret)]
+        if request_sources.is_just_used(given):
+            cookies.append(csrf.issue(self)[1])
+        if step.is_post:
+            return render.form_post(step.url, step.parameters.items(), look, cookies, text="formPost.on")
+        location = redirect_uris.with_query(step.url, step.parameters)
+        return Reply(status=302, headers={"Location": location}, cookies=cookies)
 
     def interlude(self, step: Interlude) -> Reply:
         """The way to a page that comes before the response; which login it belongs to is in the browser's cookie."""

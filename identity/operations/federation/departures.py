@@ -1,0 +1,158 @@
+"""The way from our pages to an identity provider: which one a browser is sent to, and what it takes along.
+
+A browser goes by a button, by `idp_hint`, or because a provider manages the domain of the login id. State, nonce and
+PKCE verifier are new for every departure (RFC 9700 section 2.1) and stay here, with the whole authorization request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from identity.call import Call, Document
+from identity.domain import identity_providers as rules
+from identity.domain import pkce
+from identity.domain.identity_providers import Button
+from identity.errors import Invalid
+from identity.ids import new_secret, parse_id
+from identity.operations import event_logs, login_intents
+from identity.operations.authorization_steps import (
+    Browser,
+    LoginPage,
+    Proven,
+    ProviderFailed,
+    ToProvider,
+    UnknownProvider,
+)
+from identity.operations.clients import Client
+from identity.operations.federation import openid_connect
+from identity.operations.federation.openid_connect import SpokenTo
+from identity.services import Services
+
+COOKIE: Final = "federated.csrf"
+"""Ties what is under way at providers to the browser that began it."""
+CALLBACK: Final = "/oauth2/callback"
+"""Where providers send browsers back to: what operators register there."""
+LINK_PAGE: Final = "/oauth2/start-idp-link"
+"""Where somebody says who they are here, whom a provider knows."""
+
+_SCOPE: Final = "openid email"
+_FORM_POST: Final = "form_post"
+_NO_AUTHORIZATION_ENDPOINT: Final = "it has no authorization_endpoint that a browser can be sent to"
+
+
+async def buttons(services: Services, client: Client) -> tuple[Button, ...]:
+    """What the login page of a client offers."""
+    return rules.buttons(await _providers(services, client), client.client_id)
+
+
+async def asks_who_first(services: Services, client: Client) -> bool:
+    """Whether the login page asks for the login id before the password: a provider may manage its domain."""
+    return any(one.get("domains") for one in await _providers(services, client))
+
+
+async def by_hint(
+    services: Services, call: Call, proven: Proven, browser: Browser, provider_id: str, *, is_persistent: bool = False
+) -> ToProvider | LoginPage:
+    """To the provider that `idp_hint` or a button names; the login page where there is none for the client."""
+    login_id = proven.given.get("login_hint", "")
+    wanted = parse_id(provider_id)
+    for provider in await _providers(services, proven.client):
+        if provider["id"] == wanted and provider["type"] == rules.OPENID_CONNECT:
+            return await _depart(services, call, proven, browser, provider, login_id, is_persistent=is_persistent)
+    return LoginPage(proven.client, login_id, UnknownProvider())
+
+
+async def by_domain(
+    services: Services, call: Call, proven: Proven, browser: Browser, login_id: str, *, is_persistent: bool = False
+) -> ToProvider | LoginPage | None:
+    """To the provider that manages the domain of a login id, or a bare domain; None where none does."""
+    provider = rules.managing(await _providers(services, proven.client), proven.client.client_id, login_id)
+    if provider is None:
+        return None
+    return await _depart(services, call, proven, browser, provider, login_id, is_persistent=is_persistent)
+
+
+async def _providers(services: Services, client: Client) -> Sequence[Document]:
+    """The providers that are enabled for a client. Nobody may change them: they are shared."""
+    where = {"enabled": True, "private.applicationIds": client.client_id}
+    found = await services.documents["identity_providers"].cached_list(None, client.client_id, where)
+    return [one for one in found if rules.is_of(one, client.tenant_id) and rules.settings_for(one, client.client_id)]
+
+
+async def _depart(
+    services: Services,
+    call: Call,
+    proven: Proven,
+    browser: Browser,
+    provider: Document,
+    login_id: str,
+    *,
+    is_persistent: bool,
+) -> ToProvider | LoginPage:
+    client = proven.client
+    try:
+        oauth2 = rules.oauth2_for(provider, client.client_id)
+        spoken_to = await openid_connect.spoken_to_as(services, call, oauth2)
+        url = _authorization_endpoint(spoken_to)
+    except Invalid as error:
+        await tell(services, call, client, provider, error.log_detail, "Error")
+        return LoginPage(client, login_id, ProviderFailed(error.general[0].code))
+    secret = browser.federation_secret or new_secret()
+    is_post = bool(provider["postRequest"])
+    mode = _FORM_POST if is_post and _FORM_POST in _list(spoken_to.published, "response_modes_supported") else None
+    state, verifier, nonce = new_secret(), new_secret(), new_secret()
+    scope = oauth2.get("scope") or _SCOPE
+    detour: Document = {
+        "clientId": client.client_id,
+        "codeVerifier": verifier,
+        "given": login_intents.of_request(services, proven),
+        "isPersistent": is_persistent,
+        "issuer": spoken_to.issuer,
+        "namesItself": spoken_to.published.get("authorization_response_iss_parameter_supported") is True,
+        # Without an issuer there are no keys to check an ID token with, and so no nonce that could be believed.
+        "nonce": nonce if spoken_to.issuer is not None and "openid" in scope.split() else None,
+        "providerId": provider["id"],
+        "redirectUri": call.origin.base_url + CALLBACK,
+    }
+    ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
+    await services.provider_logins.issue(client.tenant_id, state, secret, detour, ttl_seconds)
+    wanted: dict[str, Any] = {
+        "client_id": oauth2["client_id"],
+        "code_challenge": pkce.challenge(verifier),
+        "code_challenge_method": pkce.METHOD,
+        "login_hint": login_id or None,
+        "nonce": detour["nonce"],
+        "redirect_uri": detour["redirectUri"],
+        "response_mode": mode,
+        "response_type": "code",
+        "scope": scope,
+        "state": state,
+    }
+    parameters = {name: value for name, value in wanted.items() if value is not None}
+    return ToProvider(client, url, parameters, secret, is_post=is_post)
+
+
+async def tell(
+    services: Services, call: Call, client: Client, provider: Document, reason: str, kind: event_logs.Kind
+) -> None:
+    """Tell administrators of a login that went wrong at a provider, or on the way to it."""
+    message = (
+        f"A login through the identity provider {provider['name']} ({provider['id']}) to the application"
+        f" {client.application['name']} ({client.client_id}) failed: {reason}"
+    )
+    inside = call.within(client.tenant_id)
+    await event_logs.debug(services, inside, client.tenant_id, f"provider {provider['id']}", message, kind)
+
+
+def _authorization_endpoint(spoken_to: SpokenTo) -> str:
+    """Where browsers go: what the issuer publishes wins over what is configured. Raises Invalid."""
+    url = spoken_to.published.get("authorization_endpoint") or spoken_to.oauth2.get("authorization_endpoint")
+    if not isinstance(url, str) or "#" in url or not rules.is_web_address(url):
+        raise openid_connect.failed("OpenIDConnectToken", _NO_AUTHORIZATION_ENDPOINT)
+    return url
+
+
+def _list(document: Document, name: str) -> Sequence[Any]:
+    found = document.get(name)
+    return found if isinstance(found, list) else ()

@@ -1,0 +1,82 @@
+"""The page where somebody whom a provider knows says who they are here: a login that also makes the link.
+
+The password is always asked for, also of somebody who is logged in: a link opens the account to whoever has the other
+one, for good.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from identity.call import Call, Document
+from identity.domain import login as steps
+from identity.errors import InvalidRequest, ServiceError
+from identity.operations import authorization, identity_provider_links
+from identity.operations.authorization_steps import Browser, LoginPage, NewLogin, Problem, Proven, Step
+from identity.operations.federation import arrivals
+from identity.operations.login import Credentials
+from identity.services import Services
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WantedLink:
+    """A link that waits for its user: which request it came up in, and what the account is called at the provider."""
+
+    link: str = dataclasses.field(repr=False)
+    proven: Proven
+    provider_name: str
+    account: str
+    pending_id: str = dataclasses.field(repr=False)
+    is_persistent: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LinkPage:
+    """The user has to say who they are; `problem` is what was wrong with the last attempt."""
+
+    wanted: WantedLink
+    login_id: str = ""
+    problem: Problem | None = None
+
+
+async def find(services: Services, call: Call, link: str, browser: Browser) -> WantedLink:
+    """The link that a page is about. Raises InvalidRequest, which belongs on a page, for any that is over."""
+    found = await services.link_logins.find_across_tenants(link, browser.federation_secret)
+    if found is None:
+        raise _over()
+    tenant_id, document = found
+    pending = await services.pending_links.find(tenant_id, document["pendingId"])
+    provider = await services.documents["identity_providers"].cached(None, document["providerId"])
+    if pending is None or provider is None:
+        raise _over()
+    proven = await arrivals.proven_again(services, call, tenant_id, document)
+    account = str(pending.get("displayName", ""))
+    return WantedLink(link, proven, provider["name"], account, document["pendingId"], document["isPersistent"])
+
+
+async def log_in(
+    services: Services, call: Call, wanted: WantedLink, browser: Browser, credentials: Credentials
+) -> Step | LinkPage:
+    """Log in, link, and go on; or the page again. Raises OAuth2Error, among them for a link that is over."""
+    client = wanted.proven.client
+    request, inside = authorization.validated(call, wanted.proven), call.within(client.tenant_id)
+    result = await authorization.authenticated(services, inside, client, credentials)
+    if not isinstance(result, steps.LoggedIn):
+        return LinkPage(wanted, credentials.login_id, result)
+    if await services.link_logins.consume_across_tenants(wanted.link, browser.federation_secret) is None:
+        raise _over()
+    try:
+        await _complete(services, inside, wanted, result.user)
+    except ServiceError as error:
+        return LoginPage(client, credentials.login_id, arrivals.problem_of(error))
+    fresh = NewLogin(result.user, "PASSWORD", wanted.is_persistent)
+    return await authorization.enter(services, call, wanted.proven, request, browser, fresh)
+
+
+async def _complete(services: Services, call: Call, wanted: WantedLink, user: Document) -> None:
+    body = {"pendingIdPLinkId": wanted.pending_id, "identityProviderLink": {"userId": user["id"]}}
+    await identity_provider_links.create(services, call, body)
+
+
+def _over() -> InvalidRequest:
+    return InvalidRequest("unknown", "This link is over, took too long, or was begun in another browser.")

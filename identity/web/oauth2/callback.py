@@ -1,0 +1,55 @@
+"""`/oauth2/callback`: where identity providers send browsers back to (RFC 6749 section 4.1.2)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from identity.call import Call, Document
+from identity.operations import request_sources
+from identity.operations.authorization_steps import LoginPage
+from identity.operations.federation import arrivals, departures
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.hosted import csrf, looks, render
+from identity.web.oauth2.family import PAGE_OR_REDIRECT
+from identity.web.oauth2.login_flow import LoginFlowHandler
+
+_REQUEST: Final = "oauth2/callback.request.json"
+_FORM: Final = "oauth2/callback.form.json"
+_AGAIN: Final = "again"
+
+
+class CallbackHandler(LoginFlowHandler):
+    """The redirect URI that operators register at their providers."""
+
+    @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call) -> Reply:
+        """Come back by a redirect."""
+        return await self.arrive(call, self.parameters(_REQUEST))
+
+    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def post(self, call: Call, form: Document) -> Reply:
+        """Come back by a form of the provider.
+
+        Browsers send no SameSite=Lax cookie with a form of another site: a page of ours sends it on, with the cookie.
+        """
+        if _AGAIN not in form and not self.cookie(departures.COOKIE):
+            url = call.origin.base_url + departures.CALLBACK
+            return render.form_post(url, [*form.items(), (_AGAIN, "true")], looks.DEFAULT, text="formPost.on")
+        return await self.arrive(call, form)
+
+    async def arrive(self, call: Call, answer: Document) -> Reply:
+        """Go on with the request that the browser left with."""
+        browser = self.browser()
+        detour = await arrivals.returned(self.services, call, answer.get("state"), browser)
+        self.proven = detour.proven
+        step = await arrivals.arrive(self.services, call, detour, answer, browser)
+        given = dict(detour.proven.given)
+        if isinstance(step, LoginPage) and request_sources.is_just_used(given):
+            # Not by way of the authorization endpoint, where an idp_hint would lead to the provider again.
+            token, _ = csrf.issue(self)
+            given |= await request_sources.reopened(self.services, step.client, given, token)
+            return await self.page(step, given)
+        return await self.shown(step, given)
+
+
+ROUTES = [Route(departures.CALLBACK, CallbackHandler)]

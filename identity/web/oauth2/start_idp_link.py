@@ -1,0 +1,65 @@
+"""`/oauth2/start-idp-link`: somebody whom a provider knows says who they are here, and both accounts are linked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from identity.call import Call, Document
+from identity.operations.federation import departures, linking
+from identity.operations.federation.linking import LinkPage, WantedLink
+from identity.operations.login import Credentials
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.hosted import csrf, login, looks, render
+from identity.web.oauth2.family import PAGE_OR_REDIRECT
+from identity.web.oauth2.login_flow import LoginFlowHandler
+
+_REQUEST: Final = "oauth2/start-idp-link.request.json"
+_FORM: Final = "oauth2/start-idp-link.form.json"
+
+
+class StartIdPLinkHandler(LoginFlowHandler):
+    """The page of a pending link; which one, only the browser that made it can say."""
+
+    @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call) -> Reply:
+        """Show the page."""
+        return await self.link_page(LinkPage(await self.wanted(call, self.parameters(_REQUEST))))
+
+    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def post(self, call: Call, form: Document) -> Reply:
+        """Log in and link, unless the form is not one that we showed to this browser."""
+        wanted, login_id = await self.wanted(call, form), form.get("loginId", "")
+        if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
+            return await self.link_page(LinkPage(wanted, login_id), message=login.STALE, status=403)
+        self.proven = wanted.proven
+        credentials = Credentials(login_id, form.get("password", ""))
+        step = await linking.log_in(self.services, call, wanted, self.browser(), credentials)
+        if isinstance(step, LinkPage):
+            return await self.link_page(step)
+        return await self.shown(step, wanted.proven.given)
+
+    async def wanted(self, call: Call, given: Document) -> WantedLink:
+        """The link that the page is about."""
+        return await linking.find(self.services, call, given.get("link", ""), self.browser())
+
+    async def link_page(self, page: LinkPage, *, message: str = "", status: int = 200) -> Reply:
+        """The page, with what was wrong with the last attempt."""
+        client, given = page.wanted.proven.client, page.wanted.proven.given
+        look = await looks.of(self, client.tenant, client.application, given)
+        token, cookie = csrf.issue(self)
+        shown = render.LinkForm(
+            application_name=client.application["name"],
+            provider_name=page.wanted.provider_name,
+            account=page.wanted.account,
+            action=departures.LINK_PAGE,
+            hidden=(("link", page.wanted.link), (csrf.FIELD, token)),
+            redirect_uri=given["redirect_uri"],
+            login_id=page.login_id,
+            message=look[message] if message else login.message_of(page.problem, look),
+            is_invalid=login.is_wrong(page.problem),
+            status=status,
+        )
+        return render.link(shown, look, [cookie])
+
+
+ROUTES = [Route(departures.LINK_PAGE, StartIdPLinkHandler)]
