@@ -306,6 +306,19 @@ class InvalidRequestUri(OAuth2Error):
     error = "invalid_request_uri"
 
 
+class InvalidRequestObject(OAuth2Error):
+    """The `request` is not a request of the client (OpenID Connect Core 3.1.2.6, RFC 9101 section 7).
+
+    `signed` are the parameters in it, where at least the signature is the client's.
+    """
+
+    error = "invalid_request_object"
+
+    def __init__(self, reason: str | None, description: str, *, signed: Mapping[str, object] | None = None) -> None:
+        super().__init__(reason, description)
+        self.signed = signed
+
+
 class RegistrationNotSupported(OAuth2Error):
     """The `registration` parameter is not supported (OpenID Connect Core 3.1.2.6)."""
 

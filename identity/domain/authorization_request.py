@@ -33,6 +33,9 @@ PUSHED: Final = "pushed request"
 """Marks the parameters of a pushed request (RFC 9126); no parameter has such a name. Its value names the request as
 long as a response has to use it up, and is blank when it is used up."""
 
+SIGNED: Final = "signed request"
+"""Marks the parameters of a request object (RFC 9101); its value is the object, or blank when it is kept here."""
+
 NONE: Final = "none"
 LOGIN: Final = "login"
 CONSENT: Final = "consent"
@@ -181,9 +184,14 @@ def _require_pushed(facts: _Facts) -> None:
         raise InvalidRequest("unknown", "This client has to push its authorization requests (RFC 9126).")
 
 
-def _require_no_request_object(facts: _Facts) -> None:
+def _require_signed(facts: _Facts) -> None:
+    if facts.oauth.get("requireSignedRequestObject") and SIGNED not in facts.given and "request" not in facts.given:
+        raise InvalidRequest("unknown", "This client has to sign its authorization requests (the request parameter).")
+
+
+def _require_no_other_source(facts: _Facts) -> None:
     if "request" in facts.given:
-        raise RequestNotSupported(None, "The parameter request is not supported.")
+        raise RequestNotSupported(None, "The parameter request is not supported for a client that has no keys.")
     if "request_uri" in facts.given and not facts.is_pushed:
         raise RequestUriNotSupported(None, "The parameter request_uri is not supported, but for a pushed request.")
     if "registration" in facts.given:
@@ -289,7 +297,8 @@ def _require_claims(facts: _Facts) -> None:
 
 CHECKS: Final[tuple[Callable[[_Facts], None], ...]] = (
     _require_pushed,
-    _require_no_request_object,
+    _require_signed,
+    _require_no_other_source,
     _require_origin,
     _require_response_type,
     _require_id_token_for_openid,

@@ -54,8 +54,13 @@ def _address_problems(services: Services, oauth: Document) -> Iterator[FieldErro
 
 def _method_problems(application: Document) -> Iterator[FieldError]:
     oauth = application["oauthConfiguration"]
-    if "private_key_jwt" in methods(application) and not oauth.keys() & {"jwks", "jwksURI"}:
+    if oauth.keys() & {"jwks", "jwksURI"}:
+        return
+    if "private_key_jwt" in methods(application):
         yield _problem("missing", "jwks", "private_key_jwt needs the public keys of the client, in jwks or at jwksURI.")
+    elif oauth["requireSignedRequestObject"] and "client_secret_jwt" not in methods(application):
+        message = "Signed requests need the public keys of the client, in jwks or at jwksURI, or client_secret_jwt."
+        yield _problem("missing", "jwks", message)
 
 
 def _problem(kind: str, member: str, message: str) -> FieldError:

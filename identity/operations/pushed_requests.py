@@ -8,11 +8,13 @@ import orjson
 
 from identity.call import Call, Document
 from identity.domain import authorization_request as rules
-from identity.domain.authorization_request import PUSHED
+from identity.domain.authorization_request import PUSHED, SIGNED
 from identity.errors import InvalidRequest
 from identity.ids import new_secret
+from identity.operations import request_objects
 from identity.operations.client_authentication import Identified
 from identity.operations.grants import authorization_code
+from identity.operations.request_objects import PARAMETERS, ROUTING
 from identity.operations.request_sources import PREFIX
 from identity.services import Services
 
@@ -20,8 +22,6 @@ TTL_SECONDS: Final = 60
 """For how long a pushed request can be used: the user's browser is sent with it at once (RFC 9126 section 2.2)."""
 
 _MAXIMUM_BYTES: Final = 65_536
-_PARAMETERS: Final = "oauth2/authorize.request.json"
-_OF_THE_CLIENT: Final = ("client_id", "tenantId")
 
 
 async def push(services: Services, call: Call, identified: Identified, form: Document) -> Document:
@@ -29,14 +29,17 @@ async def push(services: Services, call: Call, identified: Identified, form: Doc
 
     The client authenticates as it does for the code (RFC 9126 section 2.1). Raises OAuth2Error.
     """
-    identified.require(authorization_code.grant_type, has_proof="code_challenge" in form)
+    grant_type, client = authorization_code.grant_type, identified.client
+    identified.require(grant_type, has_proof="code_challenge" in form or "request" in form)
     if "request_uri" in form:
         raise InvalidRequest("unknown", "A request_uri cannot be pushed (the request_uri parameter).")
-    client = identified.client
-    given = {**form, PUSHED: ""}
+    given = {**await request_objects.unpacked(services, call, client, form), PUSHED: ""}
+    identified.require(grant_type, has_proof="code_challenge" in given)
     rules.validated(given, client.application, origin=None, own_origin=call.origin.base_url)
-    declared = services.schemas[_PARAMETERS].schema["properties"]
-    request = {name: value for name, value in form.items() if name in declared and name not in _OF_THE_CLIENT}
+    declared = services.schemas[PARAMETERS].schema["properties"]
+    request = {name: value for name, value in given.items() if name in declared and name not in ROUTING}
+    if SIGNED in given:
+        request[SIGNED] = ""
     if len(orjson.dumps(request)) > _MAXIMUM_BYTES:
         raise InvalidRequest("unknown", f"A pushed request may have {_MAXIMUM_BYTES} bytes.")
     secret = new_secret()

@@ -1,10 +1,12 @@
-"""Where an authorization request comes from: its own parameters, or those that the client pushed (RFC 9126).
+"""Where an authorization request comes from: its own parameters, those that the client pushed (RFC 9126), or signed.
 
+request            is an object that the client signed, and nothing beside it counts (see `request_objects`)
 request_uri        names a pushed request; the first look at it uses it up
-opened request     a pushed request that a login page goes on with: kept for the tenant's login intent time under a
+opened request     one of these that a login page goes on with: kept for the tenant's login intent time under a
                    request_uri of its own, which only the browser that opened it can use, and used up by the response
 
-`PUSHED` marks the parameters of either in what `resolved` answers; no schema has it, so that no request can bring it.
+`PUSHED` and `SIGNED` mark such parameters in what `resolved` answers; no schema has them, so that no request can bring
+them.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Call, Document
-from identity.domain.authorization_request import PUSHED, AuthorizationRequest
+from identity.domain.authorization_request import PUSHED, SIGNED, AuthorizationRequest
 from identity.errors import InvalidRequestUri
 from identity.ids import fingerprint, new_secret
-from identity.operations import clients
+from identity.operations import clients, request_objects
 from identity.operations.clients import Client, TenantHints
+from identity.operations.request_objects import PARAMETERS, ROUTING
 from identity.services import Services
 
 PREFIX: Final = "urn:ietf:params:oauth:request_uri:"
@@ -26,57 +29,65 @@ PREFIX: Final = "urn:ietf:params:oauth:request_uri:"
 
 _OPENED: Final = f"{PREFIX}opened."
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
-_PARAMETERS: Final = "oauth2/authorize.request.json"
-_ROUTING: Final = ("client_id", "tenantId")
 
 
 async def resolved(
     services: Services,
-    call: Call,  # noqa: ARG001 (request objects are judged by the time of the call)
+    call: Call,
     hints: TenantHints,
     given: Mapping[str, Any],
     *,
     browser: str = "",
 ) -> Document:
-    """The parameters that count: those that were pushed, where `given` names such a request, else `given` itself.
+    """The parameters that count: those that were pushed or signed, where `given` names such a request, else `given`.
 
     Of a request that names a pushed one, client_id, tenantId and what is no parameter of an authorization request
     remain. `browser` tells one browser from another. Raises InvalidRequestUri, and what `clients.find` raises; both
-    belong on a page, because nothing of such a request is proven.
+    belong on a page, because nothing of such a request is proven; and InvalidRequestObject.
     """
     uri = str(given.get("request_uri", ""))
     if not uri.startswith(PREFIX):
-        return dict(given)
+        if "request" not in given:
+            return dict(given)
+        client = await clients.find(services, hints, given.get("client_id"))
+        return await request_objects.unpacked(services, call, client, given)
     client = await clients.find(services, hints, given.get("client_id"))
     found = await _opened(services, client, uri, browser) if uri.startswith(_OPENED) else None
     if found is None:
         found = await _pushed(services, client, uri)
-    declared = services.schemas[_PARAMETERS].schema["properties"]
-    own = {name: value for name, value in given.items() if name in _ROUTING or name not in declared}
+    declared = services.schemas[PARAMETERS].schema["properties"]
+    own = {name: value for name, value in given.items() if name in ROUTING or name not in declared}
     return {**own, **found}
 
 
 def is_just_used(given: Mapping[str, Any]) -> bool:
-    """Whether `resolved` used up the request_uri of these parameters, so that a page needs another to go on with."""
-    return given.get(PUSHED) == ""
+    """Whether a page needs a name to go on with: the request_uri is used up, or a signed request would run out."""
+    return given.get(PUSHED) == "" or (SIGNED in given and PUSHED not in given)
 
 
 async def reopened(services: Services, client: Client, given: Mapping[str, Any], browser: str) -> dict[str, str]:
-    """Keep a pushed request for the pages of this browser: the parameters by which it is found again."""
-    declared = services.schemas[_PARAMETERS].schema["properties"]
-    request = {name: given[name] for name in declared if name in given and name not in _ROUTING}
+    """Keep a pushed or signed request for the pages of this browser: the parameters by which it is found again."""
+    declared = services.schemas[PARAMETERS].schema["properties"]
+    request = {name: given[name] for name in declared if name in given and name not in ROUTING}
+    if SIGNED in given:
+        request[SIGNED] = ""
     uri = _OPENED + new_secret()
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
     name = _name(uri, browser)
     await services.pushed_requests.keep(client.tenant_id, client.client_id, name, request, ttl_seconds)
-    return {**{name: given[name] for name in _ROUTING if name in given}, "request_uri": uri}
+    return {**{name: given[name] for name in ROUTING if name in given}, "request_uri": uri}
 
 
 def carried(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a form of ours has to carry of a request: of a pushed one just its name, so that nobody can change it."""
+    """What a form of ours has to carry of a request: of a pushed one its name, of a signed one the whole object.
+
+    So nobody can change it.
+    """
+    if SIGNED in given and PUSHED not in given:
+        return {**{name: given[name] for name in ROUTING if name in given}, "request": given[SIGNED]}
     if PUSHED not in given:
         return given
-    return {name: given[name] for name in (*_ROUTING, "request_uri") if name in given}
+    return {name: given[name] for name in (*ROUTING, "request_uri") if name in given}
 
 
 async def spend(services: Services, client: Client, request: AuthorizationRequest) -> None:

@@ -35,7 +35,10 @@ async def test_default_tenant_describes_itself_under_its_issuer(http, service):
         *("client_secret_basic", "client_secret_post", "client_secret_jwt", "private_key_jwt", "none")
     ]
     assert document["claims_parameter_supported"] is True
-    for name in ("request_parameter_supported", "request_uri_parameter_supported"):
+    assert document["request_parameter_supported"] is True
+    assert {"ES256", "PS256", "HS256"} < set(document["request_object_signing_alg_values_supported"])
+    assert "none" not in document["request_object_signing_alg_values_supported"]
+    for name in ("request_uri_parameter_supported", "require_signed_request_object"):
         assert document[name] is False
 
 

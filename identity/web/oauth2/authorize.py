@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 from identity.call import Call, Document
+from identity.errors import InvalidRequestObject, ServiceError
 from identity.operations import authorization, request_sources
 from identity.operations.authorization_steps import LoginPage
 from identity.operations.login import Credentials
@@ -59,9 +61,15 @@ class AuthorizeHandler(LoginFlowHandler):
         return await self.shown(step, form)
 
     async def resolved(self, call: Call, given: Document, tenant_id: str | None) -> Document:
-        """The parameters that count, whether they came with this request or were pushed."""
+        """The parameters that count, whether they came with this request, or were pushed, or signed."""
         hints = self.tenant_hints(tenant_id, given)
-        return await request_sources.resolved(self.services, call, hints, given, browser=csrf.browser(self))
+        try:
+            return await request_sources.resolved(self.services, call, hints, given, browser=csrf.browser(self))
+        except InvalidRequestObject as error:
+            # It is told at the redirect URI if that is proven: by what the client signed, else by what came beside it.
+            with contextlib.suppress(ServiceError):
+                self.proven = await authorization.prove(self.services, call, hints, error.signed or given)
+            raise
 
 
 ROUTES = [Route("/oauth2/authorize", AuthorizeHandler), Route("/{tenant_id}/oauth2/authorize", AuthorizeHandler)]

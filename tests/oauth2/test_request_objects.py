@@ -1,0 +1,304 @@
+"""Signed authorization requests (RFC 9101, OpenID Connect Core 6.1)."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.parse
+
+import pytest
+
+from identity.ids import base64url, new_id
+from tests import client_signer, relying_party
+from tests.client_signer import new_key, public, signed
+from tests.receiver import answers, receiving
+from tests.relying_party import CHALLENGE, PKCE, REDIRECT_URI, VERIFIER, response
+
+KEY = new_key()
+OTHER_URI = "https://app.example.com/other"
+
+
+@pytest.fixture
+async def keyed(rp):
+    """A relying party that registered a public key."""
+    await rp.configure(jwks=public(KEY), authorizedRedirectURLs=[REDIRECT_URI, OTHER_URI])
+    return rp
+
+
+def claims(rp, **changes):
+    """The claims of a good request object; None leaves one out."""
+    now = int(time.time())
+    usual = {**rp.query(), "iss": rp.client_id, "aud": rp.tenant["issuer"], "iat": now, "exp": now + 300}
+    return {name: value for name, value in {**usual, **changes}.items() if value is not None}
+
+
+def request(rp, *, key=KEY, algorithm="ES256", header=None, **changes) -> str:
+    return signed(key, claims(rp, **changes), algorithm, **(header or {}))
+
+
+async def opened(rp, browser, jwt, **more):
+    """What a browser gets that is sent with an object, after the one redirect to the login page."""
+    answer = await browser.get("/oauth2/authorize", params={"client_id": rp.client_id, "request": jwt, **more})
+    if answer.status_code == 302 and answer.headers["Location"].startswith("/"):
+        return await browser.get(answer.headers["Location"])
+    return answer
+
+
+def refused(answer, word, redirect_uri=REDIRECT_URI):
+    """invalid_request_object at the redirect URI."""
+    assert answer.headers["Location"].startswith(redirect_uri + "?"), answer.text
+    given = response(answer)
+    assert (given["error"], word in given["error_description"]) == ("invalid_request_object", True), given
+    assert "error_reason" not in given
+
+
+async def test_signed_request_leads_to_a_code_and_the_code_to_tokens(keyed, browser, http):
+    shown = await opened(keyed, browser, request(keyed, nonce="n-1", max_age=600, **PKCE))
+    given = response(await keyed.submit(browser, shown))
+    assert given["state"] == "the-state"
+    tokens = (await keyed.exchange(http, given["code"], code_verifier=VERIFIER)).json()
+    assert relying_party.claims(tokens["id_token"])["nonce"] == "n-1"
+
+
+async def test_nothing_beside_the_object_counts_on_the_page_either(keyed, browser, http):
+    beside = {"redirect_uri": OTHER_URI, "scope": "openid offline_access", "state": "theirs", "prompt": "none"}
+    jwt = request(keyed, scope="openid", state=None)
+    shown = await opened(keyed, browser, jwt, **beside, nonce="theirs")
+    assert relying_party.page(shown).forms[0]["fields"].keys() == {
+        *("client_id", "request_uri", "csrf_token", "loginId", "password")
+    }
+    given = response(await keyed.submit(browser, shown, **beside))
+    assert "state" not in given
+    tokens = (await keyed.exchange(http, given["code"])).json()
+    assert tokens["scope"] == "openid"
+    assert "nonce" not in relying_party.claims(tokens["id_token"])
+
+
+async def test_object_may_come_by_post_and_its_login_may_outlast_it(keyed, browser, clock):
+    form = {"client_id": keyed.client_id, "request": request(keyed, exp=int(time.time()) + 30)}
+    sent = await browser.post("/oauth2/authorize", data=form)
+    shown = await browser.get(sent.headers["Location"])
+    clock.advance(seconds=600)
+    assert "code" in response(await keyed.submit(browser, shown))
+
+
+async def test_session_answers_a_signed_request(keyed, browser):
+    await keyed.log_in(browser)
+    assert "code" in response(await opened(keyed, browser, request(keyed, prompt="none")))
+
+
+async def test_direct_submit_with_an_object_shows_a_page_that_carries_the_object_alone(keyed, browser):
+    jwt = request(keyed)
+    form = {"client_id": keyed.client_id, "request": jwt, "loginId": "x", "password": "y"}
+    stale = await browser.post("/oauth2/authorize", data=form)
+    assert stale.status_code == 403
+    fields = relying_party.page(stale).forms[0]["fields"]
+    assert fields["request"] == jwt
+    assert "scope" not in fields
+    assert "state" not in fields
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "PS256", "EdDSA"])
+async def test_other_keys_sign_requests_too(rp, browser, algorithm):
+    key = new_key(algorithm)
+    await rp.configure(jwks=public(key))
+    jwt = request(rp, key=key, algorithm=algorithm, header={"typ": "oauth-authz-req+jwt"}, prompt="none")
+    assert response(await opened(rp, browser, jwt))["error"] == "login_required"
+
+
+async def test_secret_signs_requests_of_clients_that_sign_with_it(rp, browser):
+    jwt = request(rp, key=rp.secret, algorithm="HS256", prompt="none")
+    beside = {"redirect_uri": REDIRECT_URI}
+    assert response(await opened(rp, browser, jwt, **beside))["error"] == "request_not_supported"
+    await rp.configure(clientAuthenticationMethods=["client_secret_jwt"])
+    assert response(await opened(rp, browser, jwt))["error"] == "login_required"
+    refused(await opened(rp, browser, request(rp), **beside), "not signed by the client")
+    await rp.configure(clientAuthenticationMethods=["client_secret_basic"], jwks=public(KEY))
+    refused(await opened(rp, browser, jwt, **beside), "signed with a secret")
+
+
+async def test_published_keys_sign_requests(rp, browser):
+    async with receiving(answers(body=json.dumps(public(KEY)).encode())) as site:
+        await rp.configure(jwksURI=site.url)
+        assert response(await opened(rp, browser, request(rp, prompt="none")))["error"] == "login_required"
+        site.behaviour = answers(500)
+        await rp.configure(jwksURI=site.url + "other")
+        refused(await opened(rp, browser, request(rp), redirect_uri=REDIRECT_URI), "cannot be had")
+
+
+async def test_client_without_keys_is_told_that_it_is_not_supported(rp, browser):
+    answer = await opened(rp, browser, request(rp), redirect_uri=REDIRECT_URI, state="s")
+    assert response(answer)["error"] == "request_not_supported"
+
+
+async def test_what_the_client_signed_but_does_not_count_is_told_at_the_redirect_uri_that_it_signed(keyed, browser):
+    now = int(time.time())
+    for changes, word in (
+        ({"exp": None}, "exp"),
+        ({"exp": now - 100}, "expired"),
+        ({"exp": now + 7200}, "too long"),
+        ({"nbf": now + 300}, "future"),
+        ({"iat": now + 300}, "future"),
+        ({"iss": None}, "iss"),
+        ({"iss": new_id()}, "iss"),
+        ({"client_id": new_id()}, "client_id"),
+        ({"aud": None}, "aud"),
+        ({"aud": "https://elsewhere.example.com"}, "aud"),
+        ({"aud": [keyed.tenant["issuer"], "https://elsewhere.example.com"]}, "aud"),
+        ({"sub": keyed.client_id}, "sub"),
+        ({"request": "x"}, "only one"),
+        ({"request_uri": "urn:x"}, "only one"),
+    ):
+        jwt = request(keyed, redirect_uri=OTHER_URI, state="signed", **changes)
+        answer = await opened(keyed, browser, jwt, redirect_uri=REDIRECT_URI, state="beside")
+        assert f"{OTHER_URI}?error=invalid_request_object" in answer.headers["Location"]
+        assert urllib.parse.quote(word) in answer.headers["Location"]
+        assert "state=signed" in answer.headers["Location"]
+
+
+async def test_parameters_beside_the_object_must_agree(keyed, browser):
+    refused(await opened(keyed, browser, request(keyed), response_type="token"), "response_type")
+    refused(await opened(keyed, browser, request(keyed), request_uri="https://x.example.com/"), "only one")
+    assert (await opened(keyed, browser, request(keyed), response_type="code")).status_code == 200
+
+
+async def test_object_of_the_wrong_type_or_signature_is_told_at_the_redirect_uri_beside_it(keyed, browser):
+    beside = {"redirect_uri": REDIRECT_URI, "state": "beside"}
+    head, body, signature = request(keyed).split(".")
+    changed = base64url(json.dumps(claims(keyed, scope="openid email")).encode())
+    for jwt, word in (
+        (f"{head}.{changed}.{signature}", "not signed by the client"),
+        (request(keyed, key=new_key(kid=KEY.kid)), "not signed by the client"),
+        (request(keyed, key=keyed.secret, algorithm="HS256"), "secret"),
+        ("x", "not a signed JWT"),
+        (f"{head}.{body}", "not a signed JWT"),
+        ("A" * 17_000, "not a signed JWT"),
+    ):
+        answer = await opened(keyed, browser, jwt, **beside)
+        refused(answer, word)
+        assert response(answer)["state"] == "beside"
+    for kind in ("at+jwt", "client-authentication+jwt", "dpop+jwt"):
+        refused(await opened(keyed, browser, request(keyed, header={"typ": kind})), "another type")
+
+
+async def test_attack_33_unsigned_object_is_refused(keyed, browser):
+    for algorithm in ("none", "NoNe", "None", ""):
+        head = base64url(json.dumps({"alg": algorithm}).encode())
+        jwt = f"{head}.{base64url(json.dumps(claims(keyed)).encode())}."
+        refused(await opened(keyed, browser, jwt, redirect_uri=REDIRECT_URI), "not signed")
+
+
+async def test_nothing_is_redirected_before_client_and_redirect_uri_are_proven(keyed, browser):
+    evil = "https://evil.example.com/cb"
+    for jwt, beside in (
+        (request(keyed, key=new_key()), {}),
+        (request(keyed, key=new_key()), {"redirect_uri": evil}),
+        (request(keyed, redirect_uri=evil), {"redirect_uri": REDIRECT_URI}),
+        (request(keyed, redirect_uri=evil, exp=1), {"redirect_uri": REDIRECT_URI}),
+        (request(keyed, redirect_uri=None), {"redirect_uri": REDIRECT_URI}),
+        (request(keyed), {"client_id": new_id()}),
+    ):
+        answer = await opened(keyed, browser, jwt, **beside)
+        assert answer.status_code == 400, beside
+        assert "Location" not in answer.headers
+        assert "invalid_request" in answer.text
+
+
+async def test_attack_27_assertion_is_no_request_and_request_no_assertion(keyed, browser, http):
+    await keyed.configure(clientAuthenticationMethods=["private_key_jwt"])
+    assertion = signed(KEY, client_signer.claims(keyed))
+    answer = await opened(keyed, browser, assertion, redirect_uri=REDIRECT_URI)
+    assert (answer.status_code, "invalid_request_object" in answer.text) == (400, True)
+    form = client_signer.form(request(keyed, jti=new_id()))
+    answer = await keyed.exchange(http, "c", **form)
+    assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
+
+
+async def test_values_that_are_no_parameters_are_refused(keyed, browser):
+    for changes in ({"scope": ["openid"]}, {"state": {"a": 1}}, {"nonce": True}, {"login_hint": "a\x00b"}):
+        answer = await opened(keyed, browser, request(keyed, **changes), redirect_uri=REDIRECT_URI)
+        refused(answer, f"has a {next(iter(changes))}")
+
+
+async def test_numbers_and_claims_count_as_their_texts(keyed, browser, http):
+    wanted = {"id_token": {"email": {"essential": True}}}
+    jwt = request(keyed, claims=wanted, max_age=1000, scope="openid", display="page", unknown=["x"])
+    given = response(await keyed.submit(browser, await opened(keyed, browser, jwt)))
+    tokens = (await keyed.exchange(http, given["code"])).json()
+    assert relying_party.claims(tokens["id_token"])["email"] == keyed.login_id
+    answer = await opened(keyed, browser, request(keyed, max_age=-1))
+    assert response(answer)["error"] == "invalid_request"
+
+
+async def test_signed_request_can_be_loaded_again(keyed, browser):
+    jwt = request(keyed, jti=new_id())
+    for _ in range(2):
+        assert (await opened(keyed, browser, jwt)).status_code == 200
+
+
+async def test_client_may_have_to_sign(keyed, browser):
+    await keyed.configure(requireSignedRequestObject=True)
+    answer = response(await keyed.authorize(browser))
+    assert answer["error"] == "invalid_request"
+    assert "has to sign" in answer["error_description"]
+    shown = await opened(keyed, browser, request(keyed))
+    fields = {"client_id": keyed.client_id, "scope": "openid email", **keyed.query()}
+    csrf = relying_party.page(shown).forms[0]["fields"]["csrf_token"]
+    filled = {**fields, "loginId": keyed.login_id, "password": relying_party.PASSWORD, "csrf_token": csrf}
+    unsigned = response(await browser.post("/oauth2/authorize", data=filled))
+    assert unsigned["error"] == "invalid_request"
+    assert "code" in response(await keyed.submit(browser, shown))
+    await keyed.configure(requireSignedRequestObject=False)
+    assert (await keyed.authorize(browser, prompt="login")).status_code == 200
+
+
+async def test_having_to_sign_needs_something_to_sign_with(rp, api):
+    body = {"application": {"oauthConfiguration": {"requireSignedRequestObject": True}}}
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    answer = await api.patch(f"/api/application/{rp.client_id}", json=body, headers=headers)
+    assert answer.status_code == 400
+    assert "[missing]application.oauthConfiguration.jwks" in answer.text
+    await rp.configure(requireSignedRequestObject=True, clientAuthenticationMethods=["client_secret_jwt"])
+
+
+class TestPushed:
+    """A signed request that is pushed (RFC 9126 section 3)."""
+
+    async def push(self, rp, http, **form):
+        sent = {"client_id": rp.client_id, "client_secret": rp.secret, **form}
+        return await http.post("/oauth2/par", data=sent)
+
+    async def test_object_is_judged_when_it_is_pushed_and_counts_alone(self, keyed, browser, http):
+        await keyed.configure(requireSignedRequestObject=True)
+        jwt = request(keyed, scope="openid", **PKCE)
+        answer = await self.push(keyed, http, request=jwt, scope="openid email", state="theirs")
+        assert answer.status_code == 201, answer.text
+        query = {"client_id": keyed.client_id, "request_uri": answer.json()["request_uri"]}
+        sent = await browser.get("/oauth2/authorize", params=query)
+        given = response(await keyed.submit(browser, await browser.get(sent.headers["Location"])))
+        assert given["state"] == "the-state"
+        tokens = await keyed.exchange(http, given["code"], code_verifier=VERIFIER)
+        assert tokens.json()["scope"] == "openid"
+
+    async def test_bad_objects_and_unsigned_requests_are_refused(self, keyed, http):
+        answer = await self.push(keyed, http, request=request(keyed, exp=1))
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request_object")
+        answer = await self.push(keyed, http, request="x.y.z")
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request_object")
+        await keyed.configure(requireSignedRequestObject=True)
+        answer = await self.push(keyed, http, **keyed.query())
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+
+    async def test_object_does_not_stand_in_for_pushing(self, keyed, browser):
+        await keyed.configure(requirePushedAuthorizationRequests=True)
+        answer = response(await opened(keyed, browser, request(keyed)))
+        assert (answer["error"], "push" in answer["error_description"]) == ("invalid_request", True)
+
+    async def test_proof_key_inside_the_object_counts_for_a_public_client(self, keyed, http):
+        await keyed.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
+        bound = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
+        form = {"client_id": keyed.client_id, "request": request(keyed, **bound)}
+        assert (await http.post("/oauth2/par", data=form)).status_code == 201
+        form["request"] = request(keyed)
+        answer = await http.post("/oauth2/par", data=form)
+        assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
