@@ -66,6 +66,7 @@ from identity.web import http_server
 from identity.web.in_flight import InFlight
 from identity.workers import kickstart
 from identity.workers.deliver import DeliveryWorker
+from identity.workers.logout import LogoutWorker
 from identity.workers.mail import MailWorker
 from identity.workers.sweep import Sweeper
 
@@ -246,12 +247,13 @@ async def reencrypt(config: Config) -> int:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Delivery:
-    """What brings events to webhooks, and mails to readers: the bus in front, the workers' parts behind."""
+    """What brings events to webhooks, mails to readers, logouts to applications: the bus, and the workers' parts."""
 
     http: HttpClient
     deliverer: Deliverer
     wakeups: Wakeups
     mail_wakeups: Wakeups
+    logout_wakeups: Wakeups
     webhooks: Callable[[], Awaitable[Sequence[Document]]]
     bus: Bus
 
@@ -289,6 +291,7 @@ def _wired(
         event_logs=stores.event_logs,
         mails=stores.mails,
         claims=stores.claims,
+        logout_notices=stores.logout_notices,
         identity_provider_links=stores.identity_provider_links,
         scope_consents=stores.scope_consents,
         pending_links=PendingLinks(redis, stores.vault),
@@ -343,8 +346,9 @@ def _delivery(config: Config, clock: Clock, stores: Stores, redis: Redis, ring: 
     )
     keys_ = WebhookKeys(ring, stores.documents["keys"])
     deliverer = Deliverer(http, clock, __version__, keys_, FailureLog(clock))
-    wakeups, mail_wakeups = Wakeups(redis), Wakeups(redis, "mails")
+    wakeups, mail_wakeups, logout_wakeups = Wakeups(redis), Wakeups(redis, "mails"), Wakeups(redis, "logouts")
     stores.mails.on_new(mail_wakeups.notify)
+    stores.logout_notices.on_new(logout_wakeups.notify)
 
     async def every_webhook() -> Sequence[Document]:
         return await webhooks_.cached_list(None, "all", {})
@@ -358,7 +362,7 @@ def _delivery(config: Config, clock: Clock, stores: Stores, redis: Redis, ring: 
         tenant=lambda wanted: tenants_.cached(None, wanted),
         wake=wakeups.notify,
     )
-    return _Delivery(http, deliverer, wakeups, mail_wakeups, every_webhook, bus)
+    return _Delivery(http, deliverer, wakeups, mail_wakeups, logout_wakeups, every_webhook, bus)
 
 
 def _federation(config: Config) -> FederationClient:
@@ -389,7 +393,7 @@ def _workers(
 ) -> tuple[Worker, ...]:
     """The loops of this process: every one hears of changes, those that are not only for the web do the rest."""
     changes = ChangeListener(stores.database, stores.cached, stores.freshness)
-    listeners = (changes, delivery.wakeups, delivery.mail_wakeups)
+    listeners = (changes, delivery.wakeups, delivery.mail_wakeups, delivery.logout_wakeups)
     if role == "web":
         return listeners
     settings = services.config.webhooks
@@ -402,7 +406,11 @@ def _workers(
         registry,
         watch=WebhookWatch(services, delivery.webhooks),
     )
-    return (*listeners, worker, MailWorker(services, delivery.mail_wakeups, registry), Sweeper(services))
+    queues = (
+        MailWorker(services, delivery.mail_wakeups, registry),
+        LogoutWorker(services, delivery.logout_wakeups, registry),
+    )
+    return (*listeners, worker, *queues, Sweeper(services))
 
 
 def _own_call(clock: Clock, base_url: str = "") -> Call:

@@ -37,6 +37,7 @@ from identity.store.group_members import GroupMembers
 from identity.store.guard import within
 from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.logbooks import Logbook
+from identity.store.logout_notices import LogoutNotices
 from identity.store.mails import Mails
 from identity.store.mongo import Database
 from identity.store.outbox import Outbox
@@ -89,6 +90,7 @@ class Stores:
     audit_logs: Logbook
     event_logs: Logbook
     mails: Mails
+    logout_notices: LogoutNotices
     identity_provider_links: IdentityProviderLinks
     scope_consents: ScopeConsents
     claims: Claims
@@ -130,6 +132,7 @@ class Stores:
             audit_logs=Logbook(database, "audit_logs", audit_logs.RESOURCE.search, tenant_scoped=True),
             event_logs=Logbook(database, "event_logs", event_logs.RESOURCE.search, tenant_scoped=False),
             mails=Mails(database, vault),
+            logout_notices=LogoutNotices(database, vault),
             identity_provider_links=links,
             scope_consents=consents,
             claims=Claims(database),
@@ -153,11 +156,14 @@ class Stores:
                 self.event_logs.ensure_indexes(),
                 self.mails.ensure_indexes(),
                 self.claims.ensure_indexes(),
+                self.logout_notices.ensure_indexes(),
             )
 
     async def reseal(self) -> int:
         """Seal again what was sealed under an older master key; answers how many documents changed."""
-        changed = await self.refresh_tokens.reseal() + await self.outbox.reseal() + await self.mails.reseal()
+        changed = 0
+        for store in (self.refresh_tokens, self.outbox, self.mails, self.logout_notices):
+            changed += await store.reseal()
         for documents in self.cached.values():
             changed += await documents.reseal()
         return changed

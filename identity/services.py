@@ -28,6 +28,7 @@ from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.instance import InstanceStore
 from identity.store.logbooks import Logbook
 from identity.store.login_intents import LoginIntents
+from identity.store.logout_notices import LogoutNotices
 from identity.store.mails import Mails
 from identity.store.mongo import Database
 from identity.store.one_time_ids import OneTimeIds
@@ -64,6 +65,7 @@ class Services:
     api_keys: ApiKeys
     users: Users
     mails: Mails
+    logout_notices: LogoutNotices
     refresh_tokens: RefreshTokens
     system: SystemSettingsCache
     audit_logs: Logbook

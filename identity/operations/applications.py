@@ -12,6 +12,7 @@ from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import Invalid
 from identity.ids import ApplicationId, TenantId
 from identity.operations import (
+    back_channel_logout,
     client_ids,
     client_keys,
     crud,
@@ -38,6 +39,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
             document[part.member] = [part.fresh(document, entry, call.now) for entry in document[part.member]]
     errors = rules.problems(document)
     errors += client_keys.problems(services, document)
+    errors += back_channel_logout.url_problems(services, document)
     errors += await key_references.problems(services, document["jwtConfiguration"], "application.jwtConfiguration")
     errors += await ip_access_control_lists.reference_problems(services, document, "application")
     errors += await lambdas.reference_problems(services, "application", document)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from identity.call import Document
+from identity.call import Call, Document
 from identity.domain import profiles, redirect_uris
 from identity.errors import InvalidRequest
 from identity.ids import TenantId
-from identity.operations import clients
+from identity.operations import clients, sso
 from identity.operations.clients import Client, TenantHints
 from identity.services import Services
 from identity.store.sso_sessions import SsoSession
@@ -52,7 +52,13 @@ class _Wanted:
 
 
 async def logout(
-    services: Services, given: Mapping[str, str], hints: TenantHints, sso_secret: str, *, is_from_elsewhere: bool
+    services: Services,
+    call: Call,
+    given: Mapping[str, str],
+    hints: TenantHints,
+    sso_secret: str,
+    *,
+    is_from_elsewhere: bool,
 ) -> Asked | LoggedOut:
     """End the browser's session and say where to go. Raises InvalidRequest, and then nothing has ended.
 
@@ -64,10 +70,8 @@ async def logout(
     if is_from_elsewhere and not wanted.is_explained:
         return Asked(wanted.tenant)
     tenant_id = TenantId(wanted.tenant["id"])
-    session = await services.sso_sessions.end(tenant_id, sso_secret) if sso_secret else None
-    if wanted.client is not None and wanted.client.oauth["logoutBehavior"] == "RedirectOnly":
-        return LoggedOut(target, (), wanted.tenant, wanted.client.application)
-    frame_urls = await _frame_urls(services, wanted.tenant, session, target)
+    session = await sso.end(services, call, tenant_id, sso_secret) if sso_secret else None
+    frame_urls = await _frame_urls(services, wanted, session, target)
     return LoggedOut(target, frame_urls, wanted.tenant, None if wanted.client is None else wanted.client.application)
 
 
@@ -101,14 +105,21 @@ def _target(wanted: _Wanted, given: Mapping[str, str]) -> str:
     return str(own or wanted.tenant.get("logoutURL") or HOME)
 
 
-async def _frame_urls(services: Services, tenant: Document, session: SsoSession | None, target: str) -> tuple[str, ...]:
-    """The logout URL of every application of the tenant, with the session's issuer and id where one ended."""
+async def _frame_urls(services: Services, wanted: _Wanted, session: SsoSession | None, target: str) -> tuple[str, ...]:
+    """The logout URLs of the applications that are told, with the session's issuer and id where one ended."""
+    tenant = wanted.tenant
+    behavior = "AllApplications" if wanted.client is None else wanted.client.oauth["logoutBehavior"]
+    if behavior == "RedirectOnly":
+        return ()
     applications = await services.applications.cached_list(TenantId(tenant["id"]), "all", {})
     known = {} if session is None else {"iss": tenant["issuer"], "sid": session.session_id}
+    joined = frozenset[str]() if session is None else session.client_ids
     urls = {
         application["oauthConfiguration"]["logoutURL"]
         for application in applications
-        if application["active"] and application["oauthConfiguration"].get("logoutURL")
+        if application["active"]
+        and application["oauthConfiguration"].get("logoutURL")
+        and (behavior == "AllApplications" or application["id"] in joined)
     }
     return tuple(redirect_uris.with_query(url, known) for url in sorted(urls - {target}) if url.startswith("http"))
 

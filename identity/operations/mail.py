@@ -65,7 +65,7 @@ async def send(
         mail = await asyncio.to_thread(_mail, tenant, letter, call)
     except Undeliverable as error:
         return await _refused(services, call, template_id, {"renderErrors": {"to": str(error)}})
-    await services.mails.add(mail, call.now)
+    await services.mails.add([mail], call.now)
     return {}
 
 

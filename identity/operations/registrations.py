@@ -203,13 +203,11 @@ async def _write(
 
     async def write(session: Session | None) -> None:
         await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
-        if sign_out is not None:
-            await sign_outs.write(services, sign_out, session)
 
     offered = [asked, *(sign_out.events if sign_out else ())]
-    await services.bus.perform(call.within(tenant_id), write, offered, [told])
-    if sign_out is not None:
-        await sign_outs.finish(services, sign_out)
+    change = sign_outs.together(services, call, sign_out, write)
+    await services.bus.perform(call.within(tenant_id), change, offered, [told])
+    await sign_outs.finish(services, call, sign_out)
     return user
 
 

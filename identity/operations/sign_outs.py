@@ -1,21 +1,25 @@
-"""Ending what a user is signed in with, because of a change to the user: refresh tokens, and what came of them."""
+"""Ending what a user is signed in with, because the user changes: refresh tokens, what came of them, sessions."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from identity.call import Call, Document
-from identity.events.bus import Event
+from identity.events.bus import Event, Write
 from identity.ids import ApplicationId, TenantId, UserId
-from identity.operations import user_events
+from identity.operations import back_channel_logout, sso, user_events
 from identity.services import Services
+from identity.store.logout_notices import LogoutNotice
 from identity.store.mongo import Session
 from identity.tokens.issuer import ttl_seconds
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SignOut:
-    """A user's refresh tokens, all or those for one application, that are about to end; `events` tell of it."""
+    """A user's refresh tokens, all or those for one application, that are about to end; `events` tell of it.
+
+    With all of them the sessions end; `notices` tell the applications that joined those.
+    """
 
     tenant_id: TenantId
     user_id: UserId
@@ -23,6 +27,7 @@ class SignOut:
     record_ids: tuple[str, ...]
     ttl_seconds: int
     events: tuple[Event, ...]
+    notices: tuple[LogoutNotice, ...]
 
 
 async def prepare(
@@ -42,17 +47,50 @@ async def prepare(
     payload: Document = {"userId": user_id, "applicationTimeToLiveInSeconds": lives, "applicationId": application_id}
     events = (user_events.about("jwt.refresh-token.revoke", user, **payload),) if records else ()
     record_ids = tuple(record["id"] for record in records)
-    return SignOut(tenant_id, user_id, application_id, record_ids, max(lives.values(), default=0), events)
+    notices = () if application_id else await _notices(services, tenant_id, user_id)
+    ttl = max(lives.values(), default=0)
+    return SignOut(tenant_id, user_id, application_id, record_ids, ttl, events, notices)
 
 
-async def write(services: Services, sign_out: SignOut, session: Session | None) -> None:
-    """End the refresh tokens, in the transaction of the change."""
-    await services.refresh_tokens.revoke_user(sign_out.tenant_id, sign_out.user_id, sign_out.application_id, session)
+def together(
+    services: Services, call: Call, sign_out: SignOut | None, change: Write[None], *, as_one: bool = False
+) -> Write[None]:
+    """The change and, where there is any, the end of the refresh tokens.
+
+    In one transaction `as_one`, and where applications are to be told: who is killed in between has forgotten nobody.
+    """
+    if sign_out is None:
+        return change
+
+    async def write(session: Session | None) -> None:
+        if session is None and (as_one or sign_out.notices):
+            await services.database.in_transaction(write)
+            return
+        await change(session)
+        await services.refresh_tokens.revoke_user(
+            sign_out.tenant_id, sign_out.user_id, sign_out.application_id, session
+        )
+        await services.logout_notices.add(sign_out.notices, call.now, session)
+
+    return write
 
 
-async def finish(services: Services, sign_out: SignOut) -> None:
-    """After the commit: deny the access tokens that came of the refresh tokens, for as long as they could live."""
+async def finish(services: Services, call: Call, sign_out: SignOut | None) -> None:
+    """After the commit: deny the access tokens that came of the refresh tokens, for as long as they could live.
+
+    Where everything was to end, end the sessions.
+    """
+    if sign_out is None:
+        return
     await services.revocations.revoke(sign_out.tenant_id, sign_out.record_ids, sign_out.ttl_seconds)
+    if sign_out.application_id is None:
+        await sso.end_all(services, call, sign_out.tenant_id, sign_out.user_id, sign_out.notices)
+
+
+async def _notices(services: Services, tenant_id: TenantId, user_id: UserId) -> tuple[LogoutNotice, ...]:
+    wanted = await back_channel_logout.receivers(services, tenant_id)
+    sessions = await services.sso_sessions.find_all(tenant_id, user_id) if wanted else []
+    return back_channel_logout.notices(tenant_id, sessions, wanted)
 
 
 async def _lives(services: Services, tenant_id: TenantId, application_ids: set[str]) -> dict[str, int]:

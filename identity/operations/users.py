@@ -20,6 +20,7 @@ from identity.operations import (
     index_search,
     new_users,
     sign_outs,
+    sso,
     user_events,
     user_passwords,
     user_tokens,
@@ -137,14 +138,15 @@ async def deactivate(services: Services, call: Call, user_id: str) -> None:
 
         async def write(session: Session | None) -> None:
             await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
-            await sign_outs.write(services, sign_out, session)
 
-        await services.bus.perform(call.within(tenant_id), write, offered)
-        await sign_outs.finish(services, sign_out)
+        change = sign_outs.together(services, call, sign_out, write)
+        await services.bus.perform(call.within(tenant_id), change, offered)
+        await sign_outs.finish(services, call, sign_out)
         return user
 
     await crud.retried(attempt)
-    await services.sso_sessions.end_all(tenant_id, UserId(user_id))
+    # For a login that was under way all the time.
+    await sso.end_all(services, call, tenant_id, UserId(user_id))
 
 
 async def reactivate(services: Services, call: Call, user_id: str) -> Document:
@@ -175,21 +177,17 @@ async def delete(services: Services, call: Call, user_id: str) -> None:
     offered = [user_events.about("user.delete", stored), *sign_out.events]
 
     async def write(session: Session | None) -> None:
-        if session is None:
-            await services.database.in_transaction(write)
-            return
         if not await services.users.delete(tenant_id, user_id, session):
             raise NotFound
         await services.entity_grants.delete_of_user(tenant_id, user_id, session)
         await services.group_members.delete_all(tenant_id, {"userId": user_id}, session)
         await services.identity_provider_links.delete_all(tenant_id, {"userId": user_id}, session)
         await services.scope_consents.delete_all(tenant_id, {"userId": user_id}, session)
-        await sign_outs.write(services, sign_out, session)
 
     announced = [user_events.about("user.delete.complete", stored)]
-    await services.bus.perform(call.within(tenant_id), write, offered, announced)
-    await sign_outs.finish(services, sign_out)
-    await services.sso_sessions.end_all(tenant_id, UserId(user_id))
+    change = sign_outs.together(services, call, sign_out, write, as_one=True)
+    await services.bus.perform(call.within(tenant_id), change, offered, announced)
+    await sign_outs.finish(services, call, sign_out)
     # For an answer that was under way all the time.
     await services.scope_consents.delete_all(tenant_id, {"userId": user_id})
 
@@ -275,16 +273,14 @@ async def _replace(services: Services, call: Call, tenant: Document, stored: Doc
 
     async def write(session: Session | None) -> None:
         await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
-        if sign_out is not None:
-            await sign_outs.write(services, sign_out, session)
 
     announced = user_events.after_update(stored, user, new_password=new_password)
     try:
-        await services.bus.perform(call.within(tenant_id), write, offered, announced)
+        change = sign_outs.together(services, call, sign_out, write)
+        await services.bus.perform(call.within(tenant_id), change, offered, announced)
     except Duplicate as duplicate:
         raise await new_users.duplicate_error(services, user, duplicate) from duplicate
-    if sign_out is not None:
-        await sign_outs.finish(services, sign_out)
+    await sign_outs.finish(services, call, sign_out)
 
 
 def _with_changed_email(tenant: Document, user: Document, call: Call) -> Document:

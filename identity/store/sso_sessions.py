@@ -47,6 +47,8 @@ return fields
 """
 )
 
+_LOOK = "return redis.call('HGETALL', KEYS[1])"
+
 _JOIN = """
 if redis.call('EXISTS', KEYS[1]) == 1 then
   redis.call('HSET', KEYS[1], ARGV[1], '1')
@@ -63,11 +65,22 @@ return fields
 """
 
 
-_END_ALL = """
+# Every session of a user, which ends with it unless it is only looked at.
+_ALL = """
+local found = {}
 for _, hash in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
-  redis.call('DEL', ARGV[1] .. hash)
+  local fields = redis.call('HGETALL', ARGV[1] .. hash)
+  if #fields > 0 then
+    found[#found + 1] = fields
+  end
+  if ARGV[2] == 'end' then
+    redis.call('DEL', ARGV[1] .. hash)
+  end
 end
-redis.call('DEL', KEYS[1])
+if ARGV[2] == 'end' then
+  redis.call('DEL', KEYS[1])
+end
+return found
 """
 
 
@@ -90,9 +103,10 @@ class SsoSessions:
         self._redis = redis
         self._create = redis.client.register_script(_CREATE)
         self._touch = redis.client.register_script(_TOUCH)
+        self._look = redis.client.register_script(_LOOK)
         self._join = redis.client.register_script(_JOIN)
         self._end = redis.client.register_script(_END)
-        self._end_all = redis.client.register_script(_END_ALL)
+        self._all = redis.client.register_script(_ALL)
 
     async def create(self, tenant_id: TenantId, secret: str, session: SsoSession, idle_seconds: int) -> None:
         """Begin a session that ends after `idle_seconds` without use."""
@@ -113,6 +127,10 @@ class SsoSessions:
         args: list[int | str] = [idle_seconds, self._users(tenant_id), fingerprint(secret)]
         return _session(await self._touch(keys=[self._key(tenant_id, secret)], args=args))
 
+    async def find(self, tenant_id: TenantId, secret: str) -> SsoSession | None:
+        """The session of a browser, if it still lives; being looked at is no use."""
+        return _session(await self._look(keys=[self._key(tenant_id, secret)]))
+
     async def join(self, tenant_id: TenantId, secret: str, client_id: str) -> None:
         """Remember that an application took part, so that a logout can tell it."""
         await self._join(keys=[self._key(tenant_id, secret)], args=[_CLIENT + client_id])
@@ -122,9 +140,17 @@ class SsoSessions:
         hashed = fingerprint(secret)
         return _session(await self._end(keys=[self._key(tenant_id, secret)], args=[self._users(tenant_id), hashed]))
 
-    async def end_all(self, tenant_id: TenantId, user_id: UserId) -> None:
-        """End every session of a user; in one step, so that none begins in between and stays."""
-        await self._end_all(keys=[self._users(tenant_id) + user_id], args=[self._prefix(tenant_id)])
+    async def end_all(self, tenant_id: TenantId, user_id: UserId) -> list[SsoSession]:
+        """End every session of a user in one step, so that none begins in between and stays; answers what they were."""
+        return await self._every(tenant_id, user_id, "end")
+
+    async def find_all(self, tenant_id: TenantId, user_id: UserId) -> list[SsoSession]:
+        """Every session of a user; being looked at is no use."""
+        return await self._every(tenant_id, user_id, "look")
+
+    async def _every(self, tenant_id: TenantId, user_id: UserId, deed: str) -> list[SsoSession]:
+        found = await self._all(keys=[self._users(tenant_id) + user_id], args=[self._prefix(tenant_id), deed])
+        return [session for fields in found if (session := _session(fields)) is not None]
 
     def _key(self, tenant_id: TenantId, secret: str) -> str:
         return self._prefix(tenant_id) + fingerprint(secret)

@@ -20,9 +20,10 @@ TTY: Final = "at"
 class Login:
     """What tokens are issued for: who logged in to what, when and how, and what was granted.
 
-    `grants` are the grant types in the order of their use (`gty`). `refresh_token_id` is the `sid` of both tokens where
-    a refresh token comes with them; without one the ID token names the SSO session. `authentication_methods` are how
-    the user really authenticated (`amr`), also where a session or a refresh token made it unnecessary this time.
+    `grants` are the grant types in the order of their use (`gty`). `refresh_token_id` is the `sid` of the access token;
+    the ID token names the SSO session by which logouts are told, and the refresh token only where there is no session.
+    `authentication_methods` are how the user really authenticated (`amr`), also where a session or a refresh token made
+    it unnecessary this time.
     """
 
     tenant: Document

@@ -47,7 +47,7 @@ def claims(
         "acr": None if wishes.acr is None else oauth.get("authenticationContextClass"),
         "amr": list(login.authentication_methods) if oauth.get("authenticationMethodsEnabled") else None,
         "nonce": login.nonce,
-        "sid": login.refresh_token_id or login.sso_session_id,
+        "sid": login.sso_session_id or login.refresh_token_id,
         "at_hash": None if access_token is None else half_hash(access_token, algorithm),
         "c_hash": None if code is None else half_hash(code, algorithm),
     }

@@ -10,7 +10,7 @@ from identity.call import Document
 from identity.domain.key_rotation import entity_key, setting, signing_key, trusted_keys
 from identity.ids import new_id
 from identity.instants import Instant, numeric_date
-from identity.tokens import access_tokens, entity_tokens, id_tokens, jws
+from identity.tokens import access_tokens, entity_tokens, id_tokens, jws, logout_tokens
 from identity.tokens.access_tokens import Login
 from identity.tokens.entity_tokens import EntityLogin
 from identity.tokens.jws import Rejection
@@ -31,11 +31,17 @@ _KEY_MEMBERS: Final = {access_tokens.TTY: "accessTokenKeyId", id_tokens.TTY: "id
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A fresh token: its wire string, its `jti`, and the seconds it lives."""
+    """A fresh token: its wire string, its `jti`, and the seconds it lives; `others` are issued along with it."""
 
     token: str = dataclasses.field(repr=False)
     token_id: str
     expires_in: int
+    others: tuple[IssuedToken, ...] = ()
+
+    @property
+    def token_ids(self) -> list[str]:
+        """The ids of all of them."""
+        return [self.token_id, *(other.token_id for other in self.others)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -130,6 +136,17 @@ class TokenIssuer:
         key_id, ttl = entity_key(login.tenant, login.entity_type, now)
         claims = entity_tokens.claims(login, new_id(), numeric_date(now), ttl)
         return await _signed(await self._get(key_id), claims, ttl, populate)
+
+    async def logout_token(
+        self, tenant: Document, application: Document, user_id: str, session_id: str | None, now: Instant
+    ) -> str:
+        """A logout token for an application, signed as its ID tokens are (Back-Channel Logout 1.0 section 2.4).
+
+        Raises LookupError when the key is gone, ValueError when it cannot sign.
+        """
+        key = await self._signing_key(tenant, application, id_tokens.TTY, now)
+        claims = logout_tokens.claims(tenant["issuer"], application["id"], user_id, session_id, numeric_date(now))
+        return await jws.sign(key, claims, typ=logout_tokens.TYPE)
 
     async def verify_access_token(self, token: str, find_client: FindClient, now: Instant) -> VerifiedToken | Rejection:
         """A user's access token of ours, of a client that `find_client` knows; whether it is revoked is not asked."""
@@ -231,9 +248,12 @@ class TokenIssuer:
         return None
 
     async def _key(self, login: Login, kind: str, now: Instant) -> SigningKey:
-        key_id = signing_key(login.tenant, login.application, _KEY_MEMBERS[kind], now)
+        return await self._signing_key(login.tenant, login.application, kind, now)
+
+    async def _signing_key(self, tenant: Document, application: Document, kind: str, now: Instant) -> SigningKey:
+        key_id = signing_key(tenant, application, _KEY_MEMBERS[kind], now)
         if key_id in CLIENT_SECRET_KEYS:
-            return of_client_secret(key_id, login.application["oauthConfiguration"]["clientSecret"])
+            return of_client_secret(key_id, application["oauthConfiguration"]["clientSecret"])
         return await self._get(key_id)
 
     async def _get(self, key_id: str) -> SigningKey:

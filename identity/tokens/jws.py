@@ -72,14 +72,16 @@ _NAMES_OF: Final = {"EdDSA": "Ed25519"}
 """Algorithms under older names, which others still write (RFC 9864 section 4)."""
 
 
-async def sign(key: SigningKey, claims: Mapping[str, Any], header: Mapping[str, Any] | None = None) -> str:
-    """A compact JWS over the claims; `alg`, `typ` JWT and `kid` come from the key, `header` adds to them.
+async def sign(
+    key: SigningKey, claims: Mapping[str, Any], header: Mapping[str, Any] | None = None, *, typ: str = "JWT"
+) -> str:
+    """A compact JWS over the claims; `alg` and `kid` come from the key, `header` adds to them and to `typ`.
 
     RSA is done in a thread, because OpenSSL lets go of the GIL. Raises ValueError for a key without a private half.
     """
     if key.signer is None:
         raise ValueError(f"the key {key.id} has no private half")
-    protected = {**(header or {}), "alg": key.algorithm, "typ": "JWT"}
+    protected = {**(header or {}), "alg": key.algorithm, "typ": typ}
     if key.kid is not None:
         protected["kid"] = key.kid
     signing_input = f"{base64url(orjson.dumps(protected))}.{base64url(orjson.dumps(claims))}"

@@ -34,8 +34,9 @@ async def test_login_leads_to_a_code_and_the_code_to_tokens(rp, browser, http):
     assert id_token["nonce"] == "n-0S6_WzA2Mj"
     assert id_token["at_hash"] == half_hash(tokens["access_token"])
     assert id_token["c_hash"] == half_hash(answer["code"])
-    assert id_token["sid"] == tokens["refresh_token_id"]
     access_token = claims(tokens["access_token"])
+    assert access_token["sid"] == tokens["refresh_token_id"]
+    assert id_token["sid"] not in {None, access_token["sid"]}
     assert access_token["authenticationType"] == "PASSWORD"
     assert access_token["applicationId"] == rp.client_id
     assert access_token["roles"] == []

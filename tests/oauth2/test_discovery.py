@@ -158,3 +158,10 @@ async def test_public_keys_come_as_pem_too(rp, http, api):
     await rp.patch(f"/api/application/{rp.client_id}", {"application": {"jwtConfiguration": settings}})
     assert (await ask(applicationId=rp.client_id)).status_code == 404
     assert shared["kid"] not in (await ask()).json()["publicKeys"]
+
+
+async def test_logouts_are_published(http):
+    document = (await http.get("/.well-known/openid-configuration")).json()
+    kinds = ("backchannel_logout", "frontchannel_logout")
+    assert all(document[f"{kind}_supported"] and document[f"{kind}_session_supported"] for kind in kinds)
+    assert document["end_session_endpoint"].endswith("/oauth2/logout")

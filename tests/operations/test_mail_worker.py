@@ -174,7 +174,7 @@ async def test_mail_of_a_killed_process_is_sent_by_another(desk: Desk, clock) ->
             await desk.send()
             now = desk.services.clock.now()
             leases = await desk.services.mails.lease(now, 90, {}, 5, 5)
-            row.update({lease.mail.mail_id: lease for lease in leases if lease.mail.tenant_id == desk.tenant_id})
+            row.update({lease.job.mail_id: lease for lease in leases if lease.job.tenant_id == desk.tenant_id})
             return bool(row)
 
         await until(taken)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 
 import pytest
@@ -46,49 +47,49 @@ def tenant() -> TenantId:
 async def test_a_mail_comes_out_as_it_went_in_and_lies_sealed(mails, database) -> None:
     one, woken = mail(tenant(), "a@example.com", "b@example.com"), []
     mails.on_new(lambda: woken.append(1))
-    await mails.add(one, NOW)
+    await mails.add([one], NOW)
     assert woken == [1]
     stored = await database.collection("mails").find_one({})
     assert "example.com" not in str(stored)
     assert "Secret" not in str(stored)
     (lease,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
-    assert (lease.mail, lease.attempts) == (one, 0)
+    assert (lease.job, lease.attempts) == (one, 0)
     assert "Secret" not in repr(lease)
 
 
 async def test_each_mail_is_leased_by_one_of_64(mails) -> None:
     own = tenant()
     for _ in range(20):
-        await mails.add(mail(own), NOW)
+        await mails.add([mail(own)], NOW)
     leases = await asyncio.gather(*(mails.lease(NOW, 30, NOBODY, 3, 3) for _ in range(64)))
-    taken = [lease.mail.mail_id for lease in itertools.chain(*leases)]
+    taken = [lease.job.mail_id for lease in itertools.chain(*leases)]
     assert len(taken) == len(set(taken)) == 20
 
 
 async def test_lease_runs_out_and_the_late_one_changes_nothing(mails) -> None:
-    await mails.add(mail(tenant()), NOW)
+    await mails.add([mail(tenant())], NOW)
     (late,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
     assert await mails.lease(Instant(NOW + 29_000), 30, NOBODY, 5, 10) == []
     (lease,) = await mails.lease(Instant(NOW + 30_000), 30, NOBODY, 5, 10)
-    assert lease.mail == late.mail
-    await mails.retry(late, ("nobody@example.com",), NOW)
+    assert lease.job == late.job
+    await mails.retry(late, dataclasses.replace(late.job, recipients=("nobody@example.com",)), NOW)
     await mails.hand_back(late, NOW)
     assert await mails.lease(Instant(NOW + 31_000), 30, NOBODY, 5, 10) == []
     (again,) = await mails.lease(Instant(NOW + 60_000), 30, NOBODY, 5, 10)
-    assert (again.mail.recipients, again.attempts) == (("to@example.com",), 0)
+    assert (again.job.recipients, again.attempts) == (("to@example.com",), 0)
 
 
 async def test_retry_waits_and_counts_and_keeps_those_who_have_not_got_it(mails) -> None:
-    await mails.add(mail(tenant(), "a@example.com", "b@example.com"), NOW)
+    await mails.add([mail(tenant(), "a@example.com", "b@example.com")], NOW)
     (lease,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
-    await mails.retry(lease, ("b@example.com",), Instant(NOW + 5_000))
+    await mails.retry(lease, dataclasses.replace(lease.job, recipients=("b@example.com",)), Instant(NOW + 5_000))
     assert await mails.lease(Instant(NOW + 4_999), 30, NOBODY, 5, 10) == []
     (again,) = await mails.lease(Instant(NOW + 5_000), 30, NOBODY, 5, 10)
-    assert (again.mail.recipients, again.attempts) == (("b@example.com",), 1)
+    assert (again.job.recipients, again.attempts) == (("b@example.com",), 1)
 
 
 async def test_handing_back_counts_nothing(mails) -> None:
-    await mails.add(mail(tenant()), NOW)
+    await mails.add([mail(tenant())], NOW)
     (lease,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
     await mails.hand_back(lease, NOW)
     (again,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
@@ -97,7 +98,7 @@ async def test_handing_back_counts_nothing(mails) -> None:
 
 async def test_settled_mail_is_forgotten(mails) -> None:
     own = tenant()
-    await mails.add(mail(own), NOW)
+    await mails.add([mail(own)], NOW)
     (lease,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
     await mails.settle(lease)
     assert await mails.count(own) == 0
@@ -106,18 +107,18 @@ async def test_settled_mail_is_forgotten(mails) -> None:
 async def test_no_tenant_takes_more_than_its_share(mails) -> None:
     greedy, modest = tenant(), tenant()
     for _ in range(6):
-        await mails.add(mail(greedy), NOW)
-    await mails.add(mail(modest), NOW)
+        await mails.add([mail(greedy)], NOW)
+    await mails.add([mail(modest)], NOW)
     leases = await mails.lease(NOW, 30, {greedy: 2}, 4, 10)
-    assert sorted(lease.mail.tenant_id for lease in leases) == sorted([greedy, greedy, modest])
+    assert sorted(lease.job.tenant_id for lease in leases) == sorted([greedy, greedy, modest])
     assert len(await mails.lease(NOW, 30, {}, 4, 1)) == 1
     assert await mails.lease(NOW, 30, {greedy: 4}, 4, 10) == []
 
 
 async def test_deleting_a_tenant_s_mails_leaves_those_of_others(mails) -> None:
     own, other = tenant(), tenant()
-    await mails.add(mail(own), NOW)
-    await mails.add(mail(other), NOW)
+    await mails.add([mail(own)], NOW)
+    await mails.add([mail(other)], NOW)
     await mails.delete_all(own)
     assert (await mails.count(own), await mails.count(other)) == (0, 1)
 
@@ -125,8 +126,8 @@ async def test_deleting_a_tenant_s_mails_leaves_those_of_others(mails) -> None:
 async def test_a_rotated_master_key_reads_and_reseals(database) -> None:
     old, new = Mails(database, Vault({"old": KEYS["old"]})), Mails(database, Vault(KEYS))
     one = mail(tenant())
-    await old.add(one, NOW)
+    await old.add([one], NOW)
     assert await new.reseal() == 1
     assert await new.reseal() == 0
     (lease,) = await Mails(database, Vault({"new": KEYS["new"]})).lease(NOW, 30, NOBODY, 5, 10)
-    assert lease.mail == one
+    assert lease.job == one

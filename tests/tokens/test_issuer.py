@@ -137,11 +137,13 @@ async def test_access_token_of_an_unregistered_user_has_neither_roles_nor_applic
     assert not {"roles", "applicationId"} & set(await world.access_claims())
 
 
-async def test_session_is_named_in_the_access_token_only_by_its_refresh_token(world):
+async def test_access_token_names_the_refresh_token_and_id_token_the_session(world):
     assert "sid" not in await world.access_claims(sso_session_id="a-session")
     assert (await world.id_claims(sso_session_id="a-session"))["sid"] == "a-session"
     both = {"sso_session_id": "a-session", "refresh_token_id": "a-record"}
-    assert (await world.id_claims(**both))["sid"] == (await world.access_claims(**both))["sid"] == "a-record"
+    assert (await world.access_claims(**both))["sid"] == "a-record"
+    assert (await world.id_claims(**both))["sid"] == "a-session"
+    assert (await world.id_claims(refresh_token_id="a-record"))["sid"] == "a-record"
 
 
 async def test_strict_id_token_holds_the_protocols_claims_only(world):

@@ -55,7 +55,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     access_token, answer = await common.tokens(
         services, call, client, login, grant["device"], has_proof=has_proof, code=code
     )
-    given: Document = {"tokenIds": [*grant.get("tokenIds", ()), access_token.token_id], "userId": user["id"]}
+    given: Document = {"tokenIds": [*grant.get("tokenIds", ()), *access_token.token_ids], "userId": user["id"]}
     if "refresh_token_id" in answer:
         given["refreshTokenId"] = answer["refresh_token_id"]
     if not await services.authorization_codes.redeemed(client.tenant_id, code, given):

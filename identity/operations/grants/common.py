@@ -40,6 +40,7 @@ async def issue(
     if scopes.OPENID in login.scopes:
         id_token = await token_lambdas.id_token(services, call, login, access_token=access_token.token, code=code)
         answer["id_token"] = id_token.token
+        access_token = dataclasses.replace(access_token, others=(id_token,))
     return access_token, answer
 
 

@@ -17,17 +17,19 @@ class LogoutHandler(PageHandler):
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Log out by a link or a redirect."""
-        return await self.log_out(self.parameters(_REQUEST), tenant_id)
+        return await self.log_out(call, self.parameters(_REQUEST), tenant_id)
 
     @endpoint(access=Access.BROWSER, form=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Log out by a form, such as the one that asks."""
-        return await self.log_out(form, tenant_id)
+        return await self.log_out(call, form, tenant_id)
 
-    async def log_out(self, given: Document, tenant_id: str | None) -> Reply:
+    async def log_out(self, call: Call, given: Document, tenant_id: str | None) -> Reply:
         """End the session and go on; or ask first."""
         hints, secret = self.tenant_hints(tenant_id, given), self.cookie(sso.COOKIE)
-        outcome = await logout.logout(self.services, given, hints, secret, is_from_elsewhere=self.is_from_elsewhere())
+        outcome = await logout.logout(
+            self.services, call, given, hints, secret, is_from_elsewhere=self.is_from_elsewhere()
+        )
         if isinstance(outcome, logout.Asked):
             return render.confirm_logout(self.request.path, given.items(), await looks.of(self, outcome.tenant))
         cookies = [self.new_cookie(sso.COOKIE, "", 0)]

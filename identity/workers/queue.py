@@ -1,0 +1,161 @@
+"""The loop over a queue of jobs: lease what is due, do it, try again or give up.
+
+A job is forgotten only when it is done or nobody will try again: who is killed in between does it once more after the
+lease has run out.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import collections
+import contextlib
+import dataclasses
+import random
+from typing import Generic, TypeVar
+
+import structlog
+
+from identity import loops
+from identity.call import Call, Nobody, Origin
+from identity.domain.delivery_schedule import Schedule
+from identity.domain.silences import Silences
+from identity.ids import TenantId
+from identity.operations import event_logs
+from identity.services import Services
+from identity.store.mongo import STORE_ERRORS
+from identity.store.wakeups import Wakeups
+from identity.store.work_queue import Job, Lease, WorkQueue
+
+_log = structlog.get_logger(__name__)
+
+_POLL_SECONDS = 1.0
+_BACK_OFF_SECONDS = 1.0
+_MARGIN_SECONDS = 15
+"""How much longer than an attempt a lease lasts: room for writing what became of it."""
+_SILENCE_SECONDS = 300
+"""How long after an event log of a failed attempt none is written of another of the same lane."""
+_CHANCE = random.SystemRandom()
+
+J = TypeVar("J", bound=Job)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pace:
+    """How long an attempt may take, how many are made at a time, in all and for each lane, and when the next follow."""
+
+    timeout_seconds: float
+    max_concurrency: int
+    concurrency_per_lane: int
+    schedule: Schedule
+
+
+class QueueWorker(abc.ABC, Generic[J]):
+    """Takes jobs and does them, until it is told to stop."""
+
+    name: str
+    lane_word = "tenant"
+    """What a lane is, in the words of the event log."""
+
+    def __init__(
+        self, services: Services, queue: WorkQueue[J], wakeups: Wakeups, pace: Pace, *, stop_seconds: float = 10.0
+    ) -> None:
+        """`stop_seconds` is how long attempts under way may go on at the end."""
+        self._services = services
+        self._queue = queue
+        self._wakeups = wakeups
+        self._pace = pace
+        self._silences = Silences(_SILENCE_SECONDS)
+        self._stop_seconds = stop_seconds
+        self._held: collections.Counter[str] = collections.Counter()
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._loops: list[asyncio.Task[None]] = []
+
+    @abc.abstractmethod
+    async def _attempt(self, lease: Lease[J]) -> J | None:
+        """Do a job once, and tell what went wrong: what is left of it to be done, or None."""
+
+    async def start(self) -> None:
+        """Begin."""
+        self._loops = [loops.start(self.name, self._work_for_ever)]
+
+    async def stop(self) -> None:
+        """Take nothing more, and let attempts under way end; what is cut off is handed back."""
+        await loops.end(self._loops)
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=self._stop_seconds)
+        await loops.end(list(self._under_way))
+
+    async def _note_failure(self, lease: Lease[J], text: str) -> None:
+        """Every job that is given up is told; of attempts that go on, only one in a while for each lane."""
+        call = self._call(lease.job.tenant_id)
+        if lease.attempts >= len(self._pace.schedule.delays_seconds):
+            await event_logs.record(self._services, call, "Error", f"{text} It is given up.")
+            return
+        kept_back = self._silences.kept_back(lease.job.lane, call.now)
+        if kept_back is not None:
+            more = f" {kept_back} earlier failures of this {self.lane_word} were not written." if kept_back else ""
+            await event_logs.record(self._services, call, "Error", f"{text} It will be tried again.{more}")
+
+    def _call(self, tenant_id: TenantId) -> Call:
+        return Call(tenant_id, Nobody(), self._services.clock.now(), Origin("127.0.0.1", "", "", ""))
+
+    async def _work_for_ever(self) -> None:
+        while True:
+            self._wakeups.awake.clear()
+            try:
+                leases = await self._lease()
+            except STORE_ERRORS as error:
+                _log.warning("jobs wait", queue=self.name, error=type(error).__name__)
+                await asyncio.sleep(_BACK_OFF_SECONDS)
+                continue
+            for lease in leases:
+                self._take(lease)
+            if not leases:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_POLL_SECONDS):
+                        await self._wakeups.awake.wait()
+
+    async def _lease(self) -> list[Lease[J]]:
+        pace = self._pace
+        room = pace.max_concurrency - len(self._under_way)
+        if room <= 0:
+            return []
+        lease_seconds = pace.timeout_seconds + _MARGIN_SECONDS
+        now = self._services.clock.now()
+        return await self._queue.lease(now, lease_seconds, self._held, pace.concurrency_per_lane, room)
+
+    def _take(self, lease: Lease[J]) -> None:
+        self._held[lease.job.lane] += 1
+        task = asyncio.create_task(self._do(lease))
+        self._under_way.add(task)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._under_way.discard(task)
+            self._held[lease.job.lane] -= 1
+            if self._held[lease.job.lane] <= 0:
+                del self._held[lease.job.lane]
+            self._wakeups.awake.set()  # there is room again
+            if not task.cancelled() and task.exception() is not None:
+                # Whatever it is, the job is tried again when its lease has run out.
+                _log.error("a job failed inside", queue=self.name, job=lease.job.job_id, exc_info=task.exception())
+
+        task.add_done_callback(ended)
+
+    async def _do(self, lease: Lease[J]) -> None:
+        try:
+            rest = await self._attempt(lease)
+        except asyncio.CancelledError:
+            with contextlib.suppress(*STORE_ERRORS):
+                await self._queue.hand_back(lease, self._services.clock.now())
+            raise
+        await self._settle(lease, rest)
+
+    async def _settle(self, lease: Lease[J], rest: J | None) -> None:
+        """Write what became of it: a job that was done is done twice if this cannot be written, and never lost."""
+        now, schedule = self._services.clock.now(), self._pace.schedule
+        due = None if rest is None else schedule.next_attempt(now, lease.attempts + 1, _CHANCE.random())
+        if rest is None or due is None:
+            await self._queue.settle(lease)
+        else:
+            await self._queue.retry(lease, rest, due)

@@ -1,0 +1,84 @@
+"""Notices of ended sessions: one for each session and application, each tenant's own, each application in its turn."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+import pytest
+
+from identity.ids import ApplicationId, TenantId, UserId, new_id
+from identity.instants import Instant
+from identity.store.logout_notices import LogoutNotice, LogoutNotices
+from identity.store.mongo import Database
+from identity.store.vault import Vault
+
+NOW = Instant(1_763_690_000_000)
+
+
+@pytest.fixture
+async def database(stores):
+    found = Database(stores.mongodb_uri, f"test_{new_id()[:13].replace('-', '')}")
+    yield found
+    await found.drop()
+    found.close()
+
+
+@pytest.fixture
+async def notices(database) -> LogoutNotices:
+    made = LogoutNotices(database, Vault({"key": b"k" * 32}))
+    await made.ensure_indexes()
+    return made
+
+
+def notice(tenant_id: str | None = None, application_id: str | None = None) -> LogoutNotice:
+    tenant, application = TenantId(tenant_id or new_id()), ApplicationId(application_id or new_id())
+    return LogoutNotice(tenant, application, UserId(new_id()), new_id())
+
+
+async def test_a_notice_comes_out_as_it_went_in_and_lies_sealed(notices, database) -> None:
+    one = notice()
+    await notices.add([one], NOW)
+    stored = await database.collection("logout_notices").find_one({})
+    assert one.session_id not in str(stored)
+    assert one.user_id not in str(stored)
+    (lease,) = await notices.lease(NOW, 30, {}, 5, 10)
+    assert (lease.job, lease.attempts) == (one, 0)
+
+
+async def test_the_same_end_is_told_once_and_another_session_s_apart(notices) -> None:
+    one = notice()
+    other = dataclasses.replace(one, session_id=new_id())
+    await asyncio.gather(*(notices.add([one, other], NOW) for _ in range(64)))
+    leases = await notices.lease(NOW, 30, {}, 5, 10)
+    assert {lease.job for lease in leases} == {one, other}
+    assert len(leases) == 2
+
+
+async def test_no_application_takes_more_than_its_share(notices) -> None:
+    greedy = notice()
+    await notices.add([dataclasses.replace(greedy, session_id=new_id()) for _ in range(6)], NOW)
+    modest = notice(greedy.tenant_id)
+    await notices.add([modest], NOW)
+    leases = await notices.lease(NOW, 30, {}, 2, 10)
+    assert sorted(lease.job.lane for lease in leases) == sorted([greedy.lane] * 2 + [modest.lane])
+
+
+async def test_a_transaction_that_fails_takes_its_notices_along(notices, database) -> None:
+    one = notice()
+
+    async def write(session) -> None:
+        await notices.add([one], NOW, session)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await database.in_transaction(write)
+    assert await notices.count(one.tenant_id) == 0
+
+
+async def test_notices_of_one_tenant_are_nothing_to_another(notices) -> None:
+    one, other = notice(), notice()
+    await notices.add([one, other], NOW)
+    assert (await notices.count(one.tenant_id), await notices.count(TenantId(new_id()))) == (1, 0)
+    await notices.delete_all(one.tenant_id)
+    assert (await notices.count(one.tenant_id), await notices.count(other.tenant_id)) == (0, 1)
