@@ -165,3 +165,10 @@ async def test_password_grant_gives_what_was_agreed_to_and_asks_for_nothing(rp, 
     assert (await password_grant(rp, http, "openid profile")).json()["error"] == "invalid_scope"
     wrong = await rp.token(http, grant_type="password", username=new_id(), password="x", scope="openid email")
     assert wrong.json()["error_reason"] == "invalid_user_credentials"
+
+
+async def test_answer_stays_while_its_user_is_only_locked(rp, browser, api, service):
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    await agree(rp, browser, "email")
+    assert (await api.delete(f"/api/user/{rp.user['id']}", headers=headers)).status_code == 200
+    assert await service.services.scope_consents.count(rp.tenant["id"]) == 1
