@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from joserfc import jwt
+from joserfc.jwk import OctKey
 
 from identity.ids import new_id
 from tests import relying_party
@@ -40,7 +42,10 @@ async def test_logout_ends_the_session_and_goes_where_it_was_asked_to(leaver, br
     answer = await log_out(browser, method, client_id=leaver.client_id, post_logout_redirect_uri=AFTER, state="a b&c")
     assert answer.status_code == 302
     assert answer.headers["Location"] == AFTER + "?state=a%20b%26c"
-    assert 'fusionauth.sso=""' in answer.headers["Set-Cookie"] or "fusionauth.sso=;" in answer.headers["Set-Cookie"]
+    gone = {
+        name for line in answer.headers.get_list("Set-Cookie") if "Max-Age=0" in line for name in [line.split("=")[0]]
+    }
+    assert gone == {"fusionauth.sso", "fusionauth.li"}
     assert not await is_logged_in(leaver, browser)
 
 
@@ -95,12 +100,13 @@ async def test_attack_43_hint_of_another_client_is_refused_and_nothing_ends(rp, 
     assert await is_logged_in(rp, browser)
 
 
-@pytest.mark.parametrize("forged", ["unsigned", "access token", "nonsense", "changed"])
+@pytest.mark.parametrize("forged", ["unsigned", "client secret", "access token", "nonsense", "changed"])
 async def test_attack_43_hint_that_is_no_id_token_of_ours_is_refused(rp, browser, http, forged):
     tokens = await rp.tokens(http, browser)
     head, body, signature = tokens["id_token"].split(".")
     hint = {
         "unsigned": f"eyJhbGciOiJub25lIn0.{body}.",
+        "client secret": jwt.encode({"alg": "HS256"}, claims(tokens["id_token"]), OctKey.import_key(rp.secret)),
         "access token": tokens["access_token"],
         "nonsense": "nonsense",
         "changed": f"{head}.{body}.{signature[::-1]}",
@@ -159,3 +165,79 @@ async def test_redirect_only_tells_nobody(leaver, browser):
     await leaver.configure(logoutURL="https://app.example.com/out", logoutBehavior="RedirectOnly")
     answer = await log_out(browser, client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
     assert (answer.status_code, answer.headers["Location"]) == (302, AFTER)
+
+
+async def test_active_applications_tells_only_those_that_joined(leaver, browser, api):
+    own, joined, stranger = (f"https://{name}.example.com/out" for name in ("own", "joined", "stranger"))
+    await leaver.configure(logoutURL=own, logoutBehavior="ActiveApplications")
+    other = await relying_party.make(api, tenant=leaver.tenant, logoutURL=joined)
+    await relying_party.make(api, tenant=leaver.tenant, logoutURL=stranger)
+    await other.authorize(browser, prompt="none")
+    answer = await log_out(browser, client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
+    assert {frame.partition("?")[0] for frame in page(answer).frames} == {own, joined}
+    assert "frame-src https://joined.example.com https://own.example.com;" in answer.headers["Content-Security-Policy"]
+    again = await log_out(browser, client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
+    assert (again.status_code, again.headers["Location"]) == (302, AFTER)
+
+
+async def test_inactive_and_native_applications_have_no_frames(leaver, browser, api):
+    switched_off = await relying_party.make(api, tenant=leaver.tenant, logoutURL="https://off.example.com/out")
+    await relying_party.make(api, tenant=leaver.tenant, logoutURL="com.example.app:/out")
+    headers = {"X-FusionAuth-TenantId": leaver.tenant["id"]}
+    assert (await api.delete(f"/api/application/{switched_off.client_id}", headers=headers)).status_code == 200
+    answer = await log_out(browser, client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
+    assert (answer.status_code, answer.headers["Location"]) == (302, AFTER)
+
+
+async def test_without_a_client_every_application_of_the_tenant_is_told(leaver, browser):
+    await leaver.configure(logoutURL="https://app.example.com/out", logoutBehavior="RedirectOnly")
+    await leaver.configure_tenant(logoutURL="https://tenant.example.com/")
+    answer = await log_out(browser, tenantId=leaver.tenant["id"])
+    (frame,) = page(answer).frames
+    assert frame.startswith("https://app.example.com/out?iss=")
+    assert 'href="https://tenant.example.com/"' in answer.text
+
+
+async def test_frames_of_a_browser_without_a_session_name_none(leaver, new_browser):
+    await leaver.configure(logoutURL="https://app.example.com/out")
+    answer = await log_out(new_browser(), client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
+    assert page(answer).frames == ["https://app.example.com/out"]
+
+
+async def test_page_of_frames_goes_on_by_itself_and_to_the_word_of_the_end(leaver, browser):
+    await leaver.configure(logoutURL="https://app.example.com/out")
+    other = await relying_party.make(leaver.api, tenant=leaver.tenant)
+    answer = await log_out(browser, client_id=other.client_id)
+    assert answer.headers["X-Frame-Options"] == "DENY"
+    policy = answer.headers["Content-Security-Policy"]
+    nonce = answer.text.partition('<script nonce="')[2].partition('"')[0]
+    assert f"script-src 'nonce-{nonce}'" in policy and "frame-ancestors 'none'" in policy
+    assert "setTimeout(go, 5000)" in answer.text
+    assert 'href="/"' in answer.text
+    assert "signed out" in page(await browser.get("/")).text.lower()
+
+
+async def test_post_logout_target_keeps_to_the_policy_of_redirect_urls(rp, browser):
+    for target in (REDIRECT_URI + "/", REDIRECT_URI + "?x=1", REDIRECT_URI.replace("https", "http"), "/", "//evil"):
+        answer = await log_out(browser, client_id=rp.client_id, post_logout_redirect_uri=target)
+        refused(answer, "invalid_post_logout_redirect_uri")
+    wildcard = "https://*.example.com/bye"
+    await rp.configure(authorizedRedirectURLs=[wildcard], authorizedURLValidationPolicy="AllowWildcards")
+    answer = await log_out(browser, client_id=rp.client_id, post_logout_redirect_uri=AFTER)
+    assert answer.headers["Location"] == AFTER
+
+
+async def test_tenant_may_stand_in_the_path_and_parameters_of_a_post_only_in_its_form(leaver, browser):
+    await leaver.configure_tenant(logoutURL="https://tenant.example.com/")
+    answer = await browser.get(f"/{leaver.tenant['id']}/oauth2/logout")
+    assert answer.headers["Location"] == "https://tenant.example.com/"
+    other = await relying_party.make(leaver.api, tenant=leaver.tenant)
+    uri = {"post_logout_redirect_uri": AFTER, "client_id": leaver.client_id}
+    posted = await browser.post("/oauth2/logout", params=uri, data={"client_id": other.client_id})
+    assert posted.headers["Location"] == "https://tenant.example.com/"
+
+
+async def test_repeated_parameter_is_refused_and_nothing_ends(leaver, browser):
+    answer = await browser.get(f"/oauth2/logout?client_id={leaver.client_id}&client_id={leaver.client_id}")
+    assert answer.status_code == 400
+    assert await is_logged_in(leaver, browser)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.operations import logout, sso
+from identity.operations import login_intents, logout, sso
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
 from identity.web.hosted import looks, pages, render
 from identity.web.oauth2.family import PAGE_OR_REDIRECT, PageHandler
@@ -32,7 +32,7 @@ class LogoutHandler(PageHandler):
         )
         if isinstance(outcome, logout.Asked):
             return render.confirm_logout(self.request.path, given.items(), await looks.of(self, outcome.tenant))
-        cookies = [self.new_cookie(sso.COOKIE, "", 0)]
+        cookies = [self.new_cookie(name, "", 0) for name in (sso.COOKIE, login_intents.COOKIE)]
         if outcome.target == logout.HOME:
             cookies.append(self.new_cookie(pages.SIGNED_OUT_COOKIE, "signed-out", pages.SIGNED_OUT_SECONDS))
         if outcome.frame_urls:
