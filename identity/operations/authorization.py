@@ -22,7 +22,6 @@ from identity.errors import (
     AccessDenied,
     ConsentRequired,
     InteractionRequired,
-    InvalidRequest,
     LoginPrevented,
     LoginRequired,
     OAuth2Error,
@@ -34,6 +33,7 @@ from identity.operations import (
     access_lists,
     authorization_responses,
     clients,
+    device_approvals,
     login,
     login_intents,
     scope_consents,
@@ -59,6 +59,7 @@ from identity.operations.federation import departures
 from identity.operations.login import Credentials
 from identity.operations.login_intents import LoginIntent
 from identity.services import Services
+from identity.store.device_grants import DeviceGrant
 from identity.store.sso_sessions import SsoSession
 from identity.tokens.jws import Rejection
 
@@ -78,6 +79,8 @@ async def prove(services: Services, call: Call, hints: TenantHints, given: Mappi
     """
     client = await clients.find(services, hints, given.get("client_id"))
     await access_lists.require_address(services, client, call.origin.ip_address)
+    if device_approvals.is_hosted(call, client, given):
+        client = device_approvals.hosted(call, client)
     rules.require_redirect_uri(given, client.application)
     return Proven(client, rules.channel(given, client.application), given)
 
@@ -85,15 +88,13 @@ async def prove(services: Services, call: Call, hints: TenantHints, given: Mappi
 def validated(call: Call, proven: Proven, origin: str | None = None) -> AuthorizationRequest:
     """The request, when it passes every check; `origin` as a browser sends it from outside. Raises OAuth2Error."""
     application = proven.client.application
-    request = rules.validated(proven.given, application, origin=origin, own_origin=call.origin.base_url)
-    if request.user_code is not None:
-        raise InvalidRequest("invalid_user_code", "The user_code is unknown.")
-    return request
+    return rules.validated(proven.given, application, origin=origin, own_origin=call.origin.base_url)
 
 
 async def begin(services: Services, call: Call, proven: Proven, browser: Browser) -> Step:
     """Answer from the SSO session where that will do; else the login page. Raises OAuth2Error."""
     request = validated(call, proven, browser.origin)
+    await device_approvals.require(services, call, proven.client, request)
     current = await _current(services, call, proven.client, request, browser)
     if current is not None:
         return await proceed(services, call, proven, request, current)
@@ -131,6 +132,7 @@ async def log_in(
     client, request = proven.client, validated(call, proven)
     if request.forbids_pages:
         return await begin(services, call, proven, browser)
+    await device_approvals.require(services, call, client, request)
     login_id = credentials.login_id
     away = await departures.by_domain(services, call, proven, browser, login_id, is_persistent=is_persistent)
     if away is not None:
@@ -185,14 +187,26 @@ async def proceed(
 
 
 async def finish(
-    services: Services, call: Call, proven: Proven, request: AuthorizationRequest, current: Current
+    services: Services,
+    call: Call,
+    proven: Proven,
+    request: AuthorizationRequest,
+    current: Current,
+    device: DeviceGrant | None = None,
 ) -> Step:
-    """The response, when no page is left to show: its scopes are granted. A session's use is noted first."""
+    """The response, when no page is left to show: its scopes are granted. A session's use is noted first.
+
+    The last page, where the request names a device, asks about that; `device` is what the user agreed to there.
+    """
+    if request.user_code is not None and device is None:
+        return await device_approvals.ask(services, proven, request, current)
     problem = None
     if current.authentication_type == "PING":
         problem = await _recorded(services, call, proven.client, current.user)
+    if problem is None and device is not None and device_approvals.is_hosted(call, proven.client, proven.given):
+        return await device_approvals.complete(services, call, proven, current, device)
     if problem is None:
-        return await authorization_responses.success(services, call, proven.client, request, current)
+        return await authorization_responses.success(services, call, proven.client, request, current, device)
     return _stopped(proven, request, current, problem)
 
 

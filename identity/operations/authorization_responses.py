@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from identity.call import Call
+from identity.call import Call, Document
 from identity.domain import authentication_methods, profiles, scopes, user_state
 from identity.domain import authorization_request as rules
 from identity.domain.authorization_request import AuthorizationRequest
 from identity.errors import OAuth2Error
 from identity.ids import new_secret
-from identity.operations import request_sources, token_lambdas
+from identity.operations import device_grants, request_sources, token_lambdas
 from identity.operations.authorization_steps import AuthorizationResponse, Current, Proven, SsoCookie
 from identity.operations.clients import Client
+from identity.operations.device_grants import Approver
 from identity.services import Services
+from identity.store.device_grants import DeviceGrant
 from identity.tokens.access_tokens import Login
 from identity.tokens.issuer import IssuedToken
 
@@ -24,10 +26,16 @@ def refusal(proven: Proven, error: OAuth2Error) -> AuthorizationResponse:
 
 
 async def success(
-    services: Services, call: Call, client: Client, request: AuthorizationRequest, current: Current
+    services: Services,
+    call: Call,
+    client: Client,
+    request: AuthorizationRequest,
+    current: Current,
+    device: DeviceGrant | None = None,
 ) -> AuthorizationResponse:
     """The successful response, with a code or tokens, and the session's cookie. The request's scopes are granted.
 
+    A `device` that the user agreed to is approved when tokens are given: here, or when the code is redeemed.
     Raises InvalidRequestUri for a pushed request that was answered already.
     """
     await request_sources.spend(services, client, request)
@@ -44,7 +52,10 @@ async def success(
         authentication_methods=authentication_methods.of(current.session.authentication_type),
         claims_request=request.claims,
     )
-    parameters = await _given(services, call, client, request, granted)
+    if device is not None and not request.response_type.gives("code"):
+        approver = Approver.of(granted, device.grant["scopes"])
+        await device_grants.approve(services, call, client, device, approver)
+    parameters = await _given(services, call, client, request, granted, device)
     if request.state is not None:
         parameters["state"] = request.state
     if request.locales:
@@ -55,13 +66,18 @@ async def success(
 
 
 async def _given(
-    services: Services, call: Call, client: Client, request: AuthorizationRequest, granted: Login
+    services: Services,
+    call: Call,
+    client: Client,
+    request: AuthorizationRequest,
+    granted: Login,
+    device: DeviceGrant | None,
 ) -> dict[str, str]:
     """Code and tokens, whichever the response type names (RFC 6749 sections 4.1.2 and 4.2.2, OpenID Connect Core 3)."""
     wanted, parameters = request.response_type, {}
     access_token = await token_lambdas.access_token(services, call, granted) if wanted.gives("token") else None
     if wanted.gives("code"):
-        parameters["code"] = await _code(services, client, request, granted, access_token)
+        parameters["code"] = await _code(services, client, request, granted, access_token, device)
     if access_token is not None:
         parameters["access_token"] = access_token.token
         parameters |= {"token_type": "Bearer", "expires_in": str(access_token.expires_in)}
@@ -77,11 +93,16 @@ async def _given(
 
 
 async def _code(
-    services: Services, client: Client, request: AuthorizationRequest, granted: Login, beside: IssuedToken | None
+    services: Services,
+    client: Client,
+    request: AuthorizationRequest,
+    granted: Login,
+    beside: IssuedToken | None,
+    device: DeviceGrant | None,
 ) -> str:
     """A new code. A replay of it takes back the access token `beside` it too: whoever read one has the other."""
     code = new_secret()
-    grant = {
+    grant: Document = {
         "clientId": client.client_id,
         "redirectUri": request.redirect_uri,
         "userId": granted.user["id"],
@@ -96,6 +117,8 @@ async def _code(
         "claims": request.claims.document(),
         "tokenIds": [] if beside is None else [beside.token_id],
     }
+    if device is not None:
+        grant |= {"userCode": device.grant["userCode"], "deviceGrantId": device.grant_id}
     ttl_seconds = profiles.code_seconds(client.tenant, client.application)
     await services.authorization_codes.issue(client.tenant_id, code, grant, ttl_seconds)
     return code

@@ -40,6 +40,7 @@ async def begin(services: Services, call: Call, identified: Identified, form: Do
     granted = scopes.allowed(requested, client.oauth, client.application["scopes"])
     grant: Document = {
         "scopes": list(granted),
+        "address": call.origin.ip_address,
         "device": {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)},
     }
     limits = client.tenant["externalIdentifierConfiguration"]

@@ -79,7 +79,7 @@ async def find(
         )
     found = await services.device_grants.find(tenant_id, user_codes.normalised(user_code), call.now)
     if found is None or client_id not in {None, found.client_id}:
-        raise _invalid()
+        raise invalid()
     await services.rate_limits.give_back(tenant_id, limits)
     _require(found.status)
     return found
@@ -98,7 +98,7 @@ async def again(services: Services, call: Call, client: Client, user_code: str, 
     """A grant that was found before. Raises InvalidRequest when it does not wait any more."""
     found = await services.device_grants.find(client.tenant_id, user_code, call.now)
     if found is None or found.grant_id != grant_id:
-        raise _invalid()
+        raise invalid()
     _require(found.status)
     return found
 
@@ -188,8 +188,9 @@ def _require(status: str) -> None:
     if status == "Expired":
         raise InvalidRequest("user_code_expired", "The user_code has expired.")
     if status != "Pending":
-        raise _invalid()
+        raise invalid()
 
 
-def _invalid() -> InvalidRequest:
+def invalid() -> InvalidRequest:
+    """There is no such code, or nothing to decide about it."""
     return InvalidRequest("invalid_user_code", "The user_code is unknown, or was used before.")

@@ -45,6 +45,7 @@ from identity.web.oauth2 import (
     callback,
     consent,
     device,
+    device_pages,
     discovery,
     introspect,
     logout,
@@ -64,7 +65,19 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
         # Routes are tried in this order: what is asked for most comes first.
         *(
             route
-            for module in (token, introspect, userinfo, authorize, discovery, logout, revoke, par, consent, device)
+            for module in (
+                token,
+                introspect,
+                userinfo,
+                authorize,
+                discovery,
+                logout,
+                revoke,
+                par,
+                consent,
+                device,
+                device_pages,
+            )
             for route in module.ROUTES
         ),
         *(route for module in (webhooks, webhook_event_logs) for route in module.ROUTES),

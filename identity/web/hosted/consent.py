@@ -34,12 +34,11 @@ async def reply(
         hidden=(*hidden.items(), (csrf.FIELD, token)),
         redirect_uri=given["redirect_uri"],
         login_id=users.login_value(page.user),
-        required=tuple(_shown(look, client.application, scope) for scope in question.required),
+        required=tuple(shown(look, client.application, scope) for scope in question.required),
         optional=tuple(
-            _shown(look, client.application, scope, is_checked=scope in question.approved)
-            for scope in question.optional
+            shown(look, client.application, scope, is_checked=scope in question.approved) for scope in question.optional
         ),
-        unknown=tuple(_shown(look, client.application, scope) for scope in question.unknown),
+        unknown=tuple(shown(look, client.application, scope) for scope in question.unknown),
         message=look[message] if message else "",
         status=status,
     )
@@ -54,7 +53,7 @@ def approved(form: Mapping[str, str]) -> frozenset[str] | None:
     return frozenset(found[1] for found, value in answers if found is not None and value == "true")
 
 
-def _shown(look: Look, application: Document, scope: str, *, is_checked: bool = False) -> render.ScopeChoice:
+def shown(look: Look, application: Document, scope: str, *, is_checked: bool = False) -> render.ScopeChoice:
     """A scope in the words of the theme, else of the application, else by its name."""
     custom: Document = next((entry for entry in application["scopes"] if entry["name"] == scope), {})
     message = look.scope_text("scope-message", scope, application) or custom.get("defaultConsentMessage") or scope

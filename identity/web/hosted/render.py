@@ -135,6 +135,20 @@ def consent(form: ConsentForm, look: Look, cookies: Cookies = ()) -> Reply:
     return _page("consent.html", policy, fields | {"target": target}, look, form.status, cookies)
 
 
+def form(
+    template: str,
+    values: Mapping[str, Any],
+    look: Look,
+    *,
+    redirect_uri: str | None = None,
+    status: int = 200,
+    cookies: Cookies = (),
+) -> Reply:
+    """A page with a form of ours; `redirect_uri` is where its answer may lead."""
+    places = ("'self'",) if redirect_uri is None else ("'self'", "https:", _origin(redirect_uri))
+    return _page(template, _policy(form_action=places), values, look, status, cookies)
+
+
 def error(body: Mapping[str, Any], status: int) -> Reply:
     """The error page, which also prints the OAuth error JSON for the application's developer."""
     values = {"description": body["error_description"], "oauth_json": json.dumps(body, indent=2)}

@@ -1,0 +1,124 @@
+"""The pages of the device grant: the one that asks for a code, the one that asks about a device, and the last one."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from identity.call import Document
+from identity.domain import identity_providers as provider_rules
+from identity.domain import scopes, users
+from identity.operations.clients import Client
+from identity.operations.consent_page import Waiting
+from identity.operations.device_page import DevicePage
+from identity.web.endpoint import Reply
+from identity.web.hosted import consent, csrf, looks, render
+from identity.web.hosted.looks import Look
+from identity.web.hosted.render import ScopeChoice
+from identity.web.oauth2.family import OAuth2Handler
+
+STALE: Final = "[InvalidOrMissingCSRFToken]"
+"""The text for a form that this browser was not shown."""
+
+_RESERVED: Final = {scopes.OPENID: "deviceApproval.identity", scopes.OFFLINE_ACCESS: "deviceApproval.offline"}
+_LONGEST: Final = 300
+
+
+async def ask_for_code(
+    handler: OAuth2Handler,
+    client: Client,
+    given: Mapping[str, str],
+    user: Document | None,
+    *,
+    user_code: str,
+    message: str = "",
+    status: int = 200,
+) -> Reply:
+    """The page that asks for a code; `user` is whoever is signed in, `message` the key of a text that stands above."""
+    look = await looks.of(handler, client.tenant, client.application, given)
+    token, cookie = csrf.issue(handler)
+    values = {
+        "application_name": client.application["name"],
+        "action": handler.request.path,
+        "hidden": [*_place(client).items(), *_locale(given), (csrf.FIELD, token)],
+        "user_code": user_code[:_LONGEST],
+        "login_id": "" if user is None else users.login_value(user),
+        "sign_out": _sign_out(handler, client),
+        "message": look[message] if message else "",
+    }
+    return render.form("device.html", values, look, status=status, cookies=[cookie])
+
+
+async def ask_about_device(
+    handler: OAuth2Handler, page: DevicePage, waiting: Waiting, *, is_hosted: bool, message: str = "", status: int = 200
+) -> Reply:
+    """The page that asks about a device: whose application it is, what it gets, and where it asked from."""
+    client, device, given = page.client, page.device, waiting.intent.given
+    look = await looks.of(handler, client.tenant, client.application, given)
+    token, cookie = csrf.issue(handler)
+    hidden = {**_place(client), "intent": waiting.intent_id, "grant": device.grant_id, csrf.FIELD: token}
+    values = {
+        "application_name": client.application["name"],
+        "action": handler.request.path,
+        "hidden": list(hidden.items()),
+        "facts": list(_facts(look, page)),
+        "scopes": [_choice(look, client.application, scope) for scope in device.grant["scopes"]],
+        "login_id": users.login_value(page.current.user),
+        "sign_out": _sign_out(handler, client),
+        "target": "" if is_hosted else urllib.parse.urlsplit(given["redirect_uri"]).hostname or given["redirect_uri"],
+        "message": look[message] if message else "",
+    }
+    redirect_uri = None if is_hosted else given["redirect_uri"]
+    return render.form("device_approval.html", values, look, redirect_uri=redirect_uri, status=status, cookies=[cookie])
+
+
+async def complete(handler: OAuth2Handler, client: Client, given: Mapping[str, str]) -> Reply:
+    """The last page: connected, or not, and why."""
+    look = await looks.of(handler, client.tenant, client.application, given)
+    is_connected, is_denied = "error" not in given, given.get("error") == "access_denied"
+    provider = await handler.services.documents["identity_providers"].cached(None, given.get("linked", ""))
+    is_known = provider is not None and provider_rules.is_of(provider, client.tenant_id)
+    values = {
+        "is_connected": is_connected,
+        "is_denied": is_denied,
+        "linked": provider["name"] if provider is not None and is_known else "",
+        "again": f"{_beside(handler)}/device?{urllib.parse.urlencode(_place(client))}",
+    }
+    return render.form("device_complete.html", values, look)
+
+
+def _facts(look: Look, page: DevicePage) -> Iterator[tuple[str, str]]:
+    """What is known of the device, label and value."""
+    grant = page.device.grant
+    yield look["deviceApproval.code"], grant["userCode"]
+    for name in ("name", "description", "type"):
+        if grant["device"].get(name):
+            yield look[f"deviceApproval.{name}"], grant["device"][name][:_LONGEST]
+    yield look["deviceApproval.address"], grant["address"]
+    if page.link:
+        account = page.link.get("displayName") or page.link["identityProviderUserId"]
+        yield look["deviceApproval.link"], f"{account} ({page.link['identityProviderName']})"
+
+
+def _choice(look: Look, application: Document, scope: str) -> ScopeChoice:
+    if scope in _RESERVED:
+        return ScopeChoice("", look[_RESERVED[scope]], "")
+    return consent.shown(look, application, scope)
+
+
+def _place(client: Client) -> dict[str, str]:
+    return {"client_id": client.client_id, "tenantId": client.tenant_id}
+
+
+def _locale(given: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [("locale", given["locale"])] if "locale" in given else []
+
+
+def _sign_out(handler: OAuth2Handler, client: Client) -> str:
+    return f"{_beside(handler)}/logout?{urllib.parse.urlencode(_place(client))}"
+
+
+def _beside(handler: OAuth2Handler) -> str:
+    """The path that all pages of the protocol share, with the tenant where that stands in it."""
+    return handler.request.path.rpartition("/oauth2/")[0] + "/oauth2"

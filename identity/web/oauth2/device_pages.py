@@ -1,0 +1,121 @@
+"""`/oauth2/device` and `/oauth2/device-complete`: where a user connects a device (RFC 8628 section 3.3)."""
+
+from __future__ import annotations
+
+import urllib.parse
+from typing import Final
+
+from identity.call import Call, Document
+from identity.errors import InvalidRequest
+from identity.operations import consent_page, device_approvals, device_grants, device_page, login_intents
+from identity.operations.clients import Client
+from identity.operations.consent_page import Waiting
+from identity.operations.device_grants import Guesser, TooManyCodesError
+from identity.operations.device_page import DevicePage
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.hosted import csrf, device
+from identity.web.oauth2.family import PAGE_OR_REDIRECT, PageHandler
+from identity.web.oauth2.login_flow import LoginFlowHandler
+
+_REQUEST: Final = "oauth2/device.request.json"
+_FORM: Final = "oauth2/device.form.json"
+_END: Final = "oauth2/device-complete.request.json"
+
+
+class DeviceHandler(LoginFlowHandler):
+    """Asks for a user code; and, when the user has logged in, about the device. A link alone connects nothing."""
+
+    @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
+        """Ask for the code; or, where a login waits for it, about the device."""
+        given = self.parameters(_REQUEST)
+        if "intent" in given:
+            waiting = await self.waiting(call, given, tenant_id)
+            self.proven = waiting.proven
+            return await self.asked(call, waiting)
+        client = await self.client(call, given, tenant_id)
+        return await self.code_page(client, given, user_code=given.get("user_code", ""))
+
+    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Take a code, or the answer about a device, unless the form is not one that we showed to this browser."""
+        if "intent" in form:
+            return await self.answered(call, form, tenant_id)
+        client = await self.client(call, form, tenant_id)
+        user_code = form.get("interactive_user_code", "")
+        if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
+            return await self.code_page(client, form, user_code=user_code, message=device.STALE, status=403)
+        guesser = Guesser(session=csrf.browser(self))
+        try:
+            found = await device_grants.find(
+                self.services, call, client.tenant_id, user_code, guesser, client.client_id
+            )
+        except InvalidRequest as error:
+            return await self.code_page(client, form, user_code=user_code, message=_message(error))
+        request = device_approvals.request(call, client, found.grant["userCode"])
+        request |= {name: form[name] for name in ("locale",) if name in form}
+        location = f"{self.request.path.rpartition('/')[0]}/authorize?{urllib.parse.urlencode(request)}"
+        return Reply(status=302, headers={"Location": location})
+
+    async def answered(self, call: Call, form: Document, tenant_id: str | None) -> Reply:
+        """What the answer about a device leads to."""
+        waiting = await self.waiting(call, form, tenant_id)
+        if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
+            self.proven = waiting.proven
+            return await self.asked(call, waiting, message=device.STALE, status=403)
+        await consent_page.claim(self.services, waiting)
+        # Not before: of who sends the form twice the first one has an answer for the application, the second one none.
+        self.proven = waiting.proven
+        step = await device_page.answer(
+            self.services, call, waiting, self.browser(), form.get("grant", ""),
+            is_allowed=form.get("action") == "allow",
+        )  # fmt: skip
+        value = login_intents.cookie_without(waiting.cookie, waiting.intent_id)
+        done = self.new_cookie(login_intents.COOKIE, value, None if value else 0)
+        return await self.shown(step, waiting.intent.given, done)
+
+    async def client(self, call: Call, given: Document, tenant_id: str | None) -> Client:
+        """The client whose device it is."""
+        return await device_page.client_of(self.services, call, self.tenant_hints(tenant_id, given), given)
+
+    async def waiting(self, call: Call, given: Document, tenant_id: str | None) -> Waiting:
+        """The login that this browser waits with."""
+        hints = self.tenant_hints(tenant_id, given)
+        return await consent_page.find(self.services, call, hints, given, self.cookie(login_intents.COOKIE))
+
+    async def asked(self, call: Call, waiting: Waiting, *, message: str = "", status: int = 200) -> Reply:
+        """The page about the device, or what comes next."""
+        step = await device_page.show(self.services, call, waiting, self.browser())
+        if not isinstance(step, DevicePage):
+            return await self.shown(step, waiting.intent.given)
+        is_hosted = device_approvals.is_hosted(call, step.client, waiting.intent.given)
+        return await device.ask_about_device(self, step, waiting, is_hosted=is_hosted, message=message, status=status)
+
+    async def code_page(
+        self, client: Client, given: Document, *, user_code: str, message: str = "", status: int = 200
+    ) -> Reply:
+        """The page that asks for a code."""
+        user = await device_page.signed_in(self.services, client, self.browser())
+        return await device.ask_for_code(self, client, given, user, user_code=user_code, message=message, status=status)
+
+
+class DeviceCompleteHandler(PageHandler):
+    """The last page."""
+
+    @endpoint(access=Access.BROWSER, query=_END, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
+        """Say what became of the device."""
+        given = self.parameters(_END)
+        client = await device_page.client_of(self.services, call, self.tenant_hints(tenant_id, given), given)
+        return await device.complete(self, client, given)
+
+
+def _message(error: InvalidRequest) -> str:
+    if isinstance(error, TooManyCodesError):
+        return "[RateLimitedException]"
+    return "device.expired" if error.reason == "user_code_expired" else "device.invalid"
+
+
+_HANDLERS = {"/oauth2/device": DeviceHandler, "/oauth2/device-complete": DeviceCompleteHandler}
+
+ROUTES = [Route(prefix + path, handler) for path, handler in _HANDLERS.items() for prefix in ("", "/{tenant_id}")]
