@@ -12,6 +12,7 @@ import errno
 import functools
 import gc
 import importlib
+import json
 import os
 import signal
 import socket
@@ -28,7 +29,7 @@ try:
     from identity.config import EMBEDDED, Config, ConfigError
     from identity.errors import StartupError
     from identity.store import data_dir
-    from identity.store.embedded.stores import AlreadyRunningError, EmbeddedStores, addresses
+    from identity.store.embedded.stores import ADDRESSES_FILE, AlreadyRunningError, EmbeddedStores, addresses
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("identity"):
         raise
@@ -70,12 +71,17 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.set_defaults(command=_serve)
     commands = parser.add_subparsers(title="commands")
     for name, command, text in (
-        ("check-config", _check_config, "say whether the configuration is usable, and stop"),
+        (
+            "check-config",
+            _check_config,
+            "say whether the configuration is usable and what applications lack of the profile strict, and stop",
+        ),
         ("rotate-master-key", _rotate_master_key, "put a new key before the present master key"),
         ("reencrypt", _reencrypt, "encrypt all stored secrets under the newest master key"),
         ("version", _version, "print the version"),
     ):
         commands.add_parser(name, help=text, description=text).set_defaults(command=command)
+    commands.choices["check-config"].add_argument("--json", action="store_true", help="the same for a program to read")
     return parser.parse_args(arguments)
 
 
@@ -85,9 +91,40 @@ def _version(_options: argparse.Namespace) -> int:
 
 
 def _check_config(options: argparse.Namespace) -> int:
-    config.load(options.config, os.environ)
-    print(f"{options.config / config.FILE_NAME}: no faults found")
+    """Applications are read from running stores only: a check neither starts nor changes anything."""
+    settings = config.load(options.config, os.environ)
+    checked = str(options.config / config.FILE_NAME)
+    found: list[dict[str, Any]] | None = None
+    unread = ""
+    try:
+        found = uvloop.run(_app().profiles_of_applications(_running(settings)))
+    except StartupError as error:
+        unread = str(error)
+    if options.json:
+        reason = {"applicationsUnread": unread} if found is None else {"applications": found}
+        print(json.dumps({"configuration": checked, "faults": [], **reason}, indent=2))
+    else:
+        lines = [f"applications not checked: {unread}"] if found is None else _profiles_text(found)
+        print("\n".join([f"{checked}: no faults found", *lines]))
     return 0
+
+
+def _running(settings: Config) -> Config:
+    """The configuration with the address of MongoDB as it runs now. Raises StartupError."""
+    if settings.mongodb.uri != EMBEDDED:
+        return settings
+    if not (settings.data_dir / ADDRESSES_FILE).exists():
+        raise StartupError(f"the embedded MongoDB of {settings.data_dir} does not run")
+    return settings.with_stores(*addresses(settings.data_dir))
+
+
+def _profiles_text(applications: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Which applications fall short of strict, and in what."""
+    short = [application for application in applications if application["shortcomings"]]
+    yield f"{len(applications)} applications, {len(short)} fall short of the profile strict (docs/oauth/profiles.md)"
+    for application in short:
+        yield f"\n{application['name']} ({application['applicationId']}) of {application['tenantName']}"
+        yield from (f"  {one['path']} {one['problem']} ({one['rule']})" for one in application["shortcomings"])
 
 
 def _rotate_master_key(options: argparse.Namespace) -> int:

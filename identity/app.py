@@ -18,6 +18,7 @@ from identity import __version__
 from identity.call import Call, Document, Nobody, Origin
 from identity.collections import Stores
 from identity.config import Config
+from identity.domain import profiles
 from identity.domain.delivery_schedule import Schedule
 from identity.domain.kickstart import Source
 from identity.events.bus import Bus
@@ -38,7 +39,7 @@ from identity.passwords import PasswordPool
 from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
 from identity.services import Services
-from identity.store import data_dir
+from identity.store import data_dir, survey
 from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.changes import ChangeListener
 from identity.store.detours import Detours
@@ -241,6 +242,16 @@ async def reencrypt(config: Config) -> int:
         with within(0):
             changed = await InstanceStore(database).reseal(vault)
             return changed + await stores.reseal()
+    finally:
+        database.close()
+
+
+async def profiles_of_applications(config: Config) -> list[Document]:
+    """What each active application lacks of the profile strict, read from MongoDB. Raises StartupError."""
+    database = Database(config.mongodb.uri, config.mongodb.database)
+    try:
+        await database.check()
+        return [profiles.report(*client) async for client in survey.active_clients_across_tenants(database)]
     finally:
         database.close()
 

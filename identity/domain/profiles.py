@@ -20,6 +20,7 @@ from identity.call import Document
 from identity.domain import redirect_uris
 from identity.domain.refresh_tokens import Policy
 
+BASELINE: Final = "baseline"
 STRICT: Final = "strict"
 MAXIMUM_CODE_SECONDS: Final = 60
 """The longest life of a code under strict (FAPI 2.0 Security Profile 5.3.2.1)."""
@@ -125,6 +126,18 @@ def shortcomings(tenant: Document, application: Document) -> Iterator[Shortcomin
     if re.fullmatch(r"https://[^?#]+", tenant["issuer"]) is None:
         problem = "must be an https URL without query and fragment"
         yield Shortcoming("tenant.issuer", problem, "RFC 9207 section 2")
+
+
+def report(tenant: Document, application: Document) -> Document:
+    """Which profile an application has and what it lacks of strict, for an operator."""
+    return {
+        "applicationId": application["id"],
+        "name": application["name"],
+        "tenantId": tenant["id"],
+        "tenantName": tenant["name"],
+        "profile": STRICT if is_strict(application) else BASELINE,
+        "shortcomings": [dataclasses.asdict(found) for found in shortcomings(tenant, application)],
+    }
 
 
 def _weak_settings(tenant: Document, application: Document) -> Iterator[Shortcoming]:
