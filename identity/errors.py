@@ -233,6 +233,12 @@ class InvalidScope(OAuth2Error):
     error = "invalid_scope"
 
 
+class InvalidTarget(OAuth2Error):
+    """A resource is malformed, or not one that this client may have tokens for (RFC 8707 section 2)."""
+
+    error = "invalid_target"
+
+
 class InvalidToken(OAuth2Error):
     """The bearer token is missing, malformed, expired or not for this resource (RFC 6750 section 3.1)."""
 

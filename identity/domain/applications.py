@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from identity.call import Document
-from identity.domain import parts, profiles, redirect_uris, scopes
+from identity.domain import parts, profiles, redirect_uris, resources, scopes
 from identity.domain import tenants as tenant_rules
 from identity.errors import FieldError
 from identity.ids import new_secret
@@ -89,7 +89,7 @@ def _url_problems(oauth: Document) -> Iterable[FieldError]:
                 path = f"application.oauthConfiguration.{name}[{index}]"
                 yield FieldError.of("invalid", path, f"The [{path}] cannot be registered: {reason}.")
     for index, url in enumerate(oauth["authorizedResourceUris"]):
-        if "#" in url or ":" not in url:
+        if not resources.is_absolute(url):
             path = f"application.oauthConfiguration.authorizedResourceUris[{index}]"
             yield FieldError.of("invalid", path, f"The [{path}] must be an absolute URI without a fragment.")
     for name in ("logoutURL", "deviceVerificationURL"):

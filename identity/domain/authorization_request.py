@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from identity.call import Document
-from identity.domain import claims_request, pkce, profiles, redirect_uris, response_types, scopes
+from identity.domain import claims_request, pkce, profiles, redirect_uris, resources, response_types, scopes
 from identity.domain.claims_request import ClaimsRequest
 from identity.domain.response_types import ResponseMode, ResponseType
 from identity.errors import (
@@ -71,6 +71,7 @@ class AuthorizationRequest:
     claims: ClaimsRequest = claims_request.NOTHING
     user_code: str | None = None
     device: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    resources: tuple[str, ...] = ()
     pushed: str = dataclasses.field(default="", repr=False)
 
     @property
@@ -295,6 +296,10 @@ def _require_claims(facts: _Facts) -> None:
         raise UnmetAuthenticationRequirements(None, "The authentication context class (acr) cannot be had here.")
 
 
+def _require_resources(facts: _Facts) -> None:
+    _resources(facts)
+
+
 CHECKS: Final[tuple[Callable[[_Facts], None], ...]] = (
     _require_pushed,
     _require_signed,
@@ -311,6 +316,7 @@ CHECKS: Final[tuple[Callable[[_Facts], None], ...]] = (
     _require_nonce,
     _require_prompt,
     _require_max_age,
+    _require_resources,
     _require_claims,
 )
 """The checks in the order of the specification; each may rely on those before it."""
@@ -332,6 +338,7 @@ def _accepted(facts: _Facts, redirect_uri: str) -> AuthorizationRequest:
         claims=facts.claims,
         locales=tuple([given["locale"]] if "locale" in given else given.get("ui_locales", "").split()),
         device={name[len(_DEVICE) :]: value for name, value in given.items() if name.startswith(_DEVICE)},
+        resources=_resources(facts),
         pushed=given.get(PUSHED, ""),
         **named,
     )
@@ -341,6 +348,10 @@ def _scopes(facts: _Facts) -> tuple[str, ...]:
     """What the policies leave; the implicit grant never gives a refresh token, so it drops offline_access."""
     kept = scopes.allowed(scopes.parsed(facts.given.get("scope")), facts.oauth, facts.application["scopes"])
     return kept if facts.gives_code else tuple(scope for scope in kept if scope != scopes.OFFLINE_ACCESS)
+
+
+def _resources(facts: _Facts) -> tuple[str, ...]:
+    return resources.requested(facts.given.get("resource"), facts.oauth)
 
 
 def _prompts(facts: _Facts) -> frozenset[str]:

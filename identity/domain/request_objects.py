@@ -15,6 +15,8 @@ _TYPES: Final = frozenset({"jwt", "oauth-authz-req+jwt"})
 _NESTED: Final = ("request", "request_uri")
 _AS_JSON: Final = frozenset({"claims"})
 """Parameters that are JSON objects, as a text outside of a request object and as they are inside."""
+_AS_LIST: Final = frozenset({"resource"})
+"""Parameters that may be repeated outside, and so a list inside."""
 
 
 def problem(
@@ -71,6 +73,8 @@ def _text(name: str, value: object) -> str:
         return str(value)
     if isinstance(value, dict) and name in _AS_JSON:
         return json.dumps(value)
+    if isinstance(value, list) and name in _AS_LIST:
+        return " ".join(_text(f"{name} in its list", entry) for entry in value)
     if not isinstance(value, str) or "\x00" in value:
         raise ValueError(f"has a {name} that is none")
     return value

@@ -51,6 +51,7 @@ async def success(
         sso_session_id=current.session.session_id if current.secret else None,
         authentication_methods=authentication_methods.of(current.session.authentication_type),
         claims_request=request.claims,
+        resources=request.resources,
     )
     if device is not None and not request.response_type.gives("code"):
         approver = Approver.of(granted, device.grant["scopes"])
@@ -115,6 +116,7 @@ async def _code(
         "device": dict(request.device),
         "authenticationMethods": granted.authentication_methods,
         "claims": request.claims.document(),
+        "resources": list(request.resources),
         "tokenIds": [] if beside is None else [beside.token_id],
     }
     if device is not None:

@@ -13,6 +13,7 @@ from typing import Any
 from identity.call import Call, Document
 from identity.domain import lambdas as rules
 from identity.domain import registrations, users
+from identity.errors import InvalidTarget
 from identity.operations import group_roles, lambdas
 from identity.services import Services
 from identity.tokens import jws
@@ -24,7 +25,11 @@ async def access_token(services: Services, call: Call, login: Login, *, ttl: int
     """A new access token with the roles of all groups and what the lambda makes of it. Raises LambdaFailed."""
     login = await _effective(services, login)
     populate = _populate(services, call, login, "accessTokenPopulateId")
-    return await services.tokens.access_token(login, call.now, ttl=ttl, populate=populate)
+    issued = await services.tokens.access_token(login, call.now, ttl=ttl, populate=populate)
+    if login.resources and len(issued.token) > jws.MAXIMUM_LENGTH:
+        # We would not read it again ourselves.
+        raise InvalidTarget(None, "The resources do not fit into one access token.")
+    return issued
 
 
 async def id_token(

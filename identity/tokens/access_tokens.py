@@ -38,17 +38,20 @@ class Login:
     sso_session_id: str | None = None
     authentication_methods: tuple[str, ...] = ()
     claims_request: ClaimsRequest = claims_request.NOTHING
+    resources: tuple[str, ...] = ()
 
 
 def claims(login: Login, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
     """The claims of an access token."""
-    answer = {
+    answer: Document = {
         **user_claims.access_token_claims(login.user, login.application),
         **common_claims(login, token_id, now, ttl_seconds),
         "authenticationType": login.authentication_type,
         "tid": login.tenant["id"],
         "tty": TTY,
     }
+    if login.resources:
+        answer["aud"] = [login.application["id"], *login.resources]
     if login.refresh_token_id is not None:
         answer["sid"] = login.refresh_token_id
     if login.claims_request.userinfo and scopes.OPENID in login.scopes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain import pkce, profiles
+from identity.domain import pkce, profiles, resources
 from identity.domain.claims_request import ClaimsRequest
 from identity.errors import InvalidGrant, InvalidRequest
 from identity.instants import Instant
@@ -16,7 +16,7 @@ from identity.services import Services
 from identity.tokens.access_tokens import Login
 
 grant_type = "authorization_code"
-parameters = ("code", "redirect_uri", "code_verifier")
+parameters = ("code", "redirect_uri", "code_verifier", "resource")
 
 
 async def exchange(services: Services, call: Call, identified: Identified, form: Document) -> Document:
@@ -35,6 +35,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     has_proof = _has_proof(client, identified, grant.get("codeChallenge"), form.get("code_verifier"))
     identified.require(grant_type, has_proof=has_proof)
     user = await live_users.get(services, client.tenant_id, grant["userId"], call.now, InvalidGrant)
+    granted = tuple(grant.get("resources", ()))
     login = Login(
         tenant=client.tenant,
         application=client.application,
@@ -47,13 +48,14 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         sso_session_id=grant.get("ssoSessionId"),
         authentication_methods=tuple(grant.get("authenticationMethods", ())),
         claims_request=ClaimsRequest.of(grant.get("claims")),
+        resources=resources.of_code(form.get("resource"), granted, client.oauth),
     )
     if "userCode" in grant:
         waiting = await device_grants.again(services, call, client, grant["userCode"], grant["deviceGrantId"])
         # What the device gets was shown, and agreed to, before the code was given.
         await device_grants.approve(services, call, client, waiting, Approver.of(login, waiting.grant["scopes"]))
     access_token, answer = await common.tokens(
-        services, call, client, login, grant["device"], has_proof=has_proof, code=code
+        services, call, client, login, grant["device"], has_proof=has_proof, code=code, resources=granted
     )
     given: Document = {"tokenIds": [*grant.get("tokenIds", ()), *access_token.token_ids], "userId": user["id"]}
     if "refresh_token_id" in answer:

@@ -53,12 +53,15 @@ async def tokens(
     *,
     has_proof: bool,
     code: str | None = None,
+    resources: tuple[str, ...] | None = None,
 ) -> tuple[IssuedToken, Document]:
     """The access token of a fresh login, and the token response, with a refresh token where it is to have one.
 
-    `device` is what the request told of the user's device; `has_proof`: the login was bound by PKCE.
+    `device` is what the request told of the user's device; `has_proof`: the login was bound by PKCE; `resources` are
+    those that the refresh token is good for, where they are more than those of this access token.
     """
-    record = await _refresh_token(services, call, client, login, device, has_proof=has_proof)
+    lasting = login if resources is None else dataclasses.replace(login, resources=resources)
+    record = await _refresh_token(services, call, client, lasting, device, has_proof=has_proof)
     if record is not None:
         login = dataclasses.replace(login, refresh_token_id=record["id"])
     try:
@@ -124,6 +127,8 @@ async def refresh_token(
         private["claims"] = wishes
     seen = rules.device(device, call.origin.ip_address, call.now)
     record = rules.new(UserId(login.user["id"]), client.client_id, login.scopes, seen, private, call.now)
+    if login.resources:
+        record["metaData"]["resources"] = list(login.resources)
     expires = client.refresh_policy.expires(call.now, call.now)
     return await services.refresh_tokens.insert(client.tenant_id, record, expires)
 

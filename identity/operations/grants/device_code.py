@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from identity.call import Call, Document
+from identity.domain import resources
 from identity.domain.applications import DEVICE_GRANT
 from identity.errors import (
     AccessDenied,
@@ -25,7 +27,7 @@ from identity.store.device_grants import Poll
 from identity.tokens.access_tokens import Login
 
 grant_type = DEVICE_GRANT
-parameters = ("device_code",)
+parameters = ("device_code", "resource")
 
 _REFUSALS: Mapping[str, tuple[type[OAuth2Error], str | None, str]] = {
     "Pending": (AuthorizationPending, None, "The user has not decided yet."),
@@ -43,12 +45,13 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     """
     device_code = common.required(form, "device_code", "missing_device_code")
     client = identified.client
+    targets = resources.requested(form.get("resource"), client.oauth)
     poll = await services.device_grants.poll(client.tenant_id, device_code, client.client_id, call.now)
     if poll.given is not None:
         await common.undo(services, call, client, client.tenant_id, poll.given)
     if poll.outcome != "Approved":
         raise _refusal(poll)
-    login = await _login(services, call, client, poll)
+    login = dataclasses.replace(await _login(services, call, client, poll), resources=targets)
     access_token, answer = await common.tokens(
         services, call, client, login, poll.grant["device"], has_proof=not identified.has_credentials
     )

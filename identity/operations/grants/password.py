@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from identity.call import Call, Document
-from identity.domain import authentication_methods, consent, scopes
+from identity.domain import authentication_methods, consent, resources, scopes
 from identity.domain import login as steps
 from identity.errors import (
     ChangePasswordRequired,
@@ -37,6 +37,7 @@ parameters = (
     "loginId",
     "password",
     "scope",
+    "resource",
     "user_code",
     "metaData.device.description",
     "metaData.device.name",
@@ -64,6 +65,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     client = identified.client
     credentials = _credentials(form)
     wanted = _wanted(client, form.get("scope"))
+    targets = resources.requested(form.get("resource"), client.oauth)
     device = {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)}
     waiting = await device_grants.named(services, call, identified, form)
     user = await _logged_in(services, call, client, credentials, device)
@@ -77,6 +79,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         authentication_type="PASSWORD",
         auth_instant=call.now,
         authentication_methods=authentication_methods.of("PASSWORD"),
+        resources=targets,
     )
     if waiting is not None:
         await device_grants.approve(services, call, client, waiting, Approver.of(found, granted))

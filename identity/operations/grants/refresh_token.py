@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from identity.call import Call, Document
-from identity.domain import profiles, scopes
+from identity.domain import profiles, resources, scopes
 from identity.domain import refresh_tokens as rules
 from identity.domain.claims_request import ClaimsRequest
 from identity.errors import InvalidGrant, InvalidRequest, InvalidScope, WebhookTransactionFailed
@@ -81,6 +81,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         sso_session_id=record["private"].get("ssoSessionId"),
         authentication_methods=tuple(record["private"].get("authenticationMethods", ())),
         claims_request=ClaimsRequest.of(record["private"].get("claims")),
+        resources=resources.of_refresh(form.get("resource"), record["metaData"].get("resources", ()), client.oauth),
     )
     access_token, answer = await common.issue(services, call, login, ttl=ttl)
     event = _refreshed(client, user, value, access_token.token, form.get("access_token"))

@@ -1,7 +1,8 @@
 """Reading the parameters of an OAuth request: each at most once, an empty one is absent, unknown ones are ignored.
 
 The files under schemas/oauth2/ name the parameters of each endpoint. `x-blank-counts` marks one that is present even
-when it is empty: a blank secret is a wrong one. `patternProperties` are parameters whose
+when it is empty: a blank secret is a wrong one. `x-repeatable` marks one that may be repeated (RFC 8707 section 2): its
+values are joined by blanks, which none of them may hold. `patternProperties` are parameters whose
 names hold the name of something.
 """
 
@@ -24,6 +25,8 @@ def read(arguments: Values, schema: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, declared in _declared(arguments, schema):
         values = [_text(name, raw) for raw in arguments.get(name, ())]
+        if declared.get("x-repeatable"):
+            values = [" ".join(value for value in values if value)]
         if len(values) > 1:
             raise InvalidRequest("unknown", f"The parameter {name} must not be repeated.")
         if values and (values[0] or declared.get("x-blank-counts")):
