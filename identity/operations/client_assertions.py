@@ -11,7 +11,7 @@ from typing import Literal
 
 from identity.call import Document
 from identity.domain import client_assertions as rules
-from identity.domain import client_authentication
+from identity.domain import client_authentication, profiles
 from identity.errors import InvalidClient
 from identity.ids import TenantId
 from identity.instants import NumericDate, numeric_date
@@ -21,8 +21,6 @@ from identity.services import Services
 from identity.tokens import jws, signing_keys
 from identity.tokens.jws import Rejection, Unverified
 from identity.tokens.signing_keys import SigningKey
-
-STRICT = "strict"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class Signer:
             client_authentication.methods(client.application),
             client.oauth["clientSecret"],
             client.application,
-            client.oauth.get("profile") == STRICT,
+            profiles.is_strict(client.application),
         )
 
 

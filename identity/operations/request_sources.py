@@ -83,11 +83,10 @@ def carried(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
     So nobody can change it.
     """
-    if SIGNED in given and PUSHED not in given:
-        return {**{name: given[name] for name in ROUTING if name in given}, "request": given[SIGNED]}
-    if PUSHED not in given:
+    if PUSHED not in given and SIGNED not in given:
         return given
-    return {name: given[name] for name in (*ROUTING, "request_uri") if name in given}
+    found = {name: given[name] for name in (*ROUTING, "request_uri") if name in given}
+    return found if "request_uri" in found or not given.get(SIGNED) else {**found, "request": given[SIGNED]}
 
 
 async def spend(services: Services, client: Client, request: AuthorizationRequest) -> None:

@@ -109,6 +109,14 @@ async def test_token_endpoint_is_an_audience_too(keyed, http, service):
         taken(await ask(keyed, http, signed(KEY, claims(keyed, aud=[f"{place}/oauth2/token", keyed.tenant["issuer"]]))))
 
 
+async def test_strict_client_names_the_issuer(keyed, http, service):
+    place = f"{service.base_url}/oauth2/token"
+    strict = {"profile": "strict", "proofKeyForCodeExchangePolicy": "Required"}
+    await keyed.configure(**strict)
+    refused(await ask(keyed, http, signed(KEY, claims(keyed, aud=place))), word="aud")
+    taken(await ask(keyed, http, signed(KEY, claims(keyed))))
+
+
 async def test_claims_must_be_those_of_an_assertion_of_now(keyed, http):
     for changes, word in [
         ({"iss": new_id()}, "iss"),
@@ -357,6 +365,26 @@ async def test_entity_signs_with_its_secret_at_token_introspection_and_revocatio
 
 def claims_of(form):
     return relying_party.claims(form["client_assertion"])
+
+
+async def test_policy_table_of_the_contract_holds_at_the_token_endpoint(rp, http):
+    """Authentication 4; what PKCE makes of it is in test_public_client_proves_itself_by_pkce."""
+    await rp.configure(enabledGrants=["authorization_code", "password", "refresh_token"])
+    grants = (
+        (FORM, "auth_code_not_found"),
+        ({"grant_type": "password", "username": "x", "password": "y"}, "invalid_user_credentials"),
+        ({"grant_type": "refresh_token", "refresh_token": "x"}, "refresh_token_not_found"),
+    )
+    for policy in ("Required", "NotRequired"):
+        await rp.configure(clientAuthenticationPolicy=policy)
+        for grant, reason in grants:
+            answer = await rp.token(http, **grant, client_secret=None)
+            if policy == "Required":
+                refused(answer, "client_authentication_missing")
+            else:
+                assert (answer.status_code, answer.json()["error_reason"]) == (400, reason)
+            assert (await rp.token(http, **grant)).json()["error_reason"] == reason
+            refused(await rp.token(http, **grant, client_secret="wrong"))
 
 
 async def test_short_secret_does_not_sign(secretive, http):

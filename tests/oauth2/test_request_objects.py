@@ -11,6 +11,7 @@ import pytest
 from identity.ids import base64url, new_id
 from tests import client_signer, relying_party
 from tests.client_signer import new_key, public, signed
+from tests.oauth2 import consenting
 from tests.receiver import answers, receiving
 from tests.relying_party import CHALLENGE, PKCE, REDIRECT_URI, VERIFIER, response
 
@@ -250,6 +251,16 @@ async def test_client_may_have_to_sign(keyed, browser):
     assert "code" in response(await keyed.submit(browser, shown))
     await keyed.configure(requireSignedRequestObject=False)
     assert (await keyed.authorize(browser, prompt="login")).status_code == 200
+
+
+async def test_signed_request_lasts_through_the_consent_page(keyed, browser, http):
+    await keyed.configure(requireSignedRequestObject=True, relationship="ThirdParty")
+    shown = await opened(keyed, browser, request(keyed, scope="openid email"))
+    answer = await keyed.submit(browser, shown)
+    asked = await browser.get(answer.headers["Location"])
+    given = response(await consenting.send(browser, asked, "email"))
+    assert given["state"] == "the-state"
+    assert (await keyed.exchange(http, given["code"])).json()["scope"] == "openid email"
 
 
 async def test_having_to_sign_needs_something_to_sign_with(rp, api):
