@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
+from identity.ids import new_id
 from tests import relying_party
 from tests.federation.hosted import CALLBACK, departure
 from tests.relying_party import REDIRECT_URI
@@ -72,3 +77,210 @@ async def test_password_login_still_works_beside_the_button(hosted) -> None:
     shown = await hosted.rp.authorize(hosted.browser)
     answer = await hosted.rp.submit(hosted.browser, shown)
     assert answer.headers["Location"].startswith(REDIRECT_URI)
+
+
+async def test_prompt_login_is_answered_by_the_provider_and_prompt_none_by_an_error(hosted) -> None:
+    refused = relying_party.response(
+        await hosted.rp.authorize(hosted.browser, idp_hint=hosted.provider_id, prompt="none")
+    )
+    assert (refused["error"], refused["error_reason"]) == ("login_required", "authentication_required")
+    await hosted.walk()
+    at_once = await hosted.rp.authorize(hosted.browser, idp_hint=hosted.provider_id)
+    assert "code" in relying_party.response(at_once)
+    left = await hosted.leave(prompt="login", max_age="0")
+    assert not {"prompt", "max_age"} & set(left.parameters)
+    hosted.fake.id_claims = None
+    claims = await hosted.claims(await hosted.come_back(left))
+    assert claims["authenticationType"] == "OPENID_CONNECT"
+
+
+@pytest.mark.parametrize("hint", ["unknown", "no uuid", "disabled", "another type"])
+async def test_hint_at_what_is_not_there_is_told_on_the_page(hosted, hint) -> None:
+    provider_id = {"unknown": new_id(), "no uuid": "x"}.get(hint, hosted.provider_id)
+    if hint == "disabled":
+        await hosted.scene.change(applicationConfiguration={hosted.rp.client_id: {"enabled": False}})
+    if hint == "another type":
+        provider_id = (await hosted.scene.add_provider(type="ExternalJWT", headerKeyParameter="kid"))["id"]
+    shown = await hosted.rp.authorize(hosted.browser, idp_hint=provider_id)
+    assert shown.status_code == 200
+    assert "does not exist" in relying_party.page(shown).text
+    assert ("Login with OpenID Connect" in shown.text) is (hint != "disabled")
+
+
+async def test_buttons_are_those_of_the_application_in_a_steady_order(hosted) -> None:
+    place = {"buttonText": "Zebra <b>works</b>", "buttonImageURL": "https://images.example.com/zebra.png"}
+    await hosted.scene.change(
+        name="zebra", buttonText="not this", applicationConfiguration={hosted.rp.client_id: place}
+    )
+    oauth2 = {"issuer": hosted.fake.issuer, "client_id": "a", "client_secret": "b"}
+    usual = {"type": "OpenIDConnect", "oauth2": oauth2}
+    for name, members in {
+        "Apple tree": {"buttonText": "Apple tree", "buttonImageURL": "http://images.example.com/plain.png"},
+        "birch": {"buttonText": "Birch", "buttonImageURL": "https://images.example.com:8443/birch.png?a=1;b"},
+        "off": {"buttonText": "Off", "enabled": False},
+        "elsewhere": {"buttonText": "Elsewhere", "place": {"enabled": False}},
+    }.items():
+        await hosted.scene.add_provider(**usual, name=f"{name} {new_id()}", **members)
+    await hosted.scene.add_provider(type="Google", oauth2={}, client_id="x", buttonText="Google", name=None)
+    shown = await hosted.rp.authorize(hosted.browser)
+    texts = ["Apple tree", "Birch", "Zebra &lt;b&gt;works&lt;/b&gt;"]
+    assert re.findall(r"<span>(.*?)</span>", shown.text) == texts
+    images = re.findall(r'<img src="(.*?)"', shown.text)
+    assert images == ["https://images.example.com:8443/birch.png?a=1;b", "https://images.example.com/zebra.png"]
+    policy = dict(part.split(" ", 1) for part in shown.headers["Content-Security-Policy"].split("; "))
+    assert policy["img-src"] == "https://images.example.com https://images.example.com:8443"
+
+
+async def test_without_a_provider_the_page_is_as_it_was(hosted) -> None:
+    await hosted.scene.change(enabled=False)
+    shown = await hosted.rp.authorize(hosted.browser)
+    assert "identityProviderId" not in shown.text
+    assert "img-src" not in shown.headers["Content-Security-Policy"]
+    assert 'name="password"' in shown.text
+
+
+@pytest.mark.parametrize("hint", ["Ada@Managed.Example.com", "managed.example.com"])
+async def test_login_hint_with_a_managed_domain_leads_to_its_provider(hosted, hint) -> None:
+    domain = f"{new_id()}.example.com"
+    await hosted.scene.change(domains=[domain])
+    hint = hint.replace("Managed.Example.com", domain).replace("managed.example.com", domain)
+    left = departure(await hosted.rp.authorize(hosted.browser, login_hint=hint))
+    assert left.url == f"{hosted.fake.issuer}/authorize"
+    assert left["login_hint"] == hint
+    assert "code" in relying_party.response(await hosted.come_back(left))
+
+
+async def test_login_hint_of_nobodys_domain_fills_in_the_page(hosted) -> None:
+    await hosted.scene.change(domains=[f"{new_id()}.example.com"])
+    shown = await hosted.rp.authorize(hosted.browser, login_hint="ada@elsewhere.example.com")
+    assert relying_party.page(shown).forms[0]["fields"]["loginId"] == "ada@elsewhere.example.com"
+    refused = await hosted.rp.authorize(hosted.browser, login_hint=f"x@{hosted.scene.provider['id']}", prompt="none")
+    assert relying_party.response(refused)["error"] == "login_required"
+
+
+async def test_where_domains_are_managed_the_page_asks_who_first(hosted) -> None:
+    domain = f"{new_id()}.example.com"
+    await hosted.scene.change(domains=[domain])
+    first = await hosted.rp.authorize(hosted.browser)
+    form = relying_party.page(first).forms[0]
+    assert set(form["fields"]) >= {"loginId", "csrf_token"}
+    assert "password" not in form["fields"]
+    second = await hosted.browser.post(form["action"], data={**form["fields"], "loginId": hosted.rp.login_id})
+    fields = relying_party.page(second).forms[0]["fields"]
+    assert (fields["loginId"], fields["password"]) == (hosted.rp.login_id, "")
+    assert 'role="alert"' not in second.text
+    answer = await hosted.rp.submit(hosted.browser, second)
+    assert "code" in relying_party.response(answer)
+
+
+async def test_password_of_a_managed_domain_is_not_looked_at(hosted) -> None:
+    domain = f"{new_id()}.example.com"
+    user = await hosted.scene.make_user(email=f"ada@{domain}")
+    await hosted.scene.change(domains=[domain])
+    shown = await hosted.rp.authorize(hosted.browser)
+    for password in (relying_party.PASSWORD, "wrong"):
+        answer = await hosted.rp.submit(hosted.browser, shown, loginId=user["email"].upper(), password=password)
+        left = departure(answer)
+        assert left.url == f"{hosted.fake.issuer}/authorize"
+        assert left["login_hint"] == user["email"].upper()
+
+
+async def test_own_provider_of_the_tenant_comes_before_a_shared_one(hosted) -> None:
+    domain = f"{new_id()}.example.com"
+    await hosted.scene.change(domains=[domain])
+    names = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint")
+    endpoints = {name: f"https://own.example.com/{name}?fixed=1" for name in names}
+    oauth2 = {**endpoints, "client_id": "a", "client_secret": "b"}
+    own = {"domains": [domain], "oauth2": oauth2, "tenantId": hosted.rp.tenant["id"]}
+    await hosted.scene.add_provider(type="OpenIDConnect", **own)
+    left = departure(await hosted.rp.authorize(hosted.browser, login_hint=domain))
+    assert left.url == "https://own.example.com/authorization_endpoint"
+    assert left["fixed"] == "1"
+    assert "nonce" not in left.parameters, "without an issuer no ID token counts"
+
+
+async def test_without_openid_there_is_no_nonce_to_look_for(hosted) -> None:
+    await hosted.scene.change(oauth2={"scope": "profile email"})
+    left = await hosted.leave()
+    assert left["scope"] == "profile email"
+    assert "nonce" not in left.parameters
+    assert "code" in relying_party.response(await hosted.come_back(left))
+
+
+@pytest.mark.parametrize("modes", [None, ["query"], ["query", "form_post"], "form_post"])
+async def test_post_request_sends_a_form_and_asks_for_one_where_it_may(hosted, modes) -> None:
+    await hosted.scene.change(postRequest=True)
+    hosted.fake.published = {"response_modes_supported": modes}
+    answer = await hosted.rp.authorize(hosted.browser, idp_hint=hosted.provider_id)
+    assert answer.status_code == 200
+    policy = answer.headers["Content-Security-Policy"]
+    assert f"form-action https: {hosted.fake.issuer}" in policy
+    left = departure(answer)
+    assert left.url == f"{hosted.fake.issuer}/authorize"
+    assert left.parameters.get("response_mode") == ("form_post" if modes == ["query", "form_post"] else None)
+    assert "code" in relying_party.response(await hosted.come_back(left))
+
+
+async def test_form_of_the_provider_comes_back_with_the_cookie(hosted, service, http) -> None:
+    left = await hosted.leave()
+    hosted.fake.id_claims = hosted.fake.claims(nonce=left["nonce"])
+    given = {"code": "the-code", "state": left["state"], "unheard-of": "x"}
+    # Browsers send no SameSite=Lax cookie with a form of another site.
+    page = await http.post(CALLBACK, data=given)
+    assert page.status_code == 200
+    form = relying_party.page(page).forms[0]
+    assert form["action"] == f"{service.base_url}{CALLBACK}"
+    assert form["fields"] == {"code": "the-code", "state": left["state"], "again": "true"}
+    assert (await http.post(CALLBACK, data=form["fields"])).status_code == 400, "once more without the cookie"
+    assert "code" in relying_party.response(await hosted.browser.post(CALLBACK, data=form["fields"]))
+
+
+async def test_gates_and_pages_after_the_login_are_those_of_any_login(hosted) -> None:
+    await hosted.scene.configure(oauthConfiguration={"relationship": "ThirdParty"}, scopes=[])
+    answer = await hosted.walk(scope="openid profile")
+    assert answer.headers["Location"].startswith("/oauth2/consent?")
+    shown = await hosted.browser.get(answer.headers["Location"])
+    form = relying_party.page(shown).forms[0]
+    allowed = await hosted.browser.post(form["action"], data={**form["fields"], "action": "allow"})
+    claims = await hosted.claims(allowed)
+    assert claims["authenticationType"] == "OPENID_CONNECT"
+
+
+async def test_response_goes_by_form_where_the_application_asks_for_one(hosted) -> None:
+    answer = await hosted.walk(response_mode="form_post")
+    assert answer.status_code == 200
+    assert (await hosted.claims(answer))["authenticationType"] == "OPENID_CONNECT"
+
+
+async def test_application_of_registered_users_takes_no_other(hosted) -> None:
+    await hosted.scene.configure(oauthConfiguration={"requireRegistration": True})
+    await hosted.scene.change(applicationConfiguration={hosted.rp.client_id: {"createRegistration": False}})
+    shown = await hosted.walk()
+    assert shown.status_code == 200
+    assert "not registered" in relying_party.page(shown).text
+
+
+async def test_pushed_request_goes_to_the_provider_and_back(hosted, http) -> None:
+    pushed = await http.post(
+        "/oauth2/par",
+        data={**hosted.rp.query(idp_hint=hosted.provider_id), "client_secret": hosted.rp.secret},
+    )
+    assert pushed.status_code == 201, pushed.text
+    given = {"client_id": hosted.rp.client_id, "request_uri": pushed.json()["request_uri"]}
+    left = departure(await hosted.browser.get("/oauth2/authorize", params=given))
+    shown = await hosted.come_back(left, code=None, error="access_denied")
+    assert "cancelled" in relying_party.page(shown).text
+    fields = relying_party.page(shown).forms[0]["fields"]
+    assert fields["request_uri"] != given["request_uri"]
+    assert "redirect_uri" not in fields
+    assert "code" in relying_party.response(await hosted.rp.submit(hosted.browser, shown))
+
+
+async def test_pushed_request_is_answered_after_the_provider(hosted, http) -> None:
+    pushed = await http.post(
+        "/oauth2/par",
+        data={**hosted.rp.query(idp_hint=hosted.provider_id), "client_secret": hosted.rp.secret},
+    )
+    given = {"client_id": hosted.rp.client_id, "request_uri": pushed.json()["request_uri"]}
+    left = departure(await hosted.browser.get("/oauth2/authorize", params=given))
+    assert relying_party.response(await hosted.come_back(left))["state"] == "the-state"

@@ -1,0 +1,204 @@
+"""What may be tried on the way to a provider and back: the cases of the attack list that a second party opens."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import urllib.parse
+
+import pytest
+
+from identity.ids import new_id
+from tests import relying_party
+from tests.conftest import checking_client
+from tests.federation.hosted import CALLBACK, LINK_PAGE, departure
+from tests.relying_party import REDIRECT_URI
+
+SSO = "fusionauth.sso"
+FEDERATED = "federated.csrf"
+
+
+async def is_refused_here(answer) -> None:
+    """A page of ours, no redirect, no session."""
+    assert answer.status_code == 400
+    assert "Location" not in answer.headers
+    assert not [value for value in answer.headers.get_list("Set-Cookie") if value.startswith(SSO)]
+    assert "is over, took too long, or was begun in another browser" in answer.text
+
+
+@pytest.mark.parametrize("state", [None, "", "made up", "the link of another kind"])
+async def test_attack_42_without_a_state_of_ours_nothing_happens(hosted, state) -> None:
+    left = await hosted.leave()
+    await is_refused_here(await hosted.come_back(left, state=state))
+    assert hosted.fake.receiver.requests[-1].path != "/token"
+    assert "code" in relying_party.response(await hosted.come_back(left)), "the real one is still good"
+
+
+async def test_attack_42_a_state_is_nothing_in_another_browser(hosted, service) -> None:
+    """Whoever lures somebody to the callback with a code of their own would have them logged in as themselves."""
+    left = await hosted.leave()
+    async with checking_client(service.base_url) as victim:
+        await is_refused_here(await hosted.come_back(left, browser=victim))
+        mine = await hosted.leave(browser=victim)
+        await is_refused_here(await hosted.come_back(left, browser=victim))
+        await is_refused_here(await hosted.come_back(mine))
+        hosted.fake.id_claims = None
+        assert "code" in relying_party.response(await hosted.come_back(mine, browser=victim))
+    hosted.fake.id_claims = None
+    assert "code" in relying_party.response(await hosted.come_back(left))
+
+
+async def test_attack_42_a_form_of_another_site_brings_no_login(hosted, service) -> None:
+    left = await hosted.leave()
+    form = {"code": "the-code", "state": left["state"]}
+    async with checking_client(service.base_url) as victim:
+        await hosted.leave(browser=victim)
+        await is_refused_here(await victim.post(CALLBACK, data=form))
+        await is_refused_here(await victim.post(CALLBACK, data={**form, "again": "true"}))
+    assert hosted.fake.requests_to("/token") == []
+
+
+async def test_attack_42_the_button_is_no_form_of_another_site(hosted) -> None:
+    given = {**hosted.rp.query(), "identityProviderId": hosted.provider_id, "csrf_token": "made up"}
+    answer = await hosted.browser.post("/oauth2/authorize", data=given)
+    assert answer.status_code == 403
+    assert "Location" not in answer.headers
+
+
+async def test_attack_20_a_state_is_good_once(hosted) -> None:
+    left = await hosted.leave()
+    assert "code" in relying_party.response(await hosted.come_back(left))
+    await is_refused_here(await hosted.come_back(left))
+    left = await hosted.leave(prompt="login")
+    await hosted.come_back(left, code=None, error="access_denied")
+    await is_refused_here(await hosted.come_back(left))
+
+
+async def test_attack_21_of_64_who_come_back_at_once_one_logs_in(hosted) -> None:
+    left = await hosted.leave()
+    answers = await asyncio.gather(*(hosted.come_back(left) for _ in range(64)))
+    assert collections.Counter(answer.status_code for answer in answers) == {302: 1, 400: 63}
+    (one,) = [answer for answer in answers if answer.status_code == 302]
+    assert "code" in relying_party.response(one)
+    assert len(hosted.fake.requests_to("/token")) == 1
+    assert await hosted.scene.count_users() == 2, "the application's own user, and whom the provider sent"
+
+
+@pytest.mark.parametrize("changes", [{}, {"code": None, "error": "access_denied"}])
+@pytest.mark.parametrize("named", [True, False])
+async def test_attack_17_answers_of_another_issuer_are_refused(hosted, named, changes) -> None:
+    hosted.fake.published = {"authorization_response_iss_parameter_supported": named}
+    for iss in ["https://evil.example.com", f"{hosted.fake.issuer}/", *([None] if named else [])]:
+        left = await hosted.leave()
+        shown = await hosted.come_back(left, **{**changes, "iss": iss})
+        assert shown.status_code == 200
+        assert "did not work" in shown.text
+    assert hosted.fake.requests_to("/token") == []
+    left = await hosted.leave()
+    hosted.fake.id_claims = None
+    if not changes:
+        assert "code" in relying_party.response(await hosted.come_back(left, iss=hosted.fake.issuer))
+
+
+async def test_attack_22_a_code_that_was_given_to_somebody_else_is_refused(hosted) -> None:
+    """An injected code brings the ID token of another login, whose nonce and PKCE challenge are not this one's."""
+    left, other = await hosted.leave(), await hosted.leave()
+    hosted.fake.id_claims = hosted.fake.claims(nonce=other["nonce"])
+    shown = await hosted.come_back(left)
+    assert (shown.status_code, "did not work" in shown.text) == (200, True)
+    first = hosted.fake.form()["code_verifier"]
+    await hosted.come_back(other)
+    assert hosted.fake.form()["code_verifier"] != first
+    hosted.fake.id_claims = None
+    left = await hosted.leave(prompt="login")
+    hosted.fake.id_claims = hosted.fake.claims()
+    assert (await hosted.come_back(left)).status_code == 200, "and neither is one without a nonce"
+
+
+async def test_attack_1_nobody_is_sent_where_the_application_no_longer_lives(hosted) -> None:
+    left = await hosted.leave()
+    await hosted.rp.configure(authorizedRedirectURLs=["https://elsewhere.example.com/callback"])
+    for answer in (await hosted.come_back(left), await hosted.come_back(left)):
+        assert answer.status_code == 400
+        assert "Location" not in answer.headers
+    assert hosted.fake.requests_to("/token") == []
+
+
+async def test_attack_11_what_the_callback_is_given_never_reaches_the_application(hosted) -> None:
+    left = await hosted.leave()
+    extra = {"redirect_uri": "https://evil.example.com", "client_id": new_id(), "iss": hosted.fake.issuer}
+    answer = await hosted.come_back(left, **extra)
+    assert answer.headers["Location"].startswith(REDIRECT_URI)
+    given = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(answer.headers["Location"]).query))
+    assert given["code"] != "the-code"
+    assert given["state"] == "the-state"
+    assert given["iss"] == hosted.rp.tenant["issuer"]
+
+
+async def test_attack_41_a_session_that_was_set_before_is_never_adopted(hosted) -> None:
+    first = await hosted.walk()
+    before = hosted.browser.cookies[SSO]
+    hosted.fake.userinfo = {"sub": "another", "email": f"{new_id()}@example.com", "email_verified": True}
+    left = await hosted.leave(prompt="login")
+    hosted.fake.id_claims = hosted.fake.claims(sub="another", nonce=left["nonce"])
+    second = await hosted.come_back(left)
+    assert hosted.browser.cookies[SSO] != before
+    assert (await hosted.claims(first))["sub"] != (await hosted.claims(second))["sub"]
+    hosted.browser.cookies.clear()
+    hosted.browser.cookies.set(SSO, before)
+    assert (await hosted.rp.authorize(hosted.browser)).status_code == 200, "the earlier session has ended"
+
+
+async def test_attack_54_tenants_keep_their_providers_and_their_logins(hosted, api) -> None:
+    other = await relying_party.make(api)
+    shown = await other.authorize(hosted.browser, idp_hint=hosted.provider_id)
+    assert "does not exist" in shown.text
+    assert "identityProviderId" not in shown.text
+    # What left for one tenant comes back to it, whatever tenant the callback names.
+    left = await hosted.leave()
+    headers = {"X-FusionAuth-TenantId": other.tenant["id"]}
+    given = {"code": "the-code", "state": left["state"], "tenantId": other.tenant["id"]}
+    hosted.fake.id_claims = hosted.fake.claims(nonce=left["nonce"])
+    answer = await hosted.browser.get(CALLBACK, params=given, headers=headers)
+    assert relying_party.response(answer)["iss"] == hosted.rp.tenant["issuer"]
+    users = await api.get("/api/user/search?queryString=*", headers=headers)
+    assert [user["id"] for user in users.json()["users"]] == [other.user["id"]]
+    shown = await other.authorize(hosted.browser)
+    assert shown.status_code == 200, "a session of one tenant is nothing in another"
+
+
+async def test_attack_54_a_provider_of_one_tenant_is_nobodys_elsewhere(hosted, api) -> None:
+    """Even where its configuration names an application of another tenant."""
+    other = await relying_party.make(api)
+    place = {other.client_id: {"enabled": True}}
+    oauth2 = {"issuer": hosted.fake.issuer, "client_id": "a", "client_secret": "b"}
+    own = {"name": new_id(), "type": "OpenIDConnect", "oauth2": oauth2, "tenantId": hosted.rp.tenant["id"]}
+    body = {"identityProvider": {**own, "enabled": True, "applicationConfiguration": place}}
+    answer = await api.post("/api/identity-provider", json=body)
+    assert answer.status_code == 400
+    assert "identityProviderId" not in (await other.authorize(hosted.browser)).text
+
+
+async def test_attack_14_and_71_pages_and_cookies_are_shut(hosted) -> None:
+    gone = await hosted.rp.authorize(hosted.browser, idp_hint=hosted.provider_id)
+    (cookie,) = [value for value in gone.headers.get_list("Set-Cookie") if value.startswith(FEDERATED)]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Lax" in cookie
+    assert "Domain" not in cookie
+    assert gone.headers["Cache-Control"] == "no-store"
+    assert gone.headers["Referrer-Policy"] == "no-referrer"
+    shown = await hosted.come_back(departure(gone), code=None, error="<script>")
+    assert shown.headers["X-Frame-Options"] == "DENY"
+    assert "frame-ancestors 'none'" in shown.headers["Content-Security-Policy"]
+    assert "script" not in shown.text
+
+
+async def test_attack_42_an_id_of_a_link_is_no_state(hosted) -> None:
+    await hosted.scene.change(linkingStrategy="CreatePendingLink")
+    answer = await hosted.walk()
+    assert answer.headers["Location"].startswith(f"{LINK_PAGE}?link=")
+    link = answer.headers["Location"].rpartition("=")[2]
+    left = await hosted.leave()
+    await is_refused_here(await hosted.come_back(left, state=link))
+    page = await hosted.browser.get(LINK_PAGE, params={"link": left["state"]})
+    assert page.status_code == 400

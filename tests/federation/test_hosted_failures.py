@@ -1,0 +1,158 @@
+"""What goes wrong at a provider, or on the way: a page of ours says so, and administrators find the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.ids import new_id
+from tests import relying_party
+from tests.federation.hosted import CALLBACK
+from tests.receiver import answers
+
+FAILED = "did not work"
+
+
+async def told(hosted, shown) -> str:
+    """What the page says: it is the login page, and the request goes on from there with a password."""
+    assert shown.status_code == 200, (shown.status_code, shown.text)
+    page = relying_party.page(shown)
+    assert 'role="alert"' in shown.text
+    assert page.forms[0]["action"] == "/oauth2/authorize"
+    answer = relying_party.response(await hosted.rp.submit(hosted.browser, shown))
+    assert (answer["state"], "code" in answer) == ("the-state", True)
+    return page.text
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "kind", "reason"),
+    [
+        ({"error": "access_denied", "error_description": "no"}, "cancelled", "Information", "access_denied no"),
+        ({"error": "temporarily_unavailable"}, FAILED, "Error", "temporarily_unavailable"),
+        ({"error": "x\r\ny<script>alert(1)</script>"}, FAILED, "Error", "x??y<script>"),
+        ({}, FAILED, "Error", "neither code nor error"),
+        ({"iss": "https://other.example.com", "code": "c"}, FAILED, "Error", "mix-up"),
+    ],
+)
+async def test_answers_without_a_code_are_told(hosted, answer, text, kind, reason) -> None:
+    left = await hosted.leave()
+    shown = await hosted.come_back(left, **{"code": None, **answer})
+    assert "script>alert" not in shown.text
+    assert text in await told(hosted, shown)
+    (row,) = await hosted.event_logs(hosted.provider_id)
+    assert row["type"] == kind
+    assert reason in row["message"]
+    assert hosted.rp.client_id in row["message"]
+    assert hosted.fake.requests_to("/token") == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "text", "reason"),
+    [
+        ("/token", "gave no usable answer", "answered 400 invalid_grant"),
+        ("/userinfo", "did not say who you are", "/userinfo answered 400"),
+    ],
+)
+async def test_calls_that_fail_are_told(hosted, broken, text, reason) -> None:
+    left = await hosted.leave()
+    hosted.fake.broken, hosted.fake.status, hosted.fake.raw = broken, 400, b'{"error": "invalid_grant"}'
+    assert text in await told(hosted, await hosted.come_back(left))
+    (row,) = await hosted.event_logs(hosted.provider_id)
+    assert (row["type"], reason in row["message"]) == ("Error", True)
+    assert "the secret" not in row["message"]
+    assert "the-code" not in row["message"]
+
+
+async def test_what_cannot_be_trusted_is_told(hosted) -> None:
+    left = await hosted.leave()
+    hosted.fake.id_claims = hosted.fake.claims(nonce="another")
+    assert FAILED in await told(hosted, await hosted.come_back(left))
+    (row,) = await hosted.event_logs(hosted.provider_id)
+    assert "nonce" in row["message"]
+
+
+async def test_nobody_who_is_known_is_told(hosted) -> None:
+    await hosted.scene.change(linkingStrategy="LinkByEmailForExistingUser")
+    assert "Nobody here belongs" in await told(hosted, await hosted.walk())
+
+
+async def test_user_who_is_locked_is_told(hosted) -> None:
+    user = await hosted.scene.make_user(email=hosted.fake.userinfo["email"])
+    assert (await hosted.scene.api.delete(f"/api/user/{user['id']}")).status_code == 200
+    assert "This account is locked" in await told(hosted, await hosted.walk())
+
+
+async def test_too_many_links_are_told(hosted) -> None:
+    limit = {"limitUserLinkCount": {"enabled": True, "maximumLinks": 1}}
+    await hosted.scene.change(tenantConfiguration={hosted.rp.tenant["id"]: limit})
+    assert "code" in relying_party.response(await hosted.walk())
+    hosted.fake.userinfo.pop("sub")
+    left = await hosted.leave(prompt="login")
+    hosted.fake.id_claims = hosted.fake.claims(nonce=left["nonce"], sub="another account")
+    assert "as many accounts" in await told(hosted, await hosted.come_back(left))
+
+
+async def test_lambda_that_refuses_is_shown_as_it_says(hosted) -> None:
+    body = "function validate(result, user) { result.errors = {generalErrors: [{code: 'No', message: 'Not <you>'}]}; }"
+    lambda_id = await hosted.scene.make_lambda(body, "LoginValidation")
+    await hosted.scene.configure_tenant(lambdaConfiguration={"loginValidationId": lambda_id})
+    shown = await hosted.walk()
+    assert shown.status_code == 200
+    assert "Not &lt;you&gt;" in shown.text
+    assert await hosted.event_logs(hosted.provider_id) == []
+
+
+async def test_webhook_that_vetoes_is_told(hosted, receiver) -> None:
+    await hosted.scene.listen(receiver, "Any")
+    receiver.behaviour = answers(500)
+    shown = await hosted.walk()
+    assert "This sign-in was refused" in relying_party.page(shown).text
+    assert await hosted.scene.count_users() == 1
+
+
+@pytest.mark.parametrize("members", [{"enabled": False}, None])
+async def test_provider_that_went_away_meanwhile_is_told(hosted, members) -> None:
+    left = await hosted.leave()
+    if members is None:
+        assert (await hosted.scene.api.delete(f"/api/identity-provider/{hosted.provider_id}")).status_code == 200
+    else:
+        await hosted.scene.change(**members)
+    assert "does not exist" in await told(hosted, await hosted.come_back(left))
+    assert hosted.fake.requests_to("/token") == []
+
+
+@pytest.mark.parametrize(
+    "published",
+    [
+        {"issuer": "https://other.example.com"},
+        {"authorization_endpoint": "javascript:alert(1)"},
+        {"authorization_endpoint": "https://user@provider.example.com/"},
+        {"authorization_endpoint": "https://provider.example.com/a\r\nSet-Cookie: a=b"},
+        {"authorization_endpoint": "https://provider.example.com/#x"},
+        {"authorization_endpoint": ["https://provider.example.com/"]},
+        {"authorization_endpoint": None},
+    ],
+)
+async def test_provider_that_nobody_can_be_sent_to_is_told(hosted, published) -> None:
+    hosted.fake.published = published
+    shown = await hosted.rp.authorize(hosted.browser, idp_hint=hosted.provider_id)
+    assert "gave no usable answer" in await told(hosted, shown)
+    (row,) = await hosted.event_logs(hosted.provider_id)
+    assert row["type"] == "Error"
+
+
+async def test_client_that_was_switched_off_meanwhile_gets_nothing(hosted) -> None:
+    left = await hosted.leave()
+    assert (await hosted.scene.api.delete(f"/api/application/{hosted.rp.client_id}")).status_code == 200
+    answer = await hosted.come_back(left)
+    assert answer.status_code == 400
+    assert "client_id" in answer.text
+    assert hosted.fake.requests_to("/token") == []
+
+
+async def test_whatever_else_is_sent_is_answered_with_a_page(hosted) -> None:
+    for given in ({}, {"state": ""}, {"state": "\x01" * 3000}, {"state": new_id(), "code": "<b>"}):
+        answer = await hosted.browser.get(CALLBACK, params=given)
+        assert answer.status_code == 400, given
+        assert "<b>" not in answer.text
+    twice = await hosted.browser.get(f"{CALLBACK}?state=a&state=b")
+    assert twice.status_code == 400

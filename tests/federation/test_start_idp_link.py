@@ -1,0 +1,154 @@
+"""`/oauth2/start-idp-link`: somebody whom a provider knows says who they are here, and the two are linked."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+from typing import Any
+
+import httpx
+import pytest
+
+from tests import relying_party
+from tests.conftest import checking_client
+from tests.federation.hosted import LINK_PAGE, Hosted
+from tests.relying_party import PASSWORD
+
+
+@pytest.fixture
+async def linking(hosted: Hosted) -> Hosted:
+    """Whoever comes from the provider for the first time has to say who they are."""
+    await hosted.scene.change(linkingStrategy="CreatePendingLink", name=f"Company <b>{hosted.provider_id}</b>")
+    return hosted
+
+
+async def wanted(linking: Hosted, **changes: str | None) -> str:
+    """Come back from the provider; answers where the page is."""
+    answer = await linking.walk(**changes)
+    assert answer.status_code == 302, answer.text
+    assert answer.headers["Location"].startswith(f"{LINK_PAGE}?link=")
+    return str(answer.headers["Location"])
+
+
+async def submit(linking: Hosted, shown: httpx.Response, **fields: Any) -> httpx.Response:
+    form = relying_party.page(shown).forms[0]
+    assert form["action"] == LINK_PAGE
+    filled = {**form["fields"], "loginId": linking.rp.login_id, "password": PASSWORD, **fields}
+    return await linking.browser.post(form["action"], data=filled)
+
+
+async def test_page_says_who_is_to_be_linked_and_to_whom(linking) -> None:
+    shown = await linking.browser.get(await wanted(linking))
+    assert shown.status_code == 200
+    text = relying_party.page(shown).text
+    assert f"Company <b>{linking.provider_id}</b>" in text
+    assert "<b>" not in shown.text.replace("&lt;b&gt;", "")
+    assert linking.fake.userinfo["email"] in text
+    assert linking.rp.application["name"] in text
+    assert shown.headers["X-Frame-Options"] == "DENY"
+    assert "redirect_uri" not in relying_party.page(shown).forms[0]["fields"]
+
+
+async def test_login_links_and_goes_on_with_the_request(linking, receiver) -> None:
+    await linking.scene.listen(receiver)
+    shown = await linking.browser.get(await wanted(linking))
+    answer = await submit(linking, shown)
+    assert relying_party.response(answer)["state"] == "the-state"
+    claims = await linking.claims(answer)
+    assert (claims["sub"], claims["authenticationType"]) == (linking.rp.user["id"], "PASSWORD")
+    (link,) = await linking.scene.links(claims["sub"])
+    assert link["identityProviderUserId"] == "person"
+    assert link["displayName"] == linking.fake.userinfo["email"]
+    kinds = [request.event["type"] for request in await receiver.wait_for(2)]
+    assert sorted(kinds) == ["user.identity-provider.link", "user.login.success"]
+    again = await linking.walk(prompt="login")
+    assert (await linking.claims(again))["authenticationType"] == "OPENID_CONNECT"
+    assert await linking.scene.count_users() == 1
+    claims = await linking.claims(await linking.rp.authorize(linking.browser))
+    assert claims["sub"] == linking.rp.user["id"]
+
+
+async def test_wrong_password_links_nobody_and_may_be_tried_again(linking) -> None:
+    shown = await linking.browser.get(await wanted(linking))
+    failed = await submit(linking, shown, password="wrong")
+    assert failed.status_code == 200
+    assert "is not right" in relying_party.page(failed).text
+    assert relying_party.page(failed).forms[0]["fields"]["loginId"] == linking.rp.login_id
+    assert await linking.scene.links(linking.rp.user["id"]) == []
+    assert "code" in relying_party.response(await submit(linking, failed))
+    assert len(await linking.scene.links(linking.rp.user["id"])) == 1
+
+
+async def test_session_does_not_stand_in_for_the_password(linking) -> None:
+    await linking.rp.log_in(linking.browser)
+    shown = await linking.browser.get(await wanted(linking, prompt="login"))
+    assert 'name="password"' in shown.text
+    assert await linking.scene.links(linking.rp.user["id"]) == []
+
+
+async def test_attack_42_page_of_a_link_is_nothing_in_another_browser(linking, service) -> None:
+    """Whoever lured somebody to the page of their own link would have that account for good."""
+    place = await wanted(linking)
+    shown = await linking.browser.get(place)
+    form = relying_party.page(shown).forms[0]
+    async with checking_client(service.base_url) as victim:
+        await linking.leave(browser=victim)
+        assert (await victim.get(place)).status_code == 400
+        data = {**form["fields"], "loginId": linking.rp.login_id, "password": PASSWORD}
+        assert (await victim.post(LINK_PAGE, data=data)).status_code == 400
+    refused = await submit(linking, shown, csrf_token="made up")
+    assert refused.status_code == 403
+    assert "sign in again" in relying_party.page(refused).text
+    assert await linking.scene.links(linking.rp.user["id"]) == []
+
+
+async def test_of_64_who_submit_the_page_at_once_one_links(linking) -> None:
+    shown = await linking.browser.get(await wanted(linking))
+    answers = await asyncio.gather(*(submit(linking, shown) for _ in range(64)))
+    counted = collections.Counter("code=" in answer.headers.get("Location", "") for answer in answers)
+    assert counted == {True: 1, False: 63}
+    assert len(await linking.scene.links(linking.rp.user["id"])) == 1
+
+
+@pytest.mark.parametrize("place", ["", "?link=", "?link=made-up"])
+async def test_page_of_no_link_is_an_error_page(linking, place) -> None:
+    answer = await linking.browser.get(f"{LINK_PAGE}{place}")
+    assert answer.status_code == 400
+    assert "This link is over" in answer.text
+
+
+async def test_link_that_is_over_is_an_error_page(linking) -> None:
+    place = await wanted(linking)
+    assert (await linking.scene.api.delete(f"/api/identity-provider/{linking.provider_id}")).status_code == 200
+    assert (await linking.browser.get(place)).status_code == 400
+
+
+async def test_account_that_somebody_else_has_meanwhile_stays_theirs(linking) -> None:
+    shown = await linking.browser.get(await wanted(linking))
+    other = await linking.scene.make_user()
+    link = {"identityProviderId": linking.provider_id, "identityProviderUserId": "person", "userId": other["id"]}
+    made = await linking.scene.api.post("/api/identity-provider/link", json={"identityProviderLink": link})
+    assert made.status_code == 200, made.text
+    refused = await submit(linking, shown)
+    assert refused.status_code == 200
+    assert "belongs to somebody else" in relying_party.page(refused).text
+    assert await linking.scene.links(linking.rp.user["id"]) == []
+
+
+async def test_user_with_too_many_links_is_told(linking) -> None:
+    limit = {"limitUserLinkCount": {"enabled": True, "maximumLinks": 1}}
+    await linking.scene.change(tenantConfiguration={linking.rp.tenant["id"]: limit})
+    account = {"identityProviderId": linking.provider_id, "identityProviderUserId": "older"}
+    link = {**account, "userId": linking.rp.user["id"]}
+    assert (await linking.scene.api.post("/api/identity-provider/link", json=link)).status_code == 200
+    refused = await submit(linking, await linking.browser.get(await wanted(linking)))
+    assert "as many accounts" in relying_party.page(refused).text
+
+
+async def test_page_speaks_as_the_theme_does(linking) -> None:
+    body = {"theme": {"name": f"theme {linking.provider_id}", "defaultMessages": "link.heading=Bist du das?"}}
+    answer = await linking.rp.api.post("/api/theme", json=body)
+    assert answer.status_code == 200, answer.text
+    await linking.scene.configure_tenant(themeId=answer.json()["theme"]["id"])
+    shown = await linking.browser.get(await wanted(linking))
+    assert "Bist du das?" in shown.text
