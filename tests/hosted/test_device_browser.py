@@ -1,0 +1,73 @@
+"""The device pages in a real browser: by keyboard, narrow and wide, light and dark."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from identity.ids import new_id
+from tests.hosted.test_browser import MEASURE, fill_in, says
+from tests.oauth2.devices import Device, device_client
+
+ENTER = "\ue007"
+
+
+@pytest.fixture
+async def device(api: httpx.AsyncClient, http: httpx.AsyncClient, service) -> Device:
+    """A device that waits, of an application that uses our own page."""
+    rp = await device_client(api)
+    await rp.configure(deviceVerificationURL=f"{service.base_url}/oauth2/device?client_id={rp.client_id}")
+    shown = {"metaData.device.name": "Kitchen TV", "metaData.device.description": f"serial number {new_id()}"}
+    return await Device.begin(rp, http, scope="openid email offline_access", **shown)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1200])
+async def test_device_is_connected_on_pages_that_fit_and_can_be_read(chromium, device, scheme, width):
+    await chromium.look(width, scheme)
+    await chromium.go(device.given["verification_uri"])
+    await measured(chromium, width, least=4)
+    await chromium.press("XXXXXX" + ENTER)
+    await says(chromium, "not right")
+    state = await chromium.run(
+        "const f = document.activeElement, e = document.getElementById('code-error');"
+        "return [f.id, f.getAttribute('aria-describedby'), f.getAttribute('aria-invalid'), e.getAttribute('role')]"
+    )
+    assert state == ["interactive_user_code", "code-error", "true", "alert"]
+    await measured(chromium, width, least=5)
+    await chromium.go(device.given["verification_uri_complete"])
+    await chromium.click("button")
+    await says(chromium, "Sign in")
+    await fill_in(chromium, device.rp.login_id)
+    await chromium.click("button")
+    await says(chromium, "Connect this device?")
+    await measured(chromium, width, least=8)
+    heights = await chromium.run("return [...document.querySelectorAll('button')].map((e) => e.offsetHeight)")
+    assert len(heights) == 2
+    assert min(heights) >= 44
+    await chromium.click("button[value=allow]")
+    await says(chromium, "Your device is connected")
+    await measured(chromium, width, least=2)
+    assert (await device.tokens())["userId"] == device.rp.user["id"]
+
+
+async def measured(chromium, width: int, *, least: int) -> None:
+    assert await chromium.run("return document.documentElement.scrollWidth") <= width
+    found = await chromium.run(MEASURE)
+    assert len(found) >= least
+    for element, contrast in found:
+        assert contrast >= 4.5, element
+
+
+async def test_device_pages_need_no_script(chromium, device):
+    await chromium.emulate("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        await chromium.go(device.given["verification_uri_complete"])
+        await chromium.click("button")
+        await fill_in(chromium, device.rp.login_id)
+        await chromium.click("button")
+        await chromium.click("button[value=cancel]")
+        await says(chromium, "not connected")
+    finally:
+        await chromium.emulate("Emulation.setScriptExecutionDisabled", value=False)
+    assert (await device.poll()).json()["error"] == "access_denied"
