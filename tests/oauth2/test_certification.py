@@ -1,0 +1,243 @@
+"""What the OpenID Connect certification profiles ask for, over HTTP, where no other file of this folder says it whole.
+
+docs/coverage.md has the list of all of it, row by row.
+"""
+
+from __future__ import annotations
+
+import base64
+import html.parser
+import json
+import re
+import urllib.parse
+
+import pytest
+
+from identity.ids import new_id
+from tests import relying_party
+from tests.oauth2 import consenting
+from tests.relying_party import CHALLENGE, REDIRECT_URI, claims, half_hash, header, page, response
+
+CONFIGURATION = "/.well-known/openid-configuration"
+ADDRESS = {"street_address": "1 Main Street", "locality": "Wellington", "country": "NZ"}
+MEMBERS = {
+    "username": "ada", "firstName": "Ada", "middleName": "King", "lastName": "Lovelace", "fullName": "Ada Lovelace",
+    "birthDate": "1815-12-10", "imageUrl": "https://example.com/ada.png", "mobilePhone": "+441234567890",
+    "preferredLanguages": ["en_GB"], "timezone": "Europe/London",
+    "data": {
+        "nickname": "Countess", "profile": "https://example.com/ada", "website": "https://ada.example.com",
+        "gender": "female", "address": ADDRESS,
+    },
+}  # fmt: skip
+TOLD = {
+    "given_name": "Ada", "middle_name": "King", "family_name": "Lovelace", "name": "Ada Lovelace",
+    "birthdate": "1815-12-10", "picture": "https://example.com/ada.png", "phone_number": "+441234567890",
+    "locale": "en-GB", "zoneinfo": "Europe/London", "nickname": "Countess", "profile": "https://example.com/ada",
+    "website": "https://ada.example.com", "gender": "female", "address": ADDRESS, "preferred_username": "ada",
+    "email_verified": True,
+}  # fmt: skip
+ALL_SCOPES = "openid profile email address phone"
+PROTOCOL = {"iss", "sub", "aud", "exp", "iat", "auth_time", "jti", "gty", "tty", "scope", "sid", "nonce"}
+
+
+@pytest.fixture
+async def ada(rp, api):
+    """The relying party of a user who has a value for every claim."""
+    rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id, **MEMBERS)
+    return rp
+
+
+def everything(rp) -> dict:
+    """Each standard claim of the user, updated_at in seconds."""
+    return {**TOLD, "email": rp.login_id, "updated_at": rp.user["lastUpdateInstant"] // 1000}
+
+
+class _Buttons(html.parser.HTMLParser):
+    """The submit buttons of a page in their order, with their names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str | None] = []
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        if (tag in {"button", "input"}) and given.get("type") == "submit":
+            self.names.append(given.get("name"))
+
+
+async def test_issuer_with_a_tenant_path_prefixes_the_discovery_of_that_tenant(http, api, service):
+    tenant_id = new_id()
+    issuer = f"{service.base_url}/{tenant_id}"
+    made = await api.post(f"/api/tenant/{tenant_id}", json={"tenant": {"name": tenant_id, "issuer": issuer}})
+    assert made.status_code == 200, made.text
+    assert (await http.get(issuer + CONFIGURATION)).json()["issuer"] == issuer
+
+
+async def test_metadata_names_what_strict_clients_look_for(http):
+    document = (await http.get(CONFIGURATION)).json()
+    assert "RS256" in document["id_token_signing_alg_values_supported"]
+    assert {"sub", "iss", "auth_time", "acr", *TOLD, "email", "updated_at"} <= set(document["claims_supported"])
+    assert {"authorization_code", "implicit", "refresh_token"} <= set(document["grant_types_supported"])
+    assert {"query", "fragment", "form_post"} == set(document["response_modes_supported"])
+    assert "public" in document["subject_types_supported"]
+    assert isinstance(document["request_parameter_supported"], bool)
+    assert isinstance(document["request_uri_parameter_supported"], bool)
+
+
+async def test_id_tokens_are_signed_with_rs256_until_somebody_chooses_otherwise(rp, browser, http):
+    tokens = await rp.tokens(http, browser)
+    assert header(tokens["id_token"])["alg"] == "RS256"
+
+
+async def test_everything_wrong_at_once_is_told_in_the_order_of_the_specification(rp, browser):
+    await rp.configure(enabledGrants=["implicit"])
+    wrong = {
+        "client_id": new_id(), "redirect_uri": "https://evil.example.com/", "registration": "{}",
+        "response_type": "id_token code", "response_mode": "query", "scope": "openid unheard-of", "nonce": None,
+        "prompt": "none login", "max_age": "x", "claims": "[",
+    }  # fmt: skip
+    told = []
+    for right in (
+        {"client_id": rp.client_id}, {"redirect_uri": REDIRECT_URI}, {"registration": None},
+        {"response_type": "id_token"}, {"response_mode": None}, {"scope": "openid"}, {"nonce": "n"},
+        {"prompt": "none"}, {"max_age": "1"}, {"claims": None},
+    ):  # fmt: skip
+        answer = await browser.get(
+            "/oauth2/authorize", params=rp.query(**wrong), headers={"Accept": "application/json"}
+        )
+        is_local = answer.status_code == 400
+        error = answer.json() if is_local else response(answer)
+        told.append((is_local, error["error"], error.get("error_reason")))
+        wrong |= right
+    assert told == [
+        (True, "invalid_request", "invalid_client_id"),
+        (True, "invalid_request", "invalid_redirect_uri"),
+        (False, "registration_not_supported", None),
+        (False, "unsupported_response_type", "invalid_response_type"),
+        (False, "invalid_request", "invalid_response_mode"),
+        (False, "invalid_scope", "unknown_scope"),
+        (False, "invalid_request", "unknown"),
+        (False, "invalid_request", "invalid_prompt"),
+        (False, "invalid_request", "unknown"),
+        (False, "invalid_request", "unknown"),
+    ]
+    assert response(await rp.authorize(browser, **wrong))["error"] == "login_required"
+
+
+async def test_form_of_a_page_that_was_reached_by_post_carries_the_whole_request(rp, browser, http):
+    request = {
+        "nonce": "n-1", "acr_values": "1", "claims": json.dumps({"id_token": {"email": None}}), "max_age": "1000",
+        "response_mode": "form_post", "login_hint": rp.login_id, "code_challenge": CHALLENGE,
+        "code_challenge_method": "S256", "ui_locales": "en", "prompt": "login",
+    }  # fmt: skip
+    shown = await browser.post("/oauth2/authorize", data=rp.query(**request))
+    fields = page(shown).forms[0]["fields"]
+    assert {name: fields[name] for name in request if name != "login_hint"} == {
+        name: value for name, value in request.items() if name != "login_hint"
+    }
+    answer = response(await rp.submit(browser, shown))
+    tokens = (await rp.exchange(http, answer["code"], code_verifier=relying_party.VERIFIER)).json()
+    assert claims(tokens["id_token"])["nonce"] == "n-1"
+    assert claims(tokens["id_token"])["email"] == rp.login_id
+
+
+async def test_hints_are_taken_where_the_session_answers_and_where_nobody_is_known(rp, browser):
+    hints = {"display": "touch", "ui_locales": "xx-XX", "claims_locales": "xx", "acr_values": "a b", "foo": "bar"}
+    assert "code" in await rp.log_in(browser, **hints)
+    assert "code" in response(await rp.authorize(browser, **hints, login_hint="nobody@example.com"))
+    assert "code" in response(await rp.authorize(browser, **hints, prompt="none"))
+
+
+async def test_prompt_consent_with_offline_access_gives_a_refresh_token(rp, browser, http):
+    tokens = await rp.tokens(http, browser, scope="openid offline_access", prompt="consent")
+    assert tokens["refresh_token"]
+    await rp.configure(relationship="ThirdParty", consentMode="RememberDecision")
+    for _ in range(2):
+        answer = await consenting.agree(rp, browser, "email", scope="openid offline_access email", prompt="consent")
+        assert (await rp.exchange(http, answer["code"])).json()["refresh_token"]
+
+
+async def test_words_of_an_error_page_name_the_parameter(rp, browser):
+    shown = await rp.authorize(browser, redirect_uri="https://evil.example.com/")
+    assert "redirect_uri" in page(shown).text
+    for changes, name in (
+        ({"response_type": None}, "response_type"),
+        ({"response_type": "x"}, "response_type"),
+        ({"response_type": "id_token", "nonce": None}, "nonce"),
+    ):
+        await rp.configure(enabledGrants=["authorization_code", "implicit"])
+        assert name in response(await rp.authorize(browser, **changes))["error_description"]
+
+
+async def test_login_page_says_what_it_is_for_and_its_first_button_logs_in(rp, browser):
+    shown = await rp.authorize(browser)
+    text = page(shown).text
+    assert re.search(r"Sign in|Log in", text)
+    buttons = _Buttons()
+    buttons.feed(shown.text)
+    assert buttons.names[0] is None, "a button with a name is one of an identity provider"
+
+
+async def test_halves_of_the_basic_header_are_form_decoded(rp, browser, http):
+    secret = "p%lus+ /=:ä&"
+    await rp.configure(clientSecret=secret)
+    half = urllib.parse.quote_plus
+    encoded = base64.b64encode(f"{half(rp.client_id)}:{half(secret)}".encode()).decode()
+    form = {"grant_type": "authorization_code", "code": await rp.code(browser), "redirect_uri": REDIRECT_URI}
+    answer = await http.post("/oauth2/token", data=form, headers={"Authorization": f"Basic {encoded}"})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert type(answer.json()["expires_in"]) is int
+
+
+async def test_code_that_is_used_again_later_is_still_refused_and_what_it_gave_is_gone(rp, browser, http, service):
+    code = await rp.code(browser)
+    tokens = (await rp.exchange(http, code)).json()
+    bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
+    lives = [
+        await service.services.redis.client.ttl(key)
+        async for key in service.services.redis.client.scan_iter(f"*{rp.tenant['id']}*")
+        if "code" in str(key)
+    ]
+    assert min(lives) > 30, "what is known of a used code has to outlive the 30 seconds of the certification"
+    replayed = await rp.exchange(http, code)
+    assert (replayed.status_code, replayed.json()["error"]) == (400, "invalid_grant")
+    assert (await http.get("/oauth2/userinfo", headers=bearer)).status_code == 401
+    assert (await rp.refresh(http, tokens["refresh_token"])).json()["error"] == "invalid_grant"
+
+
+async def test_id_token_of_a_strict_client_holds_the_protocols_claims_only(ada, browser, http):
+    answer = await ada.log_in(browser, scope=f"{ALL_SCOPES} offline_access", nonce="n")
+    id_token = claims((await ada.exchange(http, answer["code"])).json()["id_token"])
+    assert id_token.keys() == PROTOCOL | {"at_hash", "c_hash"}
+    assert id_token["c_hash"] == half_hash(answer["code"])
+    assert id_token["aud"] == ada.client_id
+
+
+async def test_claims_of_scopes_move_into_an_id_token_that_comes_alone(ada, browser):
+    await ada.configure(enabledGrants=["implicit"])
+    answer = await ada.log_in(browser, response_type="id_token", scope=ALL_SCOPES, nonce="n")
+    id_token = claims(answer["id_token"])
+    assert {name: value for name, value in id_token.items() if name not in PROTOCOL} == everything(ada)
+    assert type(id_token["updated_at"]) is int
+    beside = await ada.log_in(browser, response_type="id_token token", scope=ALL_SCOPES, nonce="n", prompt="login")
+    assert claims(beside["id_token"]).keys() == PROTOCOL | {"at_hash"}
+
+
+async def test_userinfo_tells_every_standard_claim_in_each_of_three_ways(ada, browser, http):
+    tokens = await ada.tokens(http, browser, scope=ALL_SCOPES)
+    bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
+    for answer in (
+        await http.get("/oauth2/userinfo", headers=bearer),
+        await http.post("/oauth2/userinfo", headers=bearer),
+        await http.post("/oauth2/userinfo", data={"access_token": tokens["access_token"]}),
+    ):
+        assert answer.headers["Content-Type"].startswith("application/json")
+        assert answer.json() == {"sub": claims(tokens["id_token"])["sub"], **everything(ada)}
+
+
+async def test_claims_without_a_value_are_left_out(rp, browser, http, api):
+    rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
+    tokens = await rp.tokens(http, browser, scope=ALL_SCOPES)
+    told = (await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {tokens['access_token']}"})).json()
+    assert told.keys() == {"sub", "email", "email_verified", "updated_at"}
