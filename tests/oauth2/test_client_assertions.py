@@ -429,151 +429,163 @@ async def test_assertion_is_not_logged(keyed, http, capsys):
     assert assertion.split(".")[2] not in out + err
 
 
-class TestPublishedKeys:
-    """jwksURI."""
+# jwksURI.
 
-    @pytest.fixture
-    async def site(self):
-        """Where the client publishes its key set."""
-        async with receiving(answers(body=_json(public(KEY)))) as receiver:
-            yield receiver
 
-    @pytest.fixture
-    async def publishing(self, rp, site):
-        await rp.configure(clientAuthenticationMethods=["private_key_jwt"], jwksURI=site.url)
-        return rp
+@pytest.fixture
+async def site():
+    """Where the client publishes its key set."""
+    async with receiving(answers(body=_json(public(KEY)))) as receiver:
+        yield receiver
 
-    async def test_key_set_is_fetched_once(self, publishing, http, site):
-        for _ in range(3):
-            taken(await ask(publishing, http, signed(KEY, claims(publishing))))
-        assert [request.method for request in site.requests] == ["GET"]
-        assert "authorization" not in site.requests[0].headers
 
-    async def test_unknown_kid_is_looked_for_again_once_a_minute(self, publishing, http, site, clock):
-        def now():
-            return int(clock.now() / 1000)
+@pytest.fixture
+async def publishing(rp, site):
+    await rp.configure(clientAuthenticationMethods=["private_key_jwt"], jwksURI=site.url)
+    return rp
 
+
+async def test_key_set_is_fetched_once(publishing, http, site):
+    for _ in range(3):
         taken(await ask(publishing, http, signed(KEY, claims(publishing))))
-        successor = new_key()
-        site.behaviour = answers(body=_json(public(successor)))
-        for _ in range(3):
-            refused(await ask(publishing, http, signed(successor, claims(publishing))), word="not signed")
-        assert len(site.requests) == 1
-        clock.advance(seconds=61)
-        taken(await ask(publishing, http, signed(successor, claims(publishing, iat=now(), exp=now() + 60))))
-        refused(await ask(publishing, http, signed(KEY, claims(publishing, iat=now(), exp=now() + 60))))
-        assert len(site.requests) == 2
+    assert [request.method for request in site.requests] == ["GET"]
+    assert "authorization" not in site.requests[0].headers
 
-    async def test_many_who_wait_ask_once(self, publishing, http, site):
-        every = await asyncio.gather(*(ask(publishing, http, signed(KEY, claims(publishing))) for _ in range(20)))
-        for answer in every:
-            taken(answer)
-        assert len(site.requests) == 1
 
-    async def test_key_set_that_cannot_be_had_is_told_without_a_detail(self, publishing, http, site):
-        for behaviour in (answers(500), answers(200, b"no json"), answers(200, b"[]"), answers(302, b"{}")):
-            await publishing.configure(jwksURI=f"{site.url}{new_id()}")
-            site.behaviour = behaviour
-            answer = await ask(publishing, http, signed(KEY, claims(publishing)))
-            refused(answer, word="cannot be had")
-            assert site.url not in answer.text
+async def test_unknown_kid_is_looked_for_again_once_a_minute(publishing, http, site, clock):
+    def now():
+        return int(clock.now() / 1000)
 
-    async def test_nothing_waits_for_a_key_set_that_hangs(self, publishing, http, site, api):
-        """More hang than a tenant may have, and others go on."""
-        site.behaviour = hangs
-        hanging = []
-        for _ in range(5):
-            one = await relying_party.make(api, tenant=publishing.tenant)
-            await one.configure(clientAuthenticationMethods=["private_key_jwt"], jwksURI=f"{site.url}{new_id()}")
-            hanging.append(one)
-        tasks = [asyncio.create_task(ask(one, http, signed(KEY, claims(one)))) for one in hanging[:4]]
-        await site.wait_for(4)
-        refused(await ask(hanging[4], http, signed(KEY, claims(hanging[4]))), word="cannot be had")
-        site.behaviour = answers(body=_json(public(KEY)))
-        other = await relying_party.make(api)
-        await other.configure(clientAuthenticationMethods=["private_key_jwt"], jwksURI=site.url)
-        taken(await ask(other, http, signed(KEY, claims(other))))
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    taken(await ask(publishing, http, signed(KEY, claims(publishing))))
+    successor = new_key()
+    site.behaviour = answers(body=_json(public(successor)))
+    for _ in range(3):
+        refused(await ask(publishing, http, signed(successor, claims(publishing))), word="not signed")
+    assert len(site.requests) == 1
+    clock.advance(seconds=61)
+    taken(await ask(publishing, http, signed(successor, claims(publishing, iat=now(), exp=now() + 60))))
+    refused(await ask(publishing, http, signed(KEY, claims(publishing, iat=now(), exp=now() + 60))))
+    assert len(site.requests) == 2
 
-    async def test_attack_15_address_is_judged_when_it_is_saved(self, rp, api):
-        for url in [
-            "http://keys.example.com/jwks",
-            "https://169.254.169.254/jwks",
-            "https://[::ffff:10.0.0.1]/jwks",
-            "https://user@keys.example.com/jwks",
-            "ftp://keys.example.com",
-            "jwks",
-        ]:
-            body = {"application": {"oauthConfiguration": {"jwksURI": url}}}
-            answer = await api.patch(
-                f"/api/application/{rp.client_id}", json=body, headers={"X-FusionAuth-TenantId": rp.tenant["id"]}
-            )
-            assert answer.status_code == 400
-            assert "application.oauthConfiguration.jwksURI" in answer.json()["fieldErrors"]
+
+async def test_many_who_wait_ask_once(publishing, http, site):
+    every = await asyncio.gather(*(ask(publishing, http, signed(KEY, claims(publishing))) for _ in range(20)))
+    for answer in every:
+        taken(answer)
+    assert len(site.requests) == 1
+
+
+async def test_key_set_that_cannot_be_had_is_told_without_a_detail(publishing, http, site):
+    for behaviour in (answers(500), answers(200, b"no json"), answers(200, b"[]"), answers(302, b"{}")):
+        await publishing.configure(jwksURI=f"{site.url}{new_id()}")
+        site.behaviour = behaviour
+        answer = await ask(publishing, http, signed(KEY, claims(publishing)))
+        refused(answer, word="cannot be had")
+        assert site.url not in answer.text
+
+
+async def test_nothing_waits_for_a_key_set_that_hangs(publishing, http, site, api):
+    """More hang than a tenant may have, and others go on."""
+    site.behaviour = hangs
+    hanging = []
+    for _ in range(5):
+        one = await relying_party.make(api, tenant=publishing.tenant)
+        await one.configure(clientAuthenticationMethods=["private_key_jwt"], jwksURI=f"{site.url}{new_id()}")
+        hanging.append(one)
+    tasks = [asyncio.create_task(ask(one, http, signed(KEY, claims(one)))) for one in hanging[:4]]
+    await site.wait_for(4)
+    refused(await ask(hanging[4], http, signed(KEY, claims(hanging[4]))), word="cannot be had")
+    site.behaviour = answers(body=_json(public(KEY)))
+    other = await relying_party.make(api)
+    await other.configure(clientAuthenticationMethods=["private_key_jwt"], jwksURI=site.url)
+    taken(await ask(other, http, signed(KEY, claims(other))))
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_attack_15_address_is_judged_when_it_is_saved(rp, api):
+    for url in [
+        "http://keys.example.com/jwks",
+        "https://169.254.169.254/jwks",
+        "https://[::ffff:10.0.0.1]/jwks",
+        "https://user@keys.example.com/jwks",
+        "ftp://keys.example.com",
+        "jwks",
+    ]:
+        body = {"application": {"oauthConfiguration": {"jwksURI": url}}}
+        answer = await api.patch(
+            f"/api/application/{rp.client_id}", json=body, headers={"X-FusionAuth-TenantId": rp.tenant["id"]}
+        )
+        assert answer.status_code == 400
+        assert "application.oauthConfiguration.jwksURI" in answer.json()["fieldErrors"]
 
 
 def _json(document):
     return json.dumps(document).encode()
 
 
-class TestRegisteredKeys:
-    """jwks."""
+# jwks.
 
-    async def patched(self, rp, api, oauth):
-        body = {"application": {"oauthConfiguration": oauth}}
-        headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
-        return await api.patch(f"/api/application/{rp.client_id}", json=body, headers=headers)
 
-    async def test_keys_are_shown_as_they_were_saved_with_their_public_members_alone(self, rp, api):
-        [entry] = public(KEY)["keys"]
-        answer = await self.patched(rp, api, {"jwks": {"keys": [{**entry, "x5c": ["MII"], "$where": {"a": 1}}]}})
-        assert answer.status_code == 200, answer.text
-        assert answer.json()["application"]["oauthConfiguration"]["jwks"] == {"keys": [entry]}
+async def patched(rp, api, oauth):
+    body = {"application": {"oauthConfiguration": oauth}}
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    return await api.patch(f"/api/application/{rp.client_id}", json=body, headers=headers)
 
-    async def test_attack_39_private_key_is_refused_and_not_repeated(self, rp, api):
-        for algorithm in ["RS256", "ES256", "EdDSA"]:
-            private = dict(new_key(algorithm).as_dict(private=True))
-            answer = await self.patched(rp, api, {"jwks": {"keys": [private]}})
-            assert answer.status_code == 400
-            assert "[invalid]application.oauthConfiguration.jwks.keys[0]" in answer.text
-            assert private["d"] not in answer.text
 
-    async def test_what_is_no_public_key_for_signatures_is_refused(self, rp, api):
-        [good] = public(KEY)["keys"]
-        small = {"kty": "RSA", "n": base64url(b"\xff" * 128), "e": "AQAB"}
-        for entry in (
-            {"kty": "oct", "k": "c2VjcmV0"},
-            {"kty": "oct"},
-            {},
-            {**good, "use": "enc"},
-            {**good, "alg": "HS256"},
-            {**good, "alg": "none"},
-            {**good, "alg": "RS256"},
-            {**good, "x": good["y"]},
-            {**good, "crv": "secp256k1"},
-            {**good, "kty": "RSA"},
-            small,
-        ):
-            answer = await self.patched(rp, api, {"jwks": {"keys": [entry]}})
-            assert answer.status_code == 400, entry
-            assert "[invalid]application.oauthConfiguration.jwks.keys[0]" in answer.text
+async def test_keys_are_shown_as_they_were_saved_with_their_public_members_alone(rp, api):
+    [entry] = public(KEY)["keys"]
+    answer = await patched(rp, api, {"jwks": {"keys": [{**entry, "x5c": ["MII"], "$where": {"a": 1}}]}})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["application"]["oauthConfiguration"]["jwks"] == {"keys": [entry]}
 
-    async def test_keys_are_bounded_and_their_names_differ(self, rp, api):
-        path = "application.oauthConfiguration.jwks.keys"
-        answer = await self.patched(rp, api, {"jwks": {"keys": public(KEY)["keys"] * 2}})
-        assert f"[duplicate]{path}" in answer.text
-        answer = await self.patched(rp, api, {"jwks": {"keys": [{"kid": str(n)} for n in range(21)]}})
-        assert f"[tooMany]{path}" in answer.text
-        answer = await self.patched(rp, api, {"jwks": {"keys": []}})
+
+async def test_attack_39_private_key_is_refused_and_not_repeated(rp, api):
+    for algorithm in ["RS256", "ES256", "EdDSA"]:
+        private = dict(new_key(algorithm).as_dict(private=True))
+        answer = await patched(rp, api, {"jwks": {"keys": [private]}})
         assert answer.status_code == 400
+        assert "[invalid]application.oauthConfiguration.jwks.keys[0]" in answer.text
+        assert private["d"] not in answer.text
 
-    async def test_method_needs_keys_and_there_is_one_place_for_them(self, rp, api):
-        answer = await self.patched(rp, api, {"clientAuthenticationMethods": ["private_key_jwt"]})
-        assert "[missing]application.oauthConfiguration.jwks" in answer.text
-        both = {"jwks": public(KEY), "jwksURI": "https://keys.example.com/jwks"}
-        answer = await self.patched(rp, api, both)
-        assert "[invalid]application.oauthConfiguration.jwksURI" in answer.text
-        answer = await self.patched(rp, api, {"clientAuthenticationMethods": ["magic"]})
-        assert answer.status_code == 400
+
+async def test_what_is_no_public_key_for_signatures_is_refused(rp, api):
+    [good] = public(KEY)["keys"]
+    small = {"kty": "RSA", "n": base64url(b"\xff" * 128), "e": "AQAB"}
+    for entry in (
+        {"kty": "oct", "k": "c2VjcmV0"},
+        {"kty": "oct"},
+        {},
+        {**good, "use": "enc"},
+        {**good, "alg": "HS256"},
+        {**good, "alg": "none"},
+        {**good, "alg": "RS256"},
+        {**good, "x": good["y"]},
+        {**good, "crv": "secp256k1"},
+        {**good, "kty": "RSA"},
+        small,
+    ):
+        answer = await patched(rp, api, {"jwks": {"keys": [entry]}})
+        assert answer.status_code == 400, entry
+        assert "[invalid]application.oauthConfiguration.jwks.keys[0]" in answer.text
+
+
+async def test_keys_are_bounded_and_their_names_differ(rp, api):
+    path = "application.oauthConfiguration.jwks.keys"
+    answer = await patched(rp, api, {"jwks": {"keys": public(KEY)["keys"] * 2}})
+    assert f"[duplicate]{path}" in answer.text
+    answer = await patched(rp, api, {"jwks": {"keys": [{"kid": str(n)} for n in range(21)]}})
+    assert f"[tooMany]{path}" in answer.text
+    answer = await patched(rp, api, {"jwks": {"keys": []}})
+    assert answer.status_code == 400
+
+
+async def test_method_needs_keys_and_there_is_one_place_for_them(rp, api):
+    answer = await patched(rp, api, {"clientAuthenticationMethods": ["private_key_jwt"]})
+    assert "[missing]application.oauthConfiguration.jwks" in answer.text
+    both = {"jwks": public(KEY), "jwksURI": "https://keys.example.com/jwks"}
+    answer = await patched(rp, api, both)
+    assert "[invalid]application.oauthConfiguration.jwksURI" in answer.text
+    answer = await patched(rp, api, {"clientAuthenticationMethods": ["magic"]})
+    assert answer.status_code == 400

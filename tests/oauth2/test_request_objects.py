@@ -272,44 +272,48 @@ async def test_having_to_sign_needs_something_to_sign_with(rp, api):
     await rp.configure(requireSignedRequestObject=True, clientAuthenticationMethods=["client_secret_jwt"])
 
 
-class TestPushed:
-    """A signed request that is pushed (RFC 9126 section 3)."""
+# A signed request that is pushed (RFC 9126 section 3).
 
-    async def push(self, rp, http, **form):
-        sent = {"client_id": rp.client_id, "client_secret": rp.secret, **form}
-        return await http.post("/oauth2/par", data=sent)
 
-    async def test_object_is_judged_when_it_is_pushed_and_counts_alone(self, keyed, browser, http):
-        await keyed.configure(requireSignedRequestObject=True)
-        jwt = request(keyed, scope="openid", **PKCE)
-        answer = await self.push(keyed, http, request=jwt, scope="openid email", state="theirs")
-        assert answer.status_code == 201, answer.text
-        query = {"client_id": keyed.client_id, "request_uri": answer.json()["request_uri"]}
-        sent = await browser.get("/oauth2/authorize", params=query)
-        given = response(await keyed.submit(browser, await browser.get(sent.headers["Location"])))
-        assert given["state"] == "the-state"
-        tokens = await keyed.exchange(http, given["code"], code_verifier=VERIFIER)
-        assert tokens.json()["scope"] == "openid"
+async def push(rp, http, **form):
+    sent = {"client_id": rp.client_id, "client_secret": rp.secret, **form}
+    return await http.post("/oauth2/par", data=sent)
 
-    async def test_bad_objects_and_unsigned_requests_are_refused(self, keyed, http):
-        answer = await self.push(keyed, http, request=request(keyed, exp=1))
-        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request_object")
-        answer = await self.push(keyed, http, request="x.y.z")
-        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request_object")
-        await keyed.configure(requireSignedRequestObject=True)
-        answer = await self.push(keyed, http, **keyed.query())
-        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
 
-    async def test_object_does_not_stand_in_for_pushing(self, keyed, browser):
-        await keyed.configure(requirePushedAuthorizationRequests=True)
-        answer = response(await opened(keyed, browser, request(keyed)))
-        assert (answer["error"], "push" in answer["error_description"]) == ("invalid_request", True)
+async def test_object_is_judged_when_it_is_pushed_and_counts_alone(keyed, browser, http):
+    await keyed.configure(requireSignedRequestObject=True)
+    jwt = request(keyed, scope="openid", **PKCE)
+    answer = await push(keyed, http, request=jwt, scope="openid email", state="theirs")
+    assert answer.status_code == 201, answer.text
+    query = {"client_id": keyed.client_id, "request_uri": answer.json()["request_uri"]}
+    sent = await browser.get("/oauth2/authorize", params=query)
+    given = response(await keyed.submit(browser, await browser.get(sent.headers["Location"])))
+    assert given["state"] == "the-state"
+    tokens = await keyed.exchange(http, given["code"], code_verifier=VERIFIER)
+    assert tokens.json()["scope"] == "openid"
 
-    async def test_proof_key_inside_the_object_counts_for_a_public_client(self, keyed, http):
-        await keyed.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
-        bound = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
-        form = {"client_id": keyed.client_id, "request": request(keyed, **bound)}
-        assert (await http.post("/oauth2/par", data=form)).status_code == 201
-        form["request"] = request(keyed)
-        answer = await http.post("/oauth2/par", data=form)
-        assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
+
+async def test_bad_objects_and_unsigned_requests_are_refused(keyed, http):
+    answer = await push(keyed, http, request=request(keyed, exp=1))
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request_object")
+    answer = await push(keyed, http, request="x.y.z")
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request_object")
+    await keyed.configure(requireSignedRequestObject=True)
+    answer = await push(keyed, http, **keyed.query())
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+
+
+async def test_object_does_not_stand_in_for_pushing(keyed, browser):
+    await keyed.configure(requirePushedAuthorizationRequests=True)
+    answer = response(await opened(keyed, browser, request(keyed)))
+    assert (answer["error"], "push" in answer["error_description"]) == ("invalid_request", True)
+
+
+async def test_proof_key_inside_the_object_counts_for_a_public_client(keyed, http):
+    await keyed.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
+    bound = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
+    form = {"client_id": keyed.client_id, "request": request(keyed, **bound)}
+    assert (await http.post("/oauth2/par", data=form)).status_code == 201
+    form["request"] = request(keyed)
+    answer = await http.post("/oauth2/par", data=form)
+    assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
