@@ -246,6 +246,18 @@ class InvalidToken(OAuth2Error):
     error = "invalid_token"
 
 
+class InvalidDpopProof(OAuth2Error):
+    """The DPoP proof is missing, malformed, not about this request, or was used before (RFC 9449 section 5)."""
+
+    error = "invalid_dpop_proof"
+
+
+class UnprovenToken(InvalidDpopProof):
+    """As InvalidDpopProof, at a protected resource (RFC 9449 section 7.1)."""
+
+    status = 401
+
+
 class AccessDenied(OAuth2Error):
     """The resource owner said no."""
 

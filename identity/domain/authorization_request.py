@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from identity.call import Document
-from identity.domain import claims_request, pkce, profiles, redirect_uris, resources, response_types, scopes
+from identity.domain import claims_request, dpop, pkce, profiles, redirect_uris, resources, response_types, scopes
 from identity.domain.claims_request import ClaimsRequest
 from identity.domain.response_types import ResponseMode, ResponseType
 from identity.errors import (
@@ -47,7 +47,7 @@ _ANSWERS: Final = frozenset(
 _UNDESCRIBABLE = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
 _MAXIMUM_DESCRIPTION = 500
 _DEVICE = "metaData.device."
-_CARRIED = ("state", "nonce", "id_token_hint", "login_hint", "idp_hint", "user_code")
+_CARRIED = ("state", "nonce", "id_token_hint", "login_hint", "idp_hint", "user_code", "dpop_jkt")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ class AuthorizationRequest:
     user_code: str | None = None
     device: Mapping[str, str] = dataclasses.field(default_factory=dict)
     resources: tuple[str, ...] = ()
+    dpop_jkt: str | None = None
     pushed: str = dataclasses.field(default="", repr=False)
 
     @property
@@ -229,6 +230,21 @@ def _require_id_token_for_openid(facts: _Facts) -> None:
         )
 
 
+def _require_bindable(facts: _Facts) -> None:
+    """An access token that comes by way of the browser is bound to no key (RFC 9449 section 5)."""
+    response_type = facts.response_type
+    is_bound = facts.oauth.get("dpopBoundAccessTokens")
+    if is_bound and response_type is not None and response_type.gives("token"):
+        raise UnsupportedResponseType(
+            "invalid_response_type", "The access tokens of this client are bound to keys (DPoP), which needs a code."
+        )
+
+
+def _require_key_form(facts: _Facts) -> None:
+    if not dpop.is_thumbprint(facts.given.get("dpop_jkt", "x" * 43)):
+        raise InvalidRequest("unknown", "The dpop_jkt must be the SHA-256 thumbprint of a key.")
+
+
 def _require_response_mode(facts: _Facts) -> None:
     wanted, response_type = facts.given.get("response_mode"), facts.response_type
     if wanted is not None and response_type is not None and wanted not in response_type.modes:
@@ -307,11 +323,13 @@ CHECKS: Final[tuple[Callable[[_Facts], None], ...]] = (
     _require_origin,
     _require_response_type,
     _require_id_token_for_openid,
+    _require_bindable,
     _require_response_mode,
     _require_grant,
     _require_challenge_method,
     _require_challenge_form,
     _require_challenge,
+    _require_key_form,
     _require_scopes,
     _require_nonce,
     _require_prompt,

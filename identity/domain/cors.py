@@ -9,6 +9,9 @@ from typing import Any
 
 ANY = "*"
 
+_OF_PROTOCOLS = ("DPoP",)
+"""Headers that any page may send that may make the call at all: a proof that a script makes, of a key that it has."""
+
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]{1,253})(:[0-9]{1,5})?")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,30}")
 _USUAL_PORTS = {"http": ":80", "https": ":443"}
@@ -72,7 +75,7 @@ class Cors:
         return self._granted(request)
 
     def _unknown_header(self, names: tuple[str, ...]) -> str | None:
-        known = {name.lower() for name in self.headers}
+        known = {name.lower() for name in (*self.headers, *_OF_PROTOCOLS)}
         return None if ANY in known else next((name for name in names if name.lower() not in known), None)
 
     def _granted(self, request: CrossOrigin) -> dict[str, str]:
@@ -82,8 +85,10 @@ class Cors:
         if request.is_preflight:
             headers["Access-Control-Allow-Methods"] = ", ".join(self.methods)
             headers["Access-Control-Max-Age"] = str(self.max_age_seconds)
-            if self.headers:
-                headers["Access-Control-Allow-Headers"] = ", ".join(self.headers)
+            asked = {name.lower() for name in request.headers}
+            allowed = [*self.headers, *(name for name in _OF_PROTOCOLS if name.lower() in asked)]
+            if allowed:
+                headers["Access-Control-Allow-Headers"] = ", ".join(dict.fromkeys(allowed))
         elif self.exposed_headers:
             headers["Access-Control-Expose-Headers"] = ", ".join(self.exposed_headers)
         return headers

@@ -79,8 +79,8 @@ REFERENCES: Final[Mapping[str, Mapping[str, str]]] = {
 
 # The kind of a token is not a lambda's to say: an ID token that called itself an access token would be taken for one,
 # and so would the token of an entity that called itself a user's.
-USER_TOKEN_CLAIMS: Final = frozenset({"amr", "exp", "iat", "sub", "tid", "tty", "userinfo_claims"})
-CLIENT_TOKEN_CLAIMS: Final = frozenset({"amr", "aud", "exp", "gty", "iat", "permissions", "sub", "tid", "tty"})
+USER_TOKEN_CLAIMS: Final = frozenset({"amr", "cnf", "exp", "iat", "sub", "tid", "tty", "userinfo_claims"})
+CLIENT_TOKEN_CLAIMS: Final = frozenset({"amr", "aud", "cnf", "exp", "gty", "iat", "permissions", "sub", "tid", "tty"})
 USERINFO_CLAIMS: Final = frozenset({"email", "email_verified", "sub", "tid"})
 """Reserved claims: a lambda can neither add nor change nor remove them."""
 

@@ -110,6 +110,7 @@ async def _code(
         "scopes": list(request.scopes),
         "nonce": request.nonce,
         "codeChallenge": request.code_challenge,
+        "dpopJkt": request.dpop_jkt,
         "authInstant": granted.auth_instant,
         "authenticationType": granted.authentication_type,
         "ssoSessionId": granted.sso_session_id,

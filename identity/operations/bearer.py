@@ -7,7 +7,7 @@ import dataclasses
 from identity.call import Call, Document
 from identity.errors import InvalidToken
 from identity.ids import TenantId
-from identity.operations import clients, live_users
+from identity.operations import clients, dpop, live_users
 from identity.services import Services
 from identity.tokens.issuer import VerifiedToken
 from identity.tokens.jws import Rejection
@@ -28,8 +28,12 @@ class Bearer:
     user: Document
 
 
-async def verify(services: Services, call: Call, token: str | None) -> Bearer:
-    """The bearer of an access token. Raises InvalidToken."""
+async def verify(services: Services, call: Call, token: str | None, proof: dpop.Presented | None = None) -> Bearer:
+    """The bearer of an access token. Raises InvalidToken.
+
+    One that is bound to a key is no bearer token: it counts with `proof`, which is what came with the scheme DPoP, and
+    only with that (RFC 9449 section 7). Raises UnprovenToken for a bad one.
+    """
     if not token:
         raise InvalidToken("access_token_required", "An access token is required.")
     find_client = clients.finder(services)
@@ -42,4 +46,5 @@ async def verify(services: Services, call: Call, token: str | None) -> Bearer:
     user = await live_users.get(services, tenant_id, verified.claims["sub"], call.now, InvalidToken)
     if await services.revocations.is_revoked(tenant_id, verified.revocable_ids):
         raise InvalidToken("access_token_invalid", "The access token was revoked.")
+    await dpop.require_binding(services, call, tenant_id, token, verified.claims, proof)
     return Bearer(verified, user)

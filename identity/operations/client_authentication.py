@@ -18,11 +18,13 @@ class Identified:
     """A client that a request speaks for, and the credentials it presents; `require` judges them.
 
     An assertion was verified, and used up, when the client was identified; `failure` is what was wrong with it.
+    `key_thumbprint` names the key that the request proved to have (RFC 9449), once that was verified.
     """
 
     client: Client
     presented: rules.Presented
     failure: InvalidClient | None = None
+    key_thumbprint: str | None = None
 
     @property
     def has_credentials(self) -> bool:

@@ -15,7 +15,10 @@ from identity.operations import clients, entity_types, features, grants
 from identity.operations.clients import TenantHints
 from identity.operations.grants import client_credentials
 from identity.services import Services
-from identity.tokens import foreign_keys, jwks, signing_keys
+from identity.tokens import dpop, foreign_keys, jwks, signing_keys
+
+DPOP_ALGORITHMS: Final = " ".join(sorted(dpop.ALGORITHMS))
+"""What a proof of possession may be signed with, as challenges name it (RFC 9449 section 7.1)."""
 
 _CLIENT_AUTHENTICATION: Final = list(client_authentication.METHODS)
 _CLIENT_ALGORITHMS: Final = sorted({*signing_keys.SECRET_ALGORITHMS, *foreign_keys.OF_CLIENTS})
@@ -115,6 +118,7 @@ def metadata(tenant: Document, base_url: str, options: Sequence[Document], grant
         "claims_supported": list(claims.CLAIMS_SUPPORTED),
         "code_challenge_methods_supported": ["S256"],
         "device_authorization_endpoint": f"{base_url}/oauth2/device_authorize",
+        "dpop_signing_alg_values_supported": sorted(dpop.ALGORITHMS),
         "end_session_endpoint": f"{base_url}/oauth2/logout",
         "frontchannel_logout_session_supported": True,
         "frontchannel_logout_supported": True,

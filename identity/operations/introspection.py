@@ -9,10 +9,11 @@ A token of an entity is described to that entity, and to those that the token is
 from __future__ import annotations
 
 from identity.call import Call, Document
+from identity.domain import dpop as dpop_rules
 from identity.errors import InvalidRequest, InvalidToken, UnsupportedTokenType
 from identity.ids import TenantId
 from identity.instants import Instant, numeric_date
-from identity.operations import issued_tokens, live_users
+from identity.operations import dpop, issued_tokens, live_users
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
 from identity.operations.entity_clients import EntityClient
@@ -56,7 +57,8 @@ async def _jwt(services: Services, call: Call, client: Client | EntityClient, to
         return _inactive()
     if await services.revocations.is_revoked(client.tenant_id, found.revocable_ids):
         return _inactive()
-    return {**found.claims, "active": True}
+    bound = {"token_type": dpop_rules.SCHEME} if dpop.key_of(found.claims) is not None else {}
+    return {**found.claims, **bound, "active": True}
 
 
 async def _refresh_token(services: Services, call: Call, client: Client, token: str) -> Document:

@@ -9,9 +9,9 @@ import orjson
 from identity.call import Call, Document
 from identity.domain import authorization_request as rules
 from identity.domain.authorization_request import PUSHED, SIGNED
-from identity.errors import InvalidRequest
+from identity.errors import InvalidDpopProof, InvalidRequest
 from identity.ids import new_secret
-from identity.operations import request_objects
+from identity.operations import dpop, request_objects
 from identity.operations.client_authentication import Identified
 from identity.operations.grants import authorization_code
 from identity.operations.request_objects import PARAMETERS, ROUTING
@@ -24,10 +24,13 @@ TTL_SECONDS: Final = 60
 _MAXIMUM_BYTES: Final = 65_536
 
 
-async def push(services: Services, call: Call, identified: Identified, form: Document) -> Document:
+async def push(
+    services: Services, call: Call, identified: Identified, form: Document, proof: dpop.Presented | None = None
+) -> Document:
     """The request_uri of an authorization request that passes every check made before a user is asked.
 
-    The client authenticates as it does for the code (RFC 9126 section 2.1). Raises OAuth2Error.
+    The client authenticates as it does for the code (RFC 9126 section 2.1). The code is bound to a key that
+    the request proves to have (RFC 9449 section 10.1). Raises OAuth2Error.
     """
     grant_type, client = authorization_code.grant_type, identified.client
     identified.require(grant_type, has_proof="code_challenge" in form or "request" in form)
@@ -42,6 +45,9 @@ async def push(services: Services, call: Call, identified: Identified, form: Doc
         request[SIGNED] = ""
     if len(orjson.dumps(request)) > _MAXIMUM_BYTES:
         raise InvalidRequest("unknown", f"A pushed request may have {_MAXIMUM_BYTES} bytes.")
+    key_thumbprint = await dpop.thumbprint(services, call, client.tenant_id, proof)
+    if key_thumbprint is not None and request.setdefault("dpop_jkt", key_thumbprint) != key_thumbprint:
+        raise InvalidDpopProof(None, "The DPoP proof shows another key than the dpop_jkt names.")
     secret = new_secret()
     await services.pushed_requests.keep(client.tenant_id, client.client_id, secret, request, TTL_SECONDS)
     return {"expires_in": TTL_SECONDS, "request_uri": PREFIX + secret}

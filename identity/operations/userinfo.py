@@ -5,13 +5,16 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.domain import claims, scopes
 from identity.errors import InvalidToken
-from identity.operations import bearer, token_lambdas
+from identity.operations import bearer, dpop, token_lambdas
 from identity.services import Services
 
 
-async def userinfo(services: Services, call: Call, token: str | None) -> Document:
-    """The claims about the user. Raises InvalidToken, and LambdaFailed."""
-    found = await bearer.verify(services, call, token)
+async def userinfo(services: Services, call: Call, token: str | None, proof: dpop.Presented | None = None) -> Document:
+    """The claims about the user. `proof` is for a token that came with the scheme DPoP.
+
+    Raises InvalidToken, UnprovenToken and LambdaFailed.
+    """
+    found = await bearer.verify(services, call, token, proof)
     application, granted = found.token.application, found.token.scopes
     if claims.is_strict(application) and scopes.OPENID not in granted:
         raise InvalidToken("missing_required_scope", "The access token lacks the scope openid.")

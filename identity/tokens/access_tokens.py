@@ -23,7 +23,7 @@ class Login:
     `grants` are the grant types in the order of their use (`gty`). `refresh_token_id` is the `sid` of the access token;
     the ID token names the SSO session by which logouts are told, and the refresh token only where there is no session.
     `authentication_methods` are how the user really authenticated (`amr`), also where a session or a refresh token made
-    it unnecessary this time.
+    it unnecessary this time. `confirmation` is the `cnf` of an access token that is bound to a key (RFC 7800).
     """
 
     tenant: Document
@@ -39,6 +39,7 @@ class Login:
     authentication_methods: tuple[str, ...] = ()
     claims_request: ClaimsRequest = claims_request.NOTHING
     resources: tuple[str, ...] = ()
+    confirmation: Document | None = None
 
 
 def claims(login: Login, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
@@ -54,6 +55,8 @@ def claims(login: Login, token_id: str, now: NumericDate, ttl_seconds: int) -> D
         answer["aud"] = [login.application["id"], *login.resources]
     if login.refresh_token_id is not None:
         answer["sid"] = login.refresh_token_id
+    if login.confirmation is not None:
+        answer["cnf"] = login.confirmation
     if login.claims_request.userinfo and scopes.OPENID in login.scopes:
         answer[user_claims.USERINFO_WISHES] = claims_request.kept_of(login.claims_request.userinfo)
     return answer

@@ -16,13 +16,17 @@ GRANTS: Final = ["client_credentials"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EntityLogin:
-    """What a token is issued for: which entity asked, and what it may do with each of its targets."""
+    """What a token is issued for: which entity asked, and what it may do with each of its targets.
+
+    `confirmation` is the `cnf` of a token that is bound to a key (RFC 7800).
+    """
 
     tenant: Document
     entity: Document
     entity_type: Document
     permissions: Mapping[str, tuple[str, ...]]
     scope: str | None = None
+    confirmation: Document | None = None
 
 
 def claims(login: EntityLogin, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
@@ -39,6 +43,8 @@ def claims(login: EntityLogin, token_id: str, now: NumericDate, ttl_seconds: int
     }
     if login.scope is not None:
         answer["scope"] = login.scope
+    if login.confirmation is not None:
+        answer["cnf"] = login.confirmation
     if login.permissions:
         targets = list(login.permissions)
         answer["aud"] = targets[0] if len(targets) == 1 else targets

@@ -28,7 +28,7 @@ _CURVES: Final[Mapping[str, tuple[ec.EllipticCurve, str]]] = {
 }
 _ALGORITHM_OF_CURVE: Final = {curve.name: algorithm for curve, algorithm in _CURVES.values()}
 _OF_RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
-_PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 """The members of a JWK that nobody else may know (RFC 7518 section 6)."""
 
 USUAL: Final = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
@@ -61,7 +61,7 @@ class KeySet:
 
     def _key(self, index: int, algorithm: str) -> SigningKey | None:
         if (index, algorithm) not in self._parsed:
-            self._parsed[index, algorithm] = _of_jwk(self._entries[index], algorithm)
+            self._parsed[index, algorithm] = of_jwk(self._entries[index], algorithm)
         return self._parsed[index, algorithm]
 
 
@@ -72,7 +72,7 @@ def of_set(jwks: Document, header: Mapping[str, Any]) -> SigningKey | None:
 
 def jwk_problem(entry: Document) -> str | None:
     """Why a JWK is not the public key of somebody whose signatures can be verified here, or None when it is."""
-    if private := sorted(_PRIVATE.intersection(entry)):
+    if private := sorted(PRIVATE.intersection(entry)):
         return f"it holds what must stay secret ({', '.join(private)}); register the public key alone"
     if entry.get("use", "sig") != "sig":
         return "it is not for signatures"
@@ -116,7 +116,8 @@ def _loaded(pem: str) -> PublicKey:
     return found
 
 
-def _of_jwk(entry: Document, algorithm: str) -> SigningKey | None:
+def of_jwk(entry: Document, algorithm: str) -> SigningKey | None:
+    """The key of a JWK, for the algorithm that a token names, or None where the key is not one for that."""
     if entry.get("use", "sig") != "sig" or entry.get("alg", algorithm) != algorithm:
         return None
     try:

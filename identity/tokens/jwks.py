@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Iterable
 
+import orjson
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
@@ -13,6 +15,7 @@ from identity.call import Document
 from identity.ids import base64url
 from identity.tokens import certificates
 
+_OF_THUMBPRINT = {"EC": ("crv", "kty", "x", "y"), "OKP": ("crv", "kty", "x"), "RSA": ("e", "kty", "n")}
 _CURVE_NAMES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
 
 
@@ -31,6 +34,12 @@ def of_key(document: Document) -> Document:
         jwk["x5t"] = certificates.thumbprint(certificate)
         jwk["x5t#S256"] = certificates.thumbprint_sha256(certificate)
     return jwk
+
+
+def thumbprint(jwk: Document) -> str:
+    """The SHA-256 thumbprint of a public key (RFC 7638 section 3, RFC 8037 section 2)."""
+    members = {name: jwk[name] for name in _OF_THUMBPRINT[jwk["kty"]]}
+    return base64url(hashlib.sha256(orjson.dumps(members, option=orjson.OPT_SORT_KEYS)).digest())
 
 
 def _numbers(pem: str) -> Document:

@@ -171,6 +171,16 @@ async def test_every_header_may_be_allowed(http: httpx.AsyncClient, configure: C
     assert (answer.status_code, answer.headers["Access-Control-Allow-Headers"]) == (200, "*")
 
 
+async def test_proof_of_possession_may_always_be_sent(http: httpx.AsyncClient, configure: Configure) -> None:
+    await configure()
+    answer = await preflight(http, "/oauth2/token", "POST", "Content-Type", "dpop")
+    assert answer.status_code == 200
+    assert answer.headers["Access-Control-Allow-Headers"] == "Authorization, Content-Type, DPoP"
+    await configure(allowedHeaders=[])
+    answer = await preflight(http, "/oauth2/token", "POST", "DPoP")
+    assert (answer.status_code, answer.headers["Access-Control-Allow-Headers"]) == (200, "DPoP")
+
+
 async def test_no_header_is_named_where_none_is_allowed(http: httpx.AsyncClient, configure: Configure) -> None:
     await configure(allowedHeaders=[], exposedHeaders=[])
     assert "Access-Control-Allow-Headers" not in (await preflight(http, "/api/user")).headers

@@ -19,6 +19,7 @@ from tests import relying_party
 from tests.api.test_entities import make as make_entity
 from tests.api.test_entity_types import make as make_type
 from tests.conftest import NOBODY
+from tests.dpop import ClientKey
 from tests.relying_party import claims, header
 
 Document = dict[str, Any]
@@ -476,7 +477,7 @@ async def test_userinfo_refuses_the_token_of_an_entity(machine):
     for token in (await machine.token(), await machine.token(await machine.target("read"))):
         answer = await machine.http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
         refused(answer, "invalid_token", "access_token_invalid", 401)
-        assert answer.headers["WWW-Authenticate"] == 'Bearer error="invalid_token"'
+        assert answer.headers["WWW-Authenticate"].startswith('Bearer error="invalid_token", DPoP ')
 
 
 async def test_attack_27_entity_that_bears_the_ids_of_others_is_nobody_else(machine, api, http):
@@ -530,3 +531,15 @@ async def test_lambda_of_the_tenant_adds_to_the_claims(machine, api):
 async def test_metadata_names_the_grant(http):
     for path in ("openid-configuration", "oauth-authorization-server"):
         assert "client_credentials" in (await http.get(f"/.well-known/{path}")).json()["grant_types_supported"]
+
+
+async def test_token_of_an_entity_may_be_bound_to_a_key(machine):
+    key = ClientKey()
+    form = {"grant_type": "client_credentials", "client_id": machine.client_id, "client_secret": machine.secret}
+    proof = key.header(machine.http, "POST", "/oauth2/token")
+    answer = await machine.http.post("/oauth2/token", data=form, headers=proof)
+    assert answer.json()["token_type"] == "DPoP"
+    assert claims(answer.json()["access_token"])["cnf"] == {"jkt": key.thumbprint}
+    told = (await machine.introspect(machine.entity, answer.json()["access_token"])).json()
+    assert (told["active"], told["token_type"], told["cnf"]) == (True, "DPoP", {"jkt": key.thumbprint})
+    refused(await machine.http.post("/oauth2/token", data=form, headers=proof), "invalid_dpop_proof", None)

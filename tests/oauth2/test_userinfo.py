@@ -13,7 +13,9 @@ def refused(answer, reason: str) -> None:
     assert answer.status_code == 401, answer.text
     assert (answer.json()["error"], answer.json()["error_reason"]) == ("invalid_token", reason)
     expected = "Bearer" if reason == "access_token_required" else 'Bearer error="invalid_token"'
-    assert answer.headers["WWW-Authenticate"] == expected
+    bearer, _, bound = answer.headers["WWW-Authenticate"].partition(", DPoP algs=")
+    assert bearer == expected
+    assert "ES256" in bound
 
 
 async def ask(http, token: str):

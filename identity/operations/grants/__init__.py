@@ -5,12 +5,14 @@ Those in GRANTS are of applications; the client credentials grant is of entities
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Protocol
 
 from identity.call import Call, Document
 from identity.domain import profiles
 from identity.errors import InvalidRequest, UnauthorizedClient, UnsupportedGrantType
+from identity.operations import dpop
 from identity.operations.client_authentication import Identified
 from identity.operations.grants import authorization_code, client_credentials, device_code, password, refresh_token
 from identity.services import Services
@@ -35,8 +37,10 @@ _ALL: tuple[Grant, ...] = (authorization_code, device_code, password, refresh_to
 GRANTS = {grant.grant_type: grant for grant in _ALL}
 
 
-async def exchange(services: Services, call: Call, identified: Identified, form: Document) -> Document:
-    """The token response of a request (RFC 6749 section 5). Raises OAuth2Error."""
+async def exchange(
+    services: Services, call: Call, identified: Identified, form: Document, proof: dpop.Presented | None = None
+) -> Document:
+    """The token response of a request (RFC 6749 section 5), for the key that it proves to have. Raises OAuth2Error."""
     grant_type = form.get("grant_type")
     if grant_type is None:
         raise InvalidRequest("missing_grant_type", "The request is missing a required parameter: grant_type.")
@@ -45,4 +49,17 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     identified.require(grant_type, has_proof=True)
     if not profiles.may_use(identified.client.application, grant_type):
         raise UnauthorizedClient("grant_type_disabled", f"The grant {grant_type} is disabled for this client.")
+    identified = await _proven(services, call, identified, proof)
     return await GRANTS[grant_type].exchange(services, call, identified, form)
+
+
+async def _proven(services: Services, call: Call, identified: Identified, proof: dpop.Presented | None) -> Identified:
+    """The client with the key of its proof (RFC 9449 section 5). A bad proof costs no code and no token."""
+    client = identified.client
+    if proof is None:
+        if client.oauth.get("dpopBoundAccessTokens"):
+            raise dpop.missing()
+        return identified
+    return dataclasses.replace(
+        identified, key_thumbprint=await dpop.thumbprint(services, call, client.tenant_id, proof)
+    )

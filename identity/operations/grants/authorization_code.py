@@ -7,7 +7,7 @@ from identity.domain import pkce, profiles, resources
 from identity.domain.claims_request import ClaimsRequest
 from identity.errors import InvalidGrant, InvalidRequest
 from identity.instants import Instant
-from identity.operations import device_grants, live_users
+from identity.operations import device_grants, dpop, live_users
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
 from identity.operations.device_grants import Approver
@@ -34,6 +34,8 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         raise InvalidGrant("invalid_redirect_uri", "The redirect_uri is not that of the authorization request.")
     has_proof = _has_proof(client, identified, grant.get("codeChallenge"), form.get("code_verifier"))
     identified.require(grant_type, has_proof=has_proof)
+    if grant.get("dpopJkt") not in {None, identified.key_thumbprint}:
+        raise InvalidGrant("unknown", "The code is bound to a key, which the request does not prove to have.")
     user = await live_users.get(services, client.tenant_id, grant["userId"], call.now, InvalidGrant)
     granted = tuple(grant.get("resources", ()))
     login = Login(
@@ -49,6 +51,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         authentication_methods=tuple(grant.get("authenticationMethods", ())),
         claims_request=ClaimsRequest.of(grant.get("claims")),
         resources=resources.of_code(form.get("resource"), granted, client.oauth),
+        confirmation=dpop.confirmation(identified.key_thumbprint),
     )
     if "userCode" in grant:
         waiting = await device_grants.again(services, call, client, grant["userCode"], grant["deviceGrantId"])

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from identity.call import Call, Document
 from identity.domain import entities as rules
 from identity.domain import entity_scopes
-from identity.operations import entity_clients, entity_types, features, token_lambdas
+from identity.operations import dpop, entity_clients, entity_types, features, token_lambdas
 from identity.operations.clients import TenantHints
 from identity.operations.entity_clients import EntityClient
 from identity.services import Services
@@ -32,18 +32,25 @@ async def identify(
     return await entity_clients.identify(services, authorization, form, hints, base_url)
 
 
-async def exchange(services: Services, call: Call, client: EntityClient, form: Document) -> Document:
-    """The token response for an entity. Raises InvalidScope and LambdaFailed."""
+async def exchange(
+    services: Services, call: Call, client: EntityClient, form: Document, proof: dpop.Presented | None = None
+) -> Document:
+    """The token response for an entity, and for the key that it proves to have (RFC 9449).
+
+    Raises InvalidScope, InvalidDpopProof and LambdaFailed.
+    """
+    confirmation = dpop.confirmation(await dpop.thumbprint(services, call, client.tenant_id, proof))
     scope = form.get("scope")
     wanted = entity_scopes.parsed(scope)
     targets = [await _target(services, client, target_id, names) for target_id, names in wanted.items()]
     permissions = {target.entity["id"]: target.permissions for target in targets}
-    login = EntityLogin(client.tenant, client.entity, client.entity_type, permissions, scope)
+    login = EntityLogin(client.tenant, client.entity, client.entity_type, permissions, scope, confirmation)
     populate = functools.partial(_populated, services, call, client, targets)
     issued = await services.tokens.entity_token(login, call.now, populate)
     if len(issued.token) > jws.MAXIMUM_LENGTH:
         raise entity_scopes.unknown_target("they do not fit into one token")
-    answer = {"access_token": issued.token, "expires_in": issued.expires_in, "token_type": "Bearer"}
+    answer: Document = {"access_token": issued.token, "expires_in": issued.expires_in}
+    answer["token_type"] = dpop.token_type(confirmation)
     return answer if scope is None else {**answer, "scope": scope}
 
 

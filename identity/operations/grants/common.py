@@ -11,7 +11,7 @@ from identity.domain import scopes
 from identity.errors import InvalidRequest, ServiceError
 from identity.events.bus import Event
 from identity.ids import TenantId, UserId
-from identity.operations import token_lambdas, user_events
+from identity.operations import dpop, token_lambdas, user_events
 from identity.operations.clients import Client
 from identity.services import Services
 from identity.store.mongo import Session
@@ -34,7 +34,7 @@ async def issue(
     answer: Document = {
         "access_token": access_token.token,
         "expires_in": access_token.expires_in,
-        "token_type": "Bearer",
+        "token_type": dpop.token_type(login.confirmation),
         "userId": login.user["id"],
     }
     if scopes.OPENID in login.scopes:
@@ -125,6 +125,8 @@ async def refresh_token(
     }
     if wishes := login.claims_request.document():
         private["claims"] = wishes
+    if login.confirmation is not None:
+        private["dpopJkt"] = login.confirmation["jkt"]
     seen = rules.device(device, call.origin.ip_address, call.now)
     record = rules.new(UserId(login.user["id"]), client.client_id, login.scopes, seen, private, call.now)
     if login.resources:

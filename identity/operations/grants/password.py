@@ -22,7 +22,7 @@ from identity.errors import (
     TwoFactorRequired,
     WebhookTransactionFailed,
 )
-from identity.operations import device_grants, login, scope_consents
+from identity.operations import device_grants, dpop, login, scope_consents
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
 from identity.operations.device_grants import Approver
@@ -78,6 +78,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         grants=(grant_type,),
         authentication_type="PASSWORD",
         auth_instant=call.now,
+        confirmation=dpop.confirmation(identified.key_thumbprint),
         authentication_methods=authentication_methods.of("PASSWORD"),
         resources=targets,
     )

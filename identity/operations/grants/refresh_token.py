@@ -11,7 +11,7 @@ from identity.domain.claims_request import ClaimsRequest
 from identity.errors import InvalidGrant, InvalidRequest, InvalidScope, WebhookTransactionFailed
 from identity.events.bus import Event
 from identity.instants import Instant
-from identity.operations import device_grants, live_users
+from identity.operations import device_grants, dpop, live_users
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
 from identity.operations.device_grants import Approver
@@ -62,6 +62,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         raise _not_found()
     record = presented.record
     identified.require(grant_type, has_proof=bool(record["private"].get("hasProof")))
+    _require_key(identified, record)
     policy = client.refresh_policy
     await _require_unspent(services, call, client, policy, presented)
     user = await live_users.get(services, client.tenant_id, record["userId"], call.now, InvalidGrant)
@@ -82,6 +83,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         authentication_methods=tuple(record["private"].get("authenticationMethods", ())),
         claims_request=ClaimsRequest.of(record["private"].get("claims")),
         resources=resources.of_refresh(form.get("resource"), record["metaData"].get("resources", ()), client.oauth),
+        confirmation=dpop.confirmation(identified.key_thumbprint),
     )
     access_token, answer = await common.issue(services, call, login, ttl=ttl)
     event = _refreshed(client, user, value, access_token.token, form.get("access_token"))
@@ -93,6 +95,16 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     if narrowed != granted:
         answer["scope"] = scopes.joined(narrowed)
     return answer
+
+
+def _require_key(identified: Identified, record: Document) -> None:
+    """A client that does not authenticate has to prove, at each use, the key that the token was issued to.
+
+    The token of one that authenticates is bound by that (RFC 9449 section 5).
+    """
+    bound = record["private"].get("dpopJkt")
+    if bound is not None and bound != identified.key_thumbprint and not identified.has_credentials:
+        raise InvalidGrant("unknown", "The refresh token is bound to a key, which the request does not prove to have.")
 
 
 async def _require_unspent(

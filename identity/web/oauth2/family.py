@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from identity.call import Document
+from identity.call import Call, Document
+from identity.domain import dpop as dpop_rules
 from identity.errors import (
     FeatureOff,
     InvalidClient,
@@ -17,8 +18,9 @@ from identity.errors import (
     ServerError,
     ServiceError,
     TooLarge,
+    UnprovenToken,
 )
-from identity.operations import client_authentication, entity_clients
+from identity.operations import client_authentication, dpop, entity_clients
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import TenantHints
 from identity.operations.entity_clients import EntityClient
@@ -80,6 +82,15 @@ class OAuth2Handler(Family):
         base_url = self.addresses.base_url(self.request)
         return await entity_clients.identify_any(self.services, authorization, form, hints, base_url)
 
+    def proof(self, call: Call) -> dpop.Presented | None:
+        """The DPoP proofs of this request, or None when there is no such header (RFC 9449 section 4.1)."""
+        return self.presented(call) if dpop_rules.SCHEME in self.request.headers else None
+
+    def presented(self, call: Call) -> dpop.Presented:
+        """What this request shows of a key, be it nothing."""
+        proofs = tuple(self.request.headers.get_list(dpop_rules.SCHEME))
+        return dpop.Presented(proofs, self.request.method or "", call.origin.base_url + self.request.path)
+
     def cookie(self, name: str) -> str:
         """The value of a cookie, or nothing."""
         return str(self.get_cookie(name) or "")
@@ -95,7 +106,18 @@ class OAuth2Handler(Family):
     def refuse(self, error: ServiceError) -> None:
         """The OAuth error JSON, with the challenge that a 401 has to carry."""
         failure = oauth_error(error)
-        self.send(Reply(error_body(failure), failure.status, _challenge(failure)))
+        headers = {"Pragma": "no-cache"}
+        if (challenge := self.challenge(failure)) is not None:
+            headers["WWW-Authenticate"] = challenge
+        self.send(Reply(error_body(failure), failure.status, headers))
+
+    def challenge(self, failure: OAuth2Error) -> str | None:
+        """How to authenticate, for the refusals that have to say so (RFC 9110 section 11.6.1)."""
+        if isinstance(failure, InvalidClient):
+            return 'Basic realm="oauth2"'
+        if isinstance(failure, InvalidToken | UnprovenToken):
+            return "Bearer" if failure.reason == "access_token_required" else f'Bearer error="{failure.error}"'
+        return None
 
     def fail(self) -> None:
         """An unexpected failure, which says nothing of itself."""
@@ -158,13 +180,3 @@ def error_body(error: OAuth2Error) -> dict[str, Any]:
 def described(text: str) -> str:
     """A text with everything replaced that an error_description must not hold."""
     return _UNDESCRIBABLE.sub("?", text.replace('"', "'"))
-
-
-def _challenge(error: OAuth2Error) -> dict[str, str]:
-    headers = {"Pragma": "no-cache"}
-    if isinstance(error, InvalidClient):
-        headers["WWW-Authenticate"] = 'Basic realm="oauth2"'
-    elif isinstance(error, InvalidToken):
-        detail = "" if error.reason == "access_token_required" else f' error="{error.error}"'
-        headers["WWW-Authenticate"] = "Bearer" + detail
-    return headers

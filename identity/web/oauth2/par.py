@@ -22,7 +22,7 @@ class PushedRequestHandler(OAuth2Handler):
         """Take a request and name it."""
         identified = await self.identified(form, tenant_id)
         try:
-            answer = await pushed_requests.push(self.services, call, identified, form)
+            answer = await pushed_requests.push(self.services, call, identified, form, self.proof(call))
         except OAuth2Error as error:
             await oauth_debug.tell(self.services, call, identified.client, form, error)
             raise

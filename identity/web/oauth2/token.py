@@ -25,7 +25,7 @@ class TokenHandler(OAuth2Handler):
         if form.get("grant_type") == client_credentials.grant_type:
             client = await self.identified_entity(form, tenant_id)
             if client is not None:
-                answer = await client_credentials.exchange(self.services, call, client, form)
+                answer = await client_credentials.exchange(self.services, call, client, form, self.proof(call))
                 return Reply(answer, headers={"Pragma": "no-cache"})
         identified = await self.identified(form, tenant_id)
         try:
@@ -38,7 +38,7 @@ class TokenHandler(OAuth2Handler):
         """The token response."""
         if original := self.cookie("access_token"):
             form = {**form, "access_token": original}
-        answer = await grants.exchange(self.services, call, identified, form)
+        answer = await grants.exchange(self.services, call, identified, form, self.proof(call))
         return Reply(answer, headers={"Pragma": "no-cache"})
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from identity.call import Call
-from identity.errors import InvalidRequest
-from identity.operations import userinfo
+from identity.errors import InvalidRequest, OAuth2Error
+from identity.operations import discovery, userinfo
+from identity.operations.dpop import Presented
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
 from identity.web.oauth2.family import FORM, OAuth2Handler
 
@@ -18,25 +19,45 @@ class UserinfoHandler(OAuth2Handler):
     @endpoint(access=Access.BEARER, tenancy=Tenancy.BY_OPERATION, answer=_ANSWER)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Answer for the token of the Authorization header."""
-        return await self.claims(call, self.bearer_token())
+        return await self.claims(call, *self.shown_token(call))
 
     @endpoint(access=Access.BEARER, tenancy=Tenancy.BY_OPERATION, takes=_REQUEST, answer=_ANSWER)
     async def post(self, call: Call, tenant_id: str | None = None) -> Reply:
         """As GET; the token may also stand in the form (RFC 6750 section 2.2)."""
-        token = self.bearer_token()
+        token, proof = self.shown_token(call)
         posted = self.form(_REQUEST) if self.content_type() == FORM else {}
         if token is not None and "access_token" in posted:
             raise InvalidRequest("unknown", "The access token must be sent in one way only.")
-        return await self.claims(call, token or posted.get("access_token"))
+        return await self.claims(call, token or posted.get("access_token"), proof)
 
-    async def claims(self, call: Call, token: str | None) -> Reply:
+    async def claims(self, call: Call, token: str | None, proof: Presented | None) -> Reply:
         """The claims, as JSON."""
-        return Reply(await userinfo.userinfo(self.services, call, token))
+        return Reply(await userinfo.userinfo(self.services, call, token, proof))
 
-    def bearer_token(self) -> str | None:
-        """The token of the Authorization header, or None for another scheme or none."""
+    def shown_token(self, call: Call) -> tuple[str | None, Presented | None]:
+        """The token of the Authorization header, with what proves the key that it is bound to where the scheme is DPoP.
+
+        None for another scheme or none.
+        """
+        scheme, token = self.authorization()
+        if token is None or scheme not in {"bearer", "dpop"}:
+            return None, None
+        return token, self.presented(call) if scheme == "dpop" else None
+
+    def authorization(self) -> tuple[str, str | None]:
+        """The scheme of the Authorization header, in lower case, and what comes after it."""
         scheme, _, token = self.request.headers.get("Authorization", "").strip().partition(" ")
-        return token.strip() or None if scheme.lower() == "bearer" else None
+        return scheme.lower(), token.strip() or None
+
+    def challenge(self, failure: OAuth2Error) -> str | None:
+        """As elsewhere, with both schemes; for a token that came with one of them, that one (RFC 9449 section 7.1)."""
+        bearer = super().challenge(failure)
+        if bearer is None:
+            return None
+        algorithms = f'algs="{discovery.DPOP_ALGORITHMS}"'
+        if self.authorization()[0] == "dpop":
+            return f'DPoP error="{failure.error}", {algorithms}'
+        return f"{bearer}, DPoP {algorithms}"
 
 
 ROUTES = [Route("/oauth2/userinfo", UserinfoHandler), Route("/{tenant_id}/oauth2/userinfo", UserinfoHandler)]

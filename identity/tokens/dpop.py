@@ -1,0 +1,43 @@
+"""DPoP proofs as JWS: signed by the key that they bring along, which is the point of them (RFC 9449 section 4.2)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Final
+
+from identity.call import Document
+from identity.tokens import foreign_keys, jwks, jws
+from identity.tokens.jws import Rejection
+from identity.tokens.signing_keys import SigningKey
+
+ALGORITHMS: Final = foreign_keys.OF_CLIENTS
+"""What a proof may be signed with: asymmetric, so that it shows more than what it says."""
+
+_TYPE: Final = "dpop+jwt"
+_MAXIMUM_LENGTH: Final = 8192
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Proof:
+    """A proof with a signature that holds; nothing is said yet of what it claims."""
+
+    claims: Document
+    thumbprint: str
+
+
+async def read(text: str) -> Proof | None:
+    """The proof, if it is one: of the right type, and signed by the public key in its header."""
+    if len(text) > _MAXIMUM_LENGTH:
+        return None
+    verified = await jws.verify_foreign(text, _brought_along)
+    if isinstance(verified, Rejection) or verified.header.get("typ") != _TYPE:
+        return None
+    return Proof(verified.claims, jwks.thumbprint(verified.header["jwk"]))
+
+
+async def _brought_along(header: Mapping[str, Any]) -> SigningKey | None:
+    jwk, algorithm = header.get("jwk"), header.get("alg")
+    if not isinstance(jwk, dict) or foreign_keys.PRIVATE & jwk.keys() or algorithm not in ALGORITHMS:
+        return None
+    return foreign_keys.of_jwk(jwk, algorithm)
