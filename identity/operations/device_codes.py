@@ -124,8 +124,6 @@ async def _bearer(services: Services, call: Call, client: Client, token: str) ->
         raise _refusal(error, claims) from error
     if found.token.tenant["id"] != client.tenant_id:
         raise _bad_token(InvalidToken("access_token_invalid", "The access token is of another tenant."))
-    if "cnf" in found.token.claims:
-        raise _bad_token(InvalidToken("access_token_invalid", "The access token is bound to a key (RFC 7800)."))
     return found
 
 

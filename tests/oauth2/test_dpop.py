@@ -10,6 +10,7 @@ import pytest
 from identity.ids import new_id
 from identity.tokens import dpop
 from tests.dpop import ClientKey
+from tests.oauth2.devices import DEVICE_GRANT, Device, device_client
 from tests.relying_party import PASSWORD, PKCE, REDIRECT_URI, VERIFIER, claims, header, page, response
 
 ALGORITHMS = " ".join(sorted(dpop.ALGORITHMS))
@@ -312,3 +313,19 @@ async def test_proofs_are_not_logged(rp, browser, http, key, capsys):
     out, err = capsys.readouterr()
     assert proof["DPoP"] not in out + err
     assert header(proof["DPoP"])["jwk"]["x"] not in out + err
+
+
+async def test_device_binds_its_tokens_with_a_fresh_proof_each_time(api, http, key):
+    rp = await device_client(api)
+    device = await Device.begin(rp, http, scope="openid offline_access")
+    form = {"grant_type": DEVICE_GRANT, "device_code": device.device_code, "client_secret": None}
+    refused(await ask(rp, http, key.header(http, "POST", TOKEN), **form), "authorization_pending")
+    await device.approved(http)
+    tokens = (await ask(rp, http, key.header(http, "POST", TOKEN), **form)).json()
+    assert (tokens["token_type"], claims(tokens["access_token"])["cnf"]) == ("DPoP", {"jkt": key.thumbprint})
+    refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"], "client_secret": None}
+    refused(await ask(rp, http, {}, **refresh), "invalid_grant", "unknown")
+    other = await Device.begin(rp, http)
+    approval = {"client_id": rp.client_id, "client_secret": rp.secret, "user_code": other.user_code}
+    answer = await http.post("/oauth2/device/approve", data={**approval, "token": tokens["access_token"]})
+    refused(answer, "invalid_token", "access_token_invalid")

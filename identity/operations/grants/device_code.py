@@ -18,9 +18,8 @@ from identity.errors import (
     SlowDown,
 )
 from identity.instants import Instant
-from identity.operations import live_users
+from identity.operations import dpop, live_users
 from identity.operations.client_authentication import Identified
-from identity.operations.clients import Client
 from identity.operations.grants import common
 from identity.services import Services
 from identity.store.device_grants import Poll
@@ -51,7 +50,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         await common.undo(services, call, client, client.tenant_id, poll.given)
     if poll.outcome != "Approved":
         raise _refusal(poll)
-    login = dataclasses.replace(await _login(services, call, client, poll), resources=targets)
+    login = dataclasses.replace(await _login(services, call, identified, poll), resources=targets)
     access_token, answer = await common.tokens(
         services, call, client, login, poll.grant["device"], has_proof=not identified.has_credentials
     )
@@ -63,9 +62,9 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     return answer
 
 
-async def _login(services: Services, call: Call, client: Client, poll: Poll) -> Login:
+async def _login(services: Services, call: Call, identified: Identified, poll: Poll) -> Login:
     """Whom the device was approved by. It is no part of the browser session in which that was done."""
-    approval = poll.approval
+    client, approval = identified.client, poll.approval
     user = await live_users.get(services, client.tenant_id, approval["userId"], call.now, InvalidGrant)
     return Login(
         tenant=client.tenant,
@@ -76,6 +75,7 @@ async def _login(services: Services, call: Call, client: Client, poll: Poll) -> 
         authentication_type=approval["authenticationType"],
         auth_instant=Instant(approval["authInstant"]),
         authentication_methods=tuple(approval["authenticationMethods"]),
+        confirmation=dpop.confirmation(identified.key_thumbprint),
     )
 
 
