@@ -175,7 +175,7 @@ async def test_attack_49_guesses_of_a_browser_are_counted(rp, http, service):
         for _ in range(device_grants.SESSION_FAILURES):
             assert "not right" in page(await send(guesser, shown, interactive_user_code="XXXXXX")).text
         limited = await send(guesser, shown, interactive_user_code=device.user_code)
-        assert "Too many wrong codes" in page(limited).text
+        assert "Too many attempts" in page(limited).text
     async with checking_client(service.base_url, headers={"X-Forwarded-For": "198.51.100.8"}) as other:
         await asked(other, rp, device)
 

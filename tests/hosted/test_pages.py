@@ -117,7 +117,7 @@ async def test_attack_42_login_form_that_was_not_shown_to_this_browser_is_refuse
         answer = await browser.post("/oauth2/authorize", data=fields, headers=headers)
         assert answer.status_code == 403
         assert "fusionauth.sso" not in browser.cookies
-        assert "sign in again" in page(answer).text
+        assert "try again" in page(answer).text
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from identity.domain import page_texts
 from identity.domain.scopes import PROVIDED
 from identity.ids import new_id
-from identity.web.hosted import consent, login
+from identity.web.hosted import login
 from identity.web.hosted.looks import _locales
 from tests import relying_party
 from tests.conftest import NOBODY
@@ -147,7 +147,7 @@ def test_every_text_that_a_template_shows_exists() -> None:
     assert len(shown) > 20
     assert shown <= page_texts.TEXTS.keys()
     scopes = {f"{{scope-message}}{name}" for name in PROVIDED}
-    said = {*login._MESSAGES.values(), login.STALE, consent.STALE}
+    said = {*login._MESSAGES.values(), login.STALE}
     assert said | scopes | shown == set(page_texts.TEXTS)
 
 

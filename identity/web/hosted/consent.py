@@ -14,9 +14,6 @@ from identity.web.hosted import csrf, looks, render
 from identity.web.hosted.looks import Look
 from identity.web.oauth2.family import OAuth2Handler
 
-STALE = "consent.stale"
-"""The text for a form that this browser was not shown."""
-
 _ANSWER = re.compile(r"scopeConsents\['(.+)'\]")
 
 
@@ -42,7 +39,7 @@ async def reply(
         message=look[message] if message else "",
         status=status,
     )
-    return render.consent(form, look, [cookie])
+    return render.consent(form, look, [cookie, *looks.cookies(handler, given)])
 
 
 def approved(form: Mapping[str, str]) -> frozenset[str] | None:

@@ -13,12 +13,12 @@ from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, looks, render
 from identity.web.oauth2.family import OAuth2Handler
 
-STALE = "login.stale"
+STALE = "[InvalidOrMissingCSRFToken]"
 """The text for a form that this browser was not shown."""
 
 _MESSAGES: Mapping[type[Problem], str] = {
     steps.WrongCredentials: "[InvalidLogin]",
-    steps.TooManyAttempts: "[TooManyAttempts]",
+    steps.TooManyAttempts: "[RateLimitedException]",
     steps.Deactivated: "[UserLockedException]",
     steps.Expired: "[UserExpiredException]",
     steps.SecondFactorRequired: "[TwoFactorRequired]",
@@ -27,9 +27,9 @@ _MESSAGES: Mapping[type[Problem], str] = {
     steps.RegistrationNotVerified: "[RegistrationNotVerified]",
     outcomes.NotRegistered: "[UserAuthorizedNotRegisteredException]",
     outcomes.UnknownProvider: "[InvalidIdentityProviderId]",
-    outcomes.Vetoed: "[LoginPreventedException]",
+    outcomes.Vetoed: "[WebhookTransactionException]",
     outcomes.Prevented: "[LoginPreventedException]",
-    outcomes.Busy: "[RateLimited]",
+    outcomes.Busy: "[ServiceBusy]",
 }
 """Problem -> the key of its text."""
 
@@ -66,7 +66,7 @@ async def reply(
         buttons=await departures.buttons(handler.services, page.client),
         status=status,
     )
-    return render.login(form, look, [cookie])
+    return render.login(form, look, [cookie, *looks.cookies(handler, given)])
 
 
 def message_of(problem: Problem | None, look: looks.Look) -> str:

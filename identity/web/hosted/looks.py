@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
+from http.cookies import Morsel
 
 from markupsafe import Markup, escape
 
@@ -14,6 +16,11 @@ from identity.ids import fingerprint
 from identity.operations import themes
 from identity.web.endpoint import Family
 
+LOCALE_COOKIE = "fusionauth.locale"
+
+_LOCALE_SECONDS = 31_536_000
+_LOCALE = re.compile(r"[A-Za-z]{2,3}([_-][A-Za-z0-9]{2,8}){0,3}")
+_MAXIMUM_LOCALE = 40
 _MAXIMUM_LOCALES = 20
 
 
@@ -52,13 +59,23 @@ async def of(
 ) -> Look:
     """The look of a page of a tenant, and of an application where it is about one.
 
-    The language is the `locale` parameter's, else one that the browser asks for.
+    The language is that of the parameter `locale`, else of `ui_locales`, else the one of the browser's last request
+    that named one, else one that the browser asks for.
     """
     theme = await themes.effective(handler.services, tenant, application)
     if theme is None:
         return DEFAULT
     accepted = handler.request.headers.get("Accept-Language", "")[:500]
-    return Look(theme, (*_locales((given or {}).get("locale", "")), *_locales(accepted)))
+    remembered = str(handler.get_cookie(LOCALE_COOKIE) or "")[:_MAXIMUM_LOCALE]
+    return Look(theme, (*_named(given or {}), *_locales(remembered), *_locales(accepted)))
+
+
+def cookies(handler: Family, given: Mapping[str, str]) -> list[Morsel[str]]:
+    """The cookie that remembers the language of a request which names one, for those that name none."""
+    named = next((name for name in _named(given) if _LOCALE.fullmatch(name)), None)
+    if named is None or named == handler.get_cookie(LOCALE_COOKIE):
+        return []
+    return [handler.new_cookie(LOCALE_COOKIE, named, _LOCALE_SECONDS)]
 
 
 def stylesheet_path(theme: Document) -> str | None:
@@ -70,6 +87,11 @@ def stylesheet_path(theme: Document) -> str | None:
 @functools.lru_cache(maxsize=64)
 def _hash(sheet: str) -> str:
     return fingerprint(sheet)[:16]
+
+
+def _named(given: Mapping[str, str]) -> tuple[str, ...]:
+    """The locales that a request names, the most wanted first."""
+    return _locales(given.get("locale") or given.get("ui_locales", ""))
 
 
 def _locales(text: str) -> tuple[str, ...]:

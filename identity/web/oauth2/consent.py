@@ -8,7 +8,7 @@ from identity.call import Call, Document
 from identity.operations import consent_page, login_intents
 from identity.operations.consent_page import ConsentPage, Waiting
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
-from identity.web.hosted import consent, csrf
+from identity.web.hosted import consent, csrf, login
 from identity.web.oauth2.family import PAGE_OR_REDIRECT
 from identity.web.oauth2.login_flow import LoginFlowHandler
 
@@ -32,7 +32,7 @@ class ConsentHandler(LoginFlowHandler):
         waiting = await self.waiting(call, form, tenant_id)
         if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
             self.proven = waiting.proven
-            return await self.asked(call, waiting, message=consent.STALE, status=403)
+            return await self.asked(call, waiting, message=login.STALE, status=403)
         await consent_page.claim(self.services, waiting)
         # Not before: of who sends the form twice the first one has an answer for the application, the second one none.
         self.proven = waiting.proven
