@@ -28,7 +28,6 @@ from identity.errors import (
     Unavailable,
     WebhookTransactionFailed,
 )
-from identity.ids import UserId
 from identity.operations import (
     access_lists,
     authorization_responses,
@@ -160,10 +159,8 @@ async def enter(
         services,
         call,
         proven.client.tenant,
-        UserId(fresh.user["id"]),
-        fresh.authentication_type,
+        fresh,
         client_id=proven.client.client_id,
-        is_persistent=fresh.is_persistent,
         replacing=browser.sso_secret,
     )
     current = Current(session, fresh.user, secret, fresh.authentication_type)

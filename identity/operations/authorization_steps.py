@@ -14,6 +14,7 @@ from identity.domain import identity_providers
 from identity.domain import login as steps
 from identity.domain.authorization_request import Channel
 from identity.domain.response_types import ResponseMode
+from identity.instants import Instant
 from identity.operations.clients import Client
 from identity.store.sso_sessions import SsoSession
 
@@ -91,11 +92,12 @@ class Browser:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewLogin:
-    """A user who authenticated just now, how, and whether the session is to outlive the browser."""
+    """A user who authenticated, how, and whether the session is to outlive the browser; just now if nothing is said."""
 
     user: Document
     authentication_type: str
     is_persistent: bool = False
+    auth_instant: Instant | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from identity.call import Call, Document
 from identity.ids import TenantId, UserId, new_id, new_secret
 from identity.instants import Instant
 from identity.operations import back_channel_logout
+from identity.operations.authorization_steps import NewLogin
 from identity.services import Services
 from identity.store.logout_notices import LogoutNotice
 from identity.store.sso_sessions import SsoSession
@@ -27,11 +28,9 @@ async def begin(
     services: Services,
     call: Call,
     tenant: Document,
-    user_id: UserId,
-    authentication_type: str,
+    fresh: NewLogin,
     *,
     client_id: str,
-    is_persistent: bool,
     replacing: str,
 ) -> tuple[str, SsoSession]:
     """Begin a session after a login and answer its secret; the browser's earlier session ends.
@@ -41,6 +40,7 @@ async def begin(
     session they hear. Where the tenant has SSO switched off the session exists for this request alone, and the secret
     is empty.
     """
+    user_id = UserId(fresh.user["id"])
     tenant_id, idle_seconds = TenantId(tenant["id"]), tenant["httpSessionMaxInactiveInterval"]
     before = await services.sso_sessions.find(tenant_id, replacing) if replacing else None
     if before is not None and (before.user_id != user_id or idle_seconds <= 0):
@@ -48,7 +48,12 @@ async def begin(
         before = None
     session_id, joined = (new_id(), frozenset[str]()) if before is None else (before.session_id, before.client_ids)
     session = SsoSession(
-        session_id, user_id, Instant(call.now), authentication_type, is_persistent, joined | {client_id}
+        session_id,
+        user_id,
+        fresh.auth_instant or Instant(call.now),
+        fresh.authentication_type,
+        fresh.is_persistent,
+        joined | {client_id},
     )
     if idle_seconds <= 0:
         return "", session

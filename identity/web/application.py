@@ -49,6 +49,7 @@ from identity.web.oauth2 import (
     discovery,
     introspect,
     logout,
+    not_registered,
     par,
     revoke,
     start_idp_link,
@@ -75,6 +76,7 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
                 revoke,
                 par,
                 consent,
+                not_registered,
                 device,
                 device_pages,
             )

@@ -228,7 +228,9 @@ async def test_of_racing_answers_one_counts(rp, browser, http):
 async def test_who_signed_out_meanwhile_logs_in_again(rp, browser, http):
     device = await Device.begin(rp, http)
     question = await asked(browser, rp, device)
+    cookie = browser.cookies["fusionauth.li"]
     await browser.get("/oauth2/logout", params={"client_id": rp.client_id})
+    browser.cookies.set("fusionauth.li", cookie, domain="localhost.local", path="/")
     answer = await send(browser, question, action="allow")
     assert "loginId" in answer.text
     assert await error_of(device) == "authorization_pending"

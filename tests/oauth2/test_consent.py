@@ -216,7 +216,10 @@ async def test_page_without_a_login_is_refused(rp, browser):
 
 async def test_who_logs_out_meanwhile_has_to_log_in_again(rp, browser):
     shown = await ask(rp, browser)
+    cookie = browser.cookies["fusionauth.li"]
     await browser.get("/oauth2/logout", params={"client_id": rp.client_id})
+    assert (await send(browser, shown, "email")).status_code == 400
+    browser.cookies.set("fusionauth.li", cookie, domain="localhost.local", path="/")
     again = await send(browser, shown, "email")
     assert again.status_code == 200
     assert page(again).forms[0]["action"] == "/oauth2/authorize"

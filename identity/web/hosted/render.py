@@ -43,6 +43,8 @@ class LoginForm:
     is_invalid: bool = False
     asks_password: bool = True
     buttons: tuple[Button, ...] = ()
+    framed_by: tuple[str, ...] = ()
+    is_framed: bool = False
     status: int = 200
 
 
@@ -117,13 +119,22 @@ def stylesheet_path() -> str:
 def login(form: LoginForm, look: Look, cookies: Cookies = ()) -> Reply:
     """The login page."""
     images = tuple(sorted({_origin(button.image_url) for button in form.buttons if button.image_url}))
-    policy = _policy(form_action=_leads_to(form), image=images)
-    return _page("login.html", policy, _fields(form), look, form.status, cookies)
+    policy = _policy(form_action=_leads_to(form), image=images, ancestors=form.framed_by)
+    reply = _page("login.html", policy, _fields(form), look, form.status, cookies)
+    if form.is_framed:
+        kept = {name: value for name, value in reply.headers.items() if name != "X-Frame-Options"}
+        return dataclasses.replace(reply, headers=kept)
+    return reply
 
 
 def link(form: LinkForm, look: Look, cookies: Cookies = ()) -> Reply:
     """The page of a pending link."""
     return _page("start_idp_link.html", _policy(form_action=_leads_to(form)), _fields(form), look, form.status, cookies)
+
+
+def not_registered(application_name: str, other: str, look: Look) -> Reply:
+    """The page for a user whom an application does not know; `other` is where another one can log in."""
+    return _page("not_registered.html", _policy(), {"application_name": application_name, "other": other}, look)
 
 
 def consent(form: ConsentForm, look: Look, cookies: Cookies = ()) -> Reply:
@@ -224,6 +235,7 @@ def _policy(
     form_action: tuple[str, ...] = ("'none'",),
     frame: tuple[str, ...] = (),
     image: tuple[str, ...] = (),
+    ancestors: tuple[str, ...] = (),
 ) -> str:
     """A Content-Security-Policy that lets in our stylesheet and, where a page needs it, one script and named frames.
 
@@ -236,7 +248,7 @@ def _policy(
         "frame-src": " ".join(frame) or "'none'",
         **({"img-src": " ".join(image)} if image else {}),
         "form-action": " ".join(form_action),
-        "frame-ancestors": "'none'",
+        "frame-ancestors": " ".join(ancestors) or "'none'",
         "base-uri": "'none'",
     }
     return "; ".join(f"{name} {value}" for name, value in directives.items())

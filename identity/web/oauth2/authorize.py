@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from typing import Final
 
 from identity.call import Call, Document
 from identity.errors import InvalidRequestObject, ServiceError
-from identity.operations import authorization, request_sources
+from identity.operations import authorization, request_sources, sso_bootstrap
 from identity.operations.authorization_steps import LoginPage
 from identity.operations.login import Credentials
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
@@ -36,8 +37,12 @@ class AuthorizeHandler(LoginFlowHandler):
     async def begin(self, call: Call, given: Document, tenant_id: str | None) -> Reply:
         """Answer from the session, or show the login page."""
         given = await self.resolved(call, given, tenant_id)
-        self.proven = await authorization.prove(self.services, call, self.tenant_hints(tenant_id, given), given)
-        step = await authorization.begin(self.services, call, self.proven, self.browser(from_outside=True))
+        proven = await authorization.prove(self.services, call, self.tenant_hints(tenant_id, given), given)
+        browser = self.browser(from_outside=True)
+        # Before errors are redirected: a token that is not good is told to whoever sent it.
+        browser = await sso_bootstrap.bootstrapped(self.services, call, proven, browser, self.bearer_token())
+        self.proven = proven
+        step = await authorization.begin(self.services, call, proven, browser)
         return await self.shown(step, given)
 
     async def log_in(self, call: Call, form: Document, tenant_id: str | None) -> Reply:
@@ -58,7 +63,11 @@ class AuthorizeHandler(LoginFlowHandler):
             step = await authorization.log_in(
                 self.services, call, proven, browser, credentials, is_persistent=is_persistent
             )
-        return await self.shown(step, form)
+        reply = await self.shown(step, form)
+        if isinstance(step, LoginPage):
+            return reply
+        remembered = login.remember_cookie(self, is_persistent=is_persistent)
+        return dataclasses.replace(reply, cookies=[*reply.cookies, remembered])
 
     async def resolved(self, call: Call, given: Document, tenant_id: str | None) -> Document:
         """The parameters that count, whether they came with this request, or were pushed, or signed."""

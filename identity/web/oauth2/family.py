@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any, Final
 
@@ -91,6 +92,16 @@ class OAuth2Handler(Family):
         proofs = tuple(self.request.headers.get_list(dpop_rules.SCHEME))
         return dpop.Presented(proofs, self.request.method or "", call.origin.base_url + self.request.path)
 
+    def authorization(self) -> tuple[str, str | None]:
+        """The scheme of the Authorization header, in lower case, and what comes after it."""
+        scheme, _, token = self.request.headers.get("Authorization", "").strip().partition(" ")
+        return scheme.lower(), token.strip() or None
+
+    def bearer_token(self) -> str | None:
+        """The token of the Authorization header, or None for another scheme or none."""
+        scheme, token = self.authorization()
+        return token if scheme == "bearer" else None
+
     def cookie(self, name: str) -> str:
         """The value of a cookie, or nothing."""
         return str(self.get_cookie(name) or "")
@@ -142,10 +153,12 @@ class PageHandler(OAuth2Handler):
     def refuse(self, error: ServiceError) -> None:
         """The error page. Nothing is ever redirected from here."""
         failure = oauth_error(error)
+        reply = render.error(error_body(failure), failure.status)
         if self.prefers_json():
-            self.send(Reply(error_body(failure), failure.status))
-        else:
-            self.send(render.error(error_body(failure), failure.status))
+            reply = Reply(error_body(failure), failure.status)
+        challenge = self.challenge(failure) if isinstance(failure, InvalidToken) else None
+        headers = reply.headers if challenge is None else {**reply.headers, "WWW-Authenticate": challenge}
+        self.send(dataclasses.replace(reply, headers=headers))
 
     def prefers_json(self) -> bool:
         """Whether the request names application/json and does not name HTML."""

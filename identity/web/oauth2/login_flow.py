@@ -19,6 +19,7 @@ from identity.operations.authorization_steps import (
     Interlude,
     LinkWanted,
     LoginPage,
+    NotRegistered,
     Proven,
     SsoCookie,
     Step,
@@ -47,6 +48,8 @@ class LoginFlowHandler(PageHandler):
     async def shown(self, step: Step, given: Mapping[str, str], *cookies: Morsel[str]) -> Reply:
         """What a step looks like; `cookies` are set beside those of the step."""
         if isinstance(step, LoginPage):
+            if isinstance(step.problem, NotRegistered):
+                return self.not_registered(step.client, given)
             if request_sources.is_just_used(given):
                 return await self.reopened(step.client, given)
             return await self.page(step, given)
@@ -69,12 +72,20 @@ class LoginFlowHandler(PageHandler):
         location = redirect_uris.with_query(login.authorize_path(self), found)
         return Reply(status=302, headers={"Location": location}, cookies=[cookie])
 
+    def not_registered(self, client: Client, given: Mapping[str, str]) -> Reply:
+        """The way to the page that says so; it carries the request, so that another user can go on with it."""
+        names, kept = self.services.schemas[REQUEST].schema["properties"], request_sources.carried(given)
+        query = {"client_id": client.client_id, **{name: kept[name] for name in names if name in kept}}
+        path = self.request.path.rpartition("/")[0]
+        location = redirect_uris.with_query(f"{path}/authorized-not-registered", query)
+        return Reply(status=302, headers={"Location": location})
+
     async def page(self, page: LoginPage, given: Mapping[str, str], *, message: str = "", status: int = 200) -> Reply:
         """The login page."""
         names = self.services.schemas[REQUEST].schema["properties"]
-        remember_device = given.get("rememberDevice") == "true"
+        chosen = given.get("rememberDevice") if "loginId" in given else self.cookie(login.REMEMBER_COOKIE)
         return await login.reply(
-            self, page, given, names, remember_device=remember_device, message=message, status=status
+            self, page, given, names, remember_device=chosen == "true", message=message, status=status
         )
 
     def departure(self, step: ToProvider, given: Mapping[str, str], look: looks.Look) -> Reply:

@@ -44,11 +44,6 @@ class UserinfoHandler(OAuth2Handler):
             return None, None
         return token, self.presented(call) if scheme == "dpop" else None
 
-    def authorization(self) -> tuple[str, str | None]:
-        """The scheme of the Authorization header, in lower case, and what comes after it."""
-        scheme, _, token = self.request.headers.get("Authorization", "").strip().partition(" ")
-        return scheme.lower(), token.strip() or None
-
     def challenge(self, failure: OAuth2Error) -> str | None:
         """As elsewhere, with both schemes; for a token that came with one of them, that one (RFC 9449 section 7.1)."""
         bearer = super().challenge(failure)

@@ -1,0 +1,44 @@
+"""An SSO session out of an access token: for an application that has one and sends its user to another application.
+
+Off unless the tenant's `ssoConfiguration.allowAccessTokenBootstrap` is on. The session is as old as the login that the
+token came of, so that `max_age` and `auth_time` mean the same as before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from identity.call import Call
+from identity.errors import InvalidToken
+from identity.instants import Instant
+from identity.operations import bearer, sso
+from identity.operations.authorization_steps import Browser, NewLogin, Proven
+from identity.services import Services
+
+
+async def bootstrapped(services: Services, call: Call, proven: Proven, browser: Browser, token: str | None) -> Browser:
+    """The browser with the session of a token's user; as it was where it has that already, or may not have it.
+
+    Raises InvalidToken for a token that is not good, not of this tenant, or bound to a key.
+    """
+    tenant = proven.client.tenant
+    is_on = tenant["ssoConfiguration"]["allowAccessTokenBootstrap"] and tenant["httpSessionMaxInactiveInterval"] > 0
+    if token is None or not is_on or "login" in proven.given.get("prompt", "").split():
+        return browser
+    found = await bearer.verify(services, call, token)
+    claims: dict[str, Any] = found.token.claims
+    if found.token.tenant["id"] != proven.client.tenant_id:
+        raise InvalidToken("access_token_invalid", "The access token is of another tenant.")
+    session = await sso.find(services, tenant, browser.sso_secret)
+    if session is not None and session.user_id == found.user["id"]:
+        return browser
+    secret, _ = await sso.begin(
+        services,
+        call,
+        tenant,
+        NewLogin(found.user, claims["authenticationType"], auth_instant=Instant(claims["auth_time"] * 1000)),
+        client_id=found.token.application["id"],
+        replacing=browser.sso_secret,
+    )
+    return dataclasses.replace(browser, sso_secret=secret)

@@ -1,0 +1,34 @@
+"""`/oauth2/authorized-not-registered`: who logged in to an application that takes only those who are registered."""
+
+from __future__ import annotations
+
+import urllib.parse
+from typing import Final
+
+from identity.call import Call
+from identity.operations import access_lists, clients
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.hosted import login, looks, render
+from identity.web.oauth2.family import PageHandler
+from identity.web.oauth2.login_flow import REQUEST
+
+_TEMPLATE: Final = "/oauth2/authorized-not-registered"
+
+
+class NotRegisteredHandler(PageHandler):
+    """The end of the way for this user; another one may log in with the same request."""
+
+    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer="text/html")
+    async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
+        """Say so. The page says nothing of anybody: whoever has its address may see it."""
+        given = self.parameters(REQUEST)
+        client = await clients.find(self.services, self.tenant_hints(tenant_id, given), given.get("client_id"))
+        await access_lists.require_address(self.services, client, call.origin.ip_address)
+        look = await looks.of(self, client.tenant, client.application, given)
+        # Whoever is signed in here is the wrong one: the session must not answer again.
+        query = urllib.parse.urlencode({**given, "prompt": "login"})
+        other = f"{login.authorize_path(self)}?{query}" if "redirect_uri" in given or "request_uri" in given else ""
+        return render.not_registered(client.application["name"], other, look)
+
+
+ROUTES = [Route(prefix + _TEMPLATE, NotRegisteredHandler) for prefix in ("", "/{tenant_id}")]

@@ -1,0 +1,158 @@
+"""What the login page remembers, says, and lets itself be framed by; and the page for users who are not registered."""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+
+import pytest
+
+from tests import relying_party
+from tests.hosted.test_themes import make_theme
+from tests.relying_party import page, response
+
+LOCALE, REMEMBER = "fusionauth.locale", "fusionauth.remember-device"
+OWN = "https://shop.example.com"
+
+
+def set_cookie(answer, name: str) -> str | None:
+    found = [line for line in answer.headers.get_list("Set-Cookie") if line.startswith(f"{name}=")]
+    assert len(found) < 2
+    return found[0] if found else None
+
+
+def is_ticked(shown) -> bool:
+    field = re.search(r"<input id=\"rememberDevice\"[^>]*>", shown.text)
+    assert field is not None
+    return "checked" in field[0]
+
+
+@pytest.fixture
+async def translated(rp, api):
+    """Gives the tenant a theme in two languages."""
+    messages = {"de": "login.submit=Anmelden", "fr": "login.submit=Connexion"}
+    theme_id = await make_theme(api, defaultMessages="login.submit=Go", localizedMessages=messages)
+    await rp.patch(f"/api/tenant/{rp.tenant['id']}", {"tenant": {"themeId": theme_id}})
+
+
+@pytest.mark.usefixtures("translated")
+async def test_language_of_a_request_is_remembered_for_those_that_name_none(rp, browser):
+    shown = await rp.authorize(browser, locale="de")
+    assert "Anmelden" in shown.text
+    cookie = set_cookie(shown, LOCALE)
+    assert cookie is not None
+    assert cookie.startswith("fusionauth.locale=de;")
+    assert "Max-Age=31536000" in cookie
+    assert "HttpOnly" in cookie
+    again = await rp.authorize(browser)
+    assert "Anmelden" in again.text
+    assert set_cookie(again, LOCALE) is None
+    preferring = await browser.get("/oauth2/authorize", params=rp.query(), headers={"Accept-Language": "fr"})
+    assert "Anmelden" in preferring.text
+    assert "Connexion" in (await rp.authorize(browser, locale="fr")).text
+    assert "Connexion" in (await rp.authorize(browser)).text
+
+
+@pytest.mark.usefixtures("translated")
+async def test_ui_locales_count_where_locale_is_absent_the_first_supported_one_first(rp, browser):
+    assert "Anmelden" in (await rp.authorize(browser, ui_locales="it de fr")).text
+    assert "Connexion" in (await rp.authorize(browser, ui_locales="de", locale="fr")).text
+
+
+@pytest.mark.usefixtures("translated")
+async def test_nonsense_is_not_remembered_as_a_language(rp, browser):
+    for name in ("x" * 100, "<script>", "de; Path=/", "12"):
+        shown = await rp.authorize(browser, locale=name)
+        assert shown.status_code == 200
+        assert set_cookie(shown, LOCALE) is None, name
+
+
+async def test_last_choice_of_the_checkbox_is_remembered(rp, browser):
+    shown = await rp.authorize(browser)
+    assert not is_ticked(shown)
+    wrong = await rp.submit(browser, shown, rememberDevice="true", password="wrong")
+    assert is_ticked(wrong)
+    assert set_cookie(wrong, REMEMBER) is None
+    answer = await rp.submit(browser, wrong, rememberDevice="true")
+    cookie = set_cookie(answer, REMEMBER)
+    assert cookie is not None
+    assert "Max-Age=31536000" in cookie
+    assert is_ticked(await rp.authorize(browser, prompt="login"))
+    await rp.submit(browser, await rp.authorize(browser, prompt="login"))
+    assert not is_ticked(await rp.authorize(browser, prompt="login"))
+
+
+async def test_page_may_be_framed_by_the_applications_own_origins_and_no_other(rp, browser):
+    async def shown(**headers: str):
+        return await browser.get("/oauth2/authorize", params=rp.query(), headers=headers)
+
+    def ancestors(answer) -> str:
+        return re.search(r"frame-ancestors ([^;]+)", answer.headers["Content-Security-Policy"])[1]
+
+    bare = await shown(Referer=f"{OWN}/cart")
+    assert (ancestors(bare), bare.headers["X-Frame-Options"]) == ("'none'", "DENY")
+    await rp.configure(
+        authorizedOriginURLs=[OWN, "https://*.partner.example.com"], authorizedURLValidationPolicy="AllowWildcards"
+    )
+    own = await shown(Referer=f"{OWN}/cart")
+    assert ancestors(own) == OWN
+    assert "X-Frame-Options" not in own.headers
+    partner = await shown(Referer="https://one.partner.example.com/")
+    assert ancestors(partner) == f"{OWN} https://one.partner.example.com"
+    for other in (
+        "https://evil.example.com/",
+        "https://shop.example.com.evil.example.com/",
+        "https://a;b/",
+        "nonsense",
+    ):
+        refused = await shown(Referer=other)
+        assert (ancestors(refused), refused.headers["X-Frame-Options"]) == (OWN, "DENY")
+
+
+async def test_who_is_not_registered_is_told_and_another_user_may_go_on(rp, browser, api):
+    await rp.configure(requireRegistration=True)
+    registered = rp.user
+    rp.user = await relying_party.make_user(api, rp.tenant["id"])
+    answer = await rp.submit(browser, await rp.authorize(browser))
+    assert answer.status_code == 302
+    assert answer.headers["Location"].startswith("/oauth2/authorized-not-registered?")
+    assert "fusionauth.sso" not in browser.cookies
+    told = await browser.get(answer.headers["Location"])
+    assert "not registered" in page(told).text
+    assert rp.application["name"] in page(told).text
+    assert rp.login_id not in told.text
+    rp.user = registered
+    again = await browser.get(link(told))
+    assert response(await rp.submit(browser, again))["state"] == "the-state"
+
+
+async def test_session_of_somebody_who_is_not_registered_does_not_shut_others_out(rp, browser, api):
+    sibling = await relying_party.make(api, tenant=rp.tenant)
+    await sibling.log_in(browser)
+    await rp.configure(requireRegistration=True)
+    answer = await rp.authorize(browser)
+    assert answer.headers["Location"].startswith("/oauth2/authorized-not-registered?")
+    again = await browser.get(link(await browser.get(answer.headers["Location"])))
+    assert again.status_code == 200
+    assert "code" in response(await rp.submit(browser, again))
+
+
+def link(told) -> str:
+    """Where the page sends another user."""
+    found = re.search(r'class="button" href="([^"]+)"', told.text)
+    assert found is not None
+    return found[1].replace("&amp;", "&")
+
+
+async def test_page_of_the_unregistered_needs_a_client_and_offers_no_way_without_a_request(rp, browser):
+    assert (await browser.get("/oauth2/authorized-not-registered")).status_code == 400
+    bare = await browser.get("/oauth2/authorized-not-registered", params={"client_id": rp.client_id})
+    assert bare.status_code == 200
+    assert 'class="button"' not in bare.text
+    told = await browser.get(
+        f"/{rp.tenant['id']}/oauth2/authorized-not-registered",
+        params=rp.query(redirect_uri="https://evil.example.com/"),
+    )
+    parts = urllib.parse.urlsplit(link(told))
+    assert (parts.netloc, parts.path) == ("", f"/{rp.tenant['id']}/oauth2/authorize")
+    assert (await browser.get(link(told))).status_code == 400
