@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import shutil
 import subprocess
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from joserfc import jwt
+from joserfc.jwk import KeySet
 
 from identity import app
 from tests import relying_party
-from tests.conftest import DEFAULT_TENANT, checking_client
+from tests.client_signer import new_key, public
+from tests.conftest import checking_client
+from tests.oauth2.devices import Device, device_client
+from tests.oauth2.test_client_credentials import make as make_machine
+from tests.relying_party import RelyingParty, claims
 
 HERE = Path(__file__).resolve().parent / "node"
 
@@ -31,32 +39,136 @@ def packages() -> None:
         subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=HERE, check=True, capture_output=True)
 
 
-async def test_code_flow_with_discovery_pkce_userinfo_and_refresh(
-    packages: None, service: app.Service, api: httpx.AsyncClient
-) -> None:
-    tenant = (await api.get(f"/api/tenant/{DEFAULT_TENANT}")).json()["tenant"]
-    party = await relying_party.make(api, tenant=tenant)
-    arguments = [service.base_url, party.client_id, party.secret, relying_party.REDIRECT_URI]
+class Script:
+    """The client at work."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    async def line(self) -> dict[str, Any]:
+        """What it says next."""
+        process = self._process
+        assert process.stdout
+        assert process.stderr
+        line = await asyncio.wait_for(process.stdout.readline(), 60)
+        assert line, (await process.stderr.read()).decode()
+        return dict(json.loads(line))
+
+    def tell(self, text: str) -> None:
+        """What a person tells it."""
+        assert self._process.stdin
+        self._process.stdin.write(f"{text}\n".encode())
+
+    async def browse(self, party: RelyingParty, base_url: str) -> dict[str, Any]:
+        """Log in where it sends the browser, and say what comes of it."""
+        url = (await self.line())["url"]
+        async with checking_client(base_url) as browser:
+            shown = await browser.get(url)
+            if shown.status_code == 302:  # a pushed or signed request goes on under a short name
+                shown = await browser.get(shown.headers["Location"])
+            answer = await party.submit(browser, shown)
+        self.tell(answer.headers["Location"])
+        return await self.line()
+
+
+@contextlib.asynccontextmanager
+async def working(what: str, issuer: str, client_id: str, secret: str, **settings: Any) -> AsyncIterator[Script]:
+    given = {"issuer": issuer, "clientId": client_id, "clientSecret": secret, **settings}
+    given.setdefault("redirectUri", relying_party.REDIRECT_URI)
     process = await asyncio.create_subprocess_exec(
-        "node", "login.mjs", *arguments, cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        *("node", "client.mjs", what, json.dumps(given)),
+        cwd=HERE,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
-    assert process.stdin
-    assert process.stdout
-    request = await _line(process)
-    async with checking_client(service.base_url) as browser:
-        answer = await party.submit(browser, await browser.get(request["url"]))
-    process.stdin.write(f"{answer.headers['Location']}\n".encode())
-    result = await _line(process)
-    assert await process.wait() == 0
-    assert result["claims"]["iss"] == service.base_url
+    try:
+        yield Script(process)
+        assert await asyncio.wait_for(process.wait(), 60) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def discoverable(party: RelyingParty, base_url: str) -> RelyingParty:
+    """The same, of a tenant whose issuer leads to its metadata."""
+    party.tenant["issuer"] = f"{base_url}/{party.tenant['id']}"
+    await party.configure_tenant(issuer=party.tenant["issuer"])
+    return party
+
+
+@pytest.fixture
+async def party(api: httpx.AsyncClient, service: app.Service) -> RelyingParty:
+    return await discoverable(await relying_party.make(api), service.base_url)
+
+
+async def verified(http: httpx.AsyncClient, token: str) -> dict[str, Any]:
+    """The claims of a token, by another library and the published keys."""
+    keys = KeySet.import_key_set((await http.get("/.well-known/jwks.json")).json())
+    registry = jwt.JWSRegistry(algorithms=["RS256"], strict_check_header=False)
+    return dict(jwt.decode(token, keys, registry=registry).claims)
+
+
+async def is_whole(result: dict[str, Any], party: RelyingParty, http: httpx.AsyncClient) -> None:
+    """Whether login, userinfo, refresh, introspection and revocation all did what they should."""
+    assert result["claims"]["iss"] == party.tenant["issuer"]
     assert result["claims"]["sub"] == party.user["id"]
     assert result["userinfo"]["email"] == party.login_id
     assert result["refreshed"]["auth_time"] == result["claims"]["auth_time"]
+    assert (result["before"]["active"], result["before"]["sub"]) == (True, party.user["id"])
+    assert result["after"] == {"active": False}
+    assert await verified(http, result["idToken"]) == result["claims"]
+    assert (await verified(http, result["accessToken"]))["sub"] == party.user["id"]
 
 
-async def _line(process: asyncio.subprocess.Process) -> dict[str, Any]:
-    assert process.stdout
-    assert process.stderr
-    line = await asyncio.wait_for(process.stdout.readline(), 60)
-    assert line, (await process.stderr.read()).decode()
-    return dict(json.loads(line))
+@pytest.mark.parametrize("what", ["code", "par", "client_secret_jwt", "hybrid"])
+async def test_login_userinfo_refresh_introspection_and_revocation(packages, service, party, http, what) -> None:
+    if what == "hybrid":
+        await party.configure(
+            hybridResponseTypesEnabled=True, enabledGrants=["authorization_code", "implicit", "refresh_token"]
+        )
+    if what == "client_secret_jwt":
+        await party.configure(clientAuthenticationMethods=["client_secret_jwt"])
+    async with working(what, party.tenant["issuer"], party.client_id, party.secret) as script:
+        await is_whole(await script.browse(party, service.base_url), party, http)
+
+
+@pytest.mark.parametrize("what", ["private_key_jwt", "jar"])
+async def test_client_signs_with_a_key_of_its_own(packages, service, party, http, what) -> None:
+    key = new_key("ES256")
+    await party.configure(jwks=public(key))
+    if what == "private_key_jwt":
+        await party.configure(clientAuthenticationMethods=["private_key_jwt"])
+    settings = {"key": {**key.as_dict(private=True), "alg": "ES256"}}
+    async with working(what, party.tenant["issuer"], party.client_id, party.secret, **settings) as script:
+        await is_whole(await script.browse(party, service.base_url), party, http)
+
+
+async def test_implicit_grant(packages, service, party) -> None:
+    await party.configure(enabledGrants=["implicit"])
+    async with working("implicit", party.tenant["issuer"], party.client_id, party.secret) as script:
+        result = await script.browse(party, service.base_url)
+    assert (result["claims"]["sub"], result["claims"]["email"]) == (party.user["id"], party.login_id)
+
+
+async def test_device_grant(packages, service, api, http) -> None:
+    party = await discoverable(await device_client(api), service.base_url)
+    async with working("device", party.tenant["issuer"], party.client_id, party.secret) as script:
+        user_code = (await script.line())["userCode"]
+        await Device(party, http, {"user_code": user_code}).approved(http)
+        script.tell("")
+        await is_whole(await script.line(), party, http)
+
+
+async def test_client_credentials_grant(packages, service, api, tenant_api, tenant, http) -> None:
+    machine = await make_machine(api, tenant_api, http, tenant)
+    target = await machine.target("read")
+    issuer = f"{service.base_url}/{tenant['id']}"
+    assert (await api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": {"issuer": issuer}})).status_code == 200
+    scope = f"target-entity:{target['id']}"
+    async with working("client_credentials", issuer, machine.client_id, machine.secret, scope=scope) as script:
+        result = await script.line()
+    assert result["before"]["permissions"] == {target["id"]: ["read"]}
+    assert (await verified(http, result["accessToken"]))["sub"] == machine.entity["id"]
+    assert claims(result["accessToken"])["iss"] == issuer
