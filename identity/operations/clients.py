@@ -111,10 +111,10 @@ def finder(services: Services) -> FindClient:
 
     async def find_client(client_id: str) -> tuple[Document, Document] | None:
         try:
-            client = await find(services, TenantHints(), client_id)
+            application = await _application(services, client_id)
+            return await tenant_of(services, None, client_id, application), application
         except InvalidRequest:
             return None
-        return client.tenant, client.application
 
     return find_client
 

@@ -18,10 +18,6 @@ convert_true_false start start_anonymous
 """
 
 LATER = {
-    "OAuth in full": """
-    client_credentials_grant client_credentials_grant_with_request introspect_client_credentials_access_token
-    introspect_client_credentials_access_token_with_request
-    """,
     "Users and login": """
     action_user cancel_action change_password change_password_by_identity change_password_by_jwt
     change_password_using_jwt check_change_password_using_id check_change_password_using_id_and_ip_address
