@@ -99,7 +99,7 @@ def _url_problems(oauth: Document) -> Iterable[FieldError]:
 
 
 def _contradiction(found: profiles.Shortcoming) -> FieldError:
-    message = f"The [{found.path}] {found.problem} under the profile strict ({found.rule})."
+    message = f"Under the profile strict the [{found.path}] {found.problem} ({found.rule})."
     return FieldError.of("invalid", found.path, message)
 
 
