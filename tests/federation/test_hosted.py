@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -55,6 +56,29 @@ async def test_afterwards_there_is_a_session(hosted) -> None:
     claims = await hosted.claims(await hosted.rp.authorize(hosted.browser))
     assert claims["authenticationType"] == "PING"
     assert (await hosted.scene.user(claims["sub"]))["email"] == hosted.fake.userinfo["email"]
+
+
+async def test_the_method_is_told_where_the_application_wants_it_also_by_the_session(hosted) -> None:
+    await hosted.rp.configure(authenticationMethodsEnabled=True)
+    await hosted.walk()
+    code = relying_party.response(await hosted.rp.authorize(hosted.browser))["code"]
+    tokens = (await hosted.rp.exchange(hosted.scene.public, code)).json()
+    assert relying_party.claims(tokens["id_token"])["amr"] == ["fed"]
+
+
+async def test_who_comes_back_has_to_be_the_user_the_request_is_about(hosted) -> None:
+    wanted = json.dumps({"id_token": {"sub": {"value": hosted.rp.user["id"]}}})
+    error = relying_party.response(await hosted.come_back(await hosted.leave(claims=wanted)))
+    assert (error["error"], error["error_reason"]) == ("login_required", "authentication_required")
+    assert relying_party.response(await hosted.rp.authorize(hosted.browser, prompt="none"))["error"] == "login_required"
+
+
+async def test_the_first_button_logs_in_without_a_provider(hosted) -> None:
+    shown = await hosted.rp.authorize(hosted.browser)
+    first, *others = re.findall(r"<button [^>]*type=\"submit\"[^>]*>", shown.text)
+    assert "name=" not in first
+    assert all('name="identityProviderId"' in other for other in others)
+    assert others
 
 
 async def test_the_login_page_has_a_button_that_leads_there(hosted) -> None:
