@@ -177,19 +177,19 @@ def _redirect_problem(url: str) -> tuple[str, str] | None:
 
 
 def _fapi_contradictions(oauth: Document, prefix: str) -> Iterator[Shortcoming]:
-    """How a client authenticates that pushes its requests and binds its tokens."""
-    rule = "FAPI 2.0 section 5.3.2.1"
-    if oauth["clientAuthenticationPolicy"] != "Required":
-        yield Shortcoming(f"{prefix}.clientAuthenticationPolicy", "must be Required", rule)
+    """How a client authenticates that pushes its requests and binds its tokens; what it names, it has to use."""
     if set(oauth.get("clientAuthenticationMethods", ())) != _FAPI_METHODS:
-        yield Shortcoming(f"{prefix}.clientAuthenticationMethods", "must be private_key_jwt alone", rule)
+        problem = "must be private_key_jwt alone"
+        yield Shortcoming(f"{prefix}.clientAuthenticationMethods", problem, "FAPI 2.0 section 5.3.2.1")
 
 
 def _needs_rotation(application: Document) -> bool:
     """Whether refresh tokens are given to a client that need not authenticate, and not bound to a key of its own."""
     oauth: dict[str, Any] = application["oauthConfiguration"]
     has_them = oauth["generateRefreshTokens"] and "refresh_token" in oauth["enabledGrants"]
-    is_public = oauth["clientAuthenticationPolicy"] != "Required"
+    # Who names methods without `none` has to authenticate, whatever the policy.
+    may_do_without = "none" in oauth.get("clientAuthenticationMethods", ("none",))
+    is_public = may_do_without and oauth["clientAuthenticationPolicy"] != "Required"
     return bool(has_them and is_public and not oauth.get("dpopBoundAccessTokens"))
 
 

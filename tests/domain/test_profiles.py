@@ -16,21 +16,13 @@ PUBLIC = {"clientAuthenticationPolicy": "NotRequired"}
 FAPI = {
     "requirePushedAuthorizationRequests": True,
     "dpopBoundAccessTokens": True,
-    "clientAuthenticationPolicy": "Required",
     "clientAuthenticationMethods": ["private_key_jwt"],
 }
 REUSABLE = {"enabled": True, "refreshTokenUsagePolicy": "Reusable"}
 
 
 def make(oauth=None, **members):
-    """An application as the service holds it, extension fields of other parts included."""
-    wanted = {**GOOD, **(oauth or {})}
-    extras = {
-        name: wanted.pop(name) for name in ("dpopBoundAccessTokens", "clientAuthenticationMethods") & wanted.keys()
-    }
-    application = make_application(wanted, **members)
-    application["oauthConfiguration"] |= extras
-    return application
+    return make_application({**GOOD, **(oauth or {})}, **members)
 
 
 def paths(application) -> list[str]:
@@ -59,7 +51,11 @@ def test_good_application_contradicts_nothing(oauth):
         ({"enabledGrants": ["authorization_code", "implicit"]}, "enabledGrants[1]", "RFC 9700 section 2.1.2"),
         ({"enabledGrants": ["password"]}, "enabledGrants[0]", "RFC 9700 section 2.4"),
         ({"hybridResponseTypesEnabled": True}, "hybridResponseTypesEnabled", "RFC 9700 section 2.1.2"),
-        ({**FAPI, **PUBLIC}, "clientAuthenticationPolicy", "FAPI 2.0 section 5.3.2.1"),
+        (
+            {name: value for name, value in FAPI.items() if name != "clientAuthenticationMethods"},
+            "clientAuthenticationMethods",
+            "FAPI 2.0 section 5.3.2.1",
+        ),
         (
             {**FAPI, "clientAuthenticationMethods": ["private_key_jwt", "client_secret_basic"]},
             "clientAuthenticationMethods",
@@ -101,7 +97,10 @@ def test_refresh_tokens_of_a_client_without_a_secret_are_for_one_use():
     assert not profiles.revokes_on_reuse(tenant, confidential)
     assert paths(make(PUBLIC, jwtConfiguration=REUSABLE)) == ["jwtConfiguration.refreshTokenUsagePolicy"]
     assert paths(make(jwtConfiguration=REUSABLE)) == []
-    for without in ({"generateRefreshTokens": False}, {"enabledGrants": ["authorization_code"]}):
+    for without in (
+        {"generateRefreshTokens": False}, {"enabledGrants": ["authorization_code"]}, {"dpopBoundAccessTokens": True},
+        {"clientAuthenticationMethods": ["client_secret_jwt"]},
+    ):  # fmt: skip
         assert paths(make({**PUBLIC, **without}, jwtConfiguration=REUSABLE)) == []
 
 

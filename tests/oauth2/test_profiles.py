@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests import relying_party
+from tests import client_signer, relying_party
+from tests.dpop import ClientKey
 from tests.relying_party import PASSWORD, PKCE, REDIRECT_URI, VERIFIER, response
 
 STRICT = {"profile": "strict", "proofKeyForCodeExchangePolicy": "Required"}
@@ -174,3 +175,50 @@ async def test_secrets_are_never_read_from_a_query(rp, browser, http):
 async def test_strict_application_can_be_made_at_once(api):
     made = await relying_party.make(api, **STRICT)
     assert made.application["oauthConfiguration"]["profile"] == "strict"
+
+
+FAPI = {"requirePushedAuthorizationRequests": True, "dpopBoundAccessTokens": True}
+KEY = client_signer.new_key()
+
+
+async def test_pushed_and_bound_requests_ask_for_a_client_with_a_key(rp):
+    """The level of FAPI 2.0: both switches on, and strict."""
+    answer = await change(rp, **STRICT, **FAPI)
+    [path] = answer.json()["fieldErrors"]
+    assert path == "application.oauthConfiguration.clientAuthenticationMethods"
+    for one in FAPI:
+        assert (await change(rp, **STRICT, **{**dict.fromkeys(FAPI, False), one: True})).status_code == 200
+
+
+async def test_flow_at_the_level_of_fapi_2_goes_through_and_nothing_less_does(rp, browser, http):
+    methods = {"clientAuthenticationMethods": ["private_key_jwt"], "jwks": client_signer.public(KEY)}
+    await rp.configure(**STRICT, **FAPI, **methods)
+    proofs = ClientKey()
+
+    def signed() -> dict[str, str]:
+        form = client_signer.form(client_signer.signed(KEY, client_signer.claims(rp)))
+        return {name: value for name, value in form.items() if value is not None}
+
+    assert (await error_of(rp, browser, **PKCE))[0] == "invalid_request"
+    by_secret = {**rp.query(**PKCE), "client_secret": rp.secret}
+    assert (await http.post("/oauth2/par", data=by_secret)).status_code == 401
+    weak = await http.post("/oauth2/par", data={**rp.query(), **signed()})
+    assert (weak.status_code, weak.json()["error_reason"]) == (400, "missing_code_challenge")
+    answer = await http.post("/oauth2/par", data={**rp.query(**PKCE), **signed()})
+    assert answer.status_code == 201, answer.text
+    query = {"client_id": rp.client_id, "request_uri": answer.json()["request_uri"]}
+    shown = await browser.get("/oauth2/authorize", params=query, follow_redirects=True)
+    code = response(await rp.submit(browser, shown))["code"]
+    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": REDIRECT_URI, "code_verifier": VERIFIER}
+    unbound = await http.post("/oauth2/token", data={**form, **signed()})
+    assert (unbound.status_code, unbound.json()["error"]) == (400, "invalid_dpop_proof")
+    bound = await http.post(
+        "/oauth2/token", data={**form, **signed()}, headers=proofs.header(http, "POST", "/oauth2/token")
+    )
+    assert bound.status_code == 200, bound.text
+    tokens = bound.json()
+    assert tokens["token_type"] == "DPoP"
+    userinfo = "/oauth2/userinfo"
+    assert (await http.get(userinfo, headers={"Authorization": f"Bearer {tokens['access_token']}"})).status_code == 401
+    told = await http.get(userinfo, headers=proofs.shown(http, tokens["access_token"], userinfo))
+    assert told.json() == {"sub": rp.user["id"]}
