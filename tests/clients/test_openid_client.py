@@ -172,3 +172,14 @@ async def test_client_credentials_grant(packages, service, api, tenant_api, tena
     assert result["before"]["permissions"] == {target["id"]: ["read"]}
     assert (await verified(http, result["accessToken"]))["sub"] == machine.entity["id"]
     assert claims(result["accessToken"])["iss"] == issuer
+
+
+async def test_tokens_bound_to_a_key(packages, service, party, http) -> None:
+    await party.configure(dpopBoundAccessTokens=True)
+    async with working("dpop", party.tenant["issuer"], party.client_id, party.secret) as script:
+        result = await script.browse(party, service.base_url)
+    await is_whole(result, party, http)
+    assert result["tokenType"].lower() == "dpop"
+    assert len(claims(result["accessToken"])["cnf"]["jkt"]) == 43
+    stolen = await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {result['accessToken']}"})
+    assert stolen.status_code == 401
