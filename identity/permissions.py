@@ -68,6 +68,7 @@ _TENANT_SCOPED: Final[Mapping[str, str]] = {
     "/api/user/import": "POST",
     "/api/user/refresh-token/import": "POST",
     "/api/user/registration": _ALL,
+    "/api/user/scope-consent": "DELETE GET",  # an extension of our own
     "/api/user/search": "GET POST PUT",
     "/api/user/two-factor": "DELETE POST PUT",
     "/api/user/two-factor/recovery-code": _SEARCH,

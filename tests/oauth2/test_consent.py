@@ -291,3 +291,29 @@ async def test_prompt_none_never_asks(rp, browser):
     answer = await rp.authorize(browser, scope="openid email", prompt="none")
     assert refused(answer) == ("consent_required", "consent_required")
     assert answer.headers["Location"].startswith(REDIRECT_URI)
+
+
+async def test_pushed_request_is_asked_about_and_answered_once(rp, browser, http):
+    form = {**rp.query(scope="openid email"), "client_secret": rp.secret}
+    uri = (await http.post("/oauth2/par", data=form)).json()["request_uri"]
+    opened = await browser.get("/oauth2/authorize", params={"client_id": rp.client_id, "request_uri": uri})
+    shown = await browser.get(opened.headers["Location"])
+    answer = await rp.submit(browser, shown)
+    asked = await browser.get(answer.headers["Location"])
+    assert await scope_of(rp, http, response(await send(browser, asked, "email"))) == "openid email"
+    # The session answers the next one at once, and the page is shown on the way, too.
+    uri = (await http.post("/oauth2/par", data=form)).json()["request_uri"]
+    answer = await browser.get("/oauth2/authorize", params={"client_id": rp.client_id, "request_uri": uri})
+    assert answer.headers["Location"].startswith("/oauth2/consent?")
+    asked = await browser.get(answer.headers["Location"])
+    assert await scope_of(rp, http, response(await send(browser, asked))) == "openid"
+
+
+async def test_application_that_takes_only_pushed_requests_gets_its_answer(rp, browser, http):
+    await rp.configure(requirePushedAuthorizationRequests=True)
+    form = {**rp.query(scope="openid email"), "client_secret": rp.secret}
+    uri = (await http.post("/oauth2/par", data=form)).json()["request_uri"]
+    opened = await browser.get("/oauth2/authorize", params={"client_id": rp.client_id, "request_uri": uri})
+    answer = await rp.submit(browser, await browser.get(opened.headers["Location"]))
+    asked = await browser.get(answer.headers["Location"])
+    assert await scope_of(rp, http, response(await send(browser, asked, "email"))) == "openid email"

@@ -1,0 +1,118 @@
+"""/api/user/scope-consent: what users allowed applications can be listed, read, and withdrawn."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from identity.ids import new_id
+from tests import relying_party
+from tests.oauth2.consenting import agree
+from tests.receiver import receiving
+
+MEMBERS = {
+    *("applicationId", "approved", "declined", "expirationInstant", "insertInstant"),
+    *("lastUpdateInstant", "tenantId", "userId"),
+}
+
+
+@pytest.fixture
+async def rp(api):
+    """A third party's application whose users are asked once for a while."""
+    return await relying_party.make(api, relationship="ThirdParty", consentMode="RememberDecision")
+
+
+def path(rp) -> str:
+    return f"/api/user/scope-consent/{rp.user['id']}"
+
+
+def of_tenant(rp) -> dict[str, str]:
+    return {"X-FusionAuth-TenantId": rp.tenant["id"]}
+
+
+async def test_decisions_of_a_user_are_listed_the_newest_answer_first(rp, browser, api, clock):
+    await agree(rp, browser, "email")
+    sibling = await relying_party.make(api, tenant=rp.tenant, relationship="ThirdParty", consentMode="RememberDecision")
+    sibling.user = rp.user
+    clock.advance(seconds=1)
+    await agree(sibling, browser, "phone")
+    answer = await api.get(path(rp), headers=of_tenant(rp))
+    assert answer.status_code == 200
+    newest, oldest = answer.json()["scopeConsents"]
+    assert newest.keys() == oldest.keys() == MEMBERS
+    assert (oldest["applicationId"], oldest["approved"], oldest["declined"]) == (rp.client_id, ["email"], ["phone"])
+    assert (newest["applicationId"], newest["approved"], newest["declined"]) == (
+        sibling.client_id, ["phone"], ["email"],
+    )  # fmt: skip
+    assert (oldest["userId"], oldest["tenantId"]) == (rp.user["id"], rp.tenant["id"])
+    assert oldest["expirationInstant"] == oldest["lastUpdateInstant"] + 2_592_000_000
+    one = await api.get(f"{path(rp)}/{rp.client_id}", headers=of_tenant(rp))
+    assert one.json() == {"scopeConsent": oldest}
+
+
+async def test_user_who_decided_nothing_has_none(rp, api):
+    assert (await api.get(path(rp), headers=of_tenant(rp))).json() == {"scopeConsents": []}
+    for answer in (
+        await api.get(f"{path(rp)}/{rp.client_id}", headers=of_tenant(rp)),
+        await api.delete(f"{path(rp)}/{rp.client_id}", headers=of_tenant(rp)),
+        await api.get(f"/api/user/scope-consent/{new_id()}", headers=of_tenant(rp)),
+        await api.delete(f"/api/user/scope-consent/{new_id()}/{rp.client_id}", headers=of_tenant(rp)),
+    ):
+        assert (answer.status_code, answer.content) == (404, b"")
+
+
+async def test_decision_that_expired_is_not_shown(rp, browser, api, clock):
+    await agree(rp, browser, "email")
+    clock.advance(seconds=2_592_000)
+    assert (await api.get(path(rp), headers=of_tenant(rp))).json() == {"scopeConsents": []}
+    assert (await api.get(f"{path(rp)}/{rp.client_id}", headers=of_tenant(rp))).status_code == 404
+
+
+async def test_withdrawing_asks_again_and_signs_the_application_out_and_no_other(rp, browser, http, api):
+    sibling = await relying_party.make(api, tenant=rp.tenant)
+    sibling.user = rp.user
+    answer = await agree(rp, browser, "email", scope="openid offline_access email")
+    tokens = (await rp.exchange(http, answer["code"])).json()
+    others = await sibling.tokens(http, browser)
+    assert (await api.delete(f"{path(rp)}/{rp.client_id}", headers=of_tenant(rp))).status_code == 200
+    assert (await rp.refresh(http, tokens["refresh_token"])).json()["error_reason"] == "refresh_token_not_found"
+    bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
+    assert (await http.get("/oauth2/userinfo", headers=bearer)).status_code == 401
+    again = await rp.authorize(browser, scope="openid email")
+    assert again.headers["Location"].startswith("/oauth2/consent?")
+    assert (await sibling.refresh(http, others["refresh_token"])).status_code == 200
+    assert (await api.delete(f"{path(rp)}/{rp.client_id}", headers=of_tenant(rp))).status_code == 404
+
+
+async def test_webhooks_hear_of_the_tokens_that_ended(rp, browser, http, api):
+    async with receiving() as receiver:
+        kind = "jwt.refresh-token.revoke"
+        await rp.configure_tenant(eventConfiguration={"events": {kind: {"enabled": True, "transactionType": "None"}}})
+        webhook = {
+            "url": receiver.url, "connectTimeout": 1000, "readTimeout": 5000,
+            "tenantIds": [rp.tenant["id"]], "eventsEnabled": {kind: True},
+        }  # fmt: skip
+        made = await api.post("/api/webhook", json={"webhook": webhook})
+        answer = await agree(rp, browser, "email", scope="openid offline_access email")
+        await rp.exchange(http, answer["code"])
+        await api.delete(f"{path(rp)}/{rp.client_id}", headers=of_tenant(rp))
+        (request,) = await receiver.wait_for(1)
+        await api.delete(f"/api/webhook/{made.json()['webhook']['id']}")
+    assert request.event["type"] == kind
+    assert (request.event["userId"], request.event["applicationId"]) == (rp.user["id"], rp.client_id)
+
+
+async def test_of_racing_withdrawals_one_finds_the_decision(rp, browser, api):
+    await agree(rp, browser, "email")
+    url = f"{path(rp)}/{rp.client_id}"
+    answers = await asyncio.gather(*(api.delete(url, headers=of_tenant(rp)) for _ in range(16)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [404] * 15
+
+
+async def test_another_tenant_sees_and_withdraws_nothing(rp, browser, api):
+    await agree(rp, browser, "email")
+    stranger = of_tenant(await relying_party.make(api))
+    assert (await api.get(path(rp), headers=stranger)).status_code == 404
+    assert (await api.delete(f"{path(rp)}/{rp.client_id}", headers=stranger)).status_code == 404
+    assert (await api.get(f"{path(rp)}/{rp.client_id}", headers=of_tenant(rp))).status_code == 200
