@@ -1,4 +1,4 @@
-"""/api/user/scope-consent: what users allowed applications, as far as it is remembered: ours, not of the published API."""
+"""/api/user/scope-consent: what users allowed applications, as far as it is remembered. An extension of our own."""
 
 from __future__ import annotations
 
