@@ -44,7 +44,6 @@ from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.changes import ChangeListener
 from identity.store.detours import Detours
 from identity.store.device_grants import DeviceGrants
-from identity.store.dpop_proofs import DpopProofs
 from identity.store.guard import within
 from identity.store.instance import InstanceStore
 from identity.store.login_intents import LoginIntents
@@ -310,7 +309,6 @@ def _wired(
         pushed_requests=PushedRequests(redis),
         provider_logins=Detours(redis, stores.vault, "provider"),
         link_logins=Detours(redis, stores.vault, "link"),
-        dpop_proofs=DpopProofs(redis),
         authorization_codes=AuthorizationCodes(redis),
         device_grants=DeviceGrants(redis),
         sso_sessions=SsoSessions(redis),

@@ -22,7 +22,6 @@ from identity.store.claims import Claims
 from identity.store.detours import Detours
 from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
-from identity.store.dpop_proofs import DpopProofs
 from identity.store.entities import Entities, EntityGrants
 from identity.store.group_members import GroupMembers
 from identity.store.identity_provider_links import IdentityProviderLinks
@@ -80,7 +79,6 @@ class Services:
     """Browsers that are at an identity provider."""
     link_logins: Detours
     """Browsers whose user has to say which account a pending link is for."""
-    dpop_proofs: DpopProofs
     authorization_codes: AuthorizationCodes
     device_grants: DeviceGrants
     sso_sessions: SsoSessions

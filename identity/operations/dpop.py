@@ -100,6 +100,7 @@ async def _verified(
     )
     if problem is not None:
         raise InvalidDpopProof(None, f"The DPoP proof does not fit the request: {problem}.")
-    if not await services.dpop_proofs.use(tenant_id, proof.thumbprint, proof.claims["jti"], rules.REMEMBERED_SECONDS):
+    named = ("dpop", proof.thumbprint, proof.claims["jti"])
+    if not await services.one_time_ids.use(tenant_id, *named, rules.REMEMBERED_SECONDS):
         raise InvalidDpopProof(None, "The DPoP proof was used before.")
     return proof.thumbprint
