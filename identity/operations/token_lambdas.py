@@ -16,7 +16,7 @@ from identity.domain import registrations, users
 from identity.errors import InvalidTarget
 from identity.operations import group_roles, lambdas
 from identity.services import Services
-from identity.tokens import jws
+from identity.tokens import entity_tokens, jws
 from identity.tokens.access_tokens import Login
 from identity.tokens.issuer import IssuedToken, Populate
 
@@ -98,6 +98,8 @@ async def _populated(
 ) -> Document:
     after, *_ = await lambdas.invoke(services, call, lambda_id, kind, claims, *given)
     populated = rules.populated(claims, after, reserved)
+    if entity_tokens.is_one(populated) and not entity_tokens.is_one(claims):
+        raise await lambdas.failed(services, call, lambda_id, "the token of a user cannot say that it is an entity's")
     if not jws.has_sound_claims(populated):
         raise await lambdas.failed(services, call, lambda_id, "a registered claim has a value of the wrong type")
     return populated

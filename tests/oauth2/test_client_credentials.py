@@ -134,9 +134,10 @@ async def test_several_targets_are_a_list(machine):
 
 async def test_without_scope_the_token_is_for_nobody(machine):
     await machine.target("read")
-    body = (await machine.ask()).json()
-    assert body.keys() == {"access_token", "expires_in", "token_type"}
-    assert not claims(body["access_token"]).keys() & {"aud", "permissions", "scope"}
+    for scope in (None, "", "  "):
+        body = (await machine.ask(scope)).json()
+        assert body.keys() == {"access_token", "expires_in", "token_type"}
+        assert not claims(body["access_token"]).keys() & {"aud", "permissions", "scope"}
 
 
 async def test_grant_without_permissions_opens_the_door_and_no_more(machine):

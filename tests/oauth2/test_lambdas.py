@@ -495,6 +495,15 @@ async def test_registration_lambda_answers_errors(rp, service):
 # Client credentials
 
 
+async def test_attack_27_token_of_a_user_cannot_be_made_one_of_an_entity(rp, http):
+    made = await hook(rp, "accessTokenPopulateId", "jwt.gty = ['client_credentials']")
+    answer = await ask(rp, http)
+    assert (answer.status_code, answer.json()["error"]) == (512, "server_error")
+    changed = {"lambda": {**made, "body": "function populate(jwt) { jwt.gty = ['client_credentials', 'x']; }"}}
+    assert (await rp.api.put(f"/api/lambda/{made['id']}", json=changed)).status_code == 200
+    assert (await ask(rp, http)).status_code == 200
+
+
 async def test_entity_s_token_is_populated_but_for_what_is_reserved(rp, service):
     call = call_of(service, rp)
     before = {"sub": "e", "aud": "t", "exp": 2, "iat": 1, "permissions": {"t": ["read"]}, "tid": "x", "iss": "i"}

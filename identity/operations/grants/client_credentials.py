@@ -40,7 +40,7 @@ async def exchange(
     Raises InvalidScope, InvalidDpopProof and LambdaFailed.
     """
     confirmation = dpop.confirmation(await dpop.thumbprint(services, call, client.tenant_id, proof))
-    scope = form.get("scope")
+    scope = form.get("scope", "").strip() or None
     wanted = entity_scopes.parsed(scope)
     targets = [await _target(services, client, target_id, names) for target_id, names in wanted.items()]
     permissions = {target.entity["id"]: target.permissions for target in targets}
