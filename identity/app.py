@@ -384,7 +384,13 @@ def _federation(config: Config) -> FederationClient:
         max_waiting=10 * settings.max_concurrency,
         user_agent=f"identity/{__version__}",
     )
-    return FederationClient(http, connect_timeout_ms=settings.connect_timeout, read_timeout_ms=settings.read_timeout)
+    return FederationClient(
+        http,
+        connect_timeout_ms=settings.connect_timeout,
+        read_timeout_ms=settings.read_timeout,
+        # Four providers that hang leave room for the others.
+        calls_to_one=max(1, settings.max_concurrency // 5),
+    )
 
 
 def _client_keys(config: Config) -> ClientKeys:

@@ -169,22 +169,44 @@ class Button:
     image_url: str | None
 
 
-def buttons(providers: Iterable[Document], application_id: str) -> tuple[Button, ...]:
-    """The buttons for the users of an application, by name: only types that a browser can be sent to have one."""
-    shown = [one for one in providers if one["type"] == OPENID_CONNECT and settings_for(one, application_id)]
-    return tuple(
-        _button(one, application_id) for one in sorted(shown, key=lambda one: (one["name"].lower(), one["id"]))
-    )
+@dataclasses.dataclass(frozen=True, slots=True)
+class Offer:
+    """What a login page offers beside a password; `plain_urls` are the addresses without TLS that it may lead to."""
+
+    buttons: tuple[Button, ...] = ()
+    manages_domains: bool = False
+    plain_urls: tuple[str, ...] = ()
 
 
-def managing(providers: Iterable[Document], application_id: str, login_id: str) -> Document | None:
-    """The provider that a browser is sent to for an email address, or a bare domain; a tenant's own comes first."""
-    domain = domain_of(login_id)
+NOTHING: Final = Offer()
+
+
+def reachable(providers: Iterable[Document], tenant_id: str, application_id: str) -> list[Document]:
+    """The providers that a browser of an application's user can be sent to, by name."""
     found = [
         one
         for one in providers
-        if one["type"] == OPENID_CONNECT and settings_for(one, application_id) and domain in one["domains"]
+        if one["type"] == OPENID_CONNECT and is_of(one, tenant_id) and settings_for(one, application_id)
     ]
+    return sorted(found, key=lambda one: (one["name"].lower(), one["id"]))
+
+
+def offer(providers: Iterable[Document], application_id: str) -> Offer:
+    """What the login page of an application offers, of providers that are reachable."""
+    known = list(providers)
+    places = [oauth2_for(one, application_id) for one in known]
+    urls = [place.get(name) or "" for place in places for name in ("authorization_endpoint", "issuer")]
+    return Offer(
+        tuple(_button(one, application_id) for one in known),
+        any(one["domains"] for one in known),
+        tuple(sorted({url for url in urls if url.startswith("http:")})),
+    )
+
+
+def managing(providers: Iterable[Document], login_id: str) -> Document | None:
+    """Of reachable providers the one that manages an email address, or a bare domain; a tenant's own comes first."""
+    domain = domain_of(login_id)
+    found = [one for one in providers if domain in one["domains"]]
     return min(found, key=lambda one: ("tenantId" not in one, one["id"]), default=None)
 
 

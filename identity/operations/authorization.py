@@ -136,7 +136,7 @@ async def log_in(
     away = await departures.by_domain(services, call, proven, browser, login_id, is_persistent=is_persistent)
     if away is not None:
         return away
-    if not credentials.password and await departures.asks_who_first(services, client):
+    if not credentials.password and (await departures.offer(services, client)).manages_domains:
         return LoginPage(client, login_id)
     found = await authenticated(services, call.within(client.tenant_id), client, credentials)
     if not isinstance(found, steps.LoggedIn):

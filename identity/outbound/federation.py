@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import json
 import urllib.parse
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from identity.call import Document
@@ -28,6 +29,8 @@ _MAXIMUM_ENTRIES: Final = 200
 _MAXIMUM_PUBLISHED_BYTES: Final = 65_536
 """Of what is kept: all entries together take some megabytes at the most."""
 _MAXIMUM_BYTES: Final = 262_144
+_MAXIMUM_PRESENT: Final = 10
+"""Of the calls to one host, how many times those on their way there are at the most, with all that wait."""
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
 _FORM: Final = "application/x-www-form-urlencoded"
 
@@ -39,8 +42,12 @@ class FederationError(Exception):
 class FederationClient:
     """Asks providers, and remembers what they publish."""
 
-    def __init__(self, http: HttpClient, *, connect_timeout_ms: int, read_timeout_ms: int) -> None:
+    def __init__(
+        self, http: HttpClient, *, connect_timeout_ms: int, read_timeout_ms: int, calls_to_one: int = 10
+    ) -> None:
+        """`calls_to_one`: how many calls go to one host at a time, so that one that hangs holds up nobody else's."""
         self._http = http
+        self._turns = _Turns(calls_to_one)
         self._connect_timeout_ms = connect_timeout_ms
         self._read_timeout_ms = read_timeout_ms
         self._published = _Published()
@@ -107,10 +114,35 @@ class FederationClient:
             max_response_bytes=maximum_bytes,
         )
         try:
-            answer = await self._http.request(request)
+            async with self._turns.at(urllib.parse.urlsplit(url).netloc.lower()):
+                answer = await self._http.request(request)
         except OutboundError as error:
             raise FederationError(f"no answer from {_place(url)}: {error.message}") from error
         return _object(answer)
+
+
+class _Turns:
+    """How many calls are on their way to each host; of those that wait for one there are not many more."""
+
+    def __init__(self, at_a_time: int) -> None:
+        self._at_a_time = at_a_time
+        self._hosts: dict[str, tuple[asyncio.Semaphore, int]] = {}
+
+    @contextlib.asynccontextmanager
+    async def at(self, host: str) -> AsyncIterator[None]:
+        """A turn at a host. Raises FederationError where too many wait already."""
+        semaphore, present = self._hosts.get(host, (asyncio.Semaphore(self._at_a_time), 0))
+        if present >= _MAXIMUM_PRESENT * self._at_a_time:
+            raise FederationError(f"too many calls wait for {host}")
+        self._hosts[host] = (semaphore, present + 1)
+        try:
+            async with semaphore:
+                yield
+        finally:
+            present = self._hosts[host][1]
+            self._hosts[host] = (semaphore, present - 1)
+            if present == 1:
+                del self._hosts[host]
 
 
 class _Published:

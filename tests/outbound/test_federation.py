@@ -106,3 +106,21 @@ async def test_an_address_that_was_not_opened_is_not_called(receiver):
         await closed.keys(receiver.url, Instant(NOW))
     assert receiver.requests == []
     await closed.close()
+
+
+async def test_a_provider_that_hangs_holds_up_no_other(receiver):
+    http = HttpClient(allowed_networks=LOOPBACK, user_agent="identity/test", max_connections=3, max_waiting=3)
+    client = FederationClient(http, connect_timeout_ms=2000, read_timeout_ms=60_000, calls_to_one=2)
+    async with receiving(hangs) as stuck:
+        waiting = [asyncio.create_task(client.userinfo(stuck.url, "token")) for _ in range(20)]
+        await stuck.wait_for(2)
+        with pytest.raises(FederationError, match="too many calls wait"):
+            await client.userinfo(stuck.url, "token")
+        assert await client.userinfo(receiver.url, "token") == {"keys": []}
+        assert len(stuck.requests) == 2, "the others wait for their turn, and take no connection"
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        stuck.behaviour = answers(200, b"{}")
+        assert await client.userinfo(stuck.url, "token") == {}
+    await client.close()

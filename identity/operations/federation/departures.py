@@ -12,7 +12,7 @@ from typing import Any, Final
 from identity.call import Call, Document
 from identity.domain import identity_providers as rules
 from identity.domain import pkce
-from identity.domain.identity_providers import Button
+from identity.domain.identity_providers import Offer
 from identity.errors import Invalid
 from identity.ids import new_secret, parse_id
 from identity.operations import event_logs, login_intents
@@ -41,14 +41,9 @@ _FORM_POST: Final = "form_post"
 _NO_AUTHORIZATION_ENDPOINT: Final = "it has no authorization_endpoint that a browser can be sent to"
 
 
-async def buttons(services: Services, client: Client) -> tuple[Button, ...]:
-    """What the login page of a client offers."""
-    return rules.buttons(await _providers(services, client), client.client_id)
-
-
-async def asks_who_first(services: Services, client: Client) -> bool:
-    """Whether the login page asks for the login id before the password: a provider may manage its domain."""
-    return any(one.get("domains") for one in await _providers(services, client))
+async def offer(services: Services, client: Client) -> Offer:
+    """What the login page of a client offers beside a password."""
+    return rules.offer(await _providers(services, client), client.client_id)
 
 
 async def by_hint(
@@ -58,7 +53,7 @@ async def by_hint(
     login_id = proven.given.get("login_hint", "")
     wanted = parse_id(provider_id)
     for provider in await _providers(services, proven.client):
-        if provider["id"] == wanted and provider["type"] == rules.OPENID_CONNECT:
+        if provider["id"] == wanted:
             return await _depart(services, call, proven, browser, provider, login_id, is_persistent=is_persistent)
     return LoginPage(proven.client, login_id, UnknownProvider())
 
@@ -67,17 +62,17 @@ async def by_domain(
     services: Services, call: Call, proven: Proven, browser: Browser, login_id: str, *, is_persistent: bool = False
 ) -> ToProvider | LoginPage | None:
     """To the provider that manages the domain of a login id, or a bare domain; None where none does."""
-    provider = rules.managing(await _providers(services, proven.client), proven.client.client_id, login_id)
+    provider = rules.managing(await _providers(services, proven.client), login_id)
     if provider is None:
         return None
     return await _depart(services, call, proven, browser, provider, login_id, is_persistent=is_persistent)
 
 
 async def _providers(services: Services, client: Client) -> Sequence[Document]:
-    """The providers that are enabled for a client. Nobody may change them: they are shared."""
+    """The providers that a client's users can be sent to. Nobody may change them: they are shared."""
     where = {"enabled": True, "private.applicationIds": client.client_id}
     found = await services.documents["identity_providers"].cached_list(None, client.client_id, where)
-    return [one for one in found if rules.is_of(one, client.tenant_id) and rules.settings_for(one, client.client_id)]
+    return rules.reachable(found, client.tenant_id, client.client_id)
 
 
 async def _depart(

@@ -59,7 +59,7 @@ async def reply(
     `message` is the key of a text that is shown instead of the problem's.
     """
     look = await looks.of(handler, page.client.tenant, page.client.application, given)
-    asks_who_first = not page.login_id and await departures.asks_who_first(handler.services, page.client)
+    offer = await departures.offer(handler.services, page.client)
     token, cookie = csrf.issue(handler)
     kept = request_sources.carried(given)
     asking_origin = _asking_origin(handler, page.client)
@@ -73,8 +73,9 @@ async def reply(
         remember_device=remember_device,
         message=look[message] if message else message_of(page.problem, look),
         is_invalid=is_wrong(page.problem),
-        asks_password=not asks_who_first,
-        buttons=await departures.buttons(handler.services, page.client),
+        # A provider may manage the domain of the login id: then nobody here has a password to ask for.
+        asks_password=bool(page.login_id) or not offer.manages_domains,
+        offer=offer,
         framed_by=_ancestors(page.client, asking_origin),
         is_framed=bool(asking_origin),
         status=status,

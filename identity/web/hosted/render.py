@@ -16,7 +16,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from identity.domain.identity_providers import Button
+from identity.domain.identity_providers import NOTHING, Offer
 from identity.ids import fingerprint
 from identity.web.endpoint import Reply
 from identity.web.hosted.looks import DEFAULT, Look
@@ -42,7 +42,7 @@ class LoginForm:
     message: str = ""
     is_invalid: bool = False
     asks_password: bool = True
-    buttons: tuple[Button, ...] = ()
+    offer: Offer = NOTHING
     framed_by: tuple[str, ...] = ()
     is_framed: bool = False
     status: int = 200
@@ -118,8 +118,9 @@ def stylesheet_path() -> str:
 
 def login(form: LoginForm, look: Look, cookies: Cookies = ()) -> Reply:
     """The login page."""
-    images = tuple(sorted({_origin(button.image_url) for button in form.buttons if button.image_url}))
-    policy = _policy(form_action=_leads_to(form), image=images, ancestors=form.framed_by)
+    images = tuple(sorted({_origin(button.image_url) for button in form.offer.buttons if button.image_url}))
+    plain = (_origin(url) for url in form.offer.plain_urls)
+    policy = _policy(form_action=(*_leads_to(form), *plain), image=images, ancestors=form.framed_by)
     reply = _page("login.html", policy, _fields(form), look, form.status, cookies)
     if form.is_framed:
         kept = {name: value for name, value in reply.headers.items() if name != "X-Frame-Options"}
