@@ -15,10 +15,14 @@ from tests import fake_provider, relying_party
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, Build, checking_client
 from tests.fake_provider import FakeProvider
 from tests.federation.hosted import Hosted
+from tests.hosted.conftest import chromium, chromium_process
 from tests.receiver import Receiver, receiving
 from tests.relying_party import REDIRECT_URI, RelyingParty
 
 Document = dict[str, Any]
+
+__all__ = ("chromium", "chromium_process")
+"""Fixtures of the page tests."""
 
 EVENTS = (
     *("user.create", "user.create.complete", "user.update", "user.update.complete"),
