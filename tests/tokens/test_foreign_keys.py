@@ -8,7 +8,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from identity.ids import base64url
 from identity.tokens import foreign_keys, jwks, jws
-from identity.tokens.jws import Rejection, Verified
+from identity.tokens.jws import Rejection, Unverified, Verified
+from tests.client_signer import new_key, public
+from tests.client_signer import signed as signed_by
 from tests.fake_provider import make_key, signed
 
 CLAIMS = {"sub": "someone"}
@@ -148,3 +150,30 @@ async def test_a_kid_that_is_no_text_is_nobody_s(key, kid):
     found = foreign_keys.of_set({"keys": [{**jwk, "kid": kid}, jwk]}, {"alg": "ES256", "kid": key["kid"]})
     assert found is not None
     assert found.kid == key["kid"]
+
+
+async def test_probabilistic_signatures_are_for_clients_and_not_for_providers():
+    key = new_key("PS256")
+    keys = foreign_keys.KeySet(public(key))
+    token = jws.read(signed_by(key, CLAIMS, "PS256"))
+    assert isinstance(token, Unverified)
+    assert keys.find(token.header) is None
+    found = keys.find(token.header, foreign_keys.OF_CLIENTS)
+    assert isinstance(await token.verified(found), Verified)
+    assert keys.find({**token.header, "alg": "RS256"}, foreign_keys.OF_CLIENTS) is not found
+    assert (
+        await token.verified(keys.find({**token.header, "alg": "PS512"}, foreign_keys.OF_CLIENTS)) is Rejection.INVALID
+    )
+
+
+async def test_key_of_a_set_is_parsed_once():
+    key = new_key()
+    keys = foreign_keys.KeySet(public(key))
+    header = {"alg": "ES256", "kid": key.kid}
+    assert keys.find(header) is keys.find(header)
+
+
+@pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512", "none", ["ES256"], None])
+async def test_attack_34_no_set_gives_a_key_for_what_is_no_algorithm_of_public_keys(algorithm):
+    keys = foreign_keys.KeySet({"keys": [*public(new_key())["keys"], {"kty": "oct", "k": "c2VjcmV0"}]})
+    assert keys.find({"alg": algorithm}, (*foreign_keys.OF_CLIENTS, "HS256")) is None
