@@ -19,7 +19,7 @@ class UserScopeConsentsHandler(ApiHandler):
 class ScopeConsentHandler(ApiHandler):
     """The decision of a user about one application."""
 
-    @endpoint(access=Access.API_KEY, answer="api/scope-consent.json#scopeConsent")
+    @endpoint(access=Access.API_KEY, answer="api/scope-consent.response.json")
     async def get(self, call: Call, user_id: str, application_id: str) -> Reply:
         """Retrieve what a user allowed an application."""
         return Reply({"scopeConsent": await operations.retrieve(self.services, call, user_id, application_id)})
