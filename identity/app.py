@@ -251,7 +251,7 @@ async def profiles_of_applications(config: Config) -> list[Document]:
     database = Database(config.mongodb.uri, config.mongodb.database)
     try:
         await database.check()
-        return [profiles.report(*client) async for client in survey.active_clients_across_tenants(database)]
+        return [profiles.report(*client) for client in await survey.active_clients_across_tenants(database)]
     finally:
         database.close()
 

@@ -133,7 +133,12 @@ def _wish(name: str, how: Any) -> Wish:
     values = [how["value"]] if "value" in how else how.get("values")
     if values is not None and (not isinstance(values, list) or len(values) > _MAXIMUM_VALUES):
         raise _malformed(f"wants values of the claim {name[:100]} that are not a list")
-    return Wish(how.get("essential", False), None if values is None else tuple(map(_json, values)))
+    try:
+        texts = None if values is None else tuple(map(_json, values))
+    except orjson.JSONEncodeError as error:
+        # Deeper than what is written, though not deeper than what is read.
+        raise _malformed(f"wants values of the claim {name[:100]} that are nested too deep") from error
+    return Wish(how.get("essential", False), texts)
 
 
 def _json(value: Any) -> str:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 from identity.call import Document
+from identity.errors import StartupError
 from identity.store.documents import plain
 from identity.store.guard import within
-from identity.store.mongo import BULK_SECONDS, Database
+from identity.store.mongo import BULK_SECONDS, STORE_ERRORS, Database
 
 _WITHOUT_SECRETS = {"private": 0, "oauthConfiguration.clientSecret": 0}
 
 
-async def active_clients_across_tenants(database: Database) -> AsyncIterator[tuple[Document, Document]]:
-    """Each active application with its tenant, by tenant and name; their secrets stay where they are."""
-    with within(BULK_SECONDS):
-        tenants = {}
-        async for tenant in database.collection("tenants").find({"state": "Active"}, {"private": 0}):
-            tenants[tenant["_id"]] = {**plain(tenant), "id": tenant["_id"]}
-        found = database.collection("applications").find({"active": True}, _WITHOUT_SECRETS)
-        async for application in found.sort([("tenantId", 1), ("name", 1)]):
-            if application["tenantId"] in tenants:
-                yield tenants[application["tenantId"]], {**plain(application), "id": application["_id"]}
+async def active_clients_across_tenants(database: Database) -> list[tuple[Document, Document]]:
+    """Each active application after its tenant, by tenant and name; their secrets stay where they are.
+
+    Raises StartupError when MongoDB does not let them be read.
+    """
+    try:
+        with within(BULK_SECONDS):
+            tenants = {
+                tenant["_id"]: tenant async for tenant in database.collection("tenants").find({"state": "Active"})
+            }
+            found = database.collection("applications").find({"active": True}, _WITHOUT_SECRETS)
+            applications = [application async for application in found.sort([("tenantId", 1), ("name", 1)])]
+    except STORE_ERRORS as error:
+        reason = str(error).partition(", full error")[0]
+        raise StartupError(f"MongoDB does not let applications be read (mongodb.uri): {reason}") from error
+    known = [application for application in applications if application["tenantId"] in tenants]
+    return [(_plain(tenants[application["tenantId"]]), _plain(application)) for application in known]
+
+
+def _plain(stored: Document) -> Document:
+    return {**plain(stored), "id": stored["_id"]}

@@ -105,7 +105,8 @@ async def test_consent_of_a_third_partys_user_cannot_be_got_round(ada, browser, 
     [
         "{", "[]", "null", "1", '{"userinfo": []}', '{"id_token": "x"}', '{"userinfo": {"email": true}}',
         '{"userinfo": {"email": {"essential": "yes"}}}', '{"id_token": {"acr": {"values": "1"}}}',
-        '{"userinfo": {"email": NaN}}', "[" * 2000, '{"x": "' + 9000 * "x" + '"}',
+        '{"userinfo": {"email": NaN}}', "[" * 2000,
+        '{"userinfo": {"email": {"value": ' + "[" * 300 + "]" * 300 + "}}}", '{"x": "' + 9000 * "x" + '"}',
     ],
 )  # fmt: skip
 async def test_claims_that_cannot_be_read_are_an_invalid_request(rp, browser, text):
