@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from identity.call import Call, Document
 from identity.domain import lambdas as rules
@@ -19,6 +19,8 @@ from identity.services import Services
 from identity.tokens import entity_tokens, jws
 from identity.tokens.access_tokens import Login
 from identity.tokens.issuer import IssuedToken, Populate
+
+_CLIENT_LAMBDA: Final = "clientCredentialsAccessTokenPopulateLambdaId"
 
 
 async def access_token(services: Services, call: Call, login: Login, *, ttl: int | None = None) -> IssuedToken:
@@ -53,6 +55,11 @@ async def userinfo(
     return rules.populated(claims, after, rules.USERINFO_CLAIMS)
 
 
+def has_client_lambda(tenant: Document) -> bool:
+    """Whether there is a lambda that adds to the tokens of entities; without one nothing need be made ready for it."""
+    return tenant["oauthConfiguration"].get(_CLIENT_LAMBDA) is not None
+
+
 async def client_credentials(
     services: Services,
     call: Call,
@@ -66,7 +73,7 @@ async def client_credentials(
 
     `recipient` is the entity that asks, `targets` are those it asks for, `permissions` what it has at each of them.
     """
-    lambda_id = tenant["oauthConfiguration"].get("clientCredentialsAccessTokenPopulateLambdaId")
+    lambda_id = tenant["oauthConfiguration"].get(_CLIENT_LAMBDA)
     if lambda_id is None:
         return claims
     given = (recipient, list(targets), {name: list(granted) for name, granted in permissions.items()})

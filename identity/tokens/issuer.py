@@ -131,7 +131,7 @@ class TokenIssuer:
         )
         return await _signed(key, claims, ttl, populate)
 
-    async def entity_token(self, login: EntityLogin, now: Instant, populate: Populate) -> IssuedToken:
+    async def entity_token(self, login: EntityLogin, now: Instant, populate: Populate | None = None) -> IssuedToken:
         """A new access token of an entity. Raises as `access_token` does."""
         key_id, ttl = entity_key(login.tenant, login.entity_type, now)
         claims = entity_tokens.claims(login, new_id(), numeric_date(now), ttl)

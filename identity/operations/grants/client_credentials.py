@@ -45,7 +45,8 @@ async def exchange(
     targets = [await _target(services, client, target_id, names) for target_id, names in wanted.items()]
     permissions = {target.entity["id"]: target.permissions for target in targets}
     login = EntityLogin(client.tenant, client.entity, client.entity_type, permissions, scope, confirmation)
-    populate = functools.partial(_populated, services, call, client, targets)
+    is_populated = token_lambdas.has_client_lambda(client.tenant)
+    populate = functools.partial(_populated, services, call, client, targets) if is_populated else None
     issued = await services.tokens.entity_token(login, call.now, populate)
     if len(issued.token) > jws.MAXIMUM_LENGTH:
         raise entity_scopes.unknown_target("they do not fit into one token")
