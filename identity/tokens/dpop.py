@@ -16,6 +16,8 @@ ALGORITHMS: Final = foreign_keys.OF_CLIENTS
 
 _TYPE: Final = "dpop+jwt"
 _MAXIMUM_LENGTH: Final = 8192
+_MAXIMUM_SIGNATURE_BYTES: Final = 512
+"""That of RSA with 4096 bits: whoever asks brings the key, and each verification is work for us."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,4 +42,5 @@ async def _brought_along(header: Mapping[str, Any]) -> SigningKey | None:
     jwk, algorithm = header.get("jwk"), header.get("alg")
     if not isinstance(jwk, dict) or foreign_keys.PRIVATE & jwk.keys() or algorithm not in ALGORITHMS:
         return None
-    return foreign_keys.of_jwk(jwk, algorithm)
+    key = foreign_keys.of_jwk(jwk, algorithm)
+    return None if key is None or key.signature_bytes > _MAXIMUM_SIGNATURE_BYTES else key

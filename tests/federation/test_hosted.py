@@ -97,6 +97,22 @@ async def test_the_login_page_has_a_button_that_leads_there(hosted) -> None:
     assert "Max-Age=3600" in cookie
 
 
+async def test_pushed_request_goes_to_the_provider_and_back_and_gives_one_response(hosted) -> None:
+    rp = hosted.rp
+    answer = await hosted.scene.public.post("/oauth2/par", data={**rp.query(), "client_secret": rp.secret})
+    query = {"client_id": rp.client_id, "request_uri": answer.json()["request_uri"]}
+    place = (await hosted.browser.get("/oauth2/authorize", params=query)).headers["Location"]
+    form = relying_party.page(await hosted.browser.get(place)).forms[0]
+    assert "redirect_uri" not in form["fields"]
+    pressed = {**form["fields"], "identityProviderId": hosted.provider_id}
+    left = departure(await hosted.browser.post(form["action"], data=pressed))
+    again = departure(await hosted.browser.post(form["action"], data=pressed))
+    assert relying_party.response(await hosted.come_back(left))["state"] == "the-state"
+    hosted.fake.id_claims = None
+    assert relying_party.response(await hosted.come_back(again))["error"] == "invalid_request_uri"
+    assert "invalid_request_uri" in (await hosted.browser.get(place)).text
+
+
 async def test_password_login_still_works_beside_the_button(hosted) -> None:
     shown = await hosted.rp.authorize(hosted.browser)
     answer = await hosted.rp.submit(hosted.browser, shown)

@@ -7,6 +7,7 @@ import re
 
 from identity.ids import new_id
 from tests import relying_party
+from tests.oauth2 import consenting
 from tests.relying_party import CHALLENGE, PKCE, VERIFIER, response
 
 URN = re.compile(r"urn:ietf:params:oauth:request_uri:[A-Za-z0-9_-]{43}")
@@ -311,3 +312,20 @@ async def test_metadata_tells_where_to_push(http, service):
 async def test_what_can_be_asked_for_can_be_pushed(service):
     names = service.services.schemas["oauth2/authorize.request.json"].schema["properties"].keys()
     assert names <= service.services.schemas["oauth2/par.request.json"].schema["properties"].keys()
+
+
+async def test_pushed_request_goes_over_the_consent_page_and_gives_one_response(api, browser, http):
+    rp = await relying_party.make(api, relationship="ThirdParty")
+    sent = await browser.get(
+        "/oauth2/authorize",
+        params={"client_id": rp.client_id, "request_uri": await pushed(rp, http, scope="openid email")},
+    )
+    shown = await browser.get(sent.headers["Location"])
+    pages = []
+    for _ in range(2):
+        asked = await rp.submit(browser, shown)
+        pages.append(await browser.get(asked.headers["Location"]))
+    answers = [response(await consenting.send(browser, page, "email")) for page in pages]
+    assert answers[0]["state"] == "the-state"
+    assert (await rp.exchange(http, answers[0]["code"])).json()["scope"] == "openid email"
+    assert answers[1]["error"] == "invalid_request_uri"

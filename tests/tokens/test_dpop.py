@@ -117,7 +117,7 @@ async def test_attack_33_and_34_unsigned_and_symmetric_proofs_are_none():
     assert await dpop.read(f"{head}.{text(CLAIMS)}.{encoded(mac.finalize())}") is None
 
 
-async def test_rsa_and_edwards_keys_prove_as_well():
+async def test_rsa_and_edwards_keys_prove_as_well_up_to_a_size(monkeypatch):
     wide = rsa.generate_private_key(65537, 2048)
     numbers = wide.public_key().public_numbers()
     jwk = {"kty": "RSA", "n": encoded(numbers.n.to_bytes(256, "big")), "e": "AQAB"}
@@ -126,6 +126,8 @@ async def test_rsa_and_edwards_keys_prove_as_well():
     proof = await dpop.read(f"{signing_input}.{encoded(signature)}")
     assert proof is not None
     assert proof.thumbprint == jwks.thumbprint(jwk)
+    monkeypatch.setattr(dpop, "_MAXIMUM_SIGNATURE_BYTES", 255)
+    assert await dpop.read(f"{signing_input}.{encoded(signature)}") is None
     short = ed25519.Ed25519PrivateKey.generate()
     jwk = {"kty": "OKP", "crv": "Ed25519", "x": encoded(short.public_key().public_bytes_raw())}
     for algorithm in ("EdDSA", "Ed25519"):
