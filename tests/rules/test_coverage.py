@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from identity import errors
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 COVERAGE = (ROOT / "docs" / "coverage.md").read_text()
 
@@ -57,11 +59,57 @@ def test_every_row_has_its_cells():
             assert all(cell.strip() for cell in cells), line
 
 
-def test_the_tables_are_up_to_date(monkeypatch):
+@pytest.fixture
+def tables(monkeypatch):
+    """The module that writes coverage-tables.md."""
     spec = importlib.util.spec_from_file_location("coverage_tables", ROOT / "docs" / "coverage_tables.py")
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)
     spec.loader.exec_module(module)
-    assert (ROOT / "docs" / "coverage-tables.md").read_text() == module.tables(), "run: make docs"
+    return module
+
+
+def test_the_tables_are_up_to_date(tables):
+    assert (ROOT / "docs" / "coverage-tables.md").read_text() == tables.tables(), "run: make docs"
+
+
+def _rows_of_errors() -> dict[str, dict[str, list[str]]]:
+    """The two tables of the request that gives each: error and error_reason -> value -> the other cells."""
+    section = COVERAGE.partition("### OAuth errors: the request that gives each\n")[2].partition("\n### ")[0]
+    found: dict[str, dict[str, list[str]]] = {}
+    for block in section.split("\n\n"):
+        lines = [line for line in block.splitlines() if line.startswith("|")]
+        if lines:
+            cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+            values = [row[0].strip(" `|") for row in cells[2:]]
+            assert len(values) == len(set(values))
+            found[cells[0][0]] = dict(zip(values, (row[1:] for row in cells[2:]), strict=True))
+    return found
+
+
+def test_every_error_and_reason_has_its_request(tables):
+    rows = _rows_of_errors()
+    ours = {one.error for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.OAuth2Error)}
+    assert set(rows["error"]) == {*tables.ERRORS, *ours}
+    assert set(rows["error_reason"]) == {*tables.REASONS, *tables.LATER_REASONS}
+
+
+def test_the_test_of_an_error_asserts_it_over_http(tables):
+    places = {place.name.strip("`"): place for place in tables.test_index()}
+    for value, cells in [pair for table in _rows_of_errors().values() for pair in table.items()]:
+        named = re.findall(r"`(tests/[^`]+)`", cells[-1])
+        if not named:
+            assert cells[-1] == "—" and cells[-2].startswith("none"), value
+        assert all(test.split("/")[1] in {"api", "federation", "hosted", "oauth2"} for test in named), value
+        assert [test for test in named if not places[test].holds(value)] == [], value
+
+
+def test_what_no_request_gives_is_raised_nowhere(tables):
+    code = tables.code_index()
+    rows = _rows_of_errors()
+    # What is an error by its name is raised as one.
+    never = [value for value, cells in rows["error_reason"].items() if cells[-1] == "—" and value not in rows["error"]]
+    assert len(never) > 2
+    assert [value for value in never if any(place.holds(value) for place in code)] == []
