@@ -24,15 +24,18 @@ def type_problem(header: Mapping[str, Any], types: Collection[str] = _TYPES) -> 
     return None if is_wanted else "is a JWT of another type"
 
 
-def problem(claims: Mapping[str, Any], client_id: str, audiences: Collection[str], now: NumericDate) -> str | None:
+def problem(
+    claims: Mapping[str, Any], client_id: str, audiences: Collection[str], now: NumericDate, *, is_strict: bool = False
+) -> str | None:
     """Why the claims do not authenticate this client now, or None when they do.
 
     Issuer and subject are the client (RFC 7523 section 3 points 1 and 2); the audience is one of `audiences`, and
-    nobody else besides: an assertion that others take, too, could be carried here from them.
+    nobody else besides: an assertion that others take, too, could be carried here from them. `is_strict`: it has to be
+    a text, and not an array of one (FAPI 2.0 section 5.3.2.1).
     """
     if claims.get("iss") != client_id or claims.get("sub") != client_id:
         return "must name the client as iss and as sub"
-    if not is_for(claims, audiences):
+    if not is_for(claims, audiences) or (is_strict and isinstance(claims["aud"], list)):
         return "is not for this server: its aud must be the issuer, and nobody else"
     if not 0 < len(claims.get("jti", "")) <= _LONGEST_ID:
         return f"must have a jti of at most {_LONGEST_ID} characters"

@@ -90,7 +90,9 @@ async def verify(services: Services, signer: Signer, assertion: Assertion, base_
         raise _refused("The client_assertion is not signed by the client.")
     now = numeric_date(services.clock.now())
     audiences = _audiences(signer, base_url)
-    problem = rules.type_problem(verified.header) or rules.problem(verified.claims, assertion.client_id, audiences, now)
+    problem = rules.type_problem(verified.header) or rules.problem(
+        verified.claims, assertion.client_id, audiences, now, is_strict=signer.is_strict
+    )
     if problem is not None:
         raise _refused(f"The client_assertion {problem}.")
     await _use_up(services, signer, verified.claims, now)

@@ -106,5 +106,14 @@ def test_what_is_no_text_is_no_parameter(value):
         rules.parameters({"state": value}, DECLARED)
 
 
+def test_several_resources_are_an_array():
+    one, two = "https://api.example.com/1", "https://api.example.com/2"
+    assert rules.parameters({"resource": [one, two]}, ["resource"]) == {"resource": f"{one} {two}"}
+    assert rules.parameters({"resource": one}, ["resource"]) == {"resource": one}
+    assert rules.parameters({"resource": []}, ["resource"]) == {}
+    with pytest.raises(ValueError, match="has a resource"):
+        rules.parameters({"resource": [one, ["x"]]}, ["resource"])
+
+
 def test_blank_parameter_is_absent():
     assert rules.parameters({"state": "", "scope": "openid", "unknown": []}, DECLARED) == {"scope": "openid"}

@@ -113,7 +113,8 @@ async def test_strict_client_names_the_issuer(keyed, http, service):
     place = f"{service.base_url}/oauth2/token"
     strict = {"profile": "strict", "proofKeyForCodeExchangePolicy": "Required"}
     await keyed.configure(**strict)
-    refused(await ask(keyed, http, signed(KEY, claims(keyed, aud=place))), word="aud")
+    for audience in (place, [keyed.tenant["issuer"]]):
+        refused(await ask(keyed, http, signed(KEY, claims(keyed, aud=audience))), word="aud")
     taken(await ask(keyed, http, signed(KEY, claims(keyed))))
 
 
