@@ -109,6 +109,7 @@ TEXTS: Final = MappingProxyType(
         "deviceComplete.denied": "Your device is not connected",
         "deviceComplete.deniedText": "You did not allow it. You can close this page.",
         "deviceComplete.failedText": "The code was used before, or is too old. Start again on your device.",
+        "deviceComplete.refusedText": "It cannot be connected with this account. You can try again with another one.",
         "deviceComplete.again": "Enter another code",
         "formPost.title": "Continue",
         "formPost.heading": "One moment",

@@ -96,8 +96,10 @@ async def complete(
         authentication_methods.of(session.authentication_type),
     )
     link = await device_grants.approve(services, call, client, device, approver)
-    linked = {"linked": link["identityProviderId"]} if link else {}
-    return AuthorizationResponse(_end(call, client), "query", linked, SsoCookie.of(client, current))
+    told = {"linked": link["identityProviderId"]} if link else {}
+    if "locale" in proven.given:
+        told["locale"] = proven.given["locale"]
+    return AuthorizationResponse(_end(call, client), "query", told, SsoCookie.of(client, current))
 
 
 def _end(call: Call, client: Client) -> str:

@@ -10,14 +10,19 @@ from identity.domain.applications import DEVICE_GRANT
 from identity.errors import InvalidRequest, Unavailable
 from identity.ids import new_id, new_secret
 from identity.instants import later
-from identity.operations import device_grants
+from identity.operations import device_grants, login
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
 from identity.operations.federation import device_links
 from identity.services import Services
 from identity.store.device_grants import NewDeviceGrant
+from identity.store.rate_limits import Limit
 
 INTERVAL_SECONDS: Final = 5
+ADDRESS_DEVICES: Final = 1000
+"""How many devices an address may begin in ten minutes for clients that do not authenticate."""
+
+_LONGEST: Final = 1024
 _ATTEMPTS: Final = 20
 _DEVICE: Final = "metaData.device."
 
@@ -36,6 +41,7 @@ async def begin(services: Services, call: Call, identified: Identified, form: Do
     verification_uri = client.oauth.get("deviceVerificationURL")
     if not verification_uri:
         raise InvalidRequest("missing_verification_uri", "The application has no deviceVerificationURL.")
+    await _require_room(services, call, identified, form)
     links, requested = device_links.split(scopes.parsed(form.get("scope")))
     granted = scopes.allowed(requested, client.oauth, client.application["scopes"])
     grant: Document = {
@@ -56,6 +62,19 @@ async def begin(services: Services, call: Call, identified: Identified, form: Do
         "verification_uri": verification_uri,
         "verification_uri_complete": redirect_uris.with_query(verification_uri, {"user_code": user_code}),
     }
+
+
+async def _require_room(services: Services, call: Call, identified: Identified, form: Document) -> None:
+    """Raise InvalidRequest for what is too much: anybody may come here, and what is begun is kept for a while."""
+    if sum(len(text) for name, text in form.items() if name.startswith(_DEVICE)) > _LONGEST:
+        raise InvalidRequest("unknown", f"The metaData.device parameters are longer than {_LONGEST} characters.")
+    if identified.has_credentials:
+        return
+    address = login.network(call.origin.ip_address)
+    limit = Limit("device-address", address, ADDRESS_DEVICES, device_grants.FAILURE_WINDOW_SECONDS)
+    wait_seconds = await services.rate_limits.take(identified.client.tenant_id, [limit])
+    if wait_seconds is not None:
+        raise InvalidRequest("unknown", f"Too many devices were begun from there. Try again in {wait_seconds} seconds.")
 
 
 async def _issued(services: Services, call: Call, client: Client, grant: Document, expires_in: int) -> tuple[str, str]:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from identity.call import Call, Document
+from identity.domain import identity_providers, scopes, users
 from identity.domain import login as steps
-from identity.domain import scopes, users
 from identity.domain.applications import DEVICE_GRANT
-from identity.errors import InvalidGrant, InvalidRequest, InvalidToken, OAuth2Error, WebhookTransactionFailed
+from identity.errors import InvalidGrant, InvalidRequest, InvalidToken, NotFound, OAuth2Error, WebhookTransactionFailed
 from identity.ids import TenantId, parse_id
 from identity.instants import Instant
 from identity.operations import bearer, device_grants, identity_provider_links, login
@@ -70,11 +70,14 @@ async def validate(services: Services, call: Call, client: Client, user_code: st
 
 
 async def pending_link(services: Services, call: Call, tenant_id: TenantId, found: DeviceGrant) -> Document:
-    """The account that the device brings along, empty where there is none."""
+    """The account that the device brings along, empty where there is none, or its provider is gone."""
     pending_id = found.grant.get("pendingIdPLinkId")
     if pending_id is None:
         return {}
-    shown = await identity_provider_links.find_pending(services, call.within(tenant_id), pending_id, None)
+    try:
+        shown = await identity_provider_links.find_pending(services, call.within(tenant_id), pending_id, None)
+    except NotFound:
+        return {}
     link: Document = shown["pendingIdPLink"]
     return {name: link[name] for name in _OF_LINK if name in link}
 
@@ -93,12 +96,12 @@ async def approve(services: Services, call: Call, identified: Identified, form: 
     found = await _bearer(services, call, client, form["token"])
     guesser = device_grants.guesser_of(call, client, is_authenticated=identified.has_credentials)
     grant = await device_grants.find(services, call, client.tenant_id, user_code, guesser, client.client_id)
-    await _require_login(services, call, client, found.user)
     claims = found.token.claims
+    await _require_login(services, call, client, found.user, _authentication_type(claims))
     approver = Approver(
         found.user,
-        Instant(int(claims["auth_time"]) * 1000),
-        claims.get("authenticationType", "PING"),
+        _authenticated_at(claims),
+        _authentication_type(claims),
         found.token.scopes if found.token.application["id"] == client.client_id else (),
         tuple(claims.get("amr", ())),
     )
@@ -144,9 +147,23 @@ def _bad_token(error: InvalidToken) -> InvalidToken:
     return error
 
 
-async def _require_login(services: Services, call: Call, client: Client, user: Document) -> None:
+def _authentication_type(claims: Mapping[str, Any]) -> str:
+    """How the user of a token logged in, as far as a lambda left that in it."""
+    return str(claims.get("authenticationType") or "PING")
+
+
+def _authenticated_at(claims: Mapping[str, Any]) -> Instant:
+    """When the user of a token logged in; when it was issued, where a lambda took that out."""
+    seconds: int = claims.get("auth_time", claims["iat"])
+    return Instant(seconds * 1000)
+
+
+async def _require_login(
+    services: Services, call: Call, client: Client, user: Document, authentication_type: str
+) -> None:
     """The gates of a login hold for a device, too. Raises InvalidGrant."""
-    authenticated = steps.Authenticated(client.tenant, client.application, user, call.now)
+    is_federated = authentication_type in identity_providers.AUTHENTICATION_TYPES.values()
+    authenticated = steps.Authenticated(client.tenant, client.application, user, call.now, is_federated=is_federated)
     lacks_registration = client.oauth["requireRegistration"] and users.find_registration(user, client.client_id) is None
     if steps.halt(authenticated) is not None or lacks_registration:
         raise InvalidGrant("login_prevented", "The user may not log in to the application now.")

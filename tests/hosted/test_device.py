@@ -13,7 +13,7 @@ from identity.operations import device_grants
 from tests import relying_party
 from tests.conftest import checking_client
 from tests.hosted.test_pages import ELSEWHERE, NASTY, directives
-from tests.oauth2.devices import Device, device_client
+from tests.oauth2.devices import DEVICE_GRANT, Device, device_client
 from tests.relying_party import RelyingParty, claims, page, response
 
 SHOWN = {"metaData.device.name": "Kitchen TV", "metaData.device.type": "TV"}
@@ -22,7 +22,7 @@ SHOWN = {"metaData.device.name": "Kitchen TV", "metaData.device.type": "TV"}
 @pytest.fixture
 async def rp(api: httpx.AsyncClient) -> RelyingParty:
     """An application with devices, and without the code grant."""
-    return await device_client(api, enabledGrants=["urn:ietf:params:oauth:grant-type:device_code", "password"])
+    return await device_client(api, enabledGrants=[DEVICE_GRANT, "password"])
 
 
 async def open_page(rp: RelyingParty, browser: httpx.AsyncClient, **query: str) -> httpx.Response:
@@ -249,6 +249,8 @@ async def test_tenant_without_sessions_connects_devices_too(rp, browser, http):
     {"proofKeyForCodeExchangePolicy": "Required"},
     {"requirePushedAuthorizationRequests": True},
     {"authorizedOriginURLs": ["https://app.example.com"]},
+    {"profile": "strict", "enabledGrants": [DEVICE_GRANT], "proofKeyForCodeExchangePolicy": "Required"},
+    {"requireSignedRequestObject": True, "clientAuthenticationMethods": ["none", "client_secret_jwt"]},
 ])  # fmt: skip
 async def test_what_an_application_asks_of_requests_for_codes_is_not_asked_of_our_page(rp, browser, http, setting):
     await rp.configure(**setting)
@@ -337,6 +339,7 @@ async def test_texts_follow_the_theme_and_the_language(rp, browser, http, api):
     login_page = await follow(browser, await send(browser, shown, interactive_user_code=device.user_code))
     question = await follow(browser, await rp.submit(browser, login_page))
     assert "Dieses Gerät?" in page(question).text
+    assert "Fertig" in page(await follow(browser, await send(browser, question, action="allow"))).text
 
 
 # Through the application's own page
@@ -358,7 +361,7 @@ async def test_login_of_the_application_approves_a_device_when_its_code_is_redee
 
 
 async def test_implicit_answer_approves_a_device_at_once(api, browser, http):
-    grants = ["implicit", "urn:ietf:params:oauth:grant-type:device_code"]
+    grants = ["implicit", DEVICE_GRANT]
     rp = await device_client(api, enabledGrants=grants)
     device = await Device.begin(rp, http)
     query = {"response_type": "token", "scope": None, "user_code": device.user_code}

@@ -9,10 +9,11 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from identity.operations import device_grants
+from identity.operations import device_authorization, device_grants
 from tests import relying_party
-from tests.conftest import checking_client
+from tests.conftest import NOBODY, checking_client
 from tests.oauth2.devices import DEVICE_GRANT, URL, Device, device_client
+from tests.receiver import answers, receiving
 from tests.relying_party import RelyingParty, claims, half_hash
 
 SHOWN = {"metaData.device.name": "TV", "metaData.device.type": "TV", "metaData.device.description": "In the kitchen"}
@@ -102,7 +103,7 @@ async def test_tenant_without_user_codes_left_says_so(rp, http, monkeypatch):
         ({"client_secret": "wrong"}, "invalid_client", "invalid_client_authentication"),
         ({"client_secret": ""}, "invalid_client", "missing_client_secret"),
         ({"scope": "openid unheard-of"}, "invalid_scope", "unknown_scope"),
-        ({"tenantId": new_id()}, "invalid_request", "invalid_tenant_id"),
+        ({"tenantId": NOBODY}, "invalid_request", "invalid_tenant_id"),
     ],
 )
 async def test_device_authorization_refuses_with_400_whatever_is_wrong(rp, http, form, error, reason):
@@ -117,10 +118,9 @@ async def test_client_that_authenticates_in_the_header_is_judged_by_it(rp, http)
 
 
 @pytest.mark.parametrize(("profile", "status"), [("baseline", 200), ("strict", 400)])
-async def test_confidential_client_has_to_authenticate_where_its_profile_is_strict(api, http, service, profile, status):
-    rp = await device_client(api, clientAuthenticationPolicy="Required")
-    change = {"$set": {"oauthConfiguration.profile": profile}}
-    await service.services.applications.update(rp.tenant["id"], {"_id": rp.client_id}, change)
+async def test_confidential_client_has_to_authenticate_where_its_profile_is_strict(api, http, profile, status):
+    strict = {"profile": profile, "enabledGrants": [DEVICE_GRANT], "proofKeyForCodeExchangePolicy": "Required"}
+    rp = await device_client(api, clientAuthenticationPolicy="Required", **strict)
     answer = await http.post("/oauth2/device_authorize", data={"client_id": rp.client_id})
     assert answer.status_code == status
     if status == 400:
@@ -151,6 +151,24 @@ async def test_unknown_scopes_are_dropped_or_kept_by_policy(rp, http):
         device = await Device.begin(rp, http, scope="openid unheard-of")
         await device.approved(http)
         assert (await device.tokens())["scope"] == expected
+
+
+async def test_what_a_device_tells_of_itself_is_bounded(rp, http):
+    long = {"client_id": rp.client_id, "metaData.device.name": "x" * 1000, "metaData.device.type": "y" * 24}
+    assert (await http.post("/oauth2/device_authorize", data=long)).status_code == 200
+    answer = await http.post("/oauth2/device_authorize", data={**long, "metaData.device.type": "y" * 25})
+    assert "1024" in refused(answer, "invalid_request", "unknown")["error_description"]
+
+
+async def test_address_begins_only_so_many_devices(rp, http, monkeypatch):
+    monkeypatch.setattr(device_authorization, "ADDRESS_DEVICES", 2)
+    for _ in range(2):
+        await Device.begin(rp, http)
+    answer = await http.post("/oauth2/device_authorize", data={"client_id": rp.client_id})
+    assert "Too many devices" in refused(answer, "invalid_request", "unknown")["error_description"]
+    assert (
+        await http.post("/oauth2/device_authorize", auth=(rp.client_id, rp.secret), data={"scope": "openid"})
+    ).status_code == 200
 
 
 # The token request
@@ -550,6 +568,31 @@ async def test_every_way_in_which_a_token_does_not_hold_is_told(rp, http, servic
     await http.post("/oauth2/revoke", data={"client_id": rp.client_id, "client_secret": rp.secret, "token": good})
     await told(good, "invalid_token", "access_token_invalid")
     refused(await device.poll(), "authorization_pending", None)
+
+
+async def test_token_from_which_a_lambda_took_what_it_may_approves_all_the_same(rp, http, service):
+    device = await Device.begin(rp, http)
+    token = await signed(rp, service, await access_token(rp, http), auth_time=None, authenticationType=None)
+    assert (await approve(rp, http, device.user_code, token=token)).status_code == 200
+    given = claims((await device.tokens())["access_token"])
+    assert (given["auth_time"], given["authenticationType"]) == (claims(token)["iat"], "PING")
+
+
+async def test_webhook_may_veto_an_approval(rp, http, api):
+    device = await Device.begin(rp, http)
+    token = await access_token(rp, http)
+    async with receiving(answers(500)) as receiver:
+        kind = "user.login.success"
+        event = {kind: {"enabled": True, "transactionType": "AbsoluteMajority"}}
+        await rp.configure_tenant(eventConfiguration={"events": event})
+        webhook = {"url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
+                   "eventsEnabled": {kind: True}, "description": new_id()}  # fmt: skip
+        assert (await api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+        refused(await approve(rp, http, device.user_code, token=token), "invalid_grant", "login_prevented")
+        refused(await device.poll(), "authorization_pending", None)
+        receiver.behaviour = answers(200)
+        assert (await approve(rp, http, device.user_code, token=token)).status_code == 200
+    assert receiver.requests[-1].event["authenticationType"] == "PING"
 
 
 async def test_user_who_may_not_log_in_approves_nothing(rp, http, api):

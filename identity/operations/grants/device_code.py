@@ -54,7 +54,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     access_token, answer = await common.tokens(
         services, call, client, login, poll.grant["device"], has_proof=not identified.has_credentials
     )
-    given: Document = {"tokenIds": [access_token.token_id], "userId": login.user["id"]}
+    given: Document = {"tokenIds": access_token.token_ids, "userId": login.user["id"]}
     if "refresh_token_id" in answer:
         given["refreshTokenId"] = answer["refresh_token_id"]
     if not await services.device_grants.redeemed(client.tenant_id, device_code, client.client_id, given):

@@ -22,6 +22,13 @@ STALE: Final = "[InvalidOrMissingCSRFToken]"
 """The text for a form that this browser was not shown."""
 
 _RESERVED: Final = {scopes.OPENID: "deviceApproval.identity", scopes.OFFLINE_ACCESS: "deviceApproval.offline"}
+_FAILURES: Final = {
+    "consent_canceled": "deviceComplete.deniedText",
+    "invalid_user_code": "deviceComplete.failedText",
+    "user_code_expired": "deviceComplete.failedText",
+}
+"""error_reason -> the key of what the last page says of it."""
+
 _LONGEST: Final = 300
 
 
@@ -76,12 +83,11 @@ async def ask_about_device(
 async def complete(handler: OAuth2Handler, client: Client, given: Mapping[str, str]) -> Reply:
     """The last page: connected, or not, and why."""
     look = await looks.of(handler, client.tenant, client.application, given)
-    is_connected, is_denied = "error" not in given, given.get("error") == "access_denied"
+    failure = given.get("error_reason", "") if "error" in given else None
     provider = await handler.services.documents["identity_providers"].cached(None, given.get("linked", ""))
     is_known = provider is not None and provider_rules.is_of(provider, client.tenant_id)
     values = {
-        "is_connected": is_connected,
-        "is_denied": is_denied,
+        "failure": None if failure is None else look[_FAILURES.get(failure, "deviceComplete.refusedText")],
         "linked": provider["name"] if provider is not None and is_known else "",
         "again": f"{_beside(handler)}/device?{urllib.parse.urlencode(_place(client))}",
     }
