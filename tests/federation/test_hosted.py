@@ -295,8 +295,9 @@ async def test_response_goes_by_form_where_the_application_asks_for_one(hosted) 
 async def test_application_of_registered_users_takes_no_other(hosted) -> None:
     await hosted.scene.configure(oauthConfiguration={"requireRegistration": True})
     await hosted.scene.change(applicationConfiguration={hosted.rp.client_id: {"createRegistration": False}})
-    shown = await hosted.walk()
-    assert shown.status_code == 200
+    answer = await hosted.walk()
+    assert answer.headers["Location"].startswith("/oauth2/authorized-not-registered?")
+    shown = await hosted.browser.get(answer.headers["Location"])
     assert "not registered" in relying_party.page(shown).text
 
 
