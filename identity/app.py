@@ -44,6 +44,7 @@ from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.changes import ChangeListener
 from identity.store.detours import Detours
 from identity.store.device_grants import DeviceGrants
+from identity.store.dpop_nonces import DpopNonces
 from identity.store.guard import within
 from identity.store.instance import InstanceStore
 from identity.store.login_intents import LoginIntents
@@ -307,6 +308,7 @@ def _wired(
         scope_consents=stores.scope_consents,
         pending_links=PendingLinks(redis, stores.vault),
         pushed_requests=PushedRequests(redis),
+        dpop_nonces=DpopNonces(stores.vault),
         provider_logins=Detours(redis, stores.vault, "provider"),
         link_logins=Detours(redis, stores.vault, "link"),
         authorization_codes=AuthorizationCodes(redis),

@@ -258,6 +258,20 @@ class UnprovenToken(InvalidDpopProof):
     status = 401
 
 
+class UseDpopNonce(InvalidDpopProof):
+    """The DPoP proof lacks a fresh nonce of ours: this one will do (RFC 9449 section 8)."""
+
+    error = "use_dpop_nonce"
+
+    def __init__(self, nonce: str) -> None:
+        super().__init__(None, "The DPoP proof needs the nonce of the header DPoP-Nonce.")
+        self.nonce = nonce
+
+
+class UnprovenTokenWithoutNonce(UseDpopNonce, UnprovenToken):
+    """As UseDpopNonce, at a protected resource (RFC 9449 section 9)."""
+
+
 class AccessDenied(OAuth2Error):
     """The resource owner said no."""
 

@@ -22,6 +22,7 @@ from identity.store.claims import Claims
 from identity.store.detours import Detours
 from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
+from identity.store.dpop_nonces import DpopNonces
 from identity.store.entities import Entities, EntityGrants
 from identity.store.group_members import GroupMembers
 from identity.store.identity_provider_links import IdentityProviderLinks
@@ -75,6 +76,7 @@ class Services:
     pending_links: PendingLinks
     scope_consents: ScopeConsents
     pushed_requests: PushedRequests
+    dpop_nonces: DpopNonces
     provider_logins: Detours
     """Browsers that are at an identity provider."""
     link_logins: Detours

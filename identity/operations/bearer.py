@@ -46,5 +46,5 @@ async def verify(services: Services, call: Call, token: str | None, proof: dpop.
     user = await live_users.get(services, tenant_id, verified.claims["sub"], call.now, InvalidToken)
     if await services.revocations.is_revoked(tenant_id, verified.revocable_ids):
         raise InvalidToken("access_token_invalid", "The access token was revoked.")
-    await dpop.require_binding(services, call, tenant_id, token, verified.claims, proof)
+    await dpop.require_binding(services, call, token, verified, proof)
     return Bearer(verified, user)

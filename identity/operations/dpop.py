@@ -11,11 +11,12 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain import dpop as rules
-from identity.errors import InvalidDpopProof, InvalidToken, UnprovenToken
+from identity.errors import InvalidDpopProof, InvalidToken, UnprovenToken, UnprovenTokenWithoutNonce, UseDpopNonce
 from identity.ids import TenantId
 from identity.instants import numeric_date
 from identity.services import Services
 from identity.tokens import dpop as proofs
+from identity.tokens.issuer import VerifiedToken
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,29 +28,31 @@ class Presented:
     url: str
 
 
-async def thumbprint(services: Services, call: Call, tenant_id: TenantId, presented: Presented | None) -> str | None:
-    """The thumbprint of the key that a request proves to have; None for one without a proof. Raises InvalidDpopProof.
+async def thumbprint(
+    services: Services, call: Call, tenant_id: TenantId, presented: Presented | None, oauth: Document | None = None
+) -> str | None:
+    """The thumbprint of the key that a request proves to have; None for one without a proof.
 
-    The proof is used up by this.
+    The proof is used up by this. `oauth` is the oauthConfiguration of an application, which may want a nonce in it.
+    Raises InvalidDpopProof and UseDpopNonce.
     """
     if presented is None:
         return None
-    return await _verified(services, call, tenant_id, presented, None)
+    return await _verified(services, call, tenant_id, presented, oauth or {})
 
 
 async def require_binding(
     services: Services,
     call: Call,
-    tenant_id: TenantId,
     token: str,
-    claims: Mapping[str, Any],
+    verified: VerifiedToken,
     presented: Presented | None,
 ) -> None:
     """Raise unless an access token comes in the way that it is bound to (RFC 9449 sections 7.1 and 7.2).
 
     `presented` is None for one that comes as a bearer token. Raises InvalidToken, and UnprovenToken for a bad proof.
     """
-    bound = key_of(claims)
+    bound, tenant_id = key_of(verified.claims), TenantId(verified.tenant["id"])
     if presented is None:
         if bound is not None:
             raise InvalidToken("access_token_invalid", "The access token is bound to a key and needs the scheme DPoP.")
@@ -57,7 +60,10 @@ async def require_binding(
     if bound is None:
         raise InvalidToken("access_token_invalid", "The access token is bound to no key and needs the scheme Bearer.")
     try:
-        proven = await _verified(services, call, tenant_id, presented, token)
+        oauth = verified.application["oauthConfiguration"]
+        proven = await _verified(services, call, tenant_id, presented, oauth, token)
+    except UseDpopNonce as error:
+        raise UnprovenTokenWithoutNonce(error.nonce) from error
     except InvalidDpopProof as error:
         raise UnprovenToken(error.reason, error.description) from error
     if proven != bound:
@@ -87,7 +93,12 @@ def missing() -> InvalidDpopProof:
 
 
 async def _verified(
-    services: Services, call: Call, tenant_id: TenantId, presented: Presented, access_token: str | None
+    services: Services,
+    call: Call,
+    tenant_id: TenantId,
+    presented: Presented,
+    oauth: Document,
+    access_token: str | None = None,
 ) -> str:
     if len(presented.proofs) != 1:
         raise InvalidDpopProof(None, "There must be one DPoP header.") if presented.proofs else missing()
@@ -100,7 +111,16 @@ async def _verified(
     )
     if problem is not None:
         raise InvalidDpopProof(None, f"The DPoP proof does not fit the request: {problem}.")
+    if oauth.get("dpopNonceRequired"):
+        _require_nonce(services, call, tenant_id, proof.claims.get("nonce"))
     named = ("dpop", proof.thumbprint, proof.claims["jti"])
     if not await services.one_time_ids.use(tenant_id, *named, rules.REMEMBERED_SECONDS):
         raise InvalidDpopProof(None, "The DPoP proof was used before.")
     return proof.thumbprint
+
+
+def _require_nonce(services: Services, call: Call, tenant_id: TenantId, nonce: object) -> None:
+    """A nonce shows that a proof was not made long before, by somebody who had the key for a moment."""
+    nonces = services.dpop_nonces
+    if not isinstance(nonce, str) or not nonces.is_fresh(tenant_id, nonce, call.now):
+        raise UseDpopNonce(nonces.current(tenant_id, call.now))

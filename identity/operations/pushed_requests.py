@@ -45,7 +45,7 @@ async def push(
         request[SIGNED] = ""
     if len(orjson.dumps(request)) > _MAXIMUM_BYTES:
         raise InvalidRequest("unknown", f"A pushed request may have {_MAXIMUM_BYTES} bytes.")
-    key_thumbprint = await dpop.thumbprint(services, call, client.tenant_id, proof)
+    key_thumbprint = await dpop.thumbprint(services, call, client.tenant_id, proof, client.oauth)
     if key_thumbprint is not None and request.setdefault("dpop_jkt", key_thumbprint) != key_thumbprint:
         raise InvalidDpopProof(None, "The DPoP proof shows another key than the dpop_jkt names.")
     secret = new_secret()

@@ -11,7 +11,9 @@ from pymongo.errors import AutoReconnect
 
 from identity import app
 from identity.ids import new_id
+from tests import relying_party
 from tests.conftest import SUPER_KEY
+from tests.dpop import ClientKey
 
 SITE = "https://app.example.com"
 ALLOWED = {
@@ -179,6 +181,22 @@ async def test_proof_of_possession_may_always_be_sent(http: httpx.AsyncClient, c
     await configure(allowedHeaders=[])
     answer = await preflight(http, "/oauth2/token", "POST", "DPoP")
     assert (answer.status_code, answer.headers["Access-Control-Allow-Headers"]) == (200, "DPoP")
+
+
+async def test_nonce_for_a_proof_of_possession_may_be_read(
+    api: httpx.AsyncClient, http: httpx.AsyncClient, configure: Configure
+) -> None:
+    rp = await relying_party.make(api, dpopNonceRequired=True)
+    form = {"client_id": rp.client_id, "client_secret": rp.secret, "grant_type": "refresh_token", "refresh_token": "x"}
+    for exposed, expected in ((["X-Shown"], "X-Shown, DPoP-Nonce"), ([], "DPoP-Nonce")):
+        await configure(exposedHeaders=exposed)
+        headers = {"Origin": SITE, **ClientKey().header(http, "POST", "/oauth2/token")}
+        answer = await http.post("/oauth2/token", data=form, headers=headers)
+        assert answer.json()["error"] == "use_dpop_nonce"
+        assert answer.headers["DPoP-Nonce"]
+        assert answer.headers["Access-Control-Expose-Headers"] == expected
+    answer = await http.post("/oauth2/token", data=form, headers=ClientKey().header(http, "POST", "/oauth2/token"))
+    assert "Access-Control-Expose-Headers" not in answer.headers
 
 
 async def test_no_header_is_named_where_none_is_allowed(http: httpx.AsyncClient, configure: Configure) -> None:

@@ -338,3 +338,36 @@ async def test_device_binds_its_tokens_with_a_fresh_proof_each_time(api, http, k
     approval = {"client_id": rp.client_id, "client_secret": rp.secret, "user_code": other.user_code}
     answer = await http.post("/oauth2/device/approve", data={**approval, "token": tokens["access_token"]})
     refused(answer, "invalid_token", "access_token_invalid")
+
+
+async def test_application_may_want_nonces_of_ours_in_proofs(rp, browser, http, key, clock):
+    code = await rp.code(browser)
+    await rp.configure(dpopNonceRequired=True)
+    answer = await ask(rp, http, key.header(http, "POST", TOKEN), **exchange(code))
+    refused(answer, "use_dpop_nonce")
+    nonce = answer.headers["DPoP-Nonce"]
+    for wrong in (nonce[:-1], "", 1):
+        answer = await ask(rp, http, key.header(http, "POST", TOKEN, nonce=wrong), **exchange(code))
+        refused(answer, "use_dpop_nonce")
+    answer = await ask(rp, http, key.header(http, "POST", TOKEN, nonce=nonce), **exchange(code))
+    assert answer.status_code == 200
+    assert "DPoP-Nonce" not in answer.headers
+    token = answer.json()["access_token"]
+    answer = await http.get(USERINFO, headers=key.shown(http, token, USERINFO))
+    rejected(answer, "use_dpop_nonce", None)
+    assert len(answer.headers["DPoP-Nonce"]) == 43
+    answer = await http.get(USERINFO, headers=key.shown(http, token, USERINFO, nonce=nonce))
+    assert answer.status_code == 200
+    form = {**rp.query(), "client_secret": rp.secret}
+    answer = await http.post("/oauth2/par", data=form, headers=key.header(http, "POST", "/oauth2/par"))
+    refused(answer, "use_dpop_nonce")
+    clock.advance(seconds=700)
+    later = {"nonce": nonce, "iat": int(time.time()) + 700}
+    answer = await http.get(USERINFO, headers=key.shown(http, token, USERINFO, **later))
+    rejected(answer, "use_dpop_nonce", None)
+    assert answer.headers["DPoP-Nonce"] != nonce
+
+
+async def test_nonce_is_not_looked_at_where_none_is_wanted(rp, browser, http, key):
+    headers = key.header(http, "POST", TOKEN, nonce="whatever")
+    assert (await ask(rp, http, headers, **exchange(await rp.code(browser)))).status_code == 200

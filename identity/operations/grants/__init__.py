@@ -61,5 +61,5 @@ async def _proven(services: Services, call: Call, identified: Identified, proof:
             raise dpop.missing()
         return identified
     return dataclasses.replace(
-        identified, key_thumbprint=await dpop.thumbprint(services, call, client.tenant_id, proof)
+        identified, key_thumbprint=await dpop.thumbprint(services, call, client.tenant_id, proof, client.oauth)
     )

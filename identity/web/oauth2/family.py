@@ -20,6 +20,7 @@ from identity.errors import (
     ServiceError,
     TooLarge,
     UnprovenToken,
+    UseDpopNonce,
 )
 from identity.operations import client_authentication, dpop, entity_clients
 from identity.operations.client_authentication import Identified
@@ -120,7 +121,17 @@ class OAuth2Handler(Family):
         headers = {"Pragma": "no-cache"}
         if (challenge := self.challenge(failure)) is not None:
             headers["WWW-Authenticate"] = challenge
+        if isinstance(failure, UseDpopNonce):
+            headers |= self.nonce_headers(failure.nonce)
         self.send(Reply(error_body(failure), failure.status, headers))
+
+    def nonce_headers(self, nonce: str) -> dict[str, str]:
+        """The nonce that a client shall use (RFC 9449 section 8), also for the scripts of a page that may call us."""
+        headers = {"DPoP-Nonce": nonce}
+        if "Access-Control-Allow-Origin" in self.cross_origin_headers:
+            exposed = self.cross_origin_headers.get("Access-Control-Expose-Headers")
+            headers["Access-Control-Expose-Headers"] = ", ".join(filter(None, (exposed, "DPoP-Nonce")))
+        return headers
 
     def challenge(self, failure: OAuth2Error) -> str | None:
         """How to authenticate, for the refusals that have to say so (RFC 9110 section 11.6.1)."""
