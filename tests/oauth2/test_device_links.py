@@ -9,10 +9,11 @@ import pytest
 
 from identity.ids import new_id
 from tests import relying_party
+from tests.conftest import checking_client
 from tests.fake_provider import FakeProvider, make_key, providing, signed
 from tests.oauth2.devices import Device, device_client
 from tests.receiver import receiving
-from tests.relying_party import PASSWORD, RelyingParty, claims
+from tests.relying_party import PASSWORD, RelyingParty, claims, page
 
 Document = dict[str, Any]
 
@@ -130,6 +131,33 @@ async def test_account_of_another_user_is_not_linked_and_the_device_waits_on(rp,
     assert (await second.poll()).json()["error"] == "authorization_pending"
     assert (await approve(rp, http, second)).status_code == 200
     assert len(await links(rp)) == 1
+
+
+async def test_page_shows_the_account_and_says_what_became_of_it(rp, http, service, provider, key, session_clock):
+    account = new_id()
+    scope = f"idp-link:{provider['id']}:{await jwt(key, session_clock, account)}"
+    first, second = [await Device.begin(rp, http, scope=scope) for _ in range(2)]
+    other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
+    async with checking_client(service.base_url, follow_redirects=True) as browser:
+        last = await connected(rp, browser, first, rp.login_id)
+        assert f"Your account at {provider['name']} is linked now" in page(last).text
+    async with checking_client(service.base_url, follow_redirects=True) as browser:
+        last = await connected(rp, browser, second, other["email"])
+        assert "try again with another one" in page(last).text
+        assert provider["name"] not in page(last).text
+    assert (await second.poll()).json()["error"] == "authorization_pending"
+
+
+async def connected(rp: RelyingParty, browser: httpx.AsyncClient, device: Device, login_id: str) -> httpx.Response:
+    """The last page after somebody allowed a device that brings an account along."""
+    shown = await browser.get("/oauth2/device", params={"client_id": rp.client_id})
+    for fields in (
+        {"interactive_user_code": device.user_code}, {"loginId": login_id, "password": PASSWORD}, {"action": "allow"},
+    ):  # fmt: skip
+        form = page(shown).forms[0]
+        assert "action" not in fields or "player one" in page(shown).text
+        shown = await browser.post(form["action"], data={**form["fields"], **fields})
+    return shown
 
 
 async def test_token_that_cannot_be_trusted_is_refused_at_once(rp, http, provider, key, session_clock):

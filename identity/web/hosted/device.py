@@ -9,6 +9,7 @@ from typing import Final
 from identity.call import Document
 from identity.domain import identity_providers as provider_rules
 from identity.domain import scopes, users
+from identity.ids import parse_id
 from identity.operations.clients import Client
 from identity.operations.consent_page import Waiting
 from identity.operations.device_page import DevicePage
@@ -84,14 +85,20 @@ async def complete(handler: OAuth2Handler, client: Client, given: Mapping[str, s
     """The last page: connected, or not, and why."""
     look = await looks.of(handler, client.tenant, client.application, given)
     failure = given.get("error_reason", "") if "error" in given else None
-    provider = await handler.services.documents["identity_providers"].cached(None, given.get("linked", ""))
-    is_known = provider is not None and provider_rules.is_of(provider, client.tenant_id)
     values = {
         "failure": None if failure is None else look[_FAILURES.get(failure, "deviceComplete.refusedText")],
-        "linked": provider["name"] if provider is not None and is_known else "",
+        "linked": await _linked(handler, client, given.get("linked")),
         "again": f"{_beside(handler)}/device?{urllib.parse.urlencode(_place(client))}",
     }
     return render.form("device_complete.html", values, look)
+
+
+async def _linked(handler: OAuth2Handler, client: Client, provider_id: str | None) -> str:
+    """The name of the provider at which an account was linked, if the tenant has it."""
+    named = parse_id(provider_id)
+    provider = None if named is None else await handler.services.documents["identity_providers"].cached(None, named)
+    is_known = provider is not None and provider_rules.is_of(provider, client.tenant_id)
+    return str(provider["name"]) if provider is not None and is_known else ""
 
 
 def _facts(look: Look, page: DevicePage) -> Iterator[tuple[str, str]]:
