@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from http.cookies import Morsel
 
 from identity.domain import login as steps
-from identity.domain import redirect_uris
 from identity.operations import authorization_steps as outcomes
 from identity.operations import request_sources
 from identity.operations.authorization_steps import LoginPage, Problem
-from identity.operations.clients import Client
 from identity.operations.federation import departures
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, looks, render
@@ -20,7 +17,6 @@ from identity.web.oauth2.family import OAuth2Handler
 REMEMBER_COOKIE = "fusionauth.remember-device"
 """The cookie with the last choice of the checkbox."""
 
-_ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]+)?(?=/|$)")
 _REMEMBER_SECONDS = 31_536_000
 
 STALE = "[InvalidOrMissingCSRFToken]"
@@ -62,7 +58,6 @@ async def reply(
     offer = await departures.offer(handler.services, page.client)
     token, cookie = csrf.issue(handler)
     kept = request_sources.carried(given)
-    asking_origin = _asking_origin(handler, page.client)
     carried = tuple((name, kept[name]) for name in names if name in kept)
     form = render.LoginForm(
         application_name=page.client.application["name"],
@@ -76,8 +71,6 @@ async def reply(
         # A provider may manage the domain of the login id: then nobody here has a password to ask for.
         asks_password=bool(page.login_id) or not offer.manages_domains,
         offer=offer,
-        framed_by=_ancestors(page.client, asking_origin),
-        is_framed=bool(asking_origin),
         status=status,
     )
     return render.login(form, look, [cookie, *looks.cookies(handler, given)])
@@ -105,25 +98,3 @@ def is_wrong(problem: Problem | None) -> bool:
 def authorize_path(handler: OAuth2Handler) -> str:
     """Where the form of the login page goes, whichever page of the login shows it."""
     return handler.request.path.rpartition("/")[0] + "/authorize"
-
-
-def _asking_origin(handler: OAuth2Handler, client: Client) -> str:
-    """The origin that a request comes from, where the application names it as one of its own.
-
-    A page in a frame is fetched without an Origin; its Referer tells as much.
-    """
-    asking = handler.request.headers.get("Origin") or handler.request.headers.get("Referer", "")
-    allowed = [url.rstrip("/") for url in client.oauth["authorizedOriginURLs"]]
-    found = _ORIGIN.match(asking)
-    policy = client.oauth["authorizedURLValidationPolicy"]
-    return found[0] if found is not None and redirect_uris.is_authorized(found[0], allowed, policy) else ""
-
-
-def _ancestors(client: Client, asking_origin: str) -> tuple[str, ...]:
-    """The origins whose pages may show this one in a frame: none but an application's own ones.
-
-    Of those with a wildcard only the one that asks: to browsers a wildcard means more than to us.
-    """
-    named = [url.rstrip("/") for url in client.oauth["authorizedOriginURLs"]]
-    exact = [url for url in named if _ORIGIN.fullmatch(url)]
-    return tuple(dict.fromkeys([*exact, *filter(None, [asking_origin])]))

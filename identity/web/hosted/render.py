@@ -43,8 +43,6 @@ class LoginForm:
     is_invalid: bool = False
     asks_password: bool = True
     offer: Offer = NOTHING
-    framed_by: tuple[str, ...] = ()
-    is_framed: bool = False
     status: int = 200
 
 
@@ -120,12 +118,8 @@ def login(form: LoginForm, look: Look, cookies: Cookies = ()) -> Reply:
     """The login page."""
     images = tuple(sorted({_origin(button.image_url) for button in form.offer.buttons if button.image_url}))
     plain = (_origin(url) for url in form.offer.plain_urls)
-    policy = _policy(form_action=(*_leads_to(form), *plain), image=images, ancestors=form.framed_by)
-    reply = _page("login.html", policy, _fields(form), look, form.status, cookies)
-    if form.is_framed:
-        kept = {name: value for name, value in reply.headers.items() if name != "X-Frame-Options"}
-        return dataclasses.replace(reply, headers=kept)
-    return reply
+    policy = _policy(form_action=(*_leads_to(form), *plain), image=images)
+    return _page("login.html", policy, _fields(form), look, form.status, cookies)
 
 
 def link(form: LinkForm, look: Look, cookies: Cookies = ()) -> Reply:
@@ -236,7 +230,6 @@ def _policy(
     form_action: tuple[str, ...] = ("'none'",),
     frame: tuple[str, ...] = (),
     image: tuple[str, ...] = (),
-    ancestors: tuple[str, ...] = (),
 ) -> str:
     """A Content-Security-Policy that lets in our stylesheet and, where a page needs it, one script and named frames.
 
@@ -249,7 +242,7 @@ def _policy(
         "frame-src": " ".join(frame) or "'none'",
         **({"img-src": " ".join(image)} if image else {}),
         "form-action": " ".join(form_action),
-        "frame-ancestors": " ".join(ancestors) or "'none'",
+        "frame-ancestors": "'none'",
         "base-uri": "'none'",
     }
     return "; ".join(f"{name} {value}" for name, value in directives.items())
