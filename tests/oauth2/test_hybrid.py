@@ -124,7 +124,7 @@ async def test_challenge_binds_the_code_of_a_hybrid_answer(hybrid, browser, http
     assert error == ("invalid_request", "missing_code_challenge")
 
 
-async def test_replayed_code_takes_back_the_access_token_that_came_beside_it(hybrid, browser, http):
+async def test_attack_20_replayed_code_takes_back_the_access_token_that_came_beside_it(hybrid, browser, http):
     answer = await hybrid.log_in(browser, response_type="code token")
     bearer = {"Authorization": f"Bearer {answer['access_token']}"}
     assert (await hybrid.exchange(http, answer["code"])).status_code == 200
