@@ -19,6 +19,8 @@ from identity.domain import key_rotation
 from identity.domain.key_rotation import LAG_MS, MARGIN_MS
 from identity.ids import new_id
 from tests import relying_party
+from tests.api.test_entities import make as make_entity
+from tests.api.test_entity_types import make as make_type
 from tests.receiver import answers, receiving, until
 from tests.relying_party import header
 
@@ -354,3 +356,50 @@ async def test_new_key_is_in_the_set_of_every_process_within_the_lag(http, api, 
         return key["kid"] in {one["kid"] for one in json.loads(answer.content)["keys"]}
 
     await until(is_published)
+
+
+# Entity types
+
+
+async def test_no_token_of_an_entity_fails_anywhere_while_the_key_of_its_type_changes(http, api, tenant_api, second):
+    """A key of its own, another one, and back to the tenant's, while both processes issue and introspect."""
+    kind = await make_type(api, permissions=[{"name": "read"}])
+    entity, target = [await make_entity(tenant_api, kind) for _ in range(2)]
+    grant = {"recipientEntityId": entity["id"], "permissions": ["read"]}
+    assert (await tenant_api.post(f"/api/entity/{target['id']}/grant", json={"grant": grant})).status_code == 200
+    everywhere, kids, done = (http, second), set(), asyncio.Event()
+    verifiers = [Verifier(each) for each in everywhere]
+    credentials = {"client_id": entity["clientId"], "client_secret": entity["clientSecret"]}
+    asked = {**credentials, "grant_type": "client_credentials", "scope": f"target-entity:{target['id']}"}
+
+    async def use() -> None:
+        while not done.is_set():
+            token = (await random.choice(everywhere).post("/oauth2/token", data=asked)).json()["access_token"]
+            kids.add(header(token)["kid"])
+            for each, verifier in zip(everywhere, verifiers, strict=True):
+                assert (await verifier.verify(token))["sub"] == entity["id"]
+                told = await each.post("/oauth2/introspect", data={**credentials, "token": token})
+                assert told.json()["active"] is True
+
+    async def rotate() -> None:
+        try:
+            keys = [await generate(api) for _ in range(2)]
+            for key in (*keys, None):
+                chosen = {"enabled": False} if key is None else {"enabled": True, "accessTokenKeyId": key["id"]}
+                own = {**chosen, "timeToLiveInSeconds": 600}
+                wanted = {"entityType": {"name": kind["name"], "jwtConfiguration": own}}
+                assert (await api.put(f"/api/entity/type/{kind['id']}", json=wanted)).status_code == 200
+        finally:
+            done.set()
+
+    await asyncio.gather(use(), use(), rotate())
+    assert len(kids) == 3
+    # What one process takes away, the other gives no more.
+    where = {"recipientEntityId": entity["id"]}
+    assert (await tenant_api.delete(f"/api/entity/{target['id']}/grant", params=where)).status_code == 200
+
+    async def is_refused() -> bool:
+        answers_ = [await each.post("/oauth2/token", data=asked) for each in everywhere]
+        return [answer.json().get("error_reason") for answer in answers_] == ["invalid_target_entity_scope"] * 2
+
+    await until(is_refused)
