@@ -27,6 +27,7 @@ from identity.events.failures import FailureLog
 from identity.ids import TenantId, new_id
 from identity.instants import Clock, SystemClock
 from identity.operations import (
+    back_channel_logout,
     bootstrap,
     event_logs,
 )
@@ -354,7 +355,9 @@ def _delivery(config: Config, clock: Clock, stores: Stores, redis: Redis, ring: 
     tenants_, webhooks_ = stores.documents["tenants"], stores.documents["webhooks"]
     http = HttpClient(
         allowed_networks=config.webhooks.allowed_networks,
-        max_connections=config.webhooks.max_concurrency + _SYNCHRONOUS_CONNECTIONS,
+        max_connections=config.webhooks.max_concurrency
+        + back_channel_logout.MAX_CONCURRENCY
+        + _SYNCHRONOUS_CONNECTIONS,
         user_agent=f"identity/{__version__}",
     )
     keys_ = WebhookKeys(ring, stores.documents["keys"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import urllib.parse
 from collections.abc import Collection, Iterable
+from typing import Final
 
 from identity.call import Document
 from identity.errors import FieldError
@@ -21,8 +22,11 @@ from identity.store.sso_sessions import SsoSession
 
 CONNECT_TIMEOUT_MS = 3000
 READ_TIMEOUT_MS = 5000
+MAX_CONCURRENCY = 32
+"""Requests of one process at a time."""
 
 _URL = "backChannelLogoutURL"
+_RECEIVERS: Final = {"active": True, f"oauthConfiguration.{_URL}": {"$exists": True}}
 _KEPT_ANSWER_BYTES = 1000
 
 
@@ -36,8 +40,8 @@ class Failure:
 
 async def receivers(services: Services, tenant_id: TenantId) -> frozenset[str]:
     """The active applications of a tenant that want to hear of logouts; from memory."""
-    applications = await services.applications.cached_list(tenant_id, "all", {})
-    return frozenset(one["id"] for one in applications if one["active"] and one["oauthConfiguration"].get(_URL))
+    applications = await services.applications.cached_list(tenant_id, "logout receivers", _RECEIVERS)
+    return frozenset(one["id"] for one in applications)
 
 
 def notices(tenant_id: TenantId, sessions: Iterable[SsoSession], wanted: Collection[str]) -> tuple[LogoutNotice, ...]:

@@ -16,7 +16,6 @@ SCHEDULE_SECONDS = (5, 30, 120, 600, 1800, 3600, 7200)
 """Seconds between attempts: a receiver that is away for some hours hears of the logout, one that is gone is let be."""
 
 _JITTER = 0.1
-_MAX_CONCURRENCY = 32
 _CONCURRENCY_PER_APPLICATION = 4
 
 
@@ -37,7 +36,7 @@ class LogoutWorker(QueueWorker[LogoutNotice]):
         """`stop_seconds` is how long requests under way may go on at the end."""
         timeout_seconds = (operations.CONNECT_TIMEOUT_MS + operations.READ_TIMEOUT_MS) / 1000
         schedule = Schedule(SCHEDULE_SECONDS, _JITTER)
-        pace = Pace(timeout_seconds, _MAX_CONCURRENCY, _CONCURRENCY_PER_APPLICATION, schedule)
+        pace = Pace(timeout_seconds, operations.MAX_CONCURRENCY, _CONCURRENCY_PER_APPLICATION, schedule)
         super().__init__(services, services.logout_notices, wakeups, pace, stop_seconds=stop_seconds)
         self._attempts = prometheus_client.Counter(
             "identity_back_channel_logout_attempts", "Logout tokens sent, by outcome", ["outcome"], registry=registry

@@ -13,6 +13,7 @@ from joserfc import jwt
 from joserfc.jwk import KeySet, OctKey
 
 from identity.call import Call, Nobody, Origin
+from identity.errors import Unavailable
 from identity.ids import TenantId, UserId, new_id
 from identity.operations import sso
 from identity.workers.logout import SCHEDULE_SECONDS
@@ -290,6 +291,23 @@ async def test_notices_are_there_before_the_session_is_over(listener, receiver, 
     with pytest.raises(KeyboardInterrupt):
         await sso.end(service.services, call, TenantId(listener.tenant["id"]), secret)
     assert await pending(service, listener) == 1
+
+
+async def test_logout_that_cannot_be_told_to_anybody_has_not_happened(
+    listener, receiver, browser, service, monkeypatch
+):
+    await listener.log_in(browser)
+
+    async def away(*_arguments: Any) -> None:
+        raise Unavailable
+
+    monkeypatch.setattr(service.services.logout_notices, "add", away)
+    answer = await browser.get("/oauth2/logout", params={"client_id": listener.client_id})
+    assert answer.status_code == 503
+    monkeypatch.undo()
+    assert "code" in response(await listener.authorize(browser, prompt="none"))
+    await log_out(browser, listener)
+    await receiver.wait_for(1)
 
 
 async def test_64_logouts_at_once_are_told_as_one(listener, receiver, browser, service):

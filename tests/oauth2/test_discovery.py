@@ -165,3 +165,32 @@ async def test_logouts_are_published(http):
     kinds = ("backchannel_logout", "frontchannel_logout")
     assert all(document[f"{kind}_supported"] and document[f"{kind}_session_supported"] for kind in kinds)
     assert document["end_session_endpoint"].endswith("/oauth2/logout")
+
+
+async def test_each_field_has_the_published_value(http, service):
+    document = (await http.get(CONFIGURATION)).json()
+    base = service.base_url
+    algorithms = ["ES256", "ES384", "ES512", "HS256", "HS384", "HS512", "RS256", "RS384", "RS512"]
+    published = {
+        "authorization_endpoint": f"{base}/oauth2/authorize",
+        "token_endpoint": f"{base}/oauth2/token",
+        "userinfo_endpoint": f"{base}/oauth2/userinfo",
+        "jwks_uri": f"{base}/.well-known/jwks.json",
+        "device_authorization_endpoint": f"{base}/oauth2/device_authorize",
+        "end_session_endpoint": f"{base}/oauth2/logout",
+        "frontchannel_logout_supported": True,
+        "id_token_signing_alg_values_supported": algorithms,
+        "userinfo_signing_alg_values_supported": algorithms,
+        "response_modes_supported": ["form_post", "fragment", "query"],
+        "subject_types_supported": ["public"],
+    }
+    assert {name: document[name] for name in published} == published
+    assert {"code", "id_token", "token id_token"} <= set(document["response_types_supported"])
+    grants = {"authorization_code", "password", "implicit", "refresh_token"}
+    assert grants | {"urn:ietf:params:oauth:grant-type:device_code"} <= set(document["grant_types_supported"])
+    claims = {
+        "applicationId", "at_hash", "aud", "authenticationType", "birthdate", "c_hash", "email", "email_verified", "exp",
+        "family_name", "given_name", "iat", "iss", "jti", "middle_name", "name", "nbf", "nonce", "phone_number",
+        "picture", "preferred_username", "roles", "sub",
+    }  # fmt: skip
+    assert claims <= set(document["claims_supported"])

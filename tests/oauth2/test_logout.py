@@ -241,3 +241,9 @@ async def test_repeated_parameter_is_refused_and_nothing_ends(leaver, browser):
     answer = await browser.get(f"/oauth2/logout?client_id={leaver.client_id}&client_id={leaver.client_id}")
     assert answer.status_code == 400
     assert await is_logged_in(leaver, browser)
+
+
+async def test_failure_is_json_for_who_prefers_it(rp, browser):
+    answer = await log_out(browser, headers={"Accept": "application/json"}, client_id=new_id())
+    assert (answer.status_code, answer.headers["Content-Type"]) == (400, "application/json")
+    assert (answer.json()["error"], answer.json()["error_reason"]) == ("invalid_request", "invalid_client_id")
