@@ -189,8 +189,8 @@ async def test_each_field_has_the_published_value(http, service):
     grants = {"authorization_code", "password", "implicit", "refresh_token"}
     assert grants | {"urn:ietf:params:oauth:grant-type:device_code"} <= set(document["grant_types_supported"])
     claims = {
-        "applicationId", "at_hash", "aud", "authenticationType", "birthdate", "c_hash", "email", "email_verified", "exp",
-        "family_name", "given_name", "iat", "iss", "jti", "middle_name", "name", "nbf", "nonce", "phone_number",
+        "applicationId", "at_hash", "aud", "authenticationType", "birthdate", "c_hash", "email", "email_verified",
+        "exp", "family_name", "given_name", "iat", "iss", "jti", "middle_name", "name", "nbf", "nonce", "phone_number",
         "picture", "preferred_username", "roles", "sub",
     }  # fmt: skip
     assert claims <= set(document["claims_supported"])
