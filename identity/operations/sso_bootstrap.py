@@ -12,7 +12,7 @@ from typing import Any
 from identity.call import Call
 from identity.errors import InvalidToken
 from identity.instants import Instant
-from identity.operations import bearer, sso
+from identity.operations import authorization, bearer, sso
 from identity.operations.authorization_steps import Browser, NewLogin, Proven
 from identity.services import Services
 
@@ -20,16 +20,21 @@ from identity.services import Services
 async def bootstrapped(services: Services, call: Call, proven: Proven, browser: Browser, token: str | None) -> Browser:
     """The browser with the session of a token's user; as it was where it has that already, or may not have it.
 
-    Raises InvalidToken for a token that is not good, not of this tenant, or bound to a key.
+    The user has to log in all the same where the request says so. Raises InvalidToken for a token that is not good, not
+    of this tenant, or bound to a key, and OAuth2Error for a request that is not good.
     """
     tenant = proven.client.tenant
     is_on = tenant["ssoConfiguration"]["allowAccessTokenBootstrap"] and tenant["httpSessionMaxInactiveInterval"] > 0
-    if token is None or not is_on or "login" in proven.given.get("prompt", "").split():
+    if token is None or not is_on:
         return browser
+    request = authorization.validated(call, proven, browser.origin)
     found = await bearer.verify(services, call, token)
     claims: dict[str, Any] = found.token.claims
     if found.token.tenant["id"] != proven.client.tenant_id:
         raise InvalidToken("access_token_invalid", "The access token is of another tenant.")
+    auth_instant = Instant(claims["auth_time"] * 1000)
+    if request.forces_login or (request.max_age is not None and call.now - auth_instant > request.max_age * 1000):
+        return browser
     session = await sso.find(services, tenant, browser.sso_secret)
     if session is not None and session.user_id == found.user["id"]:
         return browser
@@ -37,7 +42,7 @@ async def bootstrapped(services: Services, call: Call, proven: Proven, browser: 
         services,
         call,
         tenant,
-        NewLogin(found.user, claims["authenticationType"], auth_instant=Instant(claims["auth_time"] * 1000)),
+        NewLogin(found.user, claims["authenticationType"], auth_instant=auth_instant),
         client_id=found.token.application["id"],
         replacing=browser.sso_secret,
     )

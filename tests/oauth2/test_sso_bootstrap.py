@@ -61,6 +61,19 @@ async def test_prompt_login_and_a_tenant_without_sessions_want_the_password(part
     assert (await begin(party, new_browser(), token)).status_code == 200
 
 
+async def test_request_that_is_not_good_changes_nothing(party, new_browser, http, api):
+    token = (await party.tokens(http, new_browser()))["access_token"]
+    party.user = await relying_party.make_user(api, party.tenant["id"], party.client_id)
+    browser = new_browser()
+    await party.log_in(browser)
+    own = browser.cookies["fusionauth.sso"]
+    assert response(await begin(party, browser, token, scope="unheard-of"))["error"] == "invalid_scope"
+    assert (await begin(party, browser, token, prompt="login")).status_code == 200
+    assert (await begin(party, browser, token, max_age="0")).status_code == 200
+    assert "code" in response(await party.authorize(browser, prompt="none"))
+    assert browser.cookies["fusionauth.sso"] == own
+
+
 async def test_session_of_the_same_user_stays_and_one_of_another_gives_way(party, new_browser, http, api):
     browser = new_browser()
     token = (await party.tokens(http, browser))["access_token"]

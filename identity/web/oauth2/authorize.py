@@ -7,7 +7,7 @@ import dataclasses
 from typing import Final
 
 from identity.call import Call, Document
-from identity.errors import InvalidRequestObject, ServiceError
+from identity.errors import InvalidRequestObject, InvalidToken, ServiceError
 from identity.operations import authorization, request_sources, sso_bootstrap
 from identity.operations.authorization_steps import LoginPage
 from identity.operations.login import Credentials
@@ -38,10 +38,13 @@ class AuthorizeHandler(LoginFlowHandler):
         """Answer from the session, or show the login page."""
         given = await self.resolved(call, given, tenant_id)
         proven = await authorization.prove(self.services, call, self.tenant_hints(tenant_id, given), given)
-        browser = self.browser(from_outside=True)
-        # Before errors are redirected: a token that is not good is told to whoever sent it.
-        browser = await sso_bootstrap.bootstrapped(self.services, call, proven, browser, self.bearer_token())
-        self.proven = proven
+        self.proven, browser = proven, self.browser(from_outside=True)
+        try:
+            browser = await sso_bootstrap.bootstrapped(self.services, call, proven, browser, self.bearer_token())
+        except InvalidToken:
+            # It is told to whoever sent the token, which is not who waits at the redirect URI.
+            self.proven = None
+            raise
         step = await authorization.begin(self.services, call, proven, browser)
         return await self.shown(step, given)
 
