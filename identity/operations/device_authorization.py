@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Call, Document
-from identity.domain import redirect_uris, scopes, user_codes
+from identity.domain import profiles, redirect_uris, scopes, user_codes
 from identity.domain.applications import DEVICE_GRANT
-from identity.errors import InvalidRequest, Unavailable
+from identity.errors import InvalidRequest, InvalidScope, Unavailable
 from identity.ids import new_id, new_secret
 from identity.instants import later
 from identity.operations import device_grants, login
@@ -23,6 +23,7 @@ ADDRESS_DEVICES: Final = 1000
 """How many devices an address may begin in ten minutes for clients that do not authenticate."""
 
 _LONGEST: Final = 1024
+_LONGEST_SCOPE: Final = 4096
 _ATTEMPTS: Final = 20
 _DEVICE: Final = "metaData.device."
 
@@ -35,15 +36,15 @@ async def begin(services: Services, call: Call, identified: Identified, form: Do
     UnauthorizedClient, InvalidRequest and InvalidScope, and Unavailable when the tenant has no user codes left.
     """
     client = identified.client
-    if identified.has_credentials or client.oauth.get("profile") == "strict":
+    if identified.has_credentials or profiles.is_strict(client.application):
         identified.require(DEVICE_GRANT, has_proof=True)
     device_grants.require_enabled(client)
     verification_uri = client.oauth.get("deviceVerificationURL")
     if not verification_uri:
         raise InvalidRequest("missing_verification_uri", "The application has no deviceVerificationURL.")
-    await _require_room(services, call, identified, form)
     links, requested = device_links.split(scopes.parsed(form.get("scope")))
     granted = scopes.allowed(requested, client.oauth, client.application["scopes"])
+    await _require_room(services, call, identified, form, granted)
     grant: Document = {
         "scopes": list(granted),
         "address": call.origin.ip_address,
@@ -64,8 +65,12 @@ async def begin(services: Services, call: Call, identified: Identified, form: Do
     }
 
 
-async def _require_room(services: Services, call: Call, identified: Identified, form: Document) -> None:
-    """Raise InvalidRequest for what is too much: anybody may come here, and what is begun is kept for a while."""
+async def _require_room(
+    services: Services, call: Call, identified: Identified, form: Document, granted: tuple[str, ...]
+) -> None:
+    """Raise InvalidRequest and InvalidScope for what is too much: anybody may come here, and it is kept for a while."""
+    if len(scopes.joined(granted)) > _LONGEST_SCOPE:
+        raise InvalidScope("unknown_scope", f"The scopes are longer than {_LONGEST_SCOPE} characters.")
     if sum(len(text) for name, text in form.items() if name.startswith(_DEVICE)) > _LONGEST:
         raise InvalidRequest("unknown", f"The metaData.device parameters are longer than {_LONGEST} characters.")
     if identified.has_credentials:

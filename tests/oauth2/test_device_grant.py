@@ -158,6 +158,12 @@ async def test_what_a_device_tells_of_itself_is_bounded(rp, http):
     assert (await http.post("/oauth2/device_authorize", data=long)).status_code == 200
     answer = await http.post("/oauth2/device_authorize", data={**long, "metaData.device.type": "y" * 25})
     assert "1024" in refused(answer, "invalid_request", "unknown")["error_description"]
+    await rp.configure(unknownScopePolicy="Allow")
+    for length, status in ((4096, 200), (4097, 400)):
+        form = {"client_id": rp.client_id, "scope": "s" * length}
+        answer = await http.post("/oauth2/device_authorize", data=form)
+        assert answer.status_code == status
+    refused(answer, "invalid_scope", "unknown_scope")
 
 
 async def test_address_begins_only_so_many_devices(rp, http, monkeypatch):
