@@ -192,6 +192,7 @@ class Family(tornado.web.RequestHandler):
     cross_origin: ClassVar[CrossOriginAccess] = CrossOriginAccess.CONFIGURED
     cross_origin_headers: Mapping[str, str] = {}
     uuid_paths: ClassVar[bool] = True
+    takes_proof: ClassVar[bool] = False
 
     def initialize(
         self, *, services: Services, addresses: AddressBook, in_flight: InFlight, template: str, **arguments: Any

@@ -371,3 +371,11 @@ async def test_application_may_want_nonces_of_ours_in_proofs(rp, browser, http, 
 async def test_nonce_is_not_looked_at_where_none_is_wanted(rp, browser, http, key):
     headers = key.header(http, "POST", TOKEN, nonce="whatever")
     assert (await ask(rp, http, headers, **exchange(await rp.code(browser)))).status_code == 200
+
+
+async def test_openapi_document_names_the_header_where_it_is_read(http):
+    paths = (await http.get("/api/openapi.json")).json()["paths"]
+    proof = {"$ref": "#/components/parameters/proof"}
+    for path, method in ((TOKEN, "post"), ("/oauth2/par", "post"), (USERINFO, "get"), (USERINFO, "post")):
+        assert proof in paths[path][method]["parameters"]
+    assert proof not in paths["/oauth2/introspect"]["post"].get("parameters", [])

@@ -12,6 +12,8 @@ from identity.web.oauth2.family import OAuth2Handler
 class PushedRequestHandler(OAuth2Handler):
     """The pushed authorization request endpoint."""
 
+    takes_proof = True
+
     @endpoint(
         access=Access.CLIENT,
         form="oauth2/par.request.json",

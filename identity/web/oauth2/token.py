@@ -14,6 +14,8 @@ from identity.web.oauth2.family import OAuth2Handler
 class TokenHandler(OAuth2Handler):
     """The token endpoint."""
 
+    takes_proof = True
+
     @endpoint(
         access=Access.CLIENT,
         form="oauth2/token.request.json",

@@ -37,6 +37,13 @@ _TENANT: Final = {
     "schema": {"type": "string", "format": "uuid"},
 }
 
+_PROOF: Final = {
+    "name": "DPoP",
+    "in": "header",
+    "description": "A proof of the key that tokens are, or shall be, bound to (RFC 9449 section 4).",
+    "schema": {"type": "string"},
+}
+
 
 def of_routes(routes: Iterable[Route]) -> Document:
     """The document, the same for the same code."""
@@ -61,7 +68,7 @@ def of_routes(routes: Iterable[Route]) -> Document:
         "paths": {path: paths[path] for path in sorted(paths)},
         "components": {
             "schemas": {name: components.schemas[name] for name in sorted(components.schemas)},
-            "parameters": {"tenant": _TENANT},
+            "parameters": {"proof": _PROOF, "tenant": _TENANT},
             "securitySchemes": _SECURITY_SCHEMES,
         },
     }

@@ -126,6 +126,8 @@ class _Operation:
         takes_key = self._declared.access in {Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY, Access.PUBLIC}
         if self._is_api and takes_key and self._declared.tenancy is not Tenancy.BY_OPERATION:
             yield {"$ref": "#/components/parameters/tenant"}
+        if self._handler.takes_proof:
+            yield {"$ref": "#/components/parameters/proof"}
 
     def _body(self) -> Document:
         if self._declared.form is not None:
