@@ -52,6 +52,7 @@ TEXTS: Final = MappingProxyType(
         "[ExternalAuthenticationException]UserDoesNotExist": (
             "Nobody here belongs to your account at the identity provider."
         ),
+        "[ExternalAuthenticationExpired]": "This sign-in is over or took too long. Please try again.",
         "[LinkCountExceeded]": "You are linked to as many accounts of this identity provider as you may be.",
         "[AlreadyLinked]": "Your account at the identity provider belongs to somebody else here.",
         "[LoginPreventedException]": "This sign-in was refused.",

@@ -98,7 +98,7 @@ async def test_attack_42_page_of_a_link_is_nothing_in_another_browser(linking, s
         assert (await victim.post(LINK_PAGE, data=data)).status_code == 400
     refused = await submit(linking, shown, csrf_token="made up")
     assert refused.status_code == 403
-    assert "sign in again" in relying_party.page(refused).text
+    assert "came from somewhere else" in relying_party.page(refused).text
     assert await linking.scene.links(linking.rp.user["id"]) == []
 
 
@@ -107,6 +107,9 @@ async def test_of_64_who_submit_the_page_at_once_one_links(linking) -> None:
     answers = await asyncio.gather(*(submit(linking, shown) for _ in range(64)))
     counted = collections.Counter("code=" in answer.headers.get("Location", "") for answer in answers)
     assert counted == {True: 1, False: 63}
+    assert {answer.status_code for answer in answers} <= {200, 302, 400}
+    assert all("is over" in answer.text for answer in answers if answer.status_code != 302)
+    assert [answer.status_code for answer in answers].count(302) == 1
     assert len(await linking.scene.links(linking.rp.user["id"])) == 1
 
 

@@ -12,10 +12,20 @@ from identity.call import Call, Document
 from identity.domain import login as steps
 from identity.errors import InvalidRequest, ServiceError
 from identity.operations import authorization, identity_provider_links
-from identity.operations.authorization_steps import Browser, LoginPage, NewLogin, Problem, Proven, Step
+from identity.operations.authorization_steps import (
+    Browser,
+    LoginPage,
+    NewLogin,
+    Problem,
+    Proven,
+    ProviderFailed,
+    Step,
+)
 from identity.operations.federation import arrivals
 from identity.operations.login import Credentials
 from identity.services import Services
+
+_OVER = "[ExternalAuthenticationExpired]"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,14 +67,14 @@ async def find(services: Services, call: Call, link: str, browser: Browser) -> W
 async def log_in(
     services: Services, call: Call, wanted: WantedLink, browser: Browser, credentials: Credentials
 ) -> Step | LinkPage:
-    """Log in, link, and go on; or the page again. Raises OAuth2Error, among them for a link that is over."""
+    """Log in, link, and go on; or the page again, for a link that is over the login page. Raises OAuth2Error."""
     client = wanted.proven.client
     request, inside = authorization.validated(call, wanted.proven), call.within(client.tenant_id)
     result = await authorization.authenticated(services, inside, client, credentials)
     if not isinstance(result, steps.LoggedIn):
         return LinkPage(wanted, credentials.login_id, result)
     if await services.link_logins.consume_across_tenants(wanted.link, browser.federation_secret) is None:
-        raise _over()
+        return LoginPage(client, credentials.login_id, ProviderFailed(_OVER))
     try:
         await _complete(services, inside, wanted, result.user)
     except ServiceError as error:
