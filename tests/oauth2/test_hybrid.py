@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from authlib.oidc.core import HybridIDToken
+from joserfc import jwt
+from joserfc.errors import InvalidClaimError
+from joserfc.jwk import KeySet
+from joserfc.jws import JWSRegistry
 
 from tests.relying_party import REDIRECT_URI, claims, half_hash, header, response
 
@@ -136,3 +141,24 @@ async def test_attack_20_replayed_code_takes_back_the_access_token_that_came_bes
 async def test_code_that_is_all_the_answer_still_goes_in_the_query(hybrid, browser):
     answer = await hybrid.submit(browser, await hybrid.authorize(browser))
     assert answer.headers["Location"].startswith(f"{REDIRECT_URI}?code=")
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "ES384"])
+async def test_id_token_of_a_hybrid_answer_is_valid_to_authlib(hybrid, browser, http, api, algorithm):
+    """Hashes and claims as another's client judges them, with digests of two lengths."""
+    if algorithm != "RS256":
+        made = await api.post("/api/key/generate", json={"key": {"algorithm": algorithm, "name": hybrid.client_id}})
+        settings = {"enabled": True, "idTokenKeyId": made.json()["key"]["id"]}
+        await hybrid.patch(f"/api/application/{hybrid.client_id}", {"application": {"jwtConfiguration": settings}})
+    answer = await hybrid.log_in(browser, response_type="code id_token token", nonce="n-0S6_WzA2Mj")
+    keys = KeySet.import_key_set((await http.get("/.well-known/jwks.json")).json())
+    registry = JWSRegistry(algorithms=[algorithm], strict_check_header=False)
+    token = jwt.decode(answer["id_token"], keys, registry=registry)
+    expected = {"iss": {"value": hybrid.tenant["issuer"]}, "aud": {"value": hybrid.client_id}}
+    params = {"nonce": "n-0S6_WzA2Mj", "code": answer["code"], "access_token": answer["access_token"]}
+    told = HybridIDToken(token.claims, token.header, expected, {**params, "client_id": hybrid.client_id})
+    told.validate()
+    for name, claim in (("code", "c_hash"), ("access_token", "at_hash"), ("nonce", "nonce")):
+        forged = HybridIDToken(token.claims, token.header, expected, {**params, name: "another"})
+        with pytest.raises(InvalidClaimError, match=claim):
+            forged.validate()
