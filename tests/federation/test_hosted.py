@@ -8,7 +8,7 @@ import re
 import pytest
 
 from identity.ids import new_id
-from tests import relying_party
+from tests import client_signer, relying_party
 from tests.federation.hosted import CALLBACK, departure
 from tests.relying_party import REDIRECT_URI
 
@@ -324,4 +324,21 @@ async def test_pushed_request_is_answered_after_the_provider(hosted, http) -> No
     )
     given = {"client_id": hosted.rp.client_id, "request_uri": pushed.json()["request_uri"]}
     left = departure(await hosted.browser.get("/oauth2/authorize", params=given))
+    assert relying_party.response(await hosted.come_back(left))["state"] == "the-state"
+
+
+async def test_signed_request_goes_to_the_provider_and_back(hosted) -> None:
+    key, rp = client_signer.new_key(), hosted.rp
+    await rp.configure(jwks=client_signer.public(key), requireSignedRequestObject=True)
+    said = {**client_signer.claims(rp, sub=None), **rp.query(idp_hint=hosted.provider_id)}
+    given = {"client_id": rp.client_id, "request": client_signer.signed(key, said)}
+    left = departure(await hosted.browser.get("/oauth2/authorize", params=given))
+    shown = await hosted.come_back(left, code=None, error="access_denied")
+    fields = relying_party.page(shown).forms[0]["fields"]
+    assert "request_uri" in fields
+    assert fields.keys().isdisjoint({"redirect_uri", "request", "scope"})
+    assert "code" in relying_party.response(await rp.submit(hosted.browser, shown))
+    again = {**given, "request": client_signer.signed(key, {**said, "prompt": "login"})}
+    left = departure(await hosted.browser.get("/oauth2/authorize", params=again))
+    hosted.fake.id_claims = None
     assert relying_party.response(await hosted.come_back(left))["state"] == "the-state"
