@@ -9,7 +9,7 @@ from identity.domain import login as steps
 from identity.domain.login import LoggedIn, LoginResult
 from identity.errors import NotFound, Unavailable
 from identity.instants import Instant, later
-from identity.operations import token_lambdas, users
+from identity.operations import token_lambdas, user_tokens, users
 from identity.operations.clients import Client
 from identity.operations.grants import common
 from identity.services import Services
@@ -29,9 +29,10 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a login request says beside who logs in: whether tokens are wanted, and what device the user is at."""
+    """What a login request says beside who logs in: which tokens are wanted, and what device the user is at."""
 
     no_jwt: bool = False
+    no_refresh_token: bool = False
     is_new_device: bool = False
     device: Document = dataclasses.field(default_factory=dict)
 
@@ -39,24 +40,32 @@ class Wishes:
     def of(cls, request: Document) -> Wishes:
         """The wishes of a request body."""
         device = request.get("metaData", {}).get("device", {})
-        return cls(request.get("noJWT", False), request.get("newDevice", False), device)
+        return cls(request.get("noJWT", False), is_new_device=request.get("newDevice", False), device=device)
+
+
+def informed(call: Call, request: Document) -> Call:
+    """The call as events tell of it: with the address that the caller says the user has."""
+    address = request.get("ipAddress")
+    return call if address is None else dataclasses.replace(call, event_info={**call.event_info, "ipAddress": address})
 
 
 async def answer(
     services: Services,
     call: Call,
-    client: Client,
+    client: Client | None,
     result: LoginResult,
     authentication_type: str,
     wishes: Wishes,
 ) -> Answer:
-    """The answer to a login with this result.
+    """The answer to a login with this result; without a client it is a login to the tenant alone.
 
     Raises NotFound for wrong credentials, Unavailable after too many attempts. What a user still has to do is answered
     without tokens.
     """
     match result:
         case LoggedIn():
+            if client is None:
+                return await _logged_in_to_tenant(services, call, result, authentication_type, wishes)
             return await _logged_in(services, call, client, result, authentication_type, wishes)
         case steps.Deactivated():
             return Answer(423)
@@ -87,7 +96,8 @@ async def _logged_in(
         return Answer(status, body)
     found = Login(client.tenant, client.application, result.user, (), (), authentication_type, call.now)
     expires = None
-    if result.registration is not None and client.application["loginConfiguration"]["generateRefreshTokens"]:
+    is_given = client.application["loginConfiguration"]["generateRefreshTokens"] and not wishes.no_refresh_token
+    if result.registration is not None and is_given:
         record = await common.refresh_token(services, call, client, found, wishes.device, has_proof=False)
         found = dataclasses.replace(found, refresh_token_id=record["id"])
         body |= {"refreshToken": record["token"], "refreshTokenId": record["id"]}
@@ -95,6 +105,16 @@ async def _logged_in(
     issued = await token_lambdas.access_token(services, call, found)
     body |= {"token": issued.token, "tokenExpirationInstant": later(call.now, seconds=issued.expires_in)}
     return Answer(status, body, expires)
+
+
+async def _logged_in_to_tenant(
+    services: Services, call: Call, result: LoggedIn, authentication_type: str, wishes: Wishes
+) -> Answer:
+    """200 with a token that names no application."""
+    body: Document = {"user": await users.answer(services, result.user)}
+    if not wishes.no_jwt:
+        body |= await user_tokens.issue(services, call, result.user, None, authentication_type)
+    return Answer(200, body)
 
 
 def _shown(method: Document) -> Document:

@@ -45,10 +45,12 @@ async def authenticate(
     application: Document | None,
     *,
     authentication_type: str = "PASSWORD",
+    is_new_device: bool = False,
 ) -> LoginResult:
     """Log in a user of the call's tenant with a password, for an application or for none.
 
-    An unknown user costs and answers what a wrong password does. Raises WebhookTransactionFailed when a webhook vetoes
+    An unknown user costs and answers what a wrong password does. `is_new_device`: the caller has not seen the user's
+    device before, and webhooks are told. Raises WebhookTransactionFailed when a webhook vetoes
     the login, LoginPrevented when the tenant's lambda does, Unavailable when too many passwords wait to be compared.
     """
     tenant_id = crud.require_tenant(call)
@@ -73,7 +75,9 @@ async def authenticate(
         return halt
     await user_passwords.rehash(services, tenant, user, credentials.password)
     kind = rules.may_log_in_as(user, credentials.login_id, credentials.types)
-    return await complete(services, call, user, application, authentication_type, identity_type=kind)
+    return await complete(
+        services, call, user, application, authentication_type, identity_type=kind, is_new_device=is_new_device
+    )
 
 
 async def complete(
@@ -84,6 +88,7 @@ async def complete(
     authentication_type: str,
     *,
     identity_type: str | None = None,
+    is_new_device: bool = False,
 ) -> LoggedIn:
     """Finish a login to which nothing is missing: note it and tell of it.
 
@@ -100,13 +105,14 @@ async def complete(
     user = with_login(user, application, call)
     registration = None if application is None else rules.find_registration(user, application["id"])
     registered_id = None if registration is None else ApplicationId(registration["applicationId"])
-    event = told("user.login.success", user, application, authentication_type)
+    names = ["user.login.success", *(["user.login.new-device"] if is_new_device else [])]
+    events = [told(name, user, application, authentication_type) for name in names]
 
     async def write(session: Session | None) -> None:
         if not is_noted:
             await services.users.record_login(tenant_id, user_id, registered_id, call.now, identity_type, session)
 
-    await services.bus.perform(call.within(tenant_id), write, [event])
+    await services.bus.perform(call.within(tenant_id), write, events)
     return LoggedIn(user, registration)
 
 

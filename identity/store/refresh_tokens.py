@@ -178,6 +178,12 @@ class RefreshTokens:
         await self._collection.delete_many(where, session=session)
         return sorted(str(found) for found in concerned)
 
+    async def ids_of_application(self, tenant_id: TenantId, application_id: ApplicationId) -> list[str]:
+        """The ids of all records for an application."""
+        where = {"tenantId": tenant_id, "applicationId": application_id}
+        with within(BULK_SECONDS):
+            return [found["_id"] async for found in self._collection.find(where, {"_id": 1})]
+
     async def revoke_application(
         self, tenant_id: TenantId, application_id: ApplicationId, session: Session | None = None
     ) -> int:

@@ -210,9 +210,12 @@ async def objects(service: app.Service, tenants: tuple[str, str]) -> dict[str, s
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenants[0]}
     async with checking_client(service.base_url, headers=headers) as api:
         body = {"application": {"name": "One", "roles": [{"name": "r"}], "scopes": [{"name": "s"}]}}
+        body["application"]["loginConfiguration"] = {"generateRefreshTokens": True}
         one = (await api.post("/api/application", json=body)).json()["application"]
         user = {"user": {"username": new_id(), "password": "password"}, "registration": {"applicationId": one["id"]}}
         made = (await api.post("/api/user/registration", json=user)).json()
+        login = {"loginId": user["user"]["username"], "password": "password", "applicationId": one["id"]}
+        logged_in = (await api.post("/api/login", json=login)).json()
         provider = {"type": "ExternalJWT", "name": new_id(), "tenantId": tenants[0]}
         provider = (await api.post("/api/identity-provider", json={"identityProvider": provider})).json()
         link = {"identityProviderId": provider["identityProvider"]["id"], "identityProviderUserId": new_id()}
@@ -225,6 +228,7 @@ async def objects(service: app.Service, tenants: tuple[str, str]) -> dict[str, s
             "role": one["roles"][0]["id"],
             "scope": one["scopes"][0]["id"],
             "tenant": tenants[0],
+            "token_id": logged_in["refreshTokenId"],
             "user_id": made["user"]["id"],
             "message": f"Of the first tenant alone: {new_id()}",
         }
@@ -276,7 +280,7 @@ async def add_entity(api: httpx.AsyncClient, user_id: str) -> dict[str, str]:
 
 def ids_for(route: Route, objects: dict[str, str]) -> dict[str, str]:
     resource = route.arguments.get("resource", getattr(route.handler, "resource", None))
-    ids = {name: objects[name] for name in ("application_id", "user_id", "key_id")}
+    ids = {name: objects[name] for name in ("application_id", "key_id", "token_id", "user_id")}
     ids["member_id"] = objects["member"]
     if isinstance(resource, Resource):
         ids["object_id"] = objects.get("application_id" if resource.name == "application" else resource.name, new_id())
@@ -343,6 +347,7 @@ COLLECTIONS = (
     "user_actions",
     "users",
     "webhooks",
+    "refresh_tokens",
 )
 
 

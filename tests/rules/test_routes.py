@@ -35,7 +35,9 @@ PUBLIC = {
     ("/api/identity-provider/lookup", "GET"),
     ("/api/identity-provider/start", "POST"),
     ("/api/jwt/reconcile", "POST"),
+    ("/api/jwt/refresh", "POST"),
     ("/api/jwt/public-key", "GET"),
+    ("/api/logout", "POST"),
     ("/api/openapi.json", "GET"),
     ("/api/tenant/password-validation-rules", "GET"),
     ("/api/tenant/password-validation-rules/{object_id}", "GET"),
@@ -47,9 +49,12 @@ PUBLIC = {
 }
 OPTIONAL_KEY = {
     ("/api/application/{object_id}/oauth-configuration", "GET"),
+    ("/api/login", "POST"),
     ("/api/prometheus/metrics", "GET"),
     ("/api/status", "GET"),
 }
+# What a user's access token opens, and no API key.
+BEARER = {("/api/jwt/issue", "GET"), ("/api/jwt/validate", "GET")}
 
 
 def declared(route: Route) -> Iterator[tuple[str, Endpoint]]:
@@ -94,7 +99,7 @@ def test_routes_without_credentials_are_the_ones_decided_on(access: Access, expe
 
 
 def test_management_routes_ask_for_an_api_key() -> None:
-    exceptions = PUBLIC | OPTIONAL_KEY
+    exceptions = PUBLIC | OPTIONAL_KEY | BEARER
     for route in ROUTES:
         if route.template.startswith("/api/"):
             assert issubclass(route.handler, ApiHandler), route.template

@@ -91,7 +91,7 @@ async def log_in(services: Services, call: Call, body: Document, *, only: str | 
     request = services.schemas[SCHEMA].read(body)
     client = await _client(services, call, request["applicationId"])
     provider = await _provider(services, client, request["identityProviderId"], only)
-    call = _informed(call.within(client.tenant_id), request)
+    call = api_logins.informed(call.within(client.tenant_id), request)
     wishes, trace = api_logins.Wishes.of(request), Trace()
 
     async def attempt() -> api_logins.Answer:
@@ -387,12 +387,6 @@ async def _pending(services: Services, attempt: _Attempt) -> Pending:
 
 def _logged_in(user: Document, client: Client) -> steps.LoggedIn:
     return steps.LoggedIn(user, user_rules.find_registration(user, client.application["id"]))
-
-
-def _informed(call: Call, request: Document) -> Call:
-    """The call as events tell of it: with the address that the caller says the user has."""
-    address = request.get("ipAddress")
-    return call if address is None else dataclasses.replace(call, event_info={**call.event_info, "ipAddress": address})
 
 
 def _invalid(path: str, message: str) -> Invalid:

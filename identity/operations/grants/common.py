@@ -88,7 +88,7 @@ async def revoke_record(services: Services, call: Call, client: Client, user: Do
         return await services.refresh_tokens.revoke(tenant_id, record_id, session)
 
     def events(record: Document | None) -> list[Event]:
-        return [] if record is None or user is None else [_revocation(client, user, record, ttl)]
+        return [] if record is None or user is None else [revocation(client.client_id, user, record, ttl)]
 
     await services.bus.perform(call.within(tenant_id), write, announced=events)
 
@@ -135,12 +135,13 @@ async def refresh_token(
     return await services.refresh_tokens.insert(client.tenant_id, record, expires)
 
 
-def _revocation(client: Client, user: Document, record: Document, ttl: int) -> Event:
+def revocation(application_id: str, user: Document, record: Document, ttl: int) -> Event:
+    """The event about the end of one refresh token; `ttl` is how many seconds its access tokens live."""
     return user_events.about(
         "jwt.refresh-token.revoke",
         user,
-        applicationId=client.client_id,
-        applicationTimeToLiveInSeconds={client.client_id: ttl},
+        applicationId=application_id,
+        applicationTimeToLiveInSeconds={application_id: ttl},
         refreshToken=rules.shown(record),
         userId=user["id"],
     )

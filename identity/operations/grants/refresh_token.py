@@ -53,7 +53,7 @@ class _Exchange:
 async def exchange(services: Services, call: Call, identified: Identified, form: Document) -> Document:
     """The token response for a refresh token.
 
-    Raises InvalidRequest, InvalidClient, InvalidGrant and InvalidScope.
+    Raises InvalidRequest, InvalidClient, InvalidScope, and InvalidGrant, also when a webhook vetoes the refresh.
     """
     value = common.required(form, "refresh_token", "missing_refresh_token")
     client = identified.client
@@ -63,6 +63,20 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     record = presented.record
     identified.require(grant_type, has_proof=bool(record["private"].get("hasProof")))
     _require_key(identified, record)
+    try:
+        return await refreshed(services, call, identified, presented, form)
+    except WebhookTransactionFailed as error:
+        raise InvalidGrant("unknown", "A webhook refused this refresh.") from error
+
+
+async def refreshed(
+    services: Services, call: Call, identified: Identified, presented: Presented, form: Document
+) -> Document:
+    """The token response, once client and token belong together and whoever asks may use it.
+
+    Raises InvalidRequest, InvalidGrant, InvalidScope and WebhookTransactionFailed.
+    """
+    client, record, value = identified.client, presented.record, form["refresh_token"]
     policy = client.refresh_policy
     await _require_unspent(services, call, client, policy, presented)
     user = await live_users.get(services, client.tenant_id, record["userId"], call.now, InvalidGrant)
@@ -134,7 +148,7 @@ async def _granted(services: Services, call: Call, client: Client, record: Docum
 
 
 async def _written(services: Services, call: Call, exchange_: _Exchange, event: Event) -> Document:
-    """Rotate the token, or note its use, together with the event. Raises InvalidGrant when a webhook vetoes it.
+    """Rotate the token, or note its use, together with the event. Raises InvalidGrant and WebhookTransactionFailed.
 
     A use that changes nothing is not written again within a minute of another; where a webhook was asked meanwhile it
     is, because that also finds out whether the token was revoked in the time the webhook took.
@@ -177,8 +191,6 @@ async def _written(services: Services, call: Call, exchange_: _Exchange, event: 
     except _NotRotatedError as error:
         await _reused(services, call, client, policy, record)
         raise _not_found() from error
-    except WebhookTransactionFailed as error:
-        raise InvalidGrant("unknown", "A webhook refused this refresh.") from error
 
 
 def _expires_in(wanted: str | None, ttl: int) -> int:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from http.cookies import Morsel
-
 from identity.call import Call, Document
 from identity.domain.identity_providers import EXTERNAL_JWT
 from identity.domain.resource import Resource
 from identity.errors import Invalid
 from identity.ids import parse_id
-from identity.operations import api_logins
 from identity.operations import identity_providers as operations
 from identity.operations.federation import login
+from identity.web.api.login import LOGIN_ANSWERS, LoginFamily
 from identity.web.crud import CollectionHandler, ObjectHandler, ResourceHandler, SearchHandler
 from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
 
-_LOGIN = {200: "api/login.response.json", 401: None, 410: None, 423: None} | dict.fromkeys(
-    (202, 203, 212, 213, 232, 242), "api/login.response.json"
-)
 _REQUEST = "api/identity-provider-login.request.json"
 _REFUSED = {400: "api/errors.response.json"}
 
@@ -119,27 +114,10 @@ class StartHandler(ApiHandler):
         return Reply()
 
 
-class LoginFamily(ApiHandler):
-    """What answers with the Login API response."""
-
-    def answered(self, answer: api_logins.Answer) -> Reply:
-        """The response, and its tokens once more as cookies."""
-        return Reply(answer.body, answer.status, cookies=self.cookies_of(answer))
-
-    def cookies_of(self, answer: api_logins.Answer) -> list[Morsel[str]]:
-        """`access_token` for as long as the browser runs, `refresh_token` for as long as it lives."""
-        body = answer.body or {}
-        cookies = [self.new_cookie("access_token", body["token"])] if "token" in body else []
-        if answer.refresh_token_expires is not None:
-            age = (answer.refresh_token_expires - self.services.clock.now()) // 1000
-            cookies.append(self.new_cookie("refresh_token", body["refreshToken"], max(0, age)))
-        return cookies
-
-
 class ProviderLoginHandler(LoginFamily):
     """Log in with what a provider gave."""
 
-    @endpoint(access=Access.PUBLIC, raw_body=True, takes=_REQUEST, answer=_LOGIN)
+    @endpoint(access=Access.PUBLIC, raw_body=True, takes=_REQUEST, answer=LOGIN_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in."""
         return self.answered(await login.log_in(self.services, call, body))
@@ -148,7 +126,7 @@ class ProviderLoginHandler(LoginFamily):
 class ReconcileHandler(LoginFamily):
     """The older form of a login with a JWT."""
 
-    @endpoint(access=Access.PUBLIC, raw_body=True, takes=_REQUEST, answer=_LOGIN)
+    @endpoint(access=Access.PUBLIC, raw_body=True, takes=_REQUEST, answer=LOGIN_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in through a provider of type ExternalJWT."""
         return self.answered(await login.log_in(self.services, call, body, only=EXTERNAL_JWT))

@@ -1,12 +1,19 @@
-"""/api/jwt: the public keys that verify tokens, in the form that was there before key sets."""
+"""/api/jwt: public keys as they were told before there were key sets, access tokens, and refresh tokens."""
 
 from __future__ import annotations
 
-from identity.call import Call
+from urllib.parse import parse_qsl
+
+from identity.call import Call, Document
 from identity.errors import Invalid, NotFound
 from identity.ids import parse_id
-from identity.operations import discovery
+from identity.operations import discovery, refresh_token_api, token_api
+from identity.web.api.login import ACCESS_COOKIE, REFRESH_COOKIE, LoginFamily
 from identity.web.endpoint import Access, ApiHandler, Reply, Route, Tenancy, endpoint
+
+_FORM = "application/x-www-form-urlencoded"
+_REVOKE = "api/refresh-token-revoke.request.json"
+_TOKENS = "api/refresh-token.response.json"
 
 
 class PublicKeyHandler(ApiHandler):
@@ -34,4 +41,124 @@ class PublicKeyHandler(ApiHandler):
         return Reply({"publicKey": keys[kid]})
 
 
-ROUTES = [Route("/api/jwt/public-key", PublicKeyHandler)]
+class BearerFamily(LoginFamily):
+    """What is called with an access token."""
+
+    def token(self) -> str | None:
+        """The token of the Authorization header (Bearer, or JWT as older clients say) or of the cookie."""
+        scheme, _, token = self.request.headers.get("Authorization", "").strip().partition(" ")
+        return token.strip() if scheme.lower() in {"bearer", "jwt"} else self.cookie(ACCESS_COOKIE)
+
+
+class ValidateHandler(BearerFamily):
+    """Whether a token is good."""
+
+    @endpoint(access=Access.BEARER, tenancy=Tenancy.BY_OPERATION, answer="api/jwt-validate.response.json")
+    async def get(self, call: Call) -> Reply:
+        """The claims of the bearer's token."""
+        return Reply({"jwt": await token_api.validate(self.services, call, self.token())})
+
+
+class IssueHandler(BearerFamily):
+    """A token for another application."""
+
+    @endpoint(
+        access=Access.BEARER,
+        tenancy=Tenancy.BY_OPERATION,
+        query={"applicationId": "uuid", "refreshToken": "text"},
+        answer={200: "api/jwt-token.response.json", 202: "api/jwt-token.response.json"},
+    )
+    async def get(self, call: Call) -> Reply:
+        """Issue one."""
+        application_id = parse_id(self.query().get("applicationId"))
+        if application_id is None:
+            kind = "couldNotConvert" if self.query().get("applicationId") else "missing"
+            raise Invalid.field(kind, "applicationId", "The [applicationId] must be a UUID.")
+        wanted = self.query().get("refreshToken")
+        answer = await token_api.issue(self.services, call, self.token(), application_id, wanted)
+        return Reply(answer.body, answer.status)
+
+
+class VendHandler(ApiHandler):
+    """Tokens with any claims."""
+
+    @endpoint(
+        access=Access.API_KEY,
+        raw_body=True,
+        takes="api/jwt-vend.request.json",
+        answer="api/jwt-token.response.json#token",
+    )
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Sign what the caller wants."""
+        return Reply(await token_api.vend(self.services, call, body))
+
+
+class RefreshTokensHandler(LoginFamily):
+    """New access tokens for refresh tokens; the refresh tokens of a user, and the end of refresh tokens."""
+
+    @endpoint(
+        access=Access.PUBLIC,
+        raw_body=True,
+        takes="api/jwt-refresh.request.json",
+        answer="api/jwt-refresh.response.json",
+    )
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Refresh by what the cookies hold or, without them, by the body."""
+        given = {"refreshToken": self.cookie(REFRESH_COOKIE), "token": self.cookie(ACCESS_COOKIE)}
+        held = {name: value for name, value in given.items() if value is not None}
+        return self.answered(await refresh_token_api.refresh(self.services, call, {**body, **held}))
+
+    @endpoint(access=Access.API_KEY, query={"userId": "uuid"}, answer=f"{_TOKENS}#refreshTokens")
+    async def get(self, call: Call) -> Reply:
+        """The live ones of `?userId=`."""
+        user_id = self.query().get("userId")
+        found = await refresh_token_api.retrieve_of_user(self.services, call, self.uuid("userId", user_id))
+        return Reply({"refreshTokens": found})
+
+    @endpoint(access=Access.API_KEY, query={"applicationId": "uuid", "token": "text", "userId": "uuid"}, takes=_REVOKE)
+    async def delete(self, call: Call) -> Reply:
+        """Revoke by value, user, application, or user and application; what the body says goes before the query."""
+        names = ("applicationId", "token", "userId")
+        asked = {name: self.query().get(name) for name in names}
+        body = {**{name: value for name, value in asked.items() if value}, **self.optional_body()}
+        await refresh_token_api.revoke_those(self.services, call, body)
+        return Reply()
+
+    def optional_body(self) -> Document:
+        """JSON or, for a token that is not to stand in the URL, a form."""
+        if self.content_type() == _FORM:
+            return dict(parse_qsl(self.request.body.decode("utf-8", "replace")))
+        return super().optional_body()
+
+    def uuid(self, name: str, text: str | None) -> str:
+        """A parameter that must be a UUID. Raises Invalid."""
+        value = parse_id(text)
+        if value is None:
+            kind = "couldNotConvert" if text else "missing"
+            raise Invalid.field(kind, name, f"The [{name}] must be a UUID.")
+        return value
+
+
+class RefreshTokenHandler(ApiHandler):
+    """One refresh token, by its id."""
+
+    @endpoint(access=Access.API_KEY, answer=f"{_TOKENS}#refreshToken")
+    async def get(self, call: Call, token_id: str) -> Reply:
+        """Retrieve."""
+        return Reply({"refreshToken": await refresh_token_api.retrieve(self.services, call, token_id)})
+
+    @endpoint(access=Access.API_KEY)
+    async def delete(self, call: Call, token_id: str) -> Reply:
+        """Revoke."""
+        await refresh_token_api.revoke(self.services, call, token_id)
+        return Reply()
+
+
+ROUTES = [
+    Route("/api/jwt/public-key", PublicKeyHandler),
+    Route("/api/jwt/validate", ValidateHandler),
+    Route("/api/jwt/issue", IssueHandler),
+    Route("/api/jwt/vend", VendHandler),
+    Route("/api/jwt/refresh", RefreshTokensHandler),
+    Route("/api/jwt/refresh/{token_id}", RefreshTokenHandler),
+]

@@ -1,0 +1,81 @@
+"""The Login API: logging in with a password, and telling that somebody who is logged in is still there."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from identity.call import ApiKeyCaller, Call, Document
+from identity.domain import login as steps
+from identity.domain import users as user_rules
+from identity.errors import Invalid, InvalidRequest, NotFound, Unauthorized
+from identity.ids import TenantId
+from identity.operations import api_logins, clients, crud, login
+from identity.operations.api_logins import Answer, Wishes
+from identity.operations.clients import Client, TenantHints
+from identity.operations.login import Credentials
+from identity.services import Services
+
+_LOGIN = "api/login.request.json"
+_PING = "api/login-ping.request.json"
+
+
+async def log_in(services: Services, call: Call, body: Document) -> Answer:
+    """The Login API response for a login id and a password.
+
+    Raises Invalid, as LoginPrevented where the tenant's lambda refuses the login; Unauthorized without an API key where
+    application or tenant want one; NotFound for a wrong login id or password; Unavailable after too many failures;
+    WebhookTransactionFailed.
+    """
+    request = services.schemas[_LOGIN].read(body)
+    client = await _client(services, call, request.get("applicationId"))
+    tenant = client.tenant if client is not None else await services.tenants.get(None, crud.require_tenant(call))
+    _require_key(call, tenant if client is None else client.application)
+    call = api_logins.informed(call.within(TenantId(tenant["id"])), request)
+    wishes = Wishes.of(request)
+    credentials = Credentials(
+        request["loginId"], request["password"], request.get("loginIdTypes") or user_rules.LOGIN_ID_TYPES
+    )
+    application = None if client is None else client.application
+    result = await login.authenticate(services, call, credentials, application, is_new_device=wishes.is_new_device)
+    return await api_logins.answer(services, call, client, result, "PASSWORD", wishes)
+
+
+async def ping(services: Services, call: Call, body: Document) -> Answer:
+    """Note that a user who logged in before is there: the Login API response, without a refresh token.
+
+    Nobody authenticates here, so nothing is asked of the user but to be neither locked nor expired. Raises Invalid,
+    NotFound for an unknown user, and WebhookTransactionFailed.
+    """
+    request = services.schemas[_PING].read(body)
+    client = await _client(services, call, request.get("applicationId"))
+    tenant_id = crud.require_tenant(call) if client is None else client.tenant_id
+    tenant = await services.tenants.get(None, tenant_id)
+    call = api_logins.informed(call.within(tenant_id), request)
+    user = await services.users.find(tenant_id, request["userId"])
+    if user is None:
+        raise NotFound
+    application = None if client is None else client.application
+    wishes = dataclasses.replace(Wishes.of(request), no_refresh_token=True)
+    halt = steps.halt(steps.Authenticated(tenant, application, user, call.now, is_federated=True))
+    result: steps.LoginResult
+    if isinstance(halt, steps.Deactivated | steps.Expired):
+        result = halt
+    else:
+        result = await login.complete(services, call, user, application, "PING", is_new_device=wishes.is_new_device)
+    return await api_logins.answer(services, call, client, result, "PING", wishes)
+
+
+async def _client(services: Services, call: Call, application_id: str | None) -> Client | None:
+    if application_id is None:
+        return None
+    try:
+        return await clients.find(services, TenantHints(header=call.tenant_id), application_id)
+    except InvalidRequest as error:
+        message = "The [applicationId] must name an active application of the tenant."
+        raise Invalid.field("invalid", "applicationId", message) from error
+
+
+def _require_key(call: Call, place: Document) -> None:
+    """Raise Unauthorized where an application or, without one, the tenant lets only callers with an API key log in."""
+    if place["loginConfiguration"]["requireAuthentication"] and not isinstance(call.caller, ApiKeyCaller):
+        raise Unauthorized(log_detail="the Login API wants an API key here")

@@ -1,0 +1,92 @@
+"""Access tokens over the API: is one good, one for another application, and one with claims of the caller's own."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain import refresh_tokens as rules
+from identity.domain import users
+from identity.errors import Invalid, InvalidRequest, Unauthorized
+from identity.ids import ApplicationId, TenantId, UserId, new_id
+from identity.instants import numeric_date
+from identity.operations import bearer, clients, token_lambdas
+from identity.operations.api_logins import Answer
+from identity.operations.bearer import Bearer
+from identity.operations.clients import Client, TenantHints
+from identity.services import Services
+from identity.tokens.access_tokens import Login
+
+_VEND = "api/jwt-vend.request.json"
+
+
+async def validate(services: Services, call: Call, token: str | None) -> Document:
+    """The claims of an access token that holds. Raises InvalidToken."""
+    found = await bearer.verify(services, call, token)
+    return found.token.claims
+
+
+async def issue(
+    services: Services, call: Call, token: str | None, application_id: str, refresh_token: str | None
+) -> Answer:
+    """A token of the bearer for another application of the tenant, good for as long as the one that was shown.
+
+    202 for a user who is not registered there. A refresh token comes with it only for one of the same user that holds,
+    where the application gives any; it counts its time from that one's start. Raises Invalid and InvalidToken.
+    """
+    shown = await bearer.verify(services, call, token)
+    tenant_id = TenantId(shown.token.tenant["id"])
+    client = await _client(services, tenant_id, application_id)
+    registration = users.find_registration(shown.user, client.client_id)
+    login = Login(client.tenant, client.application, shown.user, (), (), "JWT_SSO", call.now)
+    remaining = max(1, int(shown.token.claims["exp"]) - numeric_date(call.now))
+    body: Document = {}
+    if registration is not None and refresh_token:
+        body = await _refresh_token(services, call, client, shown, refresh_token)
+    issued = await token_lambdas.access_token(services, call, login, ttl=remaining)
+    return Answer(202 if registration is None else 200, {**body, "token": issued.token})
+
+
+async def vend(services: Services, call: Call, body: Document) -> Document:
+    """A token with the claims that the caller wants, signed by the service; exp, iat and jti are the service's.
+
+    Without a tenant the default one's settings hold. A caller who is bound to a tenant speaks for that one alone: iss
+    and tid are the tenant's. Raises Invalid.
+    """
+    request = services.schemas[_VEND].read(body)
+    tenant = await services.tenants.get(None, call.tenant_id or services.default_tenant_id)
+    settings = tenant["jwtConfiguration"]
+    ttl = request.get("timeToLiveInSeconds") or settings["timeToLiveInSeconds"]
+    now = numeric_date(call.now)
+    claims = {**request["claims"], "exp": now + ttl, "iat": now, "jti": new_id()}
+    if call.caller.tenant_id is not None:
+        claims |= {"iss": tenant["issuer"], "tid": tenant["id"]}
+    try:
+        return {"token": await services.tokens.sign(request.get("keyId") or settings["accessTokenKeyId"], claims)}
+    except (LookupError, ValueError) as error:
+        raise Invalid.field("invalid", "keyId", "The [keyId] must name a key that signs.") from error
+
+
+async def _client(services: Services, tenant_id: TenantId, application_id: str) -> Client:
+    try:
+        return await clients.find(services, TenantHints(path=tenant_id), application_id)
+    except InvalidRequest as error:
+        message = "The [applicationId] must name an active application of the tenant."
+        raise Invalid.field("invalid", "applicationId", message) from error
+
+
+async def _refresh_token(services: Services, call: Call, client: Client, shown: Bearer, value: str) -> Document:
+    """A refresh token for the other application, beside a live one of the same user. Raises Unauthorized."""
+    presented = await services.refresh_tokens.present(client.tenant_id, value, call.now)
+    if presented is None or not presented.is_current or presented.record["userId"] != shown.user["id"]:
+        raise Unauthorized(log_detail="the refresh token is none of the user's")
+    if not client.application["loginConfiguration"]["generateRefreshTokens"]:
+        return {}
+    old = presented.record
+    record = rules.new(
+        UserId(shown.user["id"]), ApplicationId(client.client_id), (), old["metaData"]["device"], {}, call.now
+    )
+    record["startInstant"] = old["startInstant"]
+    expires = rules.Policy.of(client.tokens).expires(old["insertInstant"], old["startInstant"])
+    if expires <= call.now:
+        return {}
+    stored = await services.refresh_tokens.insert(client.tenant_id, record, expires)
+    return {"refreshToken": stored["token"]}

@@ -1,0 +1,94 @@
+"""/api/login and /api/logout: logging in and out over the API, and telling that somebody is there."""
+
+from __future__ import annotations
+
+from http.cookies import Morsel
+from typing import Final
+
+from identity.call import Call, Document
+from identity.operations import api_logins, login_api, refresh_token_api
+from identity.web.endpoint import Access, ApiHandler, Query, Reply, Route, endpoint
+
+LOGIN_ANSWERS: Final = {200: "api/login.response.json", 401: None, 410: None, 423: None} | dict.fromkeys(
+    (202, 203, 212, 213, 232, 242), "api/login.response.json"
+)
+"""The statuses of the Login API response, and what their bodies are."""
+
+REFRESH_COOKIE: Final = "refresh_token"
+ACCESS_COOKIE: Final = "access_token"
+"""The cookies that hold what a login gave."""
+
+_PING = "api/login-ping.request.json"
+_ADDRESS: Query = {"callerIPAddress": "text", "ipAddress": "text"}
+
+
+class LoginFamily(ApiHandler):
+    """What answers with the Login API response."""
+
+    def answered(self, answer: api_logins.Answer) -> Reply:
+        """The response, and its tokens once more as cookies."""
+        return Reply(answer.body, answer.status, cookies=self.cookies_of(answer))
+
+    def cookies_of(self, answer: api_logins.Answer) -> list[Morsel[str]]:
+        """`access_token` for as long as the browser runs, `refresh_token` for as long as it lives."""
+        body = answer.body or {}
+        cookies = [self.new_cookie(ACCESS_COOKIE, body["token"])] if "token" in body else []
+        if answer.refresh_token_expires is not None:
+            age = (answer.refresh_token_expires - self.services.clock.now()) // 1000
+            cookies.append(self.new_cookie(REFRESH_COOKIE, body["refreshToken"], max(0, age)))
+        return cookies
+
+    def cookie(self, name: str) -> str | None:
+        """The value of a cookie, if there is one."""
+        return self.get_cookie(name) or None
+
+
+class LoginHandler(LoginFamily):
+    """Log in with a password; ping."""
+
+    @endpoint(access=Access.OPTIONAL_KEY, raw_body=True, takes="api/login.request.json", answer=LOGIN_ANSWERS)
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Log in."""
+        return self.answered(await login_api.log_in(self.services, call, body))
+
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_PING, answer=LOGIN_ANSWERS)
+    async def put(self, call: Call, body: Document) -> Reply:
+        """Note that a user is there."""
+        return self.answered(await login_api.ping(self.services, call, body))
+
+
+class PingHandler(LoginFamily):
+    """The older form of a ping, with ids in the path."""
+
+    @endpoint(
+        access=Access.API_KEY, query={"callerIPAddress": "text", "ipAddress": "text"}, takes=_PING, answer=LOGIN_ANSWERS
+    )
+    async def put(self, call: Call, user_id: str, application_id: str | None = None) -> Reply:
+        """Note that a user is there."""
+        address = self.query().get("ipAddress") or self.query().get("callerIPAddress")
+        named = {"userId": user_id, "applicationId": application_id, "ipAddress": address}
+        body = {**self.optional_body(), **{name: value for name, value in named.items() if value is not None}}
+        return self.answered(await login_api.ping(self.services, call, body))
+
+
+class LogoutHandler(LoginFamily):
+    """Log out."""
+
+    @endpoint(
+        access=Access.PUBLIC, query={"global": "boolean", "refreshToken": "text"}, takes="api/logout.request.json"
+    )
+    async def post(self, call: Call) -> Reply:
+        """End the refresh token of the request or, where it names none, of the cookie; the cookies go in any case."""
+        request = self.services.schemas["api/logout.request.json"].read(self.optional_body())
+        value = request.get("refreshToken") or self.query().get("refreshToken") or self.cookie(REFRESH_COOKIE)
+        everywhere = request["global"] or self.flag("global")
+        await refresh_token_api.log_out(self.services, call, value, everywhere=everywhere)
+        return Reply(cookies=[self.new_cookie(name, "", 0) for name in (ACCESS_COOKIE, REFRESH_COOKIE)])
+
+
+ROUTES = [
+    Route("/api/login", LoginHandler),
+    Route("/api/login/{user_id}", PingHandler),
+    Route("/api/login/{user_id}/{application_id}", PingHandler),
+    Route("/api/logout", LogoutHandler),
+]

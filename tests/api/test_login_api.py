@@ -1,0 +1,320 @@
+"""/api/login and /api/logout over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.ids import new_id
+from identity.instants import later
+from tests import relying_party
+from tests.conftest import EMAIL_TEMPLATE, NOBODY, SUPER_KEY, checking_client
+from tests.receiver import Receiver, answers, receiving
+from tests.relying_party import PASSWORD, RelyingParty
+
+Document = dict[str, Any]
+
+EVENTS = ("user.login.success", "user.login.failed", "user.login.new-device", "jwt.refresh-token.revoke")
+
+
+@pytest.fixture
+async def rp(api: httpx.AsyncClient) -> RelyingParty:
+    found = await relying_party.make(api)
+    await change(found, loginConfiguration={"generateRefreshTokens": True, "allowTokenRefresh": True})
+    return found
+
+
+@pytest.fixture
+async def key(service, rp: RelyingParty) -> AsyncIterator[httpx.AsyncClient]:
+    """A caller with an API key and the relying party's tenant."""
+    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
+    async with checking_client(service.base_url, headers=headers) as client:
+        yield client
+
+
+async def change(rp: RelyingParty, **members: Any) -> None:
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": members})
+
+
+async def log_in(client: httpx.AsyncClient, rp: RelyingParty, **members: Any) -> httpx.Response:
+    body = {"loginId": rp.login_id, "password": PASSWORD, "applicationId": rp.client_id, **members}
+    return await client.post("/api/login", json={name: value for name, value in body.items() if value is not None})
+
+
+async def listen(rp: RelyingParty, receiver: Receiver, transaction_type: str = "None") -> None:
+    events = {kind: {"enabled": True, "transactionType": transaction_type} for kind in EVENTS}
+    await rp.configure_tenant(eventConfiguration={"events": events})
+    webhook = {
+        "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
+        "eventsEnabled": dict.fromkeys(EVENTS, True),
+    }  # fmt: skip
+    answer = await rp.api.post("/api/webhook", json={"webhook": webhook})
+    assert answer.status_code == 200, answer.text
+
+
+def codes(answer: httpx.Response) -> dict[str, list[str]]:
+    assert answer.status_code == 400, answer.text
+    return {
+        path: [entry["code"].partition("]")[0][1:] for entry in found]
+        for path, found in answer.json().get("fieldErrors", {}).items()
+    }
+
+
+# Logging in
+
+
+async def test_a_registered_user_gets_user_and_tokens_and_the_same_as_cookies(key, rp, clock) -> None:
+    before = clock.now()
+    device = {"name": "Phone", "type": "MOBILE"}
+    answer = await log_in(key, rp, metaData={"device": device})
+    assert answer.status_code == 200
+    body = answer.json()
+    assert body.keys() == {"user", "token", "tokenExpirationInstant", "refreshToken", "refreshTokenId"}
+    claims = relying_party.claims(body["token"])
+    assert (claims["sub"], claims["aud"], claims["authenticationType"]) == (rp.user["id"], rp.client_id, "PASSWORD")
+    assert claims["sid"] == body["refreshTokenId"]
+    assert body["tokenExpirationInstant"] // 1000 == claims["exp"]
+    cookies = {cookie.name: cookie for cookie in answer.cookies.jar}
+    assert cookies["access_token"].value == body["token"] and cookies["access_token"].expires is None
+    assert cookies["refresh_token"].value == body["refreshToken"] and cookies["refresh_token"].expires is not None
+    assert all(cookie.has_nonstandard_attr("HttpOnly") for cookie in cookies.values())
+    stored = (await key.get(f"/api/jwt/refresh/{body['refreshTokenId']}")).json()["refreshToken"]
+    assert {name: stored["metaData"]["device"][name] for name in device} == device
+    assert (await key.get(f"/api/user/{rp.user['id']}")).json()["user"]["lastLoginInstant"] >= before
+
+
+async def test_without_tokens_wanted_there_are_none_and_no_cookies(key, rp) -> None:
+    answer = await log_in(key, rp, noJWT=True)
+    assert answer.json().keys() == {"user"}
+    assert not answer.cookies
+
+
+async def test_a_user_who_is_not_registered_is_202_without_a_refresh_token(key, rp) -> None:
+    user = await relying_party.make_user(rp.api, rp.tenant["id"])
+    answer = await log_in(key, rp, loginId=user["email"])
+    assert answer.status_code == 202
+    assert answer.json().keys() == {"user", "token", "tokenExpirationInstant"}
+    assert "roles" not in relying_party.claims(answer.json()["token"])
+
+
+async def test_a_login_to_the_tenant_alone_has_a_token_without_an_application(key, rp) -> None:
+    answer = await log_in(key, rp, applicationId=None)
+    assert answer.status_code == 200
+    claims = relying_party.claims(answer.json()["token"])
+    assert claims["sub"] == rp.user["id"] and "aud" not in claims and claims["tid"] == rp.tenant["id"]
+    assert (await log_in(key, rp, applicationId=None, noJWT=True)).json().keys() == {"user"}
+
+
+async def test_login_id_types_bound_what_is_tried(key, rp) -> None:
+    name = f"name-{new_id()}"
+    user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, username=name)
+    assert (await log_in(key, rp, loginId=name)).json()["user"]["id"] == user["id"]
+    assert (await log_in(key, rp, loginId=name, loginIdTypes=["username"])).status_code == 200
+    assert (await log_in(key, rp, loginId=name, loginIdTypes=["email", "phoneNumber"])).status_code == 404
+    assert codes(await log_in(key, rp, loginIdTypes=["shoe size"])) == {"loginIdTypes[0]": ["invalid"]}
+
+
+async def test_unknown_user_wrong_password_and_other_tenant_look_alike(key, rp, api) -> None:
+    other = await relying_party.make(api)
+    for members in ({"password": "wrong"}, {"loginId": f"{new_id()}@example.com"}, {"loginId": other.login_id}):
+        answer = await log_in(key, rp, **members)
+        assert (answer.status_code, answer.content) == (404, b"")
+
+
+async def test_what_is_missing_is_told_at_once(key, rp) -> None:
+    assert codes(await key.post("/api/login", json={})) == {"loginId": ["blank"], "password": ["blank"]}
+    for wrong, kind in (("no id", "couldNotConvert"), (NOBODY, "invalid")):
+        assert codes(await log_in(key, rp, applicationId=wrong)) == {"applicationId": [kind]}
+
+
+async def test_an_application_of_another_tenant_is_none(key, rp, api) -> None:
+    other = await relying_party.make(api)
+    assert codes(await log_in(key, rp, applicationId=other.client_id)) == {"applicationId": ["invalid"]}
+
+
+async def test_application_and_tenant_say_whether_a_key_is_needed(http, rp) -> None:
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    body = {"loginId": rp.login_id, "password": PASSWORD}
+    of_application = {**body, "applicationId": rp.client_id}
+    assert (await http.post("/api/login", json=of_application)).status_code == 401
+    assert (await http.post("/api/login", json=body, headers=headers)).status_code == 401
+    await change(rp, loginConfiguration={"requireAuthentication": False})
+    assert (await http.post("/api/login", json=of_application)).status_code == 200
+    assert (await http.post("/api/login", json=body, headers=headers)).status_code == 401
+    await rp.configure_tenant(loginConfiguration={"requireAuthentication": False})
+    assert (await http.post("/api/login", json=body, headers=headers)).status_code == 200
+    wrong = await http.post("/api/login", json=of_application, headers={"Authorization": "no key of ours"})
+    assert wrong.status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("members", "status", "told"),
+    [
+        ({"passwordChangeRequired": True}, 203, {"changePasswordReason": "Administrative"}),
+        ({"expiry": 1}, 410, None),
+        ({"active": False}, 423, None),
+    ],
+)
+async def test_what_stands_in_the_way_is_told_for_the_right_password_only(key, rp, members, status, told) -> None:
+    user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
+    if "active" in members:
+        await key.delete(f"/api/user/{user['id']}")
+    else:
+        await rp.patch(f"/api/user/{user['id']}", {"user": members})
+    answer = await log_in(key, rp, loginId=user["email"])
+    assert answer.status_code == status
+    assert (answer.json() if answer.content else None) == told
+    assert not answer.cookies
+    assert (await log_in(key, rp, loginId=user["email"], password="wrong")).status_code == 404
+
+
+async def test_gates_of_unverified_users_and_registrations(key, rp) -> None:
+    await rp.configure_tenant(
+        emailConfiguration={
+            "verifyEmail": True,
+            "verificationEmailTemplateId": EMAIL_TEMPLATE,
+            "unverified": {"behavior": "Gated"},
+        }
+    )
+    made = await key.post("/api/user", json={"user": {"email": f"{new_id()}@example.com", "password": PASSWORD}})
+    user = made.json()["user"]
+    answer = await log_in(key, rp, loginId=user["email"])
+    assert (answer.status_code, answer.json().keys()) == (212, {"user"})
+    await rp.configure_tenant(emailConfiguration={"verifyEmail": False})
+    await change(
+        rp, verifyRegistration=True, verificationEmailTemplateId=EMAIL_TEMPLATE, unverified={"behavior": "Gated"}
+    )
+    await key.post(f"/api/user/registration/{user['id']}", json={"registration": {"applicationId": rp.client_id}})
+    answer = await log_in(key, rp, loginId=user["email"])
+    assert (answer.status_code, answer.json().keys()) == (213, {"user"})
+
+
+async def test_a_second_factor_is_asked_for_and_its_secret_is_not_told(key, rp) -> None:
+    method = {"method": "authenticator", "secret": "MTIzNDU2Nzg5MDEyMzQ1Njc4OTA="}
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"twoFactor": {"methods": [method]}}})
+    answer = await log_in(key, rp)
+    assert answer.status_code == 242
+    (shown,) = answer.json()["methods"]
+    assert shown["method"] == "authenticator" and "secret" not in shown
+
+
+async def test_an_account_that_failed_too_often_is_503(key, rp) -> None:
+    limits = {"failedLogin": {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}}
+    await rp.configure_tenant(rateLimitConfiguration=limits)
+    assert (await log_in(key, rp, password="wrong")).status_code == 404
+    answer = await log_in(key, rp)
+    assert answer.status_code == 503
+    assert answer.json()["generalErrors"][0]["code"] == "[Unavailable]"
+
+
+async def test_webhooks_hear_of_a_login_of_a_new_device_and_of_a_failure(key, rp) -> None:
+    async with receiving() as receiver:
+        await listen(rp, receiver)
+        await log_in(key, rp, newDevice=True, ipAddress="203.0.113.7")
+        await log_in(key, rp, password="wrong")
+        events = {request.event["type"]: request.event for request in await receiver.wait_for(3)}
+    assert events.keys() == {"user.login.success", "user.login.new-device", "user.login.failed"}
+    for name in ("user.login.success", "user.login.new-device"):
+        assert events[name]["authenticationType"] == "PASSWORD"
+        assert events[name]["applicationId"] == rp.client_id
+        assert events[name]["info"]["ipAddress"] == "203.0.113.7"
+    assert events["user.login.failed"]["reason"] == {"code": "credentials"}
+
+
+async def test_a_veto_lets_nobody_in_and_notes_nothing(key, rp) -> None:
+    before = (await key.get(f"/api/user/{rp.user['id']}")).json()
+    async with receiving(answers(500)) as receiver:
+        await listen(rp, receiver, "AbsoluteMajority")
+        answer = await log_in(key, rp)
+    assert answer.status_code == 504
+    assert not answer.cookies
+    assert (await key.get(f"/api/user/{rp.user['id']}")).json() == before
+    assert (await key.get("/api/jwt/refresh", params={"userId": rp.user["id"]})).json() == {"refreshTokens": []}
+
+
+# Ping
+
+
+async def test_a_ping_notes_that_the_user_is_there(key, rp, clock) -> None:
+    await log_in(key, rp)
+    clock.advance(seconds=3600)
+    before = clock.now()
+    answer = await key.put(f"/api/login/{rp.user['id']}/{rp.client_id}", params={"ipAddress": "203.0.113.7"})
+    assert answer.status_code == 200
+    assert answer.json().keys() == {"user", "token", "tokenExpirationInstant"}
+    assert relying_party.claims(answer.json()["token"])["authenticationType"] == "PING"
+    user = (await key.get(f"/api/user/{rp.user['id']}")).json()["user"]
+    assert user["lastLoginInstant"] == user["registrations"][0]["lastLoginInstant"] >= before
+
+
+async def test_a_ping_may_be_a_body_and_may_leave_the_application_out(key, rp) -> None:
+    answer = await key.put("/api/login", json={"userId": rp.user["id"], "applicationId": rp.client_id})
+    assert answer.status_code == 200
+    quiet = {"userId": rp.user["id"], "noJWT": True}
+    assert (await key.put("/api/login", json=quiet)).json().keys() == {"user"}
+    answer = await key.put(f"/api/login/{rp.user['id']}")
+    assert "aud" not in relying_party.claims(answer.json()["token"])
+    assert codes(await key.put("/api/login", json={})) == {"userId": ["missing"]}
+
+
+async def test_a_ping_of_nobody_of_a_stranger_and_of_who_may_not_come_in(key, rp, api, clock) -> None:
+    other = await relying_party.make(api)
+    for unknown in (NOBODY, other.user["id"]):
+        assert (await key.put(f"/api/login/{unknown}/{rp.client_id}")).status_code == 404
+    user = await relying_party.make_user(rp.api, rp.tenant["id"])
+    assert (await key.put(f"/api/login/{user['id']}/{rp.client_id}")).status_code == 202
+    await rp.patch(f"/api/user/{user['id']}", {"user": {"expiry": later(clock.now(), seconds=-1)}})
+    assert (await key.put(f"/api/login/{user['id']}")).status_code == 410
+    await key.delete(f"/api/user/{user['id']}")
+    assert (await key.put(f"/api/login/{user['id']}")).status_code == 423
+
+
+# Logging out
+
+
+async def test_logging_out_ends_the_token_of_the_cookie_and_takes_the_cookies_back(key, http, rp) -> None:
+    first, second = [(await log_in(key, rp)).json() for _ in range(2)]
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"], "Cookie": f"refresh_token={first['refreshToken']}"}
+    answer = await http.post("/api/logout", headers=headers)
+    assert (answer.status_code, answer.content) == (200, b"")
+    ended = [line for line in answer.headers.get_list("Set-Cookie") if "Max-Age=0" in line]
+    assert sorted(line.partition("=")[0] for line in ended) == ["access_token", "refresh_token"]
+    left = (await key.get("/api/jwt/refresh", params={"userId": rp.user["id"]})).json()["refreshTokens"]
+    assert [record["id"] for record in left] == [second["refreshTokenId"]]
+    revoked = await http.get("/api/jwt/validate", headers={"Authorization": f"Bearer {first['token']}"})
+    assert revoked.status_code == 401
+
+
+async def test_a_global_logout_ends_all_and_the_named_token_goes_before_the_cookie(key, http, rp) -> None:
+    first, _second = [(await log_in(key, rp)).json() for _ in range(2)]
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"], "Cookie": "refresh_token=unknown"}
+    answer = await http.post(
+        "/api/logout", json={"global": True, "refreshToken": first["refreshToken"]}, headers=headers
+    )
+    assert answer.status_code == 200
+    assert (await key.get("/api/jwt/refresh", params={"userId": rp.user["id"]})).json() == {"refreshTokens": []}
+
+
+async def test_logging_out_with_nothing_or_with_what_is_another_tenants_is_200_and_ends_nothing(
+    key, http, rp, api
+) -> None:
+    mine = (await log_in(key, rp)).json()
+    other = await relying_party.make(api)
+    headers = {"X-FusionAuth-TenantId": other.tenant["id"]}
+    for query in ({}, {"refreshToken": "unknown"}, {"refreshToken": mine["refreshToken"], "global": "true"}):
+        assert (await http.post("/api/logout", params=query, headers=headers)).status_code == 200
+    left = (await key.get("/api/jwt/refresh", params={"userId": rp.user["id"]})).json()["refreshTokens"]
+    assert len(left) == 1
+
+
+async def test_a_logout_that_a_webhook_vetoes_ends_nothing(key, http, rp) -> None:
+    mine = (await log_in(key, rp)).json()
+    async with receiving(answers(500)) as receiver:
+        await listen(rp, receiver, "AbsoluteMajority")
+        headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+        answer = await http.post("/api/logout", params={"refreshToken": mine["refreshToken"]}, headers=headers)
+    assert answer.status_code == 504
+    assert len((await key.get("/api/jwt/refresh", params={"userId": rp.user["id"]})).json()["refreshTokens"]) == 1

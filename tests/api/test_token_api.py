@@ -1,0 +1,355 @@
+"""/api/jwt over HTTP: tokens that are judged, given for another application, and signed for the caller; their ends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.ids import new_id
+from identity.instants import numeric_date
+from tests import relying_party
+from tests.conftest import NOBODY, SUPER_KEY, checking_client
+from tests.receiver import answers, receiving
+from tests.relying_party import PASSWORD, RelyingParty
+
+Document = dict[str, Any]
+
+
+@pytest.fixture
+async def rp(api: httpx.AsyncClient) -> RelyingParty:
+    return await with_refresh_tokens(await relying_party.make(api))
+
+
+@pytest.fixture
+async def key(service, rp: RelyingParty) -> AsyncIterator[httpx.AsyncClient]:
+    """A caller with an API key and the relying party's tenant."""
+    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
+    async with checking_client(service.base_url, headers=headers) as client:
+        yield client
+
+
+async def with_refresh_tokens(rp: RelyingParty) -> RelyingParty:
+    configuration = {"generateRefreshTokens": True, "allowTokenRefresh": True}
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": {"loginConfiguration": configuration}})
+    return rp
+
+
+async def login(key: httpx.AsyncClient, rp: RelyingParty, **members: Any) -> Document:
+    body = {"loginId": rp.login_id, "password": PASSWORD, "applicationId": rp.client_id, **members}
+    answer = await key.post("/api/login", json=body)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+async def ids_of(key: httpx.AsyncClient, user_id: str) -> set[str]:
+    answer = await key.get("/api/jwt/refresh", params={"userId": user_id})
+    return {record["id"] for record in answer.json()["refreshTokens"]}
+
+
+def bearer(token: str) -> Document:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def codes(answer: httpx.Response) -> list[str]:
+    assert answer.status_code == 400, answer.text
+    return [entry["code"] for found in answer.json()["fieldErrors"].values() for entry in found]
+
+
+async def other_application(key: httpx.AsyncClient, rp: RelyingParty, *, registered: bool) -> str:
+    configuration = {"generateRefreshTokens": True}
+    body = {"application": {"name": f"Other {new_id()}", "loginConfiguration": configuration}}
+    application_id = str((await key.post("/api/application", json=body)).json()["application"]["id"])
+    if registered:
+        place = {"registration": {"applicationId": application_id}}
+        await key.post(f"/api/user/registration/{rp.user['id']}", json=place)
+    return application_id
+
+
+# Validating
+
+
+async def test_a_token_that_holds_tells_its_claims_by_header_or_cookie(key, http, rp) -> None:
+    token = (await login(key, rp))["token"]
+    for headers in (bearer(token), {"Authorization": f"JWT {token}"}, {"Cookie": f"access_token={token}"}):
+        answer = await http.get("/api/jwt/validate", headers=headers)
+        assert answer.status_code == 200
+        assert answer.json()["jwt"] == relying_party.claims(token)
+
+
+async def test_what_is_no_token_expired_or_revoked_is_401_and_says_nothing(key, http, rp, clock) -> None:
+    first, second = [await login(key, rp) for _ in range(2)]
+    await key.delete(f"/api/jwt/refresh/{first['refreshTokenId']}")
+    for headers in ({}, bearer("no token"), bearer(first["token"]), {"Authorization": SUPER_KEY}):
+        answer = await http.get("/api/jwt/validate", headers=headers)
+        assert (answer.status_code, answer.content) == (401, b"")
+    clock.advance(seconds=4000)
+    assert (await http.get("/api/jwt/validate", headers=bearer(second["token"]))).status_code == 401
+
+
+# Issuing for another application
+
+
+async def test_a_token_for_another_application_ends_with_the_one_that_was_shown(key, http, rp, clock) -> None:
+    first = await login(key, rp)
+    application_id = await other_application(key, rp, registered=True)
+    clock.advance(seconds=600)
+    query = {"applicationId": application_id}
+    answer = await http.get("/api/jwt/issue", params=query, headers=bearer(first["token"]))
+    assert answer.status_code == 200
+    assert answer.json().keys() == {"token"}
+    claims, shown = relying_party.claims(answer.json()["token"]), relying_party.claims(first["token"])
+    assert (claims["aud"], claims["sub"]) == (application_id, rp.user["id"])
+    assert claims["authenticationType"] == "JWT_SSO"
+    assert abs(claims["exp"] - shown["exp"]) <= 1
+
+
+async def test_a_refresh_token_comes_for_one_of_the_same_user_and_counts_from_its_start(key, http, rp, clock) -> None:
+    first = await login(key, rp)
+    application_id = await other_application(key, rp, registered=True)
+    clock.advance(seconds=600)
+    query = {"applicationId": application_id, "refreshToken": first["refreshToken"]}
+    answer = (await http.get("/api/jwt/issue", params=query, headers=bearer(first["token"]))).json()
+    assert answer.keys() == {"token", "refreshToken"}
+    records = (await key.get("/api/jwt/refresh", params={"userId": rp.user["id"]})).json()["refreshTokens"]
+    starts = {record["applicationId"]: record["startInstant"] for record in records}
+    assert starts[application_id] == starts[rp.client_id]
+    stranger = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
+    theirs = await login(key, rp, loginId=stranger["email"])
+    for wrong in ("unknown", theirs["refreshToken"]):
+        query = {"applicationId": application_id, "refreshToken": wrong}
+        assert (await http.get("/api/jwt/issue", params=query, headers=bearer(first["token"]))).status_code == 401
+
+
+async def test_who_is_not_registered_there_gets_202_and_no_refresh_token(key, http, rp) -> None:
+    first = await login(key, rp)
+    application_id = await other_application(key, rp, registered=False)
+    query = {"applicationId": application_id, "refreshToken": first["refreshToken"]}
+    answer = await http.get("/api/jwt/issue", params=query, headers=bearer(first["token"]))
+    assert (answer.status_code, answer.json().keys()) == (202, {"token"})
+    assert "roles" not in relying_party.claims(answer.json()["token"])
+
+
+async def test_applications_that_are_none_or_of_another_tenant(key, http, rp, api) -> None:
+    headers = bearer((await login(key, rp))["token"])
+    other = await relying_party.make(api)
+    for wrong in (NOBODY, other.client_id):
+        answer = await http.get("/api/jwt/issue", params={"applicationId": wrong}, headers=headers)
+        assert codes(answer) == ["[invalid]applicationId"]
+    assert codes(await http.get("/api/jwt/issue", headers=headers)) == ["[missing]applicationId"]
+    answer = await http.get("/api/jwt/issue", params={"applicationId": "x"}, headers=headers)
+    assert codes(answer) == ["[couldNotConvert]applicationId"]
+    assert (await http.get("/api/jwt/issue", params={"applicationId": rp.client_id})).status_code == 401
+
+
+# Signing for the caller
+
+
+async def test_claims_are_signed_and_the_service_keeps_its_own(key, http, clock) -> None:
+    wanted = {"sub": "anybody", "exp": 1, "iat": 1, "jti": "mine", "nested": {"a": [1]}}
+    before = numeric_date(clock.now())
+    answer = await key.post("/api/jwt/vend", json={"claims": wanted, "timeToLiveInSeconds": 90})
+    claims = relying_party.claims(answer.json()["token"])
+    assert (claims["sub"], claims["nested"]) == ("anybody", {"a": [1]})
+    assert claims["exp"] == claims["iat"] + 90 and claims["iat"] >= before and claims["jti"] != "mine"
+    kid = relying_party.header(answer.json()["token"])["kid"]
+    keys = (await http.get("/.well-known/jwks.json")).json()["keys"]
+    assert kid in {entry["kid"] for entry in keys}
+
+
+async def test_without_wishes_the_settings_of_the_tenant_hold_and_a_key_may_be_named(key, api) -> None:
+    answer = await key.post("/api/jwt/vend", json={})
+    claims = relying_party.claims(answer.json()["token"])
+    assert claims.keys() == {"exp", "iat", "jti"} and claims["exp"] - claims["iat"] == 3600
+    made = await api.post("/api/key/generate", json={"key": {"algorithm": "ES256", "name": f"Key {new_id()}"}})
+    named = await key.post("/api/jwt/vend", json={"keyId": made.json()["key"]["id"]})
+    assert relying_party.header(named.json()["token"])["alg"] == "ES256"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"keyId": NOBODY}, "[invalid]keyId"),
+        ({"keyId": "x"}, "[couldNotConvert]keyId"),
+        ({"timeToLiveInSeconds": 0}, "[invalid]timeToLiveInSeconds"),
+    ],
+)
+async def test_what_cannot_be_vended(key, body, code) -> None:
+    assert codes(await key.post("/api/jwt/vend", json=body)) == [code]
+
+
+async def test_a_key_that_is_bound_to_a_tenant_speaks_for_no_other(service, manager, http, rp, api) -> None:
+    other = await relying_party.make(api)
+    made = await manager.post("/api/api-key", json={"apiKey": {"tenantId": rp.tenant["id"]}})
+    headers = {"Authorization": made.json()["apiKey"]["key"]}
+    forged = {
+        "aud": other.client_id, "sub": other.user["id"], "iss": other.tenant["issuer"], "tid": other.tenant["id"],
+        "tty": "at", "scope": "openid",
+    }  # fmt: skip
+    answer = await http.post("/api/jwt/vend", json={"claims": forged}, headers=headers)
+    claims = relying_party.claims(answer.json()["token"])
+    assert (claims["tid"], claims["iss"]) == (rp.tenant["id"], rp.tenant["issuer"])
+    assert (await http.get("/oauth2/userinfo", headers=bearer(answer.json()["token"]))).status_code == 401
+
+
+# Refresh tokens
+
+
+async def test_refresh_tokens_are_told_by_id_and_by_user_with_their_values(key, rp) -> None:
+    body = await login(key, rp)
+    record = (await key.get(f"/api/jwt/refresh/{body['refreshTokenId']}")).json()["refreshToken"]
+    assert record["token"] == body["refreshToken"]
+    assert (record["userId"], record["applicationId"], record["tenantId"]) == (
+        rp.user["id"], rp.client_id, rp.tenant["id"],
+    )  # fmt: skip
+    assert {"private", "expiresAt", "_id"}.isdisjoint(record)
+    answer = await key.get("/api/jwt/refresh", params={"userId": rp.user["id"]})
+    assert answer.json() == {"refreshTokens": [record]}
+    assert codes(await key.get("/api/jwt/refresh")) == ["[missing]userId"]
+    assert (await key.get("/api/jwt/refresh", params={"userId": NOBODY})).json() == {"refreshTokens": []}
+
+
+async def test_another_tenant_neither_sees_nor_ends_a_refresh_token(service, key, rp, api) -> None:
+    body = await login(key, rp)
+    other = await relying_party.make(api)
+    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": other.tenant["id"]}
+    async with checking_client(service.base_url, headers=headers) as stranger:
+        path = f"/api/jwt/refresh/{body['refreshTokenId']}"
+        assert (await stranger.get(path)).status_code == (await stranger.delete(path)).status_code == 404
+        assert await ids_of(stranger, rp.user["id"]) == set()
+        names = {"token": body["refreshToken"], "userId": rp.user["id"], "applicationId": rp.client_id}
+        for name, value in names.items():
+            assert (await stranger.delete("/api/jwt/refresh", params={name: value})).status_code == 200
+    assert await ids_of(key, rp.user["id"]) == {body["refreshTokenId"]}
+
+
+async def test_one_is_ended_by_id_by_value_in_query_form_or_body(key, http, rp) -> None:
+    kept, *ended = [await login(key, rp) for _ in range(5)]
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    requests: list[Document] = [
+        {"url": f"/api/jwt/refresh/{ended[0]['refreshTokenId']}"},
+        {"url": "/api/jwt/refresh", "params": {"token": ended[1]["refreshToken"]}},
+        {"url": "/api/jwt/refresh", "data": {"token": ended[2]["refreshToken"]}, "headers": form},
+        {"url": "/api/jwt/refresh", "json": {"token": ended[3]["refreshToken"]}},
+    ]
+    for request in requests:
+        assert (await key.request("DELETE", **request)).status_code == 200
+    assert await ids_of(key, rp.user["id"]) == {kept["refreshTokenId"]}
+    for body in ended:
+        assert (await http.get("/api/jwt/validate", headers=bearer(body["token"]))).status_code == 401
+    assert (await http.get("/api/jwt/validate", headers=bearer(kept["token"]))).status_code == 200
+    assert (await key.request("DELETE", **requests[0])).status_code == 404
+    assert (await key.request("DELETE", **requests[1])).status_code == 200
+
+
+async def test_those_of_a_user_of_an_application_and_of_both(key, http, rp, api) -> None:
+    colleague = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
+    application_id = await other_application(key, rp, registered=True)
+    here, there = await login(key, rp), await login(key, rp, applicationId=application_id)
+    theirs = await login(key, rp, loginId=colleague["email"])
+    await key.delete("/api/jwt/refresh", params={"userId": rp.user["id"], "applicationId": rp.client_id})
+    assert await ids_of(key, rp.user["id"]) == {there["refreshTokenId"]}
+    await key.delete("/api/jwt/refresh", params={"userId": rp.user["id"]})
+    assert await ids_of(key, rp.user["id"]) == set()
+    assert await ids_of(key, colleague["id"]) == {theirs["refreshTokenId"]}
+    await key.delete("/api/jwt/refresh", params={"applicationId": rp.client_id})
+    assert await ids_of(key, colleague["id"]) == set()
+    for body in (here, there, theirs):
+        assert (await http.get("/api/jwt/validate", headers=bearer(body["token"]))).status_code == 401
+    for query in ({"userId": NOBODY}, {"applicationId": NOBODY}, {"applicationId": rp.client_id}):
+        assert (await key.delete("/api/jwt/refresh", params=query)).status_code == 200
+    assert codes(await key.delete("/api/jwt/refresh")) == ["[missing]token"]
+
+
+async def refresh(http: httpx.AsyncClient, rp: RelyingParty, cookies: str = "", **body: Any) -> httpx.Response:
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]} | ({"Cookie": cookies} if cookies else {})
+    return await http.post("/api/jwt/refresh", json=body, headers=headers)
+
+
+async def test_a_refresh_gives_a_new_access_token_and_the_cookies_again(key, http, rp) -> None:
+    body = await login(key, rp)
+    answer = await refresh(http, rp, refreshToken=body["refreshToken"], timeToLiveInSeconds=60)
+    assert answer.status_code == 200, answer.text
+    fresh = answer.json()
+    assert (fresh["refreshToken"], fresh["refreshTokenId"]) == (body["refreshToken"], body["refreshTokenId"])
+    claims = relying_party.claims(fresh["token"])
+    assert (claims["sub"], claims["sid"]) == (rp.user["id"], body["refreshTokenId"])
+    assert claims["authenticationType"] == "REFRESH_TOKEN" and claims["exp"] - claims["iat"] == 60
+    cookies = {cookie.name: cookie.value for cookie in answer.cookies.jar}
+    assert cookies == {"access_token": fresh["token"], "refresh_token": fresh["refreshToken"]}
+
+
+async def test_the_cookie_goes_before_the_body_and_a_token_for_one_use_is_replaced(key, http, rp) -> None:
+    await rp.configure_tenant(jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse"})
+    body = await login(key, rp)
+    first = await refresh(http, rp, f"refresh_token={body['refreshToken']}", refreshToken="unknown")
+    assert first.status_code == 200
+    assert first.json()["refreshToken"] != body["refreshToken"]
+    http.cookies.clear()
+    assert codes(await refresh(http, rp, refreshToken=body["refreshToken"])) == ["[invalid]refreshToken"]
+
+
+async def test_what_cannot_be_refreshed(key, http, rp, api, clock) -> None:
+    body = await login(key, rp)
+    other = await relying_party.make(api)
+    assert codes(await refresh(http, rp)) == ["[missing]refreshToken"]
+    assert codes(await refresh(http, other, refreshToken=body["refreshToken"])) == ["[invalid]refreshToken"]
+    too_long = await refresh(http, rp, refreshToken=body["refreshToken"], timeToLiveInSeconds=10_000)
+    assert codes(too_long) == ["[invalid]timeToLiveInSeconds"]
+    path, wanted = f"/api/application/{rp.client_id}", {"loginConfiguration": {"allowTokenRefresh": False}}
+    await rp.patch(path, {"application": wanted})
+    assert codes(await refresh(http, rp, refreshToken=body["refreshToken"])) == ["[invalid]refreshToken"]
+    await rp.patch(path, {"application": {"loginConfiguration": {"allowTokenRefresh": True}}})
+    await key.delete(f"/api/user/{rp.user['id']}")
+    assert codes(await refresh(http, rp, refreshToken=body["refreshToken"])) == ["[invalid]refreshToken"]
+
+
+async def test_a_refresh_is_told_of_and_may_be_vetoed(key, http, rp) -> None:
+    body = await login(key, rp)
+    settings = {"events": {"jwt.refresh": {"enabled": True, "transactionType": "AbsoluteMajority"}}}
+    await rp.configure_tenant(eventConfiguration=settings)
+    async with receiving(answers(500)) as receiver:
+        webhook = {
+            "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
+            "eventsEnabled": {"jwt.refresh": True},
+        }  # fmt: skip
+        assert (await rp.api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+        answer = await refresh(http, rp, refreshToken=body["refreshToken"], token="the-old-one")
+        (event,) = [request.event for request in await receiver.wait_for(1)]
+    assert answer.status_code == 504
+    assert not answer.cookies
+    assert (event["original"], event["refreshToken"]) == ("the-old-one", body["refreshToken"])
+
+
+async def test_webhooks_hear_of_each_form_once_and_may_veto_it(key, rp) -> None:
+    kind = "jwt.refresh-token.revoke"
+
+    async def listen(url: str, transaction_type: str) -> None:
+        settings = {"events": {kind: {"enabled": True, "transactionType": transaction_type}}}
+        await rp.configure_tenant(eventConfiguration=settings)
+        webhook = {
+            "url": url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
+            "eventsEnabled": {kind: True},
+        }  # fmt: skip
+        assert (await rp.api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+
+    bodies = [await login(key, rp) for _ in range(3)]
+    async with receiving() as receiver:
+        await listen(receiver.url, "None")
+        await key.delete(f"/api/jwt/refresh/{bodies[0]['refreshTokenId']}")
+        (single,) = [request.event for request in await receiver.wait_for(1)]
+        await key.delete("/api/jwt/refresh", params={"applicationId": rp.client_id})
+        await key.delete("/api/jwt/refresh", params={"applicationId": rp.client_id})
+        whole = [request.event for request in await receiver.wait_for(2)][-1]
+    assert single["refreshToken"]["id"] == bodies[0]["refreshTokenId"] and "token" not in single["refreshToken"]
+    assert (single["userId"], single["user"]["id"]) == (rp.user["id"], rp.user["id"])
+    assert whole["applicationTimeToLiveInSeconds"] == single["applicationTimeToLiveInSeconds"] == {rp.client_id: 3600}
+    assert whole["applicationId"] == rp.client_id and {"user", "userId", "refreshToken"}.isdisjoint(whole)
+    last = await login(key, rp)
+    async with receiving(answers(500)) as receiver:
+        await listen(receiver.url, "AbsoluteMajority")
+        for query in ({"token": last["refreshToken"]}, {"userId": rp.user["id"]}, {"applicationId": rp.client_id}):
+            assert (await key.delete("/api/jwt/refresh", params=query)).status_code == 504
+    assert await ids_of(key, rp.user["id"]) == {last["refreshTokenId"]}
