@@ -24,6 +24,8 @@ BASELINE: Final = "baseline"
 STRICT: Final = "strict"
 MAXIMUM_CODE_SECONDS: Final = 60
 """The longest life of a code under strict (FAPI 2.0 Security Profile 5.3.2.1)."""
+MAXIMUM_GRACE_SECONDS: Final = 60
+"""How long at most a refresh token of one use goes on counting: nobody's theft is noticed in that time."""
 
 _REFUSED_GRANTS: Final = {
     "implicit": ("RFC 9700 section 2.1.2", "the implicit grant puts access tokens into URLs"),
@@ -62,11 +64,9 @@ def speaks_hybrid(application: Document) -> bool:
 
 def pkce_policy(application: Document) -> str:
     """The proofKeyForCodeExchangePolicy that holds."""
-    return (
-        "Required"
-        if is_strict(application)
-        else str(application["oauthConfiguration"]["proofKeyForCodeExchangePolicy"])
-    )
+    if is_strict(application):
+        return "Required"
+    return str(application["oauthConfiguration"]["proofKeyForCodeExchangePolicy"])
 
 
 def is_authorized(url: str, application: Document) -> bool:
@@ -87,8 +87,9 @@ def code_seconds(tenant: Document, application: Document) -> int:
 def refresh_policy(application: Document, jwt_configuration: Document) -> Policy:
     """The policy of the application's refresh tokens, of which `jwt_configuration` is what its settings say."""
     policy = Policy.of(jwt_configuration)
-    must_rotate = is_strict(application) and _needs_rotation(application)
-    return dataclasses.replace(policy, is_one_time=True) if must_rotate else policy
+    if not (is_strict(application) and _needs_rotation(application)):
+        return policy
+    return dataclasses.replace(policy, is_one_time=True, grace_seconds=min(policy.grace_seconds, MAXIMUM_GRACE_SECONDS))
 
 
 def revokes_on_reuse(tenant: Document, application: Document) -> bool:
@@ -110,9 +111,8 @@ def contradictions(application: Document) -> Iterator[Shortcoming]:
     if oauth.get("hybridResponseTypesEnabled"):
         problem = "must be false: tokens come from the token endpoint alone"
         yield Shortcoming(f"{prefix}.hybridResponseTypesEnabled", problem, "RFC 9700 section 2.1.2")
-    own = application["jwtConfiguration"]
-    if own["enabled"] and own["refreshTokenUsagePolicy"] != "OneTimeUse" and _needs_rotation(application):
-        yield _reusable("application.jwtConfiguration.refreshTokenUsagePolicy")
+    if application["jwtConfiguration"]["enabled"] and _needs_rotation(application):
+        yield from _reuses(application["jwtConfiguration"], "application.jwtConfiguration")
     if oauth.get("requirePushedAuthorizationRequests") and oauth.get("dpopBoundAccessTokens"):
         yield from _fapi_contradictions(oauth, prefix)
 
@@ -147,8 +147,8 @@ def _weak_settings(tenant: Document, application: Document) -> Iterator[Shortcom
         yield Shortcoming(path, f"must be at most {MAXIMUM_CODE_SECONDS}", "FAPI 2.0 section 5.3.2.1")
     if not _needs_rotation(application):
         return
-    if not application["jwtConfiguration"]["enabled"] and not Policy.of(tenant["jwtConfiguration"]).is_one_time:
-        yield _reusable("tenant.jwtConfiguration.refreshTokenUsagePolicy")
+    if not application["jwtConfiguration"]["enabled"]:
+        yield from _reuses(tenant["jwtConfiguration"], "tenant.jwtConfiguration")
     if not revokes_on_reuse(tenant, application):
         path = "tenant.jwtConfiguration.refreshTokenRevocationPolicy.onOneTimeTokenReuse"
         yield Shortcoming(path, "must be true for a client without a secret", "RFC 9700 section 4.14.2")
@@ -193,5 +193,13 @@ def _needs_rotation(application: Document) -> bool:
     return bool(has_them and is_public and not oauth.get("dpopBoundAccessTokens"))
 
 
-def _reusable(path: str) -> Shortcoming:
-    return Shortcoming(path, "must be OneTimeUse for a client without a secret", "RFC 9700 section 2.2.2")
+def _reuses(jwt_configuration: Document, prefix: str) -> Iterator[Shortcoming]:
+    """How refresh tokens of a client without a secret may be used more often than once."""
+    policy = Policy.of(jwt_configuration)
+    if not policy.is_one_time:
+        problem = "must be OneTimeUse for a client without a secret"
+        yield Shortcoming(f"{prefix}.refreshTokenUsagePolicy", problem, "RFC 9700 section 2.2.2")
+    if policy.grace_seconds > MAXIMUM_GRACE_SECONDS:
+        path = f"{prefix}.refreshTokenOneTimeUseConfiguration.gracePeriodInSeconds"
+        problem = f"must be at most {MAXIMUM_GRACE_SECONDS} for a client without a secret"
+        yield Shortcoming(path, problem, "RFC 9700 section 4.14.2")

@@ -104,6 +104,20 @@ def test_refresh_tokens_of_a_client_without_a_secret_are_for_one_use():
         assert paths(make({**PUBLIC, **without}, jwtConfiguration=REUSABLE)) == []
 
 
+def test_grace_of_a_client_without_a_secret_is_a_minute_at_most():
+    long = {"refreshTokenOneTimeUseConfiguration": {"gracePeriodInSeconds": 3600}}
+    tenant = make_tenant(jwtConfiguration=long)
+    grace = {
+        name: profiles.refresh_policy(application, tenant["jwtConfiguration"]).grace_seconds
+        for name, application in (("public", make(PUBLIC)), ("confidential", make()))
+    }
+    assert grace == {"public": 60, "confidential": 3600}
+    own = {"enabled": True, "refreshTokenUsagePolicy": "OneTimeUse", **long}
+    path = "jwtConfiguration.refreshTokenOneTimeUseConfiguration.gracePeriodInSeconds"
+    assert paths(make(PUBLIC, jwtConfiguration=own)) == [path]
+    assert f"tenant.{path}" in lacks(tenant, make({**PUBLIC, "profile": "baseline"}))
+
+
 def test_codes_live_a_minute_at_most():
     tenant = make_tenant(externalIdentifierConfiguration={"authorizationGrantIdTimeToLiveInSeconds": 600})
     assert profiles.code_seconds(tenant, make()) == 60
