@@ -17,5 +17,6 @@ class OneTimeIds:
 
     async def use(self, tenant_id: TenantId, purpose: str, owner: str, value: str, ttl_seconds: int) -> bool:
         """Use an id up: of all callers one is told True, whoever comes at the same time."""
-        key = self._redis.key("used", purpose, tenant_id, fingerprint(f"{owner} {value}"))
+        # Two fingerprints, so that no owner and value together look like another's.
+        key = self._redis.key("used", purpose, tenant_id, fingerprint(owner), fingerprint(value))
         return bool(await self._redis.client.set(key, "1", nx=True, ex=max(1, ttl_seconds)))

@@ -17,6 +17,7 @@ from tests import relying_party
 from tests.api.test_entities import make as make_entity
 from tests.api.test_entity_types import make as make_type
 from tests.client_signer import claims, form, new_key, public, signed
+from tests.oauth2.devices import DEVICE_GRANT, device_client
 from tests.receiver import answers, hangs, receiving
 from tests.relying_party import REDIRECT_URI
 
@@ -71,6 +72,37 @@ async def test_client_authenticates_with_its_key_at_every_endpoint(keyed, browse
         if path == "introspect":
             assert answer.json()["active"] is True
         refused(await http.post(f"/oauth2/{path}", data=sent), word="used before")
+
+
+async def test_client_authenticates_with_its_key_to_push_a_request(keyed, service, http):
+    for audience in (keyed.tenant["issuer"], f"{service.base_url}/oauth2/par"):
+        pushed = {**keyed.query(), **form(signed(KEY, claims(keyed, aud=audience)))}
+        sent = {name: value for name, value in pushed.items() if value is not None}
+        answer = await http.post("/oauth2/par", data=sent)
+        assert answer.status_code == 201, answer.text
+        refused(await http.post("/oauth2/par", data=sent), word="used before")
+
+
+async def test_device_authenticates_with_its_key(api, http):
+    rp = await device_client(api, clientAuthenticationMethods=["private_key_jwt"], jwks=public(KEY))
+
+    async def send(path, key=KEY, **fields):
+        given = {**fields, **form(signed(key, claims(rp)), client_id=rp.client_id)}
+        sent = {name: value for name, value in given.items() if value is not None}
+        return await http.post(f"/oauth2/{path}", data=sent)
+
+    answer = await send("device_authorize", new_key())
+    assert (answer.status_code, answer.json()["error_reason"]) == (400, "invalid_client_authentication")
+    begun = await send("device_authorize", scope="openid")
+    assert begun.status_code == 200, begun.text
+    codes = begun.json()
+    polled = {"grant_type": DEVICE_GRANT, "device_code": codes["device_code"]}
+    refused(await send("token", new_key(), **polled))
+    answer = await send("token", **polled)
+    assert (answer.status_code, answer.json()["error"]) == (400, "authorization_pending")
+    shown = await send("device/user-code", user_code=codes["user_code"])
+    assert shown.status_code == 200, shown.text
+    refused(await send("device/user-code", new_key(), user_code=codes["user_code"]))
 
 
 async def test_client_authenticates_with_its_secret(secretive, browser, http):

@@ -20,13 +20,17 @@ async def test_id_of_one_tenant_purpose_or_owner_is_another_elsewhere(redis):
     assert await ids.use(TenantId(new_id()), "assertion", "owner", "jti", 60)
     assert await ids.use(tenant_id, "proof", "owner", "jti", 60)
     assert await ids.use(tenant_id, "assertion", "other", "jti", 60)
+    assert await ids.use(tenant_id, "assertion", "owner jti", "", 60)
     assert not await ids.use(tenant_id, "assertion", "owner", "jti", 60)
 
 
 async def test_id_is_kept_as_a_fingerprint_for_as_long_as_it_could_be_used(redis):
     ids, tenant_id = OneTimeIds(redis), TenantId(new_id())
     assert await ids.use(tenant_id, "assertion", "owner", "jti", 60)
-    key = redis.key("used", "assertion", tenant_id, fingerprint("owner jti"))
+    key = redis.key("used", "assertion", tenant_id, fingerprint("owner"), fingerprint("jti"))
     assert 0 < await redis.client.ttl(key) <= 60
     assert await ids.use(tenant_id, "assertion", "owner", "ended", -5)
-    assert await redis.client.ttl(redis.key("used", "assertion", tenant_id, fingerprint("owner ended"))) <= 1
+    assert (
+        await redis.client.ttl(redis.key("used", "assertion", tenant_id, fingerprint("owner"), fingerprint("ended")))
+        <= 1
+    )
