@@ -155,7 +155,7 @@ async def test_client_secret_signs_where_it_signs_id_tokens(listener, receiver, 
     assert decoded.claims["aud"] == listener.client_id
 
 
-@pytest.mark.parametrize("deed", ["deactivated", "deleted", "new password"])
+@pytest.mark.parametrize("deed", ["deactivated", "deleted", "new password", "tokens revoked", "global logout"])
 async def test_all_sessions_of_a_user_end_with_the_user(listener, receiver, browser, new_browser, http, api, deed):
     browsers = [browser, new_browser()]
     sids = {claims((await listener.tokens(http, one))["id_token"])["sid"] for one in browsers}
@@ -163,6 +163,14 @@ async def test_all_sessions_of_a_user_end_with_the_user(listener, receiver, brow
     if deed == "new password":
         await listener.configure_tenant(jwtConfiguration={"refreshTokenRevocationPolicy": {"onPasswordChanged": True}})
         await listener.patch(path, {"user": {"password": "another horse battery"}})
+    elif deed == "tokens revoked":
+        query = {"userId": listener.user["id"]}
+        assert (await api.delete("/api/jwt/refresh", headers=headers, params=query)).status_code == 200
+    elif deed == "global logout":
+        value = (await listener.tokens(http, browser))["refresh_token"]
+        assert (
+            await http.post("/api/logout", json={"global": True, "refreshToken": value}, headers=headers)
+        ).status_code == 200
     else:
         query = {"hardDelete": "true"} if deed == "deleted" else {}
         assert (await api.delete(path, headers=headers, params=query)).status_code == 200
