@@ -36,6 +36,7 @@ from identity.store.entities import Entities, EntityGrants
 from identity.store.group_members import GroupMembers
 from identity.store.guard import within
 from identity.store.identity_provider_links import IdentityProviderLinks
+from identity.store.identity_providers import IdentityProviders
 from identity.store.logbooks import Logbook
 from identity.store.logout_notices import LogoutNotices
 from identity.store.mails import Mails
@@ -70,6 +71,7 @@ _CLASSES: Mapping[str, type[Documents]] = {
     "entities": Entities,
     "entity_grants": EntityGrants,
     "group_members": GroupMembers,
+    "identity_providers": IdentityProviders,
 }
 """The collections that can do more than the others."""
 

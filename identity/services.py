@@ -26,6 +26,7 @@ from identity.store.dpop_nonces import DpopNonces
 from identity.store.entities import Entities, EntityGrants
 from identity.store.group_members import GroupMembers
 from identity.store.identity_provider_links import IdentityProviderLinks
+from identity.store.identity_providers import IdentityProviders
 from identity.store.instance import InstanceStore
 from identity.store.logbooks import Logbook
 from identity.store.login_intents import LoginIntents
@@ -118,6 +119,11 @@ class Services:
     def groups(self) -> Documents:
         """Groups, each of one tenant."""
         return self.documents["groups"]
+
+    @property
+    def identity_providers(self) -> IdentityProviders:
+        """Identity providers: objects of the instance, of one tenant or of all."""
+        return cast("IdentityProviders", self.documents["identity_providers"])
 
     @property
     def group_members(self) -> GroupMembers:

@@ -61,6 +61,7 @@ class Documents:
         self._database = database
         self._collection: Collection = database.collection(name)
         self._vault = vault
+        self._freshness = freshness
         self._tenant_scoped = tenant_scoped
         self._sealed = tuple(tuple(path.split(".")) for path in sealed)
         self._cache: Cache[Document] = Cache(self.cache_size, freshness)

@@ -39,6 +39,7 @@ class Hosted:
     scene: Scene
     fake: FakeProvider
     browser: httpx.AsyncClient
+    usual_claims: Document | None = None
 
     @property
     def provider_id(self) -> str:
@@ -52,18 +53,20 @@ class Hosted:
     async def come_back(
         self, left: Departure, browser: httpx.AsyncClient | None = None, **changes: str | None
     ) -> httpx.Response:
-        """Come back with a code; None leaves a parameter out. The fake provider's ID token has the right nonce."""
-        if self.fake.id_claims is None and "nonce" in left.parameters:
-            self.fake.id_claims = self.fake.claims(nonce=left["nonce"])
+        """Come back with a code; None leaves a parameter out.
+
+        The fake provider's ID token has the right nonce, unless a test gave it claims of its own.
+        """
+        if self.fake.id_claims is self.usual_claims:
+            self.usual_claims = self.fake.claims(nonce=left["nonce"]) if "nonce" in left.parameters else None
+            self.fake.id_claims = self.usual_claims
         answer = {"code": "the-code", "state": left["state"], **changes}
         given = {name: value for name, value in answer.items() if value is not None}
         return await (browser or self.browser).get(CALLBACK, params=given)
 
     async def walk(self, **changes: str | None) -> httpx.Response:
         """There and back again."""
-        left = await self.leave(**changes)
-        self.fake.id_claims = None
-        return await self.come_back(left)
+        return await self.come_back(await self.leave(**changes))
 
     async def claims(self, answer: httpx.Response) -> Document:
         """The claims of the access token that an authorization response is good for."""

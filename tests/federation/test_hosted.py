@@ -108,7 +108,6 @@ async def test_pushed_request_goes_to_the_provider_and_back_and_gives_one_respon
     left = departure(await hosted.browser.post(form["action"], data=pressed))
     again = departure(await hosted.browser.post(form["action"], data=pressed))
     assert relying_party.response(await hosted.come_back(left))["state"] == "the-state"
-    hosted.fake.id_claims = None
     assert relying_party.response(await hosted.come_back(again))["error"] == "invalid_request_uri"
     assert "invalid_request_uri" in (await hosted.browser.get(place)).text
 
@@ -129,7 +128,6 @@ async def test_prompt_login_is_answered_by_the_provider_and_prompt_none_by_an_er
     assert "code" in relying_party.response(at_once)
     left = await hosted.leave(prompt="login", max_age="0")
     assert not {"prompt", "max_age"} & set(left.parameters)
-    hosted.fake.id_claims = None
     claims = await hosted.claims(await hosted.come_back(left))
     assert claims["authenticationType"] == "OPENID_CONNECT"
 
@@ -340,5 +338,42 @@ async def test_signed_request_goes_to_the_provider_and_back(hosted) -> None:
     assert "code" in relying_party.response(await rp.submit(hosted.browser, shown))
     again = {**given, "request": client_signer.signed(key, {**said, "prompt": "login"})}
     left = departure(await hosted.browser.get("/oauth2/authorize", params=again))
-    hosted.fake.id_claims = None
     assert relying_party.response(await hosted.come_back(left))["state"] == "the-state"
+
+
+async def test_webhooks_hear_of_a_first_login_what_they_hear_of_any(hosted, receiver) -> None:
+    await hosted.scene.listen(receiver)
+    assert "code" in relying_party.response(await hosted.walk())
+    kinds = {"user.create", "user.registration.create"}
+    expected = {*kinds, *(f"{kind}.complete" for kind in kinds), "user.identity-provider.link", "user.login.success"}
+    events = {request.event["type"]: request.event for request in await receiver.wait_for(len(expected))}
+    assert set(events) == expected
+    success = events["user.login.success"]
+    assert (success["identityProviderId"], success["authenticationType"]) == (hosted.provider_id, "OPENID_CONNECT")
+    assert success["applicationId"] == hosted.rp.client_id
+
+
+async def test_debug_tells_the_steps_and_no_secret(hosted) -> None:
+    await hosted.scene.change(debug=True)
+    left = await hosted.leave()
+    await hosted.come_back(left)
+    (row,) = await hosted.event_logs(hosted.provider_id)
+    assert row["type"] == "Debug"
+    assert "ended as LoggedIn" in row["message"]
+    assert f'email="{hosted.fake.userinfo["email"]}"' in row["message"]
+    secrets = (left["state"], hosted.fake.form()["code_verifier"], "the-code", "the-access-token", "the secret")
+    assert not [secret for secret in secrets if secret in row["message"]]
+
+
+async def test_tenant_in_the_path_and_universal_applications_find_the_way_back(hosted) -> None:
+    universal = {"universalConfiguration": {"universal": True}}
+    await hosted.rp.patch(f"/api/application/{hosted.rp.client_id}", {"application": universal})
+    path = f"/{hosted.rp.tenant['id']}/oauth2/authorize"
+    left = departure(await hosted.browser.get(path, params=hosted.rp.query(idp_hint=hosted.provider_id)))
+    shown = await hosted.come_back(left, code=None, error="access_denied")
+    assert relying_party.page(shown).forms[0]["fields"]["tenantId"] == hosted.rp.tenant["id"]
+    assert "code" in relying_party.response(await hosted.rp.submit(hosted.browser, shown))
+    left = departure(
+        await hosted.browser.get(path, params=hosted.rp.query(idp_hint=hosted.provider_id, prompt="login"))
+    )
+    assert "code" in relying_party.response(await hosted.come_back(left))

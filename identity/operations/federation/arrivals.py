@@ -78,7 +78,7 @@ async def proven_again(services: Services, call: Call, tenant_id: TenantId, docu
 async def arrive(services: Services, call: Call, detour: Detour, answer: Mapping[str, str], browser: Browser) -> Step:
     """What comes of the provider's answer: a login and all that follows it, or the login page. Raises OAuth2Error."""
     client, document = detour.proven.client, detour.document
-    provider = await services.documents["identity_providers"].cached(None, document["providerId"])
+    provider = await services.identity_providers.cached(None, document["providerId"])
     if (
         provider is None
         or not rules.is_of(provider, client.tenant_id)

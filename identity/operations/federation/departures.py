@@ -70,8 +70,7 @@ async def by_domain(
 
 async def _providers(services: Services, client: Client) -> Sequence[Document]:
     """The providers that a client's users can be sent to. Nobody may change them: they are shared."""
-    where = {"enabled": True, "private.applicationIds": client.client_id}
-    found = await services.documents["identity_providers"].cached_list(None, client.client_id, where)
+    found = await services.identity_providers.of_application_across_tenants(client.client_id)
     return rules.reachable(found, client.tenant_id, client.client_id)
 
 

@@ -56,7 +56,7 @@ async def find(services: Services, call: Call, link: str, browser: Browser) -> W
         raise _over()
     tenant_id, document = found
     pending = await services.pending_links.find(tenant_id, document["pendingId"])
-    provider = await services.documents["identity_providers"].cached(None, document["providerId"])
+    provider = await services.identity_providers.cached(None, document["providerId"])
     if pending is None or provider is None:
         raise _over()
     proven = await arrivals.proven_again(services, call, tenant_id, document)

@@ -1,0 +1,44 @@
+"""Which providers name an application: asked once, and again after every change."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.ids import new_id
+from identity.operations.identity_providers import RESOURCE
+from identity.store.cache import Freshness
+from identity.store.identity_providers import IdentityProviders
+
+
+@pytest.fixture
+def providers(database, vault) -> IdentityProviders:
+    freshness = Freshness()
+    freshness.is_streaming = True
+    return IdentityProviders(database, RESOURCE.collection, vault, freshness, tenant_scoped=False)
+
+
+def provider(application_id: str, **members):
+    private = {"applicationIds": [application_id]}
+    return {"id": new_id(), "name": new_id(), "enabled": True, "lastUpdateInstant": 1, "private": private, **members}
+
+
+async def test_enabled_providers_of_an_application_are_found_whoever_they_belong_to(providers):
+    application_id = new_id()
+    own, shared = provider(application_id, tenantId=new_id()), provider(application_id)
+    for one in (own, shared, provider(application_id, enabled=False), provider(new_id())):
+        await providers.insert(None, one)
+    found = await providers.of_application_across_tenants(application_id)
+    assert {one["id"] for one in found} == {own["id"], shared["id"]}
+
+
+async def test_answer_is_remembered_until_a_provider_changes(providers):
+    application_id = new_id()
+    assert await providers.of_application_across_tenants(application_id) == []
+    one = provider(application_id)
+    await providers._collection.insert_one({**one, "_id": one["id"]})
+    assert await providers.of_application_across_tenants(application_id) == [], "nobody told of it"
+    providers.forget(one["id"])
+    assert len(await providers.of_application_across_tenants(application_id)) == 1
+    await providers._collection.delete_one({"_id": one["id"]})
+    providers.forget_all()
+    assert await providers.of_application_across_tenants(application_id) == []
