@@ -121,13 +121,13 @@ async def test_every_way_to_a_token_goes_through_the_lambda(rp, http, browser, a
 async def test_reserved_claims_are_neither_added_nor_changed_nor_removed(rp, http, member, statement):
     name = "access_token" if member.startswith("access") else "id_token"
     before = claims((await given(rp, http, scope="openid"))[name])
-    reserved = ("amr", "exp", "iat", "sub", "tid", "tty", "userinfo_claims")
+    reserved = ("amr", "cnf", "exp", "iat", "sub", "tid", "tty", "userinfo_claims")
     forge = "".join(f"jwt.{claim} {statement};" for claim in reserved)
     for statements in (forge, "".join(f"delete jwt.{claim};" for claim in reserved)):
         await hook(rp, member, f"{statements} jwt.ran = true")
         after = claims((await given(rp, http, scope="openid"))[name])
         assert after["ran"] is True
-        for claim in ("amr", "sub", "tid", "tty", "userinfo_claims"):
+        for claim in ("amr", "cnf", "sub", "tid", "tty", "userinfo_claims"):
             assert after.get(claim) == before.get(claim), claim
             assert (claim in after) is (claim in before)
         assert after["exp"] - after["iat"] == before["exp"] - before["iat"]
@@ -519,7 +519,7 @@ async def test_entity_s_token_is_populated_but_for_what_is_reserved(rp, service)
         rp,
         "ClientCredentialsJWTPopulate",
         "jwt, recipientEntity, targetEntities, permissions",
-        "for (const name of ['amr', 'aud', 'exp', 'iat', 'permissions', 'sub', 'tid']) jwt[name] = 'forged';"
+        "for (const name of ['amr', 'aud', 'cnf', 'exp', 'iat', 'permissions', 'sub', 'tid']) jwt[name] = 'forged';"
         "jwt.who = recipientEntity.id; jwt.whom = targetEntities.map(one => one.id); jwt.may = permissions;"
         "jwt.iss = 'j'",
     )
