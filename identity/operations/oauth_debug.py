@@ -9,14 +9,20 @@ from identity.operations.clients import Client
 from identity.services import Services
 
 
-async def tell(services: Services, call: Call, client: Client, form: Document, error: OAuth2Error) -> None:
-    """Write a Debug row about a failed token request, where the application asks for it; nothing secret is in it."""
+async def tell(
+    services: Services, call: Call, client: Client, form: Document, error: OAuth2Error, *, wanted: str = "token"
+) -> None:
+    """Write a Debug row about a failed request, where the application asks for it; nothing secret is in it.
+
+    `wanted` is what the request was made for.
+    """
     if not client.oauth["debug"]:
         return
-    grant_type = str(form.get("grant_type", "none"))[:100]
+    if wanted == "token":
+        wanted = f"token for grant_type [{str(form.get('grant_type', 'none'))[:100]}]"
     message = (
-        f"The application [{client.application['name']}] with client_id [{client.client_id}] got no token for"
-        f" grant_type [{grant_type}]: {error.error}, {error.reason or 'no reason'}, {error.description}"
+        f"The application [{client.application['name']}] with client_id [{client.client_id}] got no {wanted}:"
+        f" {error.error}, {error.reason or 'no reason'}, {error.description}"
         f" The parameters were [{', '.join(sorted(form))}]."
     )
     await event_logs.debug(services, call, client.tenant_id, client.client_id, message)

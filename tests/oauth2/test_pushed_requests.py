@@ -299,7 +299,7 @@ async def test_what_a_client_pushes_in_vain_is_told_in_the_event_log(rp, http, a
     query = {"message": rp.client_id, "type": "Debug"}
     rows = (await api.get("/api/system/event-log/search", params=query)).json()["eventLogs"]
     assert len(rows) == 1
-    assert "unsupported_response_type" in rows[0]["message"]
+    assert "got no request_uri: unsupported_response_type" in rows[0]["message"]
     assert rp.secret not in rows[0]["message"]
 
 
