@@ -237,6 +237,15 @@ async def test_own_provider_of_the_tenant_comes_before_a_shared_one(hosted) -> N
     assert "nonce" not in left.parameters, "without an issuer no ID token counts"
 
 
+async def test_provider_that_is_configured_by_its_endpoints_may_name_itself(hosted) -> None:
+    issuer = hosted.fake.issuer
+    endpoints = {f"{name}_endpoint": f"{issuer}/{name}" for name in ("authorization", "token", "userinfo")}
+    await hosted.scene.change(oauth2={**endpoints, "issuer": None})
+    left = await hosted.leave()
+    assert "nonce" not in left.parameters
+    assert "code" in relying_party.response(await hosted.come_back(left, iss=issuer))
+
+
 async def test_without_openid_there_is_no_nonce_to_look_for(hosted) -> None:
     await hosted.scene.change(oauth2={"scope": "profile email"})
     left = await hosted.leave()

@@ -109,7 +109,7 @@ async def test_webhook_that_vetoes_is_told(hosted, receiver) -> None:
     assert await hosted.scene.count_users() == 1
 
 
-@pytest.mark.parametrize("members", [{"enabled": False}, None])
+@pytest.mark.parametrize("members", [{"enabled": False}, {"oauth2": {"issuer": "https://other.example.com"}}, None])
 async def test_provider_that_went_away_meanwhile_is_told(hosted, members) -> None:
     left = await hosted.leave()
     if members is None:
@@ -128,6 +128,7 @@ async def test_provider_that_went_away_meanwhile_is_told(hosted, members) -> Non
         {"authorization_endpoint": "https://user@provider.example.com/"},
         {"authorization_endpoint": "https://provider.example.com/a\r\nSet-Cookie: a=b"},
         {"authorization_endpoint": "https://provider.example.com/#x"},
+        {"authorization_endpoint": "https://pr\u00f6vider.example.com/"},
         {"authorization_endpoint": ["https://provider.example.com/"]},
         {"authorization_endpoint": None},
     ],

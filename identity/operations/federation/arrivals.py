@@ -83,6 +83,7 @@ async def arrive(services: Services, call: Call, detour: Detour, answer: Mapping
         provider is None
         or not rules.is_of(provider, client.tenant_id)
         or rules.settings_for(provider, client.client_id) is None
+        or rules.oauth2_for(provider, client.client_id).get("issuer") != document["issuer"]
     ):
         return LoginPage(client, "", ProviderFailed("[InvalidIdentityProviderId]"))
     request = authorization.validated(call, detour.proven)
@@ -137,8 +138,10 @@ def _require_code(detour: Document, answer: Mapping[str, str]) -> None:
     A provider that says that it names itself always does, also in errors (RFC 9207 section 2.4): an answer of another
     one, or of nobody, may be a code that somebody wants to have redeemed at the wrong place.
     """
-    issuer = answer.get("iss")
-    if (issuer is None and detour["namesItself"]) or (issuer is not None and issuer != detour["issuer"]):
+    issuer, expected = answer.get("iss"), detour["issuer"]
+    # Of a provider that is configured by its endpoints nobody knows which issuer it is.
+    is_another = issuer is not None and expected is not None and issuer != expected
+    if is_another or (issuer is None and detour["namesItself"]):
         raise _RefusedError(FAILED, "its answer names another issuer, or none where it should (mix-up)")
     if "error" in answer:
         said = f"it answered {_quoted(answer['error'])} {_quoted(answer.get('error_description', ''))}".strip()

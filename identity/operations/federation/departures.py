@@ -7,7 +7,7 @@ PKCE verifier are new for every departure (RFC 9700 section 2.1) and stay here, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from identity.call import Call, Document
 from identity.domain import identity_providers as rules
@@ -37,7 +37,6 @@ LINK_PAGE: Final = "/oauth2/start-idp-link"
 """Where somebody says who they are here, whom a provider knows."""
 
 _SCOPE: Final = "openid email"
-_FORM_POST: Final = "form_post"
 _NO_AUTHORIZATION_ENDPOINT: Final = "it has no authorization_endpoint that a browser can be sent to"
 
 
@@ -86,45 +85,53 @@ async def _depart(
 ) -> ToProvider | LoginPage:
     client = proven.client
     try:
-        oauth2 = rules.oauth2_for(provider, client.client_id)
-        spoken_to = await openid_connect.spoken_to_as(services, call, oauth2)
+        spoken_to = await openid_connect.spoken_to_as(services, call, rules.oauth2_for(provider, client.client_id))
         url = _authorization_endpoint(spoken_to)
     except Invalid as error:
         await tell(services, call, client, provider, error.log_detail, "Error")
         return LoginPage(client, login_id, ProviderFailed(error.general[0].code))
-    secret = browser.federation_secret or new_secret()
-    is_post = bool(provider["postRequest"])
-    mode = _FORM_POST if is_post and _FORM_POST in _list(spoken_to.published, "response_modes_supported") else None
-    state, verifier, nonce = new_secret(), new_secret(), new_secret()
-    scope = oauth2.get("scope") or _SCOPE
+    secret, state = browser.federation_secret or new_secret(), new_secret()
     detour: Document = {
-        "clientId": client.client_id,
-        "codeVerifier": verifier,
+        "codeVerifier": new_secret(),
         "given": login_intents.of_request(services, proven),
         "isPersistent": is_persistent,
         "issuer": spoken_to.issuer,
         "namesItself": spoken_to.published.get("authorization_response_iss_parameter_supported") is True,
         # Without an issuer there are no keys to check an ID token with, and so no nonce that could be believed.
-        "nonce": nonce if spoken_to.issuer is not None and "openid" in scope.split() else None,
+        "nonce": new_secret() if spoken_to.issuer is not None and "openid" in _scope(spoken_to).split() else None,
         "providerId": provider["id"],
         "redirectUri": call.origin.base_url + CALLBACK,
     }
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
     await services.provider_logins.issue(client.tenant_id, state, secret, detour, ttl_seconds)
-    wanted: dict[str, Any] = {
-        "client_id": oauth2["client_id"],
-        "code_challenge": pkce.challenge(verifier),
+    is_post = bool(provider["postRequest"])
+    parameters = _parameters(spoken_to, detour, state, login_id, asks_for_form=is_post)
+    return ToProvider(client, url, parameters, secret, is_post=is_post)
+
+
+def _parameters(
+    spoken_to: SpokenTo, detour: Document, state: str, login_id: str, *, asks_for_form: bool
+) -> dict[str, str]:
+    """The authentication request (OpenID Connect Core 3.1.2.1); a form is asked for only where it is published."""
+    modes = spoken_to.published.get("response_modes_supported")
+    is_form = asks_for_form and isinstance(modes, list) and "form_post" in modes
+    wanted = {
+        "client_id": spoken_to.oauth2["client_id"],
+        "code_challenge": pkce.challenge(detour["codeVerifier"]),
         "code_challenge_method": pkce.METHOD,
         "login_hint": login_id or None,
         "nonce": detour["nonce"],
         "redirect_uri": detour["redirectUri"],
-        "response_mode": mode,
+        "response_mode": "form_post" if is_form else None,
         "response_type": "code",
-        "scope": scope,
+        "scope": _scope(spoken_to),
         "state": state,
     }
-    parameters = {name: value for name, value in wanted.items() if value is not None}
-    return ToProvider(client, url, parameters, secret, is_post=is_post)
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
+def _scope(spoken_to: SpokenTo) -> str:
+    return str(spoken_to.oauth2.get("scope") or _SCOPE)
 
 
 async def tell(
@@ -142,11 +149,6 @@ async def tell(
 def _authorization_endpoint(spoken_to: SpokenTo) -> str:
     """Where browsers go: what the issuer publishes wins over what is configured. Raises Invalid."""
     url = spoken_to.published.get("authorization_endpoint") or spoken_to.oauth2.get("authorization_endpoint")
-    if not isinstance(url, str) or "#" in url or not rules.is_web_address(url):
+    if not isinstance(url, str) or "#" in url or not url.isascii() or not rules.is_web_address(url):
         raise openid_connect.failed("OpenIDConnectToken", _NO_AUTHORIZATION_ENDPOINT)
     return url
-
-
-def _list(document: Document, name: str) -> Sequence[Any]:
-    found = document.get(name)
-    return found if isinstance(found, list) else ()
