@@ -39,6 +39,7 @@ from identity.operations import (
     sso,
 )
 from identity.operations.authorization_steps import (
+    CONSENT_PAGE,
     Browser,
     Busy,
     Current,
@@ -325,8 +326,8 @@ async def _asked(
     if request.forbids_pages:
         asked = scopes.joined(question.required + question.optional)
         raise ConsentRequired("consent_required", f"The user has to agree to: {asked}")
-    intent = await login_intents.remember(services, proven, current)
-    return Interlude(proven.client, "consent", intent, SsoCookie.of(proven.client, current))
+    intent = await login_intents.remember(services, proven, current, CONSENT_PAGE)
+    return Interlude(proven.client, CONSENT_PAGE, intent, SsoCookie.of(proven.client, current))
 
 
 async def _recorded(services: Services, call: Call, client: Client, user: Document) -> Problem | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from identity.call import Document
 from identity.domain import identity_providers
@@ -17,6 +17,9 @@ from identity.domain.response_types import ResponseMode
 from identity.instants import Instant
 from identity.operations.clients import Client
 from identity.store.sso_sessions import SsoSession
+
+CONSENT_PAGE: Final = "consent"
+"""The last part of the path of the page that asks what an application may have."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

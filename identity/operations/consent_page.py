@@ -14,7 +14,7 @@ from identity.domain.authorization_request import AuthorizationRequest
 from identity.domain.consent import Question
 from identity.errors import AccessDenied, InvalidRequest
 from identity.operations import authorization, clients, login_intents, scope_consents
-from identity.operations.authorization_steps import Browser, Current, LoginPage, Proven, Step
+from identity.operations.authorization_steps import CONSENT_PAGE, Browser, Current, LoginPage, Proven, Step
 from identity.operations.clients import Client, TenantHints
 from identity.operations.login_intents import LoginIntent
 from identity.services import Services
@@ -39,15 +39,17 @@ class Waiting:
     intent_id: str
 
 
-async def find(services: Services, call: Call, hints: TenantHints, given: Document, cookie: str) -> Waiting:
-    """The login that a request to the page is about.
+async def find(
+    services: Services, call: Call, hints: TenantHints, given: Document, cookie: str, page: str = CONSENT_PAGE
+) -> Waiting:
+    """The login that a request to the page is about, or to another `page` that comes between.
 
     Raises InvalidRequest where this browser has none for this client, or none any more, and what
     `authorization.prove` raises; all belong on a page.
     """
     client = await clients.find(services, hints, given.get("client_id"))
     intent_id = given.get("intent", "")
-    intent = await login_intents.find(services, client, cookie, intent_id)
+    intent = await login_intents.find(services, client, page, cookie, intent_id)
     if intent is None:
         raise _gone()
     # By its own tenant, not by what the remembered request calls it: that was judged when the request came.

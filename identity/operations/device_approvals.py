@@ -79,7 +79,7 @@ async def ask(services: Services, proven: Proven, request_: AuthorizationRequest
         raise ConsentRequired("consent_required", "The user has to agree to the device.")
     # What the user did not agree to on the way is not asked for again when the login is found again.
     given = {**proven.given, "scope": scopes.joined(request_.scopes)}
-    intent = await login_intents.remember(services, dataclasses.replace(proven, given=given), current)
+    intent = await login_intents.remember(services, dataclasses.replace(proven, given=given), current, PAGE)
     return Interlude(proven.client, PAGE, intent, SsoCookie.of(proven.client, current))
 
 

@@ -34,14 +34,15 @@ class LoginIntent:
     authentication_type: str
 
 
-async def remember(services: Services, proven: Proven, current: Current) -> str:
-    """Remember a login and its request; answers the secret of the intent.
+async def remember(services: Services, proven: Proven, current: Current, page: str) -> str:
+    """Remember a login and its request for a page that comes next; answers the secret of the intent.
 
     What the login page sends beside the request, the password first, is left out.
     """
     client, session = proven.client, current.session
     intent: dict[str, Any] = {
         "clientId": client.client_id,
+        "page": page,
         "given": of_request(services, proven),
         "userId": session.user_id,
         "sessionId": session.session_id,
@@ -55,11 +56,11 @@ async def remember(services: Services, proven: Proven, current: Current) -> str:
     return await services.login_intents.issue(client.tenant_id, intent, ttl_seconds)
 
 
-async def find(services: Services, client: Client, cookie: str, intent_id: str) -> LoginIntent | None:
-    """The intent of this browser, for this client, that a page names."""
+async def find(services: Services, client: Client, page: str, cookie: str, intent_id: str) -> LoginIntent | None:
+    """The intent of this browser, for this client and page, that a request names: no page can be left out."""
     secret = _secret(cookie, intent_id)
     stored = None if secret is None else await services.login_intents.find(client.tenant_id, secret)
-    return _opened(client, stored)
+    return None if stored is None or stored["page"] != page else _opened(client, stored)
 
 
 async def consume(services: Services, client: Client, cookie: str, intent_id: str) -> LoginIntent | None:

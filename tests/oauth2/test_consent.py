@@ -317,3 +317,18 @@ async def test_application_that_takes_only_pushed_requests_gets_its_answer(rp, b
     answer = await rp.submit(browser, await browser.get(opened.headers["Location"]))
     asked = await browser.get(answer.headers["Location"])
     assert await scope_of(rp, http, response(await send(browser, asked, "email"))) == "openid email"
+
+
+async def test_no_page_can_be_left_out_by_taking_its_login_to_another(rp, browser, api):
+    await rp.configure(
+        enabledGrants=["authorization_code", "urn:ietf:params:oauth:grant-type:device_code"],
+        deviceVerificationURL="https://app.example.com/device",
+    )
+    shown = await ask(rp, browser)
+    fields = page(shown).forms[0]["fields"]
+    for answer in (
+        await browser.get("/oauth2/device", params=fields),
+        await browser.post("/oauth2/device", data={**fields, "action": "allow", "grant": "x"}),
+    ):
+        assert (answer.status_code, "start again" in page(answer).text) == (400, True)
+    assert "code" in response(await send(browser, shown))

@@ -81,7 +81,8 @@ class DeviceHandler(LoginFlowHandler):
     async def waiting(self, call: Call, given: Document, tenant_id: str | None) -> Waiting:
         """The login that this browser waits with."""
         hints = self.tenant_hints(tenant_id, given)
-        return await consent_page.find(self.services, call, hints, given, self.cookie(login_intents.COOKIE))
+        cookie = self.cookie(login_intents.COOKIE)
+        return await consent_page.find(self.services, call, hints, given, cookie, device_approvals.PAGE)
 
     async def asked(self, call: Call, waiting: Waiting, *, message: str = "", status: int = 200) -> Reply:
         """The page about the device, or what comes next."""
