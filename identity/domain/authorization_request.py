@@ -94,15 +94,12 @@ class _Facts:
     application: Document
     origin: str | None
     own_origin: str
+    response_type: ResponseType | None
 
     @property
     def oauth(self) -> Document:
         found: Document = self.application["oauthConfiguration"]
         return found
-
-    @property
-    def response_type(self) -> ResponseType | None:
-        return response_types.find(self.given.get("response_type"), hybrid=profiles.speaks_hybrid(self.application))
 
     @property
     def gives_code(self) -> bool:
@@ -132,9 +129,7 @@ class Channel:
 
 def channel(given: Mapping[str, Any], application: Document | None) -> Channel:
     """Where an error of this request is told, however wrong the rest of it is."""
-    response_type = response_types.find(
-        given.get("response_type"), hybrid=application is not None and profiles.speaks_hybrid(application)
-    )
+    response_type = _response_type(given, application)
     mode = response_types.answer_mode(response_type, given.get("response_mode"))
     redirect_uri = None
     if application is not None:
@@ -164,10 +159,15 @@ def validated(
     of this service. Raises OAuth2Error: the first check that fails speaks.
     """
     redirect_uri = require_redirect_uri(given, application)
-    facts = _Facts(given, application, origin, own_origin)
+    facts = _Facts(given, application, origin, own_origin, _response_type(given, application))
     for check in CHECKS:
         check(facts)
     return _accepted(facts, redirect_uri)
+
+
+def _response_type(given: Mapping[str, Any], application: Document | None) -> ResponseType | None:
+    speaks_hybrid = application is not None and profiles.speaks_hybrid(application)
+    return response_types.find(given.get("response_type"), hybrid=speaks_hybrid)
 
 
 def error_parameters(error: OAuth2Error, state: str | None, issuer: str) -> dict[str, str]:
