@@ -32,6 +32,7 @@ from identity.operations import (
     access_lists,
     authorization_responses,
     clients,
+    current_logins,
     device_approvals,
     login,
     login_intents,
@@ -60,8 +61,6 @@ from identity.operations.login import Credentials
 from identity.operations.login_intents import LoginIntent
 from identity.services import Services
 from identity.store.device_grants import DeviceGrant
-from identity.store.sso_sessions import SsoSession
-from identity.tokens.jws import Rejection
 
 _INTERACTIONS: Mapping[type, str] = {
     steps.SecondFactorRequired: "multi_factor_challenge_required",
@@ -95,7 +94,7 @@ async def begin(services: Services, call: Call, proven: Proven, browser: Browser
     """Answer from the SSO session where that will do; else the login page. Raises OAuth2Error."""
     request = validated(call, proven, browser.origin)
     await device_approvals.require(services, call, proven.client, request)
-    current = await _current(services, call, proven.client, request, browser)
+    current = await current_logins.find(services, call, proven.client, request, browser)
     if current is not None:
         return await proceed(services, call, proven, request, current)
     if request.forbids_pages:
@@ -155,7 +154,7 @@ async def enter(
 
     The login was noted and told of by whoever authenticated the user (`login.complete`). Raises OAuth2Error.
     """
-    await _require_expected(services, request, fresh.user["id"])
+    await current_logins.require_expected(services, request, fresh.user["id"])
     secret, session = await sso.begin(
         services,
         call,
@@ -215,17 +214,9 @@ async def recall(
 
     Raises OAuth2Error for a request that the application would not make any more.
     """
-    client, request = proven.client, validated(call, proven)
-    session: SsoSession | None = intent.session
-    if intent.is_kept:
-        session = await sso.find(services, client.tenant, browser.sso_secret)
-    if session is None or session.session_id != intent.session.session_id:
-        return None
-    user = await _live_user(services, call, client, session)
-    if user is None:
-        return None
-    secret = browser.sso_secret if intent.is_kept else ""
-    return request, Current(session, user, secret, intent.authentication_type)
+    request = validated(call, proven)
+    current = await current_logins.recall(services, call, proven.client, intent, browser)
+    return None if current is None else (request, current)
 
 
 def gate(call: Call, client: Client, current: Current) -> Problem | None:
@@ -258,51 +249,6 @@ async def authenticated(
         return Prevented(tuple(error.messages))
     except Unavailable:
         return Busy()
-
-
-async def _current(
-    services: Services, call: Call, client: Client, request: AuthorizationRequest, browser: Browser
-) -> Current | None:
-    """The browser's session, if this request may be answered from it."""
-    if request.forces_login:
-        return None
-    session = await sso.find(services, client.tenant, browser.sso_secret)
-    if session is None or (request.max_age is not None and call.now - session.auth_instant > request.max_age * 1000):
-        return None
-    if not await _is_expected(services, request, session.user_id):
-        return None
-    user = await _live_user(services, call, client, session)
-    if user is None:
-        return None
-    if client.client_id not in session.client_ids:
-        await services.sso_sessions.join(client.tenant_id, browser.sso_secret, client.client_id)
-    return Current(session, user, browser.sso_secret)
-
-
-async def _live_user(services: Services, call: Call, client: Client, session: SsoSession) -> Document | None:
-    user = await services.users.cached(client.tenant_id, session.user_id)
-    if user is None or not user["active"] or (user.get("expiry") or call.now + 1) <= call.now:
-        return None
-    return user
-
-
-async def _is_expected(services: Services, request: AuthorizationRequest, user_id: str) -> bool:
-    """Whether this is the user whom the claims parameter and id_token_hint name; a hint that is not ours says nothing.
-
-    Nobody else may be answered for, also not who logged in just now (OpenID Connect Core 3.1.2.2).
-    """
-    if not request.claims.is_about(user_id):
-        return False
-    if request.id_token_hint is None:
-        return True
-    hint = await services.tokens.verify_id_token_hint(request.id_token_hint, clients.finder(services))
-    return isinstance(hint, Rejection) or hint.claims["sub"] == user_id
-
-
-async def _require_expected(services: Services, request: AuthorizationRequest, user_id: str) -> None:
-    """Refuse a login of somebody else than the request is about. Raises LoginRequired."""
-    if not await _is_expected(services, request, user_id):
-        raise LoginRequired("authentication_required", "Another user logged in than the request is about.")
 
 
 def _lacks_registration(client: Client, user: Document) -> bool:
