@@ -365,6 +365,10 @@ async def _has_failed(service, rp) -> bool:
     return bool(await failures(service, rp))
 
 
+async def _adds_nothing(notices: Any, *_arguments: Any) -> None:
+    assert not notices
+
+
 async def test_without_receivers_a_logout_asks_for_nothing_more(rp, browser, service, monkeypatch):
     await rp.log_in(browser)
 
@@ -372,7 +376,7 @@ async def test_without_receivers_a_logout_asks_for_nothing_more(rp, browser, ser
         raise AssertionError("asked")
 
     monkeypatch.setattr(service.services.sso_sessions, "find", never)
-    monkeypatch.setattr(service.services.logout_notices, "_collection", None)
+    monkeypatch.setattr(service.services.logout_notices, "add", _adds_nothing)
     assert (await log_out(browser, rp)).status_code == 302
     assert response(await rp.authorize(browser, prompt="none"))["error"] == "login_required"
 

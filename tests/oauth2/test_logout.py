@@ -147,7 +147,7 @@ async def test_every_application_is_told_by_a_frame(leaver, browser, api, http):
     urls = ["https://one.example.com/out", "https://two.example.com/out?x=1"]
     for url in urls:
         await relying_party.make(api, tenant=leaver.tenant, logoutURL=url)
-    sid = claims((await leaver.tokens(http, browser, scope="openid"))["id_token"])["sid"]
+    sid = claims((await leaver.tokens(http, browser))["id_token"])["sid"]
     answer = await log_out(browser, client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
     assert answer.status_code == 200
     frames = page(answer).frames
