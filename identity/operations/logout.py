@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from identity.call import Call, Document
 from identity.domain import profiles, redirect_uris
 from identity.errors import InvalidRequest
-from identity.ids import TenantId
+from identity.ids import TenantId, parse_id
 from identity.operations import clients, sso
 from identity.operations.clients import Client, TenantHints
 from identity.services import Services
@@ -84,7 +84,7 @@ async def _wanted(services: Services, given: Mapping[str, str], hints: TenantHin
             raise _invalid_hint("The id_token_hint is no ID token of this service.")
         hinted = hint.application["id"]
     client_id = given.get("client_id", hinted)
-    if hinted is not None and client_id != hinted:
+    if hinted is not None and parse_id(client_id) != hinted:
         raise _invalid_hint("The id_token_hint was issued to another client.")
     if client_id is not None:
         client = await clients.find(services, hints, client_id)

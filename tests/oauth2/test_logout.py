@@ -88,8 +88,9 @@ async def test_without_a_session_the_browser_is_sent_on_all_the_same(rp, browser
 async def test_id_token_names_the_client_expired_or_not(rp, browser, http, clock):
     id_token = (await rp.tokens(http, browser))["id_token"]
     clock.advance(seconds=3601)
-    answer = await log_out(browser, id_token_hint=id_token, post_logout_redirect_uri=REDIRECT_URI)
-    assert answer.headers["Location"] == REDIRECT_URI
+    for client in ({}, {"client_id": rp.client_id.upper()}):
+        answer = await log_out(browser, id_token_hint=id_token, post_logout_redirect_uri=REDIRECT_URI, **client)
+        assert answer.headers["Location"] == REDIRECT_URI
 
 
 async def test_attack_43_hint_of_another_client_is_refused_and_nothing_ends(rp, browser, http, api):
