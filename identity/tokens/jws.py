@@ -189,13 +189,19 @@ def _parts(token: str) -> tuple[Document, Document, bytes, bytes] | None:
 
 
 def _strict_object(raw: bytes) -> Document:
-    """A JSON object without repeated members, without NaN and infinities, of bounded depth. Raises ValueError."""
+    """A JSON object without repeated members, NaN, infinities and half characters, of bounded depth.
+
+    Raises ValueError.
+    """
     # An honest token has a handful of brackets: only one with many is worth walking through.
     if raw.count(b"{") + raw.count(b"[") > MAXIMUM_DEPTH:
         _require_shallow(raw)
     value = _DECODER.decode(raw.decode("utf-8"))
     if not isinstance(value, dict):
         raise ValueError("not an object")  # what was sent is wrong, not our types
+    if b"\\u" in raw:
+        # Half of a surrogate pair can be escaped, and then it is in a text that nobody can write down or look up.
+        json.dumps(value, ensure_ascii=False).encode()
     return value
 
 
