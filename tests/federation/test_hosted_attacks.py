@@ -24,6 +24,7 @@ async def is_refused_here(answer) -> None:
     assert "Location" not in answer.headers
     assert not [value for value in answer.headers.get_list("Set-Cookie") if value.startswith(SSO)]
     assert "is over, took too long, or was begun in another browser" in answer.text
+    assert "go back to the application and sign in again" in answer.text
 
 
 @pytest.mark.parametrize("state", [None, "", "made up", "the link of another kind"])

@@ -133,6 +133,22 @@ async def test_one_device_code(pair):
     assert len(refusals(answers)) == 1
 
 
+async def test_attack_42_one_return_from_a_provider(pair):
+    rp = await relying_party.make(pair.api)
+    names = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint")
+    oauth2 = {name: f"https://provider.example.com/{name}" for name in names} | {"client_id": "a", "client_secret": "b"}
+    places = {rp.client_id: {"enabled": True}}
+    provider = {"type": "OpenIDConnect", "name": new_id(), "enabled": True, "oauth2": oauth2}
+    body = {"identityProvider": {**provider, "applicationConfiguration": places}}
+    provider_id = (await pair.api.post("/api/identity-provider", json=body)).json()["identityProvider"]["id"]
+    left = await rp.authorize(pair.clients[0], idp_hint=provider_id)
+    pair.clients[1].cookies = pair.clients[0].cookies
+    state = httpx.URL(left.headers["Location"]).params["state"]
+    given = {"state": state, "error": "access_denied"}
+    shown = one_winner(await pair.race(lambda http: http.get("/oauth2/callback", params=given)))
+    assert "cancelled" in relying_party.page(shown).text
+
+
 async def test_attack_16_one_request_uri(pair):
     rp = await relying_party.make(pair.api)
     await pair.logged_in(rp)

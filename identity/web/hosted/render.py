@@ -155,9 +155,9 @@ def form(
     return _page(template, _policy(form_action=places), values, look, status, cookies)
 
 
-def error(body: Mapping[str, Any], status: int) -> Reply:
+def error(body: Mapping[str, Any], status: int, advice: str) -> Reply:
     """The error page, which also prints the OAuth error JSON for the application's developer."""
-    values = {"description": body["error_description"], "oauth_json": json.dumps(body, indent=2)}
+    values = {"description": body["error_description"], "oauth_json": json.dumps(body, indent=2), "advice": advice}
     return _page("error.html", _policy(), values, DEFAULT, status)
 
 

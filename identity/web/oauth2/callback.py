@@ -21,6 +21,8 @@ _AGAIN: Final = "again"
 class CallbackHandler(LoginFlowHandler):
     """The redirect URI that operators register at their providers."""
 
+    advice = "Please go back to the application and sign in again."
+
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call) -> Reply:
         """Come back by a redirect."""

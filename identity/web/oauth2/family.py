@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from identity.call import Call, Document
 from identity.domain import dpop as dpop_rules
@@ -160,11 +160,13 @@ class PageHandler(OAuth2Handler):
     """
 
     cross_origin = CrossOriginAccess.BY_PAGE
+    advice: ClassVar[str] = "The application that sent you here has to correct this."
+    """What the error page says that can be done."""
 
     def refuse(self, error: ServiceError) -> None:
         """The error page. Nothing is ever redirected from here."""
         failure = oauth_error(error)
-        reply = render.error(error_body(failure), failure.status)
+        reply = render.error(error_body(failure), failure.status, self.advice)
         if self.prefers_json():
             reply = Reply(error_body(failure), failure.status)
         challenge = self.challenge(failure) if isinstance(failure, InvalidToken) else None

@@ -20,6 +20,8 @@ _FORM: Final = "oauth2/start-idp-link.form.json"
 class StartIdPLinkHandler(LoginFlowHandler):
     """The page of a pending link; which one, only the browser that made it can say."""
 
+    advice = "Please go back to the application and sign in again."
+
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call) -> Reply:
         """Show the page."""
