@@ -54,7 +54,7 @@ class LoginFlowHandler(PageHandler):
                 return await self.reopened(step.client, given)
             return await self.page(step, given)
         if isinstance(step, ToProvider):
-            return self.departure(step, given, await looks.of(self, step.client.tenant, step.client.application, given))
+            return await self.departure(step, given)
         if isinstance(step, LinkWanted):
             location = redirect_uris.with_query(departures.LINK_PAGE, {"link": step.link})
             return Reply(status=302, headers={"Location": location})
@@ -88,12 +88,13 @@ class LoginFlowHandler(PageHandler):
             self, page, given, names, remember_device=chosen == "true", message=message, status=status
         )
 
-    def departure(self, step: ToProvider, given: Mapping[str, str], look: looks.Look) -> Reply:
+    async def departure(self, step: ToProvider, given: Mapping[str, str]) -> Reply:
         """The way to an identity provider, with the cookie that the way back needs."""
         cookies = [self.new_cookie(departures.COOKIE, step.secret)]
         if request_sources.is_just_used(given):
             cookies.append(csrf.issue(self)[1])
         if step.is_post:
+            look = await looks.of(self, step.client.tenant, step.client.application, given)
             return render.form_post(step.url, step.parameters.items(), look, cookies, text="formPost.on")
         location = redirect_uris.with_query(step.url, step.parameters)
         return Reply(status=302, headers={"Location": location}, cookies=cookies)
