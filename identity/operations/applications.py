@@ -80,7 +80,9 @@ SCOPE = Part(
 async def create(services: Services, call: Call, body: Document, application_id: str | None) -> Document:
     """A new application, plain or as a copy of `sourceApplicationId` under the name given. Raises Invalid."""
     wanted = await _with_source(services, call, body)
-    application = await crud.create(services, call, RESOURCE, wanted, application_id, _claiming(services))
+    # An id that is made up here is nobody's; one that is given may be a client id already.
+    around = None if application_id is None else _claiming(services)
+    application = await crud.create(services, call, RESOURCE, wanted, application_id, around)
     await key_references.published(services, await services.tenants.get(None, application["tenantId"]), application)
     return application
 
