@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import re
 from typing import Any
 
 import httpx
@@ -108,7 +109,8 @@ async def test_of_64_who_submit_the_page_at_once_one_links(linking) -> None:
     counted = collections.Counter("code=" in answer.headers.get("Location", "") for answer in answers)
     assert counted == {True: 1, False: 63}
     assert {answer.status_code for answer in answers} <= {200, 302, 400}
-    assert all("is over" in answer.text for answer in answers if answer.status_code != 302)
+    # A busy machine turns some away before their password is compared.
+    assert all(re.search("is over|Too many people", answer.text) for answer in answers if answer.status_code != 302)
     assert [answer.status_code for answer in answers].count(302) == 1
     assert len(await linking.scene.links(linking.rp.user["id"])) == 1
 
