@@ -57,6 +57,15 @@ def may_use(application: Document, grant_type: str) -> bool:
     return grant_type in application["oauthConfiguration"]["enabledGrants"]
 
 
+def has_tokens_by_api(application: Document) -> bool:
+    """Whether logins and refreshes over the API give tokens.
+
+    Under strict the token endpoint alone does, which asks who the client is; and where tokens have to be bound to a key
+    (RFC 9449), because nothing over the API proves one.
+    """
+    return not (is_strict(application) or application["oauthConfiguration"].get("dpopBoundAccessTokens"))
+
+
 def speaks_hybrid(application: Document) -> bool:
     """Whether the hybrid response types are switched on; under strict a code comes alone."""
     return bool(application["oauthConfiguration"].get("hybridResponseTypesEnabled")) and not is_strict(application)

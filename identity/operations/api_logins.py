@@ -6,6 +6,7 @@ import dataclasses
 
 from identity.call import Call, Document
 from identity.domain import login as steps
+from identity.domain import profiles
 from identity.domain.login import LoggedIn, LoginResult
 from identity.errors import NotFound, Unavailable
 from identity.instants import Instant, later
@@ -92,7 +93,7 @@ async def _logged_in(
     """200 with tokens; 202 for a user who is not registered, whose token says nothing of the application's roles."""
     status = 202 if result.registration is None else 200
     body: Document = {"user": await users.answer(services, result.user)}
-    if wishes.no_jwt:
+    if wishes.no_jwt or not profiles.has_tokens_by_api(client.application):
         return Answer(status, body)
     found = Login(client.tenant, client.application, result.user, (), (), authentication_type, call.now)
     expires = None

@@ -7,6 +7,7 @@ import dataclasses
 from identity.call import Call, Document
 from identity.errors import InvalidToken
 from identity.ids import TenantId
+from identity.instants import Instant
 from identity.operations import clients, dpop, live_users
 from identity.services import Services
 from identity.tokens.issuer import VerifiedToken
@@ -26,6 +27,26 @@ class Bearer:
 
     token: VerifiedToken
     user: Document
+
+    @property
+    def authentication_type(self) -> str:
+        """How the user logged in, as far as a lambda left that in the token."""
+        return str(self.token.claims.get("authenticationType") or "PING")
+
+    @property
+    def auth_instant(self) -> Instant:
+        """When the user logged in; when the token was issued, where a lambda took that out."""
+        claims: dict[str, int] = self.token.claims
+        return Instant(claims.get("auth_time", claims["iat"]) * 1000)
+
+    def require_reach(self, client_id: str | None = None) -> None:
+        """Raise InvalidToken where the token of a third party is shown for another application, or for all of them.
+
+        A third party has what its user agreed to, and could otherwise make a login to everything else out of it.
+        """
+        application = self.token.application
+        if application["oauthConfiguration"]["relationship"] == "ThirdParty" and application["id"] != client_id:
+            raise InvalidToken("access_token_invalid", "The access token of a third party is good for itself alone.")
 
 
 async def verify(services: Services, call: Call, token: str | None, proof: dpop.Presented | None = None) -> Bearer:

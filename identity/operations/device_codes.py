@@ -11,7 +11,6 @@ from identity.domain import login as steps
 from identity.domain.applications import DEVICE_GRANT
 from identity.errors import InvalidGrant, InvalidRequest, InvalidToken, NotFound, OAuth2Error, WebhookTransactionFailed
 from identity.ids import TenantId, parse_id
-from identity.instants import Instant
 from identity.operations import bearer, device_grants, identity_provider_links, login
 from identity.operations.bearer import Bearer
 from identity.operations.client_authentication import Identified
@@ -96,14 +95,13 @@ async def approve(services: Services, call: Call, identified: Identified, form: 
     found = await _bearer(services, call, client, form["token"])
     guesser = device_grants.guesser_of(call, client, is_authenticated=identified.has_credentials)
     grant = await device_grants.find(services, call, client.tenant_id, user_code, guesser, client.client_id)
-    claims = found.token.claims
-    await _require_login(services, call, client, found.user, _authentication_type(claims))
+    await _require_login(services, call, client, found.user, found.authentication_type)
     approver = Approver(
         found.user,
-        _authenticated_at(claims),
-        _authentication_type(claims),
+        found.auth_instant,
+        found.authentication_type,
         found.token.scopes if found.token.application["id"] == client.client_id else (),
-        tuple(claims.get("amr", ())),
+        tuple(found.token.claims.get("amr", ())),
     )
     link = await device_grants.approve(services, call, client, grant, approver)
     answer = {
@@ -116,13 +114,14 @@ async def approve(services: Services, call: Call, identified: Identified, form: 
 
 
 async def _bearer(services: Services, call: Call, client: Client, token: str) -> Bearer:
-    """The user of the token, one that was issued to any application of the tenant."""
+    """The user of the token, one that was issued to any application of the tenant but another third party."""
     read = jws.read(token)
     claims = {} if isinstance(read, jws.Rejection) else read.claims
     if claims and "sub" not in claims:
         raise InvalidRequest("missing_user_id", "The token has no sub.")
     try:
         found = await bearer.verify(services, call, token)
+        found.require_reach(client.client_id)
     except InvalidToken as error:
         raise _refusal(error, claims) from error
     if found.token.tenant["id"] != client.tenant_id:
@@ -145,17 +144,6 @@ def _bad_token(error: InvalidToken) -> InvalidToken:
     """400 rather than 401: the token is a parameter here, and not what the caller authenticates with."""
     error.status = InvalidRequest.status
     return error
-
-
-def _authentication_type(claims: Mapping[str, Any]) -> str:
-    """How the user of a token logged in, as far as a lambda left that in it."""
-    return str(claims.get("authenticationType") or "PING")
-
-
-def _authenticated_at(claims: Mapping[str, Any]) -> Instant:
-    """When the user of a token logged in; when it was issued, where a lambda took that out."""
-    seconds: int = claims.get("auth_time", claims["iat"])
-    return Instant(seconds * 1000)
 
 
 async def _require_login(

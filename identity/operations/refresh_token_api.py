@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
+from identity.domain import profiles
 from identity.domain import refresh_tokens as rules
 from identity.domain.client_authentication import Presented
 from identity.errors import Invalid, InvalidRequest, NotFound, OAuth2Error
@@ -33,7 +34,7 @@ async def refresh(services: Services, call: Call, body: Document) -> Answer:
         raise Invalid.field("missing", "refreshToken", "A [refreshToken] is required.")
     presented = await services.refresh_tokens.present(tenant_id, value, call.now)
     client = None if presented is None else await _client(services, tenant_id, presented.record)
-    if presented is None or client is None or not client.application["loginConfiguration"]["allowTokenRefresh"]:
+    if presented is None or client is None or not _allows_refresh(client.application):
         raise _unusable("The [refreshToken] is unknown, expired, or cannot be used here.")
     if presented.record["private"].get("dpopJkt") is not None:
         raise _unusable("The [refreshToken] is bound to a key.")
@@ -177,6 +178,11 @@ async def _client(services: Services, tenant_id: TenantId, record: Document) -> 
         return await clients.find(services, TenantHints(path=tenant_id), record["applicationId"])
     except InvalidRequest:
         return None
+
+
+def _allows_refresh(application: Document) -> bool:
+    is_on = bool(application["loginConfiguration"]["allowTokenRefresh"])
+    return is_on and profiles.has_tokens_by_api(application)
 
 
 def _unusable(message: str, name: str = "refreshToken") -> Invalid:

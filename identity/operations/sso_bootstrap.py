@@ -7,11 +7,9 @@ token came of, so that `max_age` and `auth_time` mean the same as before.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from identity.call import Call
 from identity.errors import InvalidToken
-from identity.instants import Instant
 from identity.operations import authorization, bearer, sso
 from identity.operations.authorization_steps import Browser, NewLogin, Proven
 from identity.services import Services
@@ -21,7 +19,7 @@ async def bootstrapped(services: Services, call: Call, proven: Proven, browser: 
     """The browser with the session of a token's user; as it was where it has that already, or may not have it.
 
     The user has to log in all the same where the request says so. Raises InvalidToken for a token that is not good, not
-    of this tenant, or bound to a key, and OAuth2Error for a request that is not good.
+    of this tenant, of a third party, or bound to a key, and OAuth2Error for a request that is not good.
     """
     tenant = proven.client.tenant
     is_on = tenant["ssoConfiguration"]["allowAccessTokenBootstrap"] and tenant["httpSessionMaxInactiveInterval"] > 0
@@ -29,10 +27,10 @@ async def bootstrapped(services: Services, call: Call, proven: Proven, browser: 
         return browser
     request = authorization.validated(call, proven, browser.origin)
     found = await bearer.verify(services, call, token)
-    claims: dict[str, Any] = found.token.claims
     if found.token.tenant["id"] != proven.client.tenant_id:
         raise InvalidToken("access_token_invalid", "The access token is of another tenant.")
-    auth_instant = Instant(claims["auth_time"] * 1000)
+    found.require_reach()
+    auth_instant = found.auth_instant
     if request.forces_login or (request.max_age is not None and call.now - auth_instant > request.max_age * 1000):
         return browser
     session = await sso.find(services, tenant, browser.sso_secret)
@@ -42,7 +40,7 @@ async def bootstrapped(services: Services, call: Call, proven: Proven, browser: 
         services,
         call,
         tenant,
-        NewLogin(found.user, claims["authenticationType"], auth_instant=auth_instant),
+        NewLogin(found.user, found.authentication_type, auth_instant=auth_instant),
         client_id=found.token.application["id"],
         replacing=browser.sso_secret,
     )

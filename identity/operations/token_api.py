@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
+from identity.domain import profiles, users
 from identity.domain import refresh_tokens as rules
-from identity.domain import users
 from identity.errors import Invalid, InvalidRequest, Unauthorized
 from identity.ids import ApplicationId, TenantId, UserId, new_id
 from identity.instants import numeric_date
@@ -33,8 +33,12 @@ async def issue(
     where the application gives any; it counts its time from that one's start. Raises Invalid and InvalidToken.
     """
     shown = await bearer.verify(services, call, token)
+    shown.require_reach(application_id)
     tenant_id = TenantId(shown.token.tenant["id"])
     client = await _client(services, tenant_id, application_id)
+    if not profiles.has_tokens_by_api(client.application):
+        message = "The application named by [applicationId] gets its tokens from the token endpoint alone."
+        raise Invalid.field("invalid", "applicationId", message)
     registration = users.find_registration(shown.user, client.client_id)
     login = Login(client.tenant, client.application, shown.user, (), (), "JWT_SSO", call.now)
     remaining = max(1, int(shown.token.claims["exp"]) - numeric_date(call.now))
@@ -60,7 +64,7 @@ async def vend(services: Services, call: Call, body: Document) -> Document:
     if call.caller.tenant_id is not None:
         claims |= {"iss": tenant["issuer"], "tid": tenant["id"]}
     try:
-        return {"token": await services.tokens.sign(request.get("keyId") or settings["accessTokenKeyId"], claims)}
+        return {"token": await services.tokens.vend(request.get("keyId") or settings["accessTokenKeyId"], claims)}
     except (LookupError, ValueError) as error:
         raise Invalid.field("invalid", "keyId", "The [keyId] must name a key that signs.") from error
 
@@ -78,6 +82,8 @@ async def _refresh_token(services: Services, call: Call, client: Client, shown: 
     presented = await services.refresh_tokens.present(client.tenant_id, value, call.now)
     if presented is None or not presented.is_current or presented.record["userId"] != shown.user["id"]:
         raise Unauthorized(log_detail="the refresh token is none of the user's")
+    if presented.record["private"].get("dpopJkt") is not None:
+        raise Unauthorized(log_detail="the refresh token is bound to a key")
     if not client.application["loginConfiguration"]["generateRefreshTokens"]:
         return {}
     old = presented.record
@@ -85,7 +91,7 @@ async def _refresh_token(services: Services, call: Call, client: Client, shown: 
         UserId(shown.user["id"]), ApplicationId(client.client_id), (), old["metaData"]["device"], {}, call.now
     )
     record["startInstant"] = old["startInstant"]
-    expires = rules.Policy.of(client.tokens).expires(old["insertInstant"], old["startInstant"])
+    expires = client.refresh_policy.expires(old["insertInstant"], old["startInstant"])
     if expires <= call.now:
         return {}
     stored = await services.refresh_tokens.insert(client.tenant_id, record, expires)

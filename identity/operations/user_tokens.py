@@ -5,6 +5,7 @@ from __future__ import annotations
 import structlog
 
 from identity.call import Call, Document
+from identity.domain import profiles
 from identity.errors import LambdaFailed, Unavailable
 from identity.ids import TenantId, new_id
 from identity.instants import later, numeric_date
@@ -22,8 +23,11 @@ async def issue(
     """`token` and `tokenExpirationInstant`, for the application or, without one, of the tenant alone.
 
     A token without an audience is good for whoever verifies it with the published keys, and for no endpoint of ours.
-    Empty when the key to sign with is gone or a lambda fails: what was created stays created.
+    Empty for an application whose tokens come from the token endpoint alone; and when the key to sign with is gone or
+    a lambda fails: what was created stays created.
     """
+    if application is not None and not profiles.has_tokens_by_api(application):
+        return {}
     tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
     try:
         if application is None:

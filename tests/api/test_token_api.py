@@ -194,6 +194,48 @@ async def test_a_key_that_is_bound_to_a_tenant_speaks_for_no_other(service, mana
     assert (await http.get("/oauth2/userinfo", headers=bearer(answer.json()["token"]))).status_code == 401
 
 
+async def test_what_was_vended_is_no_token_of_a_user_and_none_of_an_entity(key, http, rp) -> None:
+    shown = (await login(key, rp))["token"]
+    for changes in ({}, {"tty": "id"}, {"gty": ["client_credentials"]}):
+        claims = {**relying_party.claims(shown), **changes}
+        vended = (await key.post("/api/jwt/vend", json={"claims": claims})).json()["token"]
+        assert (await http.get("/api/jwt/validate", headers=bearer(shown))).status_code == 200
+        assert (await http.get("/api/jwt/validate", headers=bearer(vended))).status_code == 401
+        form = {"client_id": rp.client_id, "client_secret": rp.secret, "token": vended}
+        assert (await http.post("/oauth2/introspect", data=form)).json() == {"active": False}
+
+
+# Third parties, and applications whose tokens come from the token endpoint alone
+
+
+async def test_token_of_a_third_party_gives_none_for_another_application(key, http, rp) -> None:
+    token = (await login(key, rp))["token"]
+    application_id = await other_application(key, rp, registered=True)
+    await rp.configure(relationship="ThirdParty")
+    for wanted, status in ((application_id, 401), (rp.client_id, 200)):
+        answer = await http.get("/api/jwt/issue", params={"applicationId": wanted}, headers=bearer(token))
+        assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"dpopBoundAccessTokens": True}, {"profile": "strict", "proofKeyForCodeExchangePolicy": "Required"}],
+    ids=["tokens are bound", "strict"],
+)
+async def test_no_api_gives_tokens_around_the_token_endpoint(key, http, rp, api, setting) -> None:
+    before = await login(key, rp)
+    token = (await login(key, await relying_party.make(api, tenant=rp.tenant)))["token"]
+    await rp.configure(**setting)
+    assert (await login(key, rp)).keys() == {"user"}
+    refreshed = await key.post("/api/jwt/refresh", json={"refreshToken": before["refreshToken"]})
+    assert codes(refreshed) == ["[invalid]refreshToken"]
+    answer = await http.get("/api/jwt/issue", params={"applicationId": rp.client_id}, headers=bearer(token))
+    assert codes(answer) == ["[invalid]applicationId"]
+    user = {"email": f"{new_id()}@example.com", "password": PASSWORD}
+    body = {"registration": {"applicationId": rp.client_id}, "user": user}
+    assert "token" not in (await key.post("/api/user/registration", json=body)).json()
+
+
 # Refresh tokens
 
 

@@ -530,6 +530,15 @@ async def test_only_its_own_client_approves_a_device(rp, http, api):
     assert (await approve(rp, http, device.user_code)).status_code == 200
 
 
+async def test_token_of_a_third_party_approves_no_device_of_another_application(rp, http, api):
+    third = await device_client(api, tenant=rp.tenant)
+    token = await access_token(third, http)
+    await third.configure(relationship="ThirdParty", consentMode="NeverPrompt")
+    device, own = await Device.begin(rp, http), await Device.begin(third, http)
+    refused(await approve(rp, http, device.user_code, token=token), "invalid_token", "access_token_invalid")
+    assert (await approve(third, http, own.user_code, token=token)).status_code == 200
+
+
 async def test_approval_names_what_is_missing(rp, http):
     device = await Device.begin(rp, http)
     refused(await approve(rp, http, device.user_code, token=None), "invalid_request", "missing_token")

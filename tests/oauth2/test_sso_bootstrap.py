@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests import relying_party
+from tests.oauth2.test_device_grant import signed
 from tests.relying_party import claims, page, response
 
 ON = {"allowAccessTokenBootstrap": True}
@@ -44,6 +45,25 @@ async def test_another_application_of_the_tenant_is_entered_and_meets_its_gates(
     await sibling.configure(requireRegistration=True)
     answer = response(await begin(sibling, new_browser(), token, prompt="none"))
     assert answer["error_reason"] == "registration_required"
+
+
+async def test_token_of_a_third_party_begins_no_session(party, new_browser, http):
+    token = (await party.tokens(http, new_browser()))["access_token"]
+    await party.configure(relationship="ThirdParty")
+    browser = new_browser()
+    answer = await begin(party, browser, token)
+    assert (answer.status_code, "fusionauth.sso" in browser.cookies) == (401, False)
+    assert "access_token_invalid" in page(answer).text
+
+
+async def test_token_from_which_a_lambda_took_what_it_may_begins_a_session_all_the_same(
+    party, new_browser, http, service
+):
+    tokens = await party.tokens(http, new_browser())
+    token = await signed(party, service, tokens["access_token"], auth_time=None, authenticationType=None)
+    answer = response(await begin(party, new_browser(), token, prompt="none"))
+    given = claims((await party.exchange(http, answer["code"])).json()["access_token"])
+    assert given["auth_time"] == claims(token)["iat"]
 
 
 async def test_switched_off_the_token_is_not_looked_at(rp, new_browser, http):
