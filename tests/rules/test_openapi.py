@@ -13,6 +13,7 @@ import httpx
 import openapi_spec_validator
 import pytest
 
+from identity.operations import grants
 from identity.schemas import load
 from identity.web.endpoint import ApiHandler, Endpoint, Parameters, Route
 from identity.web.openapi import document
@@ -91,6 +92,38 @@ def test_operation_is_described(path: str, method: str, operation: Document) -> 
     has_credentials = bool(operation["security"]) or is_login
     is_page = "text/html" in operation["responses"].get("403", {}).get("content", {})
     assert ("401" in operation["responses"]) == has_credentials or is_page
+
+
+def test_operations_of_the_protocol_say_what_they_are_for() -> None:
+    for path, method, operation in OPERATIONS:
+        if "/oauth2/" in path or "/.well-known/" in path:
+            assert len(operation["description"]) > len(operation["summary"].partition(":")[0]), (path, method)
+            assert "Raises" not in operation["description"]
+    described = SERVED["paths"]["/oauth2/par"]["post"]["description"]
+    assert described == (
+        "The pushed authorization request endpoint. Keep an authorization request for a minute, and name it."
+    )
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/oauth2/token", "/oauth2/par", "/oauth2/introspect", "/oauth2/revoke", "/oauth2/device_authorize",
+        "/oauth2/device/user-code", "/oauth2/device/approve",
+    ],
+)  # fmt: skip
+def test_forms_of_clients_come_with_examples_that_they_take(path: str) -> None:
+    (content,) = SERVED["paths"][path]["post"]["requestBody"]["content"].values()
+    schema = SERVED["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
+    assert schema["examples"]
+    for example in schema["examples"]:
+        assert example.keys() <= schema["properties"].keys()
+        assert set(schema.get("required", [])) <= example.keys()
+
+
+def test_every_grant_has_an_example() -> None:
+    shown = [example["grant_type"] for example in load("oauth2/token.request.json")["examples"]]
+    assert sorted(shown) == sorted([*grants.GRANTS, grants.client_credentials.grant_type])
 
 
 def test_operation_ids_are_unique() -> None:
@@ -304,3 +337,13 @@ def test_judge_finds_the_path_of_a_request() -> None:
     assert openapi.path_of("/api/webhook/search/") == "/api/webhook/search"
     assert openapi.path_of("/api/webhook/7a2f6a3e-0000-4000-8000-000000000000") == "/api/webhook/{webhookId}"
     assert openapi.path_of("/api/nothing") is None
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "schemas").rglob("*.json")), ids=lambda file: file.name)
+def test_schema_file_says_no_name_twice(file: Path) -> None:
+    def once(pairs: list[tuple[str, Any]]) -> Document:
+        names = [name for name, _ in pairs]
+        assert len(names) == len(set(names)), names
+        return dict(pairs)
+
+    json.loads(file.read_text(), object_pairs_hook=once)

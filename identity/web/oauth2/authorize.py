@@ -24,7 +24,7 @@ class AuthorizeHandler(LoginFlowHandler):
 
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """Begin a request."""
+        """Begin an authorization request."""
         return await self.begin(call, self.parameters(REQUEST), tenant_id)
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)

@@ -21,7 +21,7 @@ class ConsentHandler(LoginFlowHandler):
 
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """Ask; or go on where there is nothing to ask any more."""
+        """Show the consent page; or go on where there is nothing to ask any more."""
         waiting = await self.waiting(call, self.parameters(_REQUEST), tenant_id)
         self.proven = waiting.proven
         return await self.asked(call, waiting)

@@ -48,7 +48,7 @@ class UserCodeHandler(OAuth2Handler):
         answer="oauth2/device-user-code.response.json",
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
-        """Describe a device that waits."""
+        """Describe the device that shows a user code."""
         if not isinstance(call.caller, ApiKeyCaller):
             identified = await self.identified(form, tenant_id)
             return Reply(await device_codes.of_client(self.services, call, identified, form), headers=_NOT_KEPT)
@@ -81,7 +81,7 @@ class ValidateHandler(OAuth2Handler):
 
     @endpoint(access=Access.PUBLIC, query="oauth2/device-validate.request.json", tenancy=Tenancy.BY_OPERATION)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """Answer nothing, if it is."""
+        """Answer 200, without a body, for a user code that waits."""
         given = self.parameters("oauth2/device-validate.request.json")
         client = await clients.find(self.services, self.tenant_hints(tenant_id, given), given.get("client_id"))
         await device_codes.validate(self.services, call, client, device_codes.required_user_code(given))
@@ -98,7 +98,7 @@ class ApproveHandler(OAuth2Handler):
         answer="oauth2/device-approve.response.json",
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
-        """Let the device have its tokens."""
+        """Let the device that shows a user code have its tokens."""
         identified = await self.named_client(form, tenant_id)
         return Reply(await device_codes.approve(self.services, call, identified, form), headers=_NOT_KEPT)
 

@@ -105,7 +105,7 @@ class DeviceCompleteHandler(PageHandler):
 
     @endpoint(access=Access.BROWSER, query=_END, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """Say what became of the device."""
+        """Show what became of the device."""
         given = self.parameters(_END)
         client = await device_page.client_of(self.services, call, self.tenant_hints(tenant_id, given), given)
         return await device.complete(self, client, given)

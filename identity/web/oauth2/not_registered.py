@@ -20,7 +20,7 @@ class NotRegisteredHandler(PageHandler):
 
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer="text/html")
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """Say so. The page says nothing of anybody: whoever has its address may see it."""
+        """Tell who is not registered. The page says nothing of anybody: whoever has its address may see it."""
         given = self.parameters(REQUEST)
         client = await clients.find(self.services, self.tenant_hints(tenant_id, given), given.get("client_id"))
         await access_lists.require_address(self.services, client, call.origin.ip_address)

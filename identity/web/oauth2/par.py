@@ -21,7 +21,7 @@ class PushedRequestHandler(OAuth2Handler):
         answer={201: "oauth2/par.response.json"},
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
-        """Take a request and name it."""
+        """Keep an authorization request for a minute, and name it."""
         identified = await self.identified(form, tenant_id)
         try:
             answer = await pushed_requests.push(self.services, call, identified, form, self.proof(call))

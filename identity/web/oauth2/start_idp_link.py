@@ -24,7 +24,7 @@ class StartIdPLinkHandler(LoginFlowHandler):
 
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call) -> Reply:
-        """Show the page."""
+        """Show the page on which an account at a provider is linked."""
         return await self.link_page(LinkPage(await self.wanted(call, self.parameters(_REQUEST))))
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)

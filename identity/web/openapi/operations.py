@@ -73,6 +73,7 @@ class _Operation:
         operation: Document = {
             "operationId": self._operation_id(),
             "summary": self._summary(),
+            **self._description(),
             "tags": [self._tag()],
             "security": _SECURITY[self._declared.access],
         }
@@ -95,6 +96,14 @@ class _Operation:
     def _summary(self) -> str:
         text = (getattr(self._handler, self._method.lower()).__doc__ or "").strip().split("\n", 1)[0]
         return f"{text.split('. ')[0].rstrip('.')}: {self._subject()}"
+
+    def _description(self) -> Document:
+        """What the handler and its method say of themselves; operations on the rows of a collection need no more."""
+        if self._row is not None:
+            return {}
+        texts = (type(self._handler).__doc__, getattr(self._handler, self._method.lower()).__doc__)
+        sentences = re.split(r"(?<=\.)\s+", " ".join(" ".join(text.split()) for text in texts if text))
+        return {"description": " ".join(text for text in sentences if not text.startswith("Raises "))}
 
     def _subject(self) -> str:
         if self._row is not None:
