@@ -51,8 +51,11 @@ async def test_tenant_is_named_in_path_or_query(http, tenant):
 
 async def test_unknown_tenant_has_no_metadata(http):
     for tenant_id in (new_id(), "no-uuid"):
-        assert (await http.get(f"/{tenant_id}{CONFIGURATION}")).status_code == 404
-        assert (await http.get(CONFIGURATION, params={"tenantId": tenant_id})).status_code == 404
+        for answer in (
+            await http.get(f"/{tenant_id}{CONFIGURATION}"),
+            await http.get(CONFIGURATION, params={"tenantId": tenant_id}),
+        ):
+            assert (answer.status_code, answer.json()["error_reason"]) == (404, "invalid_tenant_id")
 
 
 async def test_changed_tenant_is_described_anew_at_once(http, api):

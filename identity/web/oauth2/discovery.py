@@ -36,13 +36,14 @@ class ConfigurationHandler(_PreparedHandler):
         answer={200: "oauth2/openid-configuration.response.json", 304: None},
     )
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
-        """Describe the provider. Raises NotFound for a tenant that does not exist."""
+        """Describe the provider. Raises InvalidRequest, answered with 404, for a tenant that does not exist."""
         given: Document = self.parameters(_REQUEST)
         hints = TenantHints(tenant_id, given.get("tenantId"))
         try:
             return self.shown(await discovery.configuration(self.services, hints, call.origin.base_url))
         except InvalidRequest as error:
-            raise NotFound(error.description) from error
+            error.status = NotFound.status
+            raise
 
 
 class KeysHandler(_PreparedHandler):
