@@ -11,7 +11,7 @@ from identity.domain import authorization_request as rules
 from identity.domain.authorization_request import PUSHED, SIGNED
 from identity.errors import InvalidDpopProof, InvalidRequest
 from identity.ids import new_secret
-from identity.operations import dpop, request_objects
+from identity.operations import dpop, request_objects, unfinished
 from identity.operations.client_authentication import Identified
 from identity.operations.grants import authorization_code
 from identity.operations.request_objects import PARAMETERS, ROUTING
@@ -45,6 +45,9 @@ async def push(
         request[SIGNED] = ""
     if len(orjson.dumps(request)) > _MAXIMUM_BYTES:
         raise InvalidRequest("unknown", f"A pushed request may have {_MAXIMUM_BYTES} bytes.")
+    if not identified.has_credentials:
+        unfinished.require_small(request)
+        await unfinished.require_room(services, client.tenant_id, call.origin.ip_address)
     key_thumbprint = await dpop.thumbprint(services, call, client.tenant_id, proof, client.oauth)
     if key_thumbprint is not None and request.setdefault("dpop_jkt", key_thumbprint) != key_thumbprint:
         raise InvalidDpopProof(None, "The DPoP proof shows another key than the dpop_jkt names.")

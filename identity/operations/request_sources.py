@@ -19,7 +19,7 @@ from identity.call import Call, Document
 from identity.domain.authorization_request import PUSHED, SIGNED, AuthorizationRequest
 from identity.errors import InvalidRequestUri
 from identity.ids import fingerprint, new_secret
-from identity.operations import clients, request_objects
+from identity.operations import clients, request_objects, unfinished
 from identity.operations.clients import Client, TenantHints
 from identity.operations.request_objects import PARAMETERS, ROUTING
 from identity.services import Services
@@ -65,12 +65,19 @@ def is_just_used(given: Mapping[str, Any]) -> bool:
     return given.get(PUSHED) == "" or (SIGNED in given and PUSHED not in given)
 
 
-async def reopened(services: Services, client: Client, given: Mapping[str, Any], browser: str) -> dict[str, str]:
-    """Keep a pushed or signed request for the pages of this browser: the parameters by which it is found again."""
+async def reopened(
+    services: Services, client: Client, given: Mapping[str, Any], browser: str, address: str
+) -> dict[str, str]:
+    """Keep a pushed or signed request for the pages of this browser: the parameters by which it is found again.
+
+    Raises InvalidRequest where the browser's `address` sent too many signed ones.
+    """
     declared = services.schemas[PARAMETERS].schema["properties"]
     request = {name: given[name] for name in declared if name in given and name not in ROUTING}
     if SIGNED in given:
         request[SIGNED] = ""
+    if PUSHED not in given:
+        await unfinished.require_room(services, client.tenant_id, address)
     uri = _OPENED + new_secret()
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
     name = _name(uri, browser)

@@ -9,6 +9,7 @@ import urllib.parse
 import pytest
 
 from identity.ids import new_id
+from identity.operations import unfinished
 from tests import relying_party
 from tests.conftest import checking_client
 from tests.federation.hosted import CALLBACK, LINK_PAGE, departure
@@ -199,3 +200,15 @@ async def test_attack_42_an_id_of_a_link_is_no_state(hosted) -> None:
     await is_refused_here(await hosted.come_back(left, state=link))
     page = await hosted.browser.get(LINK_PAGE, params={"link": left["state"]})
     assert page.status_code == 400
+
+
+async def test_anybody_leaves_with_little_and_one_address_only_so_often(hosted, monkeypatch) -> None:
+    monkeypatch.setattr(unfinished, "ADDRESS_REQUESTS", 2)
+    wanted = {"idp_hint": hosted.provider_id}
+    large = await hosted.rp.authorize(hosted.browser, **wanted, state="s" * unfinished.MAXIMUM_BYTES)
+    assert "8192 bytes" in relying_party.response(large)["error_description"]
+    for _ in range(2):
+        await hosted.leave()
+    refused = relying_party.response(await hosted.rp.authorize(hosted.browser, **wanted))
+    assert refused["error"] == "invalid_request"
+    assert "Too many requests" in refused["error_description"]

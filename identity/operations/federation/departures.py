@@ -12,10 +12,11 @@ from typing import Final
 from identity.call import Call, Document
 from identity.domain import identity_providers as rules
 from identity.domain import pkce
+from identity.domain.authorization_request import PUSHED
 from identity.domain.identity_providers import Offer
 from identity.errors import Invalid
 from identity.ids import new_secret, parse_id
-from identity.operations import event_logs, login_intents
+from identity.operations import event_logs, login_intents, unfinished
 from identity.operations.authorization_steps import (
     Browser,
     LoginPage,
@@ -102,6 +103,9 @@ async def _depart(
         "providerId": provider["id"],
         "redirectUri": call.origin.base_url + CALLBACK,
     }
+    if PUSHED not in proven.given:
+        unfinished.require_small(detour)
+    await unfinished.require_room(services, client.tenant_id, call.origin.ip_address)
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
     await services.provider_logins.issue(client.tenant_id, state, secret, detour, ttl_seconds)
     is_post = bool(provider["postRequest"])

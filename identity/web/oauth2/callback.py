@@ -49,7 +49,7 @@ class CallbackHandler(LoginFlowHandler):
         if isinstance(step, LoginPage) and request_sources.is_just_used(given):
             # Not by way of the authorization endpoint, where an idp_hint would lead to the provider again.
             token, _ = csrf.issue(self)
-            given |= await request_sources.reopened(self.services, step.client, given, token)
+            given |= await request_sources.reopened(self.services, step.client, given, token, call.origin.ip_address)
             return await self.page(step, given)
         return await self.shown(step, given)
 

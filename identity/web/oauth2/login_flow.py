@@ -68,7 +68,7 @@ class LoginFlowHandler(PageHandler):
     async def reopened(self, client: Client, given: Mapping[str, str]) -> Reply:
         """The way to the login page of a pushed request: under a name that lasts, so that the page can be reloaded."""
         token, cookie = csrf.issue(self)
-        found = await request_sources.reopened(self.services, client, given, token)
+        found = await request_sources.reopened(self.services, client, given, token, self.origin().ip_address)
         location = redirect_uris.with_query(login.authorize_path(self), found)
         return Reply(status=302, headers={"Location": location}, cookies=[cookie])
 

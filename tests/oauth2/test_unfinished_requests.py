@@ -1,0 +1,44 @@
+"""What is kept for callers whom nobody knows yet is small, and one address begins only so much of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.operations import unfinished
+from tests.client_signer import new_key, public
+from tests.oauth2.test_request_objects import request
+from tests.relying_party import PKCE, response
+
+KEY = new_key()
+
+
+@pytest.fixture
+def two_each(monkeypatch):
+    """Two for each address, which all tests share: the counters of a new tenant are at nothing."""
+    monkeypatch.setattr(unfinished, "ADDRESS_REQUESTS", 2)
+
+
+async def test_client_without_credentials_pushes_only_so_much(rp, http, two_each):
+    await rp.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
+    form = rp.query(**PKCE)
+    large = await http.post("/oauth2/par", data={**form, "state": "s" * unfinished.MAXIMUM_BYTES})
+    assert (large.status_code, large.json()["error"]) == (400, "invalid_request")
+    assert "8192 bytes" in large.json()["error_description"]
+    assert [(await http.post("/oauth2/par", data=form)).status_code for _ in range(3)] == [201, 201, 400]
+    last = await http.post("/oauth2/par", data=form)
+    assert "Too many requests" in last.json()["error_description"]
+    known = {**form, "client_secret": rp.secret}
+    assert (await http.post("/oauth2/par", data=known)).status_code == 201
+    known["state"] = "s" * unfinished.MAXIMUM_BYTES
+    assert (await http.post("/oauth2/par", data=known)).status_code == 201
+
+
+async def test_signed_request_is_kept_for_a_page_only_so_often(rp, browser, two_each):
+    await rp.configure(jwks=public(KEY))
+    sent = {"client_id": rp.client_id, "request": request(rp, key=KEY)}
+    for _ in range(2):
+        answer = await browser.get("/oauth2/authorize", params=sent)
+        assert answer.headers["Location"].startswith("/oauth2/authorize?")
+    refused = response(await browser.get("/oauth2/authorize", params=sent))
+    assert refused["error"] == "invalid_request"
+    assert "Too many requests" in refused["error_description"]
