@@ -64,11 +64,12 @@ class Logbook:
     async def search(self, tenant_id: Tenant, query: SearchQuery) -> tuple[int, list[Document]]:
         """How many rows match, and one page of them."""
         where = _where(tenant_id, query)
-        total = await self._rows.count_documents(where)
-        if query.number_of_results == 0:
-            return total, []
-        cursor = self._rows.find(where).sort(list(query.order)).skip(query.start_row).limit(query.number_of_results)
-        return total, [_opened(stored) async for stored in cursor]
+        page: list[Document] = []
+        if query.number_of_results > 0:
+            cursor = self._rows.find(where).sort(list(query.order)).skip(query.start_row).limit(query.number_of_results)
+            page = [_opened(stored) async for stored in cursor]
+        # Counted last: a row that comes in between may be in the total alone, never in the page alone.
+        return await self._rows.count_documents(where), page
 
     async def each(self, tenant_id: Tenant, query: SearchQuery) -> AsyncIterator[Document]:
         """Every row that matches, in order, whatever the page of the query."""

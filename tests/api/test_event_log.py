@@ -134,7 +134,8 @@ async def test_failing_webhook_is_told_of_in_the_event_log(
             assert (await tenant_api.post("/api/user", json=body)).status_code == 200
 
             async def told() -> bool:
-                return bool(await search(api, message=webhook["id"]))
+                found = await api.get(f"{PATH}/search", params={"message": webhook["id"]})
+                return bool(found.json()["eventLogs"])
 
             await until(told)
         finally:
