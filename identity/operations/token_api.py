@@ -5,6 +5,7 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.domain import profiles, users
 from identity.domain import refresh_tokens as rules
+from identity.domain.tenants import KEY_MEMBERS
 from identity.errors import Invalid, InvalidRequest, Unauthorized
 from identity.ids import ApplicationId, TenantId, UserId, new_id
 from identity.instants import numeric_date
@@ -53,7 +54,7 @@ async def vend(services: Services, call: Call, body: Document) -> Document:
     """A token with the claims that the caller wants, signed by the service; exp, iat and jti are the service's.
 
     Without a tenant the default one's settings hold. A caller who is bound to a tenant speaks for that one alone: iss
-    and tid are the tenant's. Raises Invalid.
+    and tid are the tenant's, and so is the key. Raises Invalid.
     """
     request = services.schemas[_VEND].read(body)
     tenant = await services.tenants.get(None, call.tenant_id or services.default_tenant_id)
@@ -63,10 +64,19 @@ async def vend(services: Services, call: Call, body: Document) -> Document:
     claims = {**request["claims"], "exp": now + ttl, "iat": now, "jti": new_id()}
     if call.caller.tenant_id is not None:
         claims |= {"iss": tenant["issuer"], "tid": tenant["id"]}
+        await _require_own_key(services, tenant, request.get("keyId"))
     try:
         return {"token": await services.tokens.vend(request.get("keyId") or settings["accessTokenKeyId"], claims)}
     except (LookupError, ValueError) as error:
         raise Invalid.field("invalid", "keyId", "The [keyId] must name a key that signs.") from error
+
+
+async def _require_own_key(services: Services, tenant: Document, key_id: str | None) -> None:
+    """Raise Invalid for a key with which neither the tenant nor an application of it signs: it may be another's."""
+    applications = await services.applications.cached_list(TenantId(tenant["id"]), "all", {})
+    settings = [one["jwtConfiguration"] for one in (tenant, *applications)]
+    if key_id not in {None, *(found.get(name) for found in settings for name in KEY_MEMBERS)}:
+        raise Invalid.field("invalid", "keyId", "The [keyId] must name a key that the tenant signs with.")
 
 
 async def _client(services: Services, tenant_id: TenantId, application_id: str) -> Client:

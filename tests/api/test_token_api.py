@@ -192,6 +192,11 @@ async def test_a_key_that_is_bound_to_a_tenant_speaks_for_no_other(service, mana
     claims = relying_party.claims(answer.json()["token"])
     assert (claims["tid"], claims["iss"]) == (rp.tenant["id"], rp.tenant["issuer"])
     assert (await http.get("/oauth2/userinfo", headers=bearer(answer.json()["token"]))).status_code == 401
+    key = (await api.post("/api/key/generate", json={"key": {"algorithm": "ES256", "name": f"Key {new_id()}"}})).json()
+    wanted = {"keyId": key["key"]["id"]}
+    assert codes(await http.post("/api/jwt/vend", json=wanted, headers=headers)) == ["[invalid]keyId"]
+    own = {"keyId": rp.tenant["jwtConfiguration"]["accessTokenKeyId"]}
+    assert (await http.post("/api/jwt/vend", json=own, headers=headers)).status_code == 200
 
 
 async def test_what_was_vended_is_no_token_of_a_user_and_none_of_an_entity(key, http, rp) -> None:
