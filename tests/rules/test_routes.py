@@ -176,10 +176,10 @@ def test_every_schema_file_compiles_and_lets_no_unknown_keyword_pass(name: str) 
     Schemas()[name]
     known = {
         "$comment", "$defs", "$id", "$ref", "$schema", "additionalProperties", "allOf", "anyOf", "const", "default",
-        "dependentRequired", "description", "else", "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "if",
-        "items", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties",
-        "minimum", "not", "oneOf", "pattern", "patternProperties", "properties", "propertyNames", "readOnly",
-        "required", "then", "title", "type", "uniqueItems", "writeOnly",
+        "dependentRequired", "description", "else", "enum", "examples", "exclusiveMaximum", "exclusiveMinimum",
+        "format", "if", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength",
+        "minProperties", "minimum", "not", "oneOf", "pattern", "patternProperties", "properties", "propertyNames",
+        "readOnly", "required", "then", "title", "type", "uniqueItems", "writeOnly",
     }  # fmt: skip
 
     def check(node: object) -> None:
