@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import dataclasses
 from collections.abc import Collection
 from typing import Final, Literal
@@ -121,7 +120,7 @@ def _basic(authorization: str) -> Presented:
         raise InvalidClient("invalid_client_authentication_scheme", "The Authorization scheme must be Basic.")
     try:
         text = base64.b64decode(encoded.strip(), validate=True).decode("utf-8")
-    except (binascii.Error, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise InvalidClient("invalid_client_authentication", "The Authorization header cannot be decoded.") from error
     client_id, colon, secret = text.partition(":")
     if not colon or not client_id:

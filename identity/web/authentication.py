@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 
 from identity import permissions
 from identity.call import ApiKeyCaller, Caller, Document, Nobody, Origin
@@ -84,7 +83,7 @@ def _presented_key(authorization: str, endpoint: str) -> str:
     if endpoint in _BASIC_ENDPOINTS and text[:6].lower() == "basic ":
         try:
             name, _, key = base64.b64decode(text[6:], validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:
             return ""
         return key if name == "apikey" else ""
     return text

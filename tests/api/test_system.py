@@ -33,6 +33,9 @@ async def test_status_shows_more_to_global_keys(http, api) -> None:
     assert (public.status_code, public.json()) == (200, {})
     assert (await api.get("/api/status")).json() == {"version": "1.50.0", "mongodb": "ok", "redis": "ok"}
     assert (await http.get("/api/status", headers=basic("apikey", SUPER_KEY))).json()["version"] == "1.50.0"
+    for broken in ("é", "!", "//8="):
+        answer = await http.get("/api/prometheus/metrics", headers={"Authorization": f"Basic {broken}".encode()})
+        assert answer.status_code == 401
 
 
 async def test_version_needs_a_key(http, api) -> None:

@@ -59,9 +59,11 @@ async def test_scheme_must_be_basic(rp, http):
     failed(answer, 401, "invalid_client", "invalid_client_authentication_scheme")
 
 
-@pytest.mark.parametrize("credentials", ["!", base64.b64encode(b"\xff\xff").decode(), base64.b64encode(b"x").decode()])
+@pytest.mark.parametrize(
+    "credentials", ["!", "é", base64.b64encode(b"\xff\xff").decode(), base64.b64encode(b"x").decode()]
+)
 async def test_broken_basic_is_refused(rp, http, credentials):
-    answer = await http.post("/oauth2/token", data=FORM, headers={"Authorization": f"Basic {credentials}"})
+    answer = await http.post("/oauth2/token", data=FORM, headers={"Authorization": f"Basic {credentials}".encode()})
     failed(answer, 401, "invalid_client", "invalid_client_authentication")
 
 
