@@ -134,6 +134,11 @@ def right(case: Case) -> Document:
     return {case.wrapper: {k: new_id() if v == "#" else v for k, v in copy.deepcopy(case.members).items()}}
 
 
+def is_refused(service: app.Service, case: Case, body: Document) -> bool:
+    """Whether the schema alone refuses a body."""
+    return bool(service.services.schemas[case.schema].examine(copy.deepcopy(body))[1])
+
+
 @pytest.mark.parametrize("case", CASES, ids=repr)
 async def test_wrong_values_are_400_or_taken_and_never_500(service, application_id, case: Case) -> None:
     """The checking client asserts the status, and the shape of every 400."""
@@ -153,11 +158,16 @@ async def test_wrong_values_are_400_or_taken_and_never_500(service, application_
 
         for number, steps in enumerate(paths(case.schema)):
             told, pointer = ".".join(steps), "/" + "/".join(steps)
-            # Each member meets a third of the values, each value every third member.
-            for value in VALUES[number % 3 :: 3]:
-                await attempt("PUT", own_path, with_value(right(case), steps, value), f"{told} = {value!r:.40}")
+            # Each member meets a third of the values, each value every third member. What the schema refuses is refused
+            # in one place: one such request for each member is enough.
+            bodies = [(with_value(right(case), steps, value), value) for value in VALUES[number % 3 :: 3]]
+            refused = [one for one in bodies if is_refused(service, case, one[0])]
+            for body, value in [one for one in bodies if one not in refused] + refused[:1]:
+                await attempt("PUT", own_path, body, f"{told} = {value!r:.40}")
             value = VALUES[number % len(VALUES)]
-            await attempt("POST", path, with_value(right(case), steps, value), f"{told} = {value!r:.40}")
+            body = with_value(right(case), steps, value)
+            if not is_refused(service, case, body):
+                await attempt("POST", path, body, f"{told} = {value!r:.40}")
             patch = [{"op": "add", "path": pointer, "value": value}]
             await attempt("PATCH", own_path, patch, f"{told} = {value!r:.40}", JSON_PATCH)
         assert not wrong
@@ -177,8 +187,9 @@ async def test_wrong_search_criteria_are_400_or_find_something(service, path: st
         "numberOfResults", "ids", "query", "queryString", "sortFields", "nextResults", "accurateTotal",
     )  # fmt: skip
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as client:
-        for name in names:
-            for value in VALUES:
+        for number, name in enumerate(names):
+            # Each name meets half of the values here, and the other half at the next path.
+            for value in VALUES[(number + len(path)) % 2 :: 2]:
                 answer = await client.post(f"/api/{path}/search", json={"search": {name: value}})
                 assert answer.status_code in {200, 400}, (name, value)
                 if isinstance(value, str | bool | int):
