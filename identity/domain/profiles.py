@@ -160,7 +160,7 @@ def _weak_settings(tenant: Document, application: Document) -> Iterator[Shortcom
         yield from _reuses(tenant["jwtConfiguration"], "tenant.jwtConfiguration")
     if not revokes_on_reuse(tenant, application):
         path = "tenant.jwtConfiguration.refreshTokenRevocationPolicy.onOneTimeTokenReuse"
-        yield Shortcoming(path, "must be true for a client without a secret", "RFC 9700 section 4.14.2")
+        yield Shortcoming(path, "must be true where tokens are bound to no key", "RFC 9700 section 4.14.2")
 
 
 def _redirect_contradictions(oauth: Document, prefix: str) -> Iterator[Shortcoming]:
@@ -193,22 +193,19 @@ def _fapi_contradictions(oauth: Document, prefix: str) -> Iterator[Shortcoming]:
 
 
 def _needs_rotation(application: Document) -> bool:
-    """Whether refresh tokens are given to a client that need not authenticate, and not bound to a key of its own."""
+    """Whether refresh tokens are given that are not bound to a key, which would keep a thief from using them."""
     oauth: dict[str, Any] = application["oauthConfiguration"]
     has_them = oauth["generateRefreshTokens"] and "refresh_token" in oauth["enabledGrants"]
-    # Who names methods without `none` has to authenticate, whatever the policy.
-    may_do_without = "none" in oauth.get("clientAuthenticationMethods", ("none",))
-    is_public = may_do_without and oauth["clientAuthenticationPolicy"] != "Required"
-    return bool(has_them and is_public and not oauth.get("dpopBoundAccessTokens"))
+    return bool(has_them and not oauth.get("dpopBoundAccessTokens"))
 
 
 def _reuses(jwt_configuration: Document, prefix: str) -> Iterator[Shortcoming]:
-    """How refresh tokens of a client without a secret may be used more often than once."""
+    """How refresh tokens may be used more often than once."""
     policy = Policy.of(jwt_configuration)
     if not policy.is_one_time:
-        problem = "must be OneTimeUse for a client without a secret"
+        problem = "must be OneTimeUse where tokens are bound to no key"
         yield Shortcoming(f"{prefix}.refreshTokenUsagePolicy", problem, "RFC 9700 section 2.2.2")
     if policy.grace_seconds > MAXIMUM_GRACE_SECONDS:
         path = f"{prefix}.refreshTokenOneTimeUseConfiguration.gracePeriodInSeconds"
-        problem = f"must be at most {MAXIMUM_GRACE_SECONDS} for a client without a secret"
+        problem = f"must be at most {MAXIMUM_GRACE_SECONDS}"
         yield Shortcoming(path, problem, "RFC 9700 section 4.14.2")

@@ -88,30 +88,29 @@ def test_redirect_uri_is_https_or_a_native_apps_own(url, rule):
     assert profiles.is_authorized("https://good.example.com/", application)
 
 
-def test_refresh_tokens_of_a_client_without_a_secret_are_for_one_use():
-    tenant = make_tenant()
-    public, confidential = make(PUBLIC), make()
-    assert profiles.refresh_policy(public, tenant["jwtConfiguration"]).is_one_time
-    assert not profiles.refresh_policy(confidential, tenant["jwtConfiguration"]).is_one_time
-    assert profiles.revokes_on_reuse(tenant, public)
-    assert not profiles.revokes_on_reuse(tenant, confidential)
-    assert paths(make(PUBLIC, jwtConfiguration=REUSABLE)) == ["jwtConfiguration.refreshTokenUsagePolicy"]
-    assert paths(make(jwtConfiguration=REUSABLE)) == []
+def test_refresh_tokens_are_for_one_use_unless_they_are_bound_to_a_key():
+    tenant, bound = make_tenant(), make({"dpopBoundAccessTokens": True})
+    for application in (make(PUBLIC), make()):
+        assert profiles.refresh_policy(application, tenant["jwtConfiguration"]).is_one_time
+        assert profiles.revokes_on_reuse(tenant, application)
+    assert not profiles.refresh_policy(bound, tenant["jwtConfiguration"]).is_one_time
+    assert not profiles.revokes_on_reuse(tenant, bound)
+    for oauth in (PUBLIC, {}, {"clientAuthenticationMethods": ["client_secret_jwt"]}):
+        assert paths(make(oauth, jwtConfiguration=REUSABLE)) == ["jwtConfiguration.refreshTokenUsagePolicy"]
     for without in (
         {"generateRefreshTokens": False}, {"enabledGrants": ["authorization_code"]}, {"dpopBoundAccessTokens": True},
-        {"clientAuthenticationMethods": ["client_secret_jwt"]},
     ):  # fmt: skip
         assert paths(make({**PUBLIC, **without}, jwtConfiguration=REUSABLE)) == []
 
 
-def test_grace_of_a_client_without_a_secret_is_a_minute_at_most():
+def test_grace_is_a_minute_at_most():
     long = {"refreshTokenOneTimeUseConfiguration": {"gracePeriodInSeconds": 3600}}
     tenant = make_tenant(jwtConfiguration=long)
     grace = {
         name: profiles.refresh_policy(application, tenant["jwtConfiguration"]).grace_seconds
-        for name, application in (("public", make(PUBLIC)), ("confidential", make()))
+        for name, application in (("strict", make()), ("bound", make({"dpopBoundAccessTokens": True})))
     }
-    assert grace == {"public": 60, "confidential": 3600}
+    assert grace == {"strict": 60, "bound": 3600}
     own = {"enabled": True, "refreshTokenUsagePolicy": "OneTimeUse", **long}
     path = "jwtConfiguration.refreshTokenOneTimeUseConfiguration.gracePeriodInSeconds"
     assert paths(make(PUBLIC, jwtConfiguration=own)) == [path]

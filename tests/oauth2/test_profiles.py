@@ -133,14 +133,16 @@ async def test_codes_of_a_strict_application_live_a_minute_at_most(rp, browser, 
     assert [0 < ttl <= 60 for ttl in lives["strict"]] == [True]
 
 
-async def test_refresh_tokens_of_a_strict_client_without_a_secret_are_for_one_use(rp, browser, http):
-    await rp.configure(**STRICT, **PUBLIC)
+@pytest.mark.parametrize("oauth", [PUBLIC, {}], ids=["public", "confidential"])
+async def test_refresh_tokens_of_a_strict_client_are_for_one_use(rp, browser, http, oauth):
+    await rp.configure(**STRICT, **oauth)
+    secret = None if oauth else rp.secret
 
     async def refresh(value: str):
-        return await rp.refresh(http, value, client_secret=None)
+        return await rp.refresh(http, value, client_secret=secret)
 
     code = await rp.code(browser, **PKCE)
-    first = (await rp.exchange(http, code, client_secret=None, code_verifier=VERIFIER)).json()["refresh_token"]
+    first = (await rp.exchange(http, code, client_secret=secret, code_verifier=VERIFIER)).json()["refresh_token"]
     rotated = await refresh(first)
     second = rotated.json()["refresh_token"]
     assert second != first
@@ -151,10 +153,8 @@ async def test_refresh_tokens_of_a_strict_client_without_a_secret_are_for_one_us
     assert (await http.get("/oauth2/userinfo", headers=bearer)).status_code == 401
 
 
-@pytest.mark.parametrize("oauth", [PUBLIC, STRICT])
-async def test_other_refresh_tokens_stay_as_the_tenant_has_them(rp, browser, http, oauth):
-    """A baseline client without a secret, and a strict one with a secret."""
-    await rp.configure(**oauth)
+async def test_refresh_tokens_of_a_baseline_client_stay_as_the_tenant_has_them(rp, browser, http):
+    await rp.configure(**PUBLIC)
     code = await rp.code(browser, **PKCE)
     first = (await rp.exchange(http, code, code_verifier=VERIFIER)).json()["refresh_token"]
     for _ in range(2):
