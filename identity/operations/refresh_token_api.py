@@ -105,12 +105,14 @@ async def revoke_those(services: Services, call: Call, body: Document) -> None:
 async def log_out(services: Services, call: Call, value: str | None, *, everywhere: bool) -> None:
     """End a refresh token or, `everywhere`, all of its user and the user's sessions. Without a live token nothing.
 
+    A value that was rotated out is none: who found an old one cannot sign its user out everywhere.
+
     Raises WebhookTransactionFailed.
     """
     if not value or call.tenant_id is None:
         return
     presented = await services.refresh_tokens.present(call.tenant_id, value, call.now)
-    if presented is None:
+    if presented is None or not presented.is_current:
         return
     if not everywhere:
         await _end(services, call, presented.record)

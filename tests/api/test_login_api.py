@@ -310,6 +310,18 @@ async def test_logging_out_with_nothing_or_with_what_is_another_tenants_is_200_a
     assert len(left) == 1
 
 
+async def test_a_value_that_was_rotated_out_logs_nobody_out(key, http, rp) -> None:
+    await rp.configure_tenant(jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse"})
+    old = (await log_in(key, rp)).json()["refreshToken"]
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    assert (await http.post("/api/jwt/refresh", json={"refreshToken": old}, headers=headers)).status_code == 200
+    http.cookies.clear()
+    for everywhere in ("false", "true"):
+        query = {"refreshToken": old, "global": everywhere}
+        assert (await http.post("/api/logout", params=query, headers=headers)).status_code == 200
+    assert len((await key.get("/api/jwt/refresh", params={"userId": rp.user["id"]})).json()["refreshTokens"]) == 1
+
+
 async def test_a_logout_that_a_webhook_vetoes_ends_nothing(key, http, rp) -> None:
     mine = (await log_in(key, rp)).json()
     async with receiving(answers(500)) as receiver:
