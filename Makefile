@@ -52,7 +52,7 @@ debian-run:
 	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod
 
 debian-test:
-	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod browser nginx wrk
+	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod browser nginx wrk examples
 
 debian-bench:
 	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod wrk
