@@ -25,3 +25,11 @@ async def test_revocation_lives_no_longer_than_the_token(redis):
     revocations, tenant_id = Revocations(redis), TenantId(new_id())
     await revocations.revoke(tenant_id, ["one"], 60)
     assert 0 < await redis.client.ttl(redis.key("revoked", f"{{{tenant_id}}}", "one")) <= 60
+
+
+async def test_very_many_are_denied_in_steps(redis):
+    revocations, tenant_id = Revocations(redis), TenantId(new_id())
+    await revocations.revoke(tenant_id, (str(number) for number in range(2001)), 60)
+    for number in (0, 999, 1000, 2000):
+        assert await revocations.is_revoked(tenant_id, [str(number)])
+    assert not await revocations.is_revoked(tenant_id, ["2001"])
