@@ -338,6 +338,15 @@ async def test_the_cookie_goes_before_the_body_and_a_token_for_one_use_is_replac
     assert codes(await refresh(http, rp, refreshToken=body["refreshToken"])) == ["[invalid]refreshToken"]
 
 
+async def test_cookies_need_no_body(key, http, rp) -> None:
+    body = await login(key, rp)
+    cookies = f"refresh_token={body['refreshToken']}; access_token={body['token']}"
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"], "Cookie": cookies}
+    answer = await http.post("/api/jwt/refresh", headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["refreshTokenId"] == body["refreshTokenId"]
+
+
 async def test_what_cannot_be_refreshed(key, http, rp, api, clock) -> None:
     body = await login(key, rp)
     other = await relying_party.make(api)

@@ -96,17 +96,12 @@ class VendHandler(ApiHandler):
 class RefreshTokensHandler(LoginFamily):
     """New access tokens for refresh tokens; the refresh tokens of a user, and the end of refresh tokens."""
 
-    @endpoint(
-        access=Access.PUBLIC,
-        raw_body=True,
-        takes="api/jwt-refresh.request.json",
-        answer="api/jwt-refresh.response.json",
-    )
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Refresh by what the cookies hold or, without them, by the body."""
+    @endpoint(access=Access.PUBLIC, takes="api/jwt-refresh.request.json", answer="api/jwt-refresh.response.json")
+    async def post(self, call: Call) -> Reply:
+        """Refresh by what the cookies hold or, without them, by the body, which browsers with cookies need not send."""
         given = {"refreshToken": self.cookie(REFRESH_COOKIE), "token": self.cookie(ACCESS_COOKIE)}
         held = {name: value for name, value in given.items() if value is not None}
-        return self.answered(await refresh_token_api.refresh(self.services, call, {**body, **held}))
+        return self.answered(await refresh_token_api.refresh(self.services, call, {**super().optional_body(), **held}))
 
     @endpoint(access=Access.API_KEY, query={"userId": "uuid"}, answer=f"{_TOKENS}#refreshTokens")
     async def get(self, call: Call) -> Reply:
