@@ -7,7 +7,7 @@ import dataclasses
 from identity.call import Document
 from identity.domain import profiles
 from identity.domain.refresh_tokens import Policy
-from identity.errors import InvalidRequest, OAuth2Error
+from identity.errors import Invalid, InvalidRequest, OAuth2Error
 from identity.ids import ApplicationId, TenantId, parse_id
 from identity.services import Services
 from identity.tokens.issuer import FindClient
@@ -89,6 +89,18 @@ async def tenant_of(services: Services, named: Document | None, client_id: str, 
     if tenant is None or tenant["state"] != "Active":
         raise unknown(client_id)
     return tenant
+
+
+async def of_api(services: Services, tenant_id: TenantId | None, application_id: str) -> Client:
+    """The client that the `applicationId` of a request to the API names, in the tenant if there is one.
+
+    Raises Invalid where it names no active application.
+    """
+    try:
+        return await find(services, TenantHints(header=tenant_id), application_id)
+    except InvalidRequest as error:
+        message = "The [applicationId] must name an active application of the tenant."
+        raise Invalid.field("invalid", "applicationId", message) from error
 
 
 async def named_tenant(services: Services, hints: TenantHints) -> Document | None:

@@ -7,11 +7,11 @@ import dataclasses
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain import login as steps
 from identity.domain import users as user_rules
-from identity.errors import Invalid, InvalidRequest, NotFound, Unauthorized
+from identity.errors import NotFound, Unauthorized
 from identity.ids import TenantId
 from identity.operations import api_logins, clients, crud, login
 from identity.operations.api_logins import Answer, Wishes
-from identity.operations.clients import Client, TenantHints
+from identity.operations.clients import Client
 from identity.operations.login import Credentials
 from identity.services import Services
 
@@ -66,13 +66,7 @@ async def ping(services: Services, call: Call, body: Document) -> Answer:
 
 
 async def _client(services: Services, call: Call, application_id: str | None) -> Client | None:
-    if application_id is None:
-        return None
-    try:
-        return await clients.find(services, TenantHints(header=call.tenant_id), application_id)
-    except InvalidRequest as error:
-        message = "The [applicationId] must name an active application of the tenant."
-        raise Invalid.field("invalid", "applicationId", message) from error
+    return None if application_id is None else await clients.of_api(services, call.tenant_id, application_id)
 
 
 def _require_key(call: Call, place: Document) -> None:

@@ -6,13 +6,13 @@ from identity.call import Call, Document
 from identity.domain import profiles, users
 from identity.domain import refresh_tokens as rules
 from identity.domain.tenants import KEY_MEMBERS
-from identity.errors import Invalid, InvalidRequest, Unauthorized
+from identity.errors import Invalid, Unauthorized
 from identity.ids import ApplicationId, TenantId, UserId, new_id
 from identity.instants import numeric_date
 from identity.operations import bearer, clients, token_lambdas
 from identity.operations.api_logins import Answer
 from identity.operations.bearer import Bearer
-from identity.operations.clients import Client, TenantHints
+from identity.operations.clients import Client
 from identity.services import Services
 from identity.tokens.access_tokens import Login
 
@@ -36,7 +36,7 @@ async def issue(
     shown = await bearer.verify(services, call, token)
     shown.require_reach(application_id)
     tenant_id = TenantId(shown.token.tenant["id"])
-    client = await _client(services, tenant_id, application_id)
+    client = await clients.of_api(services, tenant_id, application_id)
     if not profiles.has_tokens_by_api(client.application):
         message = "The application named by [applicationId] gets its tokens from the token endpoint alone."
         raise Invalid.field("invalid", "applicationId", message)
@@ -77,14 +77,6 @@ async def _require_own_key(services: Services, tenant: Document, key_id: str | N
     settings = [one["jwtConfiguration"] for one in (tenant, *applications)]
     if key_id not in {None, *(found.get(name) for found in settings for name in KEY_MEMBERS)}:
         raise Invalid.field("invalid", "keyId", "The [keyId] must name a key that the tenant signs with.")
-
-
-async def _client(services: Services, tenant_id: TenantId, application_id: str) -> Client:
-    try:
-        return await clients.find(services, TenantHints(path=tenant_id), application_id)
-    except InvalidRequest as error:
-        message = "The [applicationId] must name an active application of the tenant."
-        raise Invalid.field("invalid", "applicationId", message) from error
 
 
 async def _refresh_token(services: Services, call: Call, client: Client, shown: Bearer, value: str) -> Document:

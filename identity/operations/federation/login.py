@@ -31,7 +31,7 @@ from identity.errors import (
 from identity.events.bus import Event
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations import api_logins, clients, crud, identity_provider_links, login, user_events
-from identity.operations.clients import Client, TenantHints
+from identity.operations.clients import Client
 from identity.operations.federation import external_jwt, openid_connect, people
 from identity.operations.federation.people import Person
 from identity.operations.federation.trace import Trace
@@ -89,7 +89,7 @@ async def log_in(services: Services, call: Call, body: Document, *, only: str | 
     failures from one address.
     """
     request = services.schemas[SCHEMA].read(body)
-    client = await _client(services, call, request["applicationId"])
+    client = await clients.of_api(services, call.tenant_id, request["applicationId"])
     provider = await _provider(services, client, request["identityProviderId"], only)
     call = api_logins.informed(call.within(client.tenant_id), request)
     wishes, trace = api_logins.Wishes.of(request), Trace()
@@ -129,17 +129,9 @@ async def authenticate(
 async def start(services: Services, call: Call, body: Document) -> None:
     """Refuse: of the types that a login is started at here, none is served. Raises Invalid."""
     request = services.schemas["api/identity-provider-start.request.json"].read(body)
-    client = await _client(services, call, request["applicationId"])
+    client = await clients.of_api(services, call.tenant_id, request["applicationId"])
     await _provider(services, client, request["identityProviderId"], None)
     raise _invalid("identityProviderId", "Logins through this type of identity provider are not started here.")
-
-
-async def _client(services: Services, call: Call, application_id: str) -> Client:
-    hints = TenantHints(header=call.tenant_id)
-    try:
-        return await clients.find(services, hints, application_id)
-    except ServiceError as error:
-        raise _invalid("applicationId", "The [applicationId] must name an active application.") from error
 
 
 async def _provider(services: Services, client: Client, provider_id: str, only: str | None) -> Document:
