@@ -57,6 +57,7 @@ from identity.store.rate_limits import RateLimits
 from identity.store.redis import Redis
 from identity.store.revocations import Revocations
 from identity.store.sso_sessions import SsoSessions
+from identity.store.tickets import Tickets
 from identity.store.vault import Vault, add_master_key, ensure_master_keys, read_master_keys
 from identity.store.wakeups import Wakeups
 from identity.store.webhook_health import WebhookHealth
@@ -319,6 +320,7 @@ def _wired(
         rate_limits=RateLimits(redis),
         revocations=Revocations(redis),
         one_time_ids=OneTimeIds(redis),
+        tickets=Tickets(redis),
         tokens=TokenIssuer(ring, _second_looks(stores)),
         passwords=PasswordPool(),
         sandbox=Sandbox(config.lambdas),

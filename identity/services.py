@@ -43,6 +43,7 @@ from identity.store.revocations import Revocations
 from identity.store.scope_consents import ScopeConsents
 from identity.store.sso_sessions import SsoSessions
 from identity.store.system_settings import SystemSettingsCache
+from identity.store.tickets import Tickets
 from identity.store.users import Users
 from identity.store.webhook_event_log import WebhookEventLog
 from identity.store.webhook_health import WebhookHealth
@@ -89,6 +90,7 @@ class Services:
     rate_limits: RateLimits
     revocations: Revocations
     one_time_ids: OneTimeIds
+    tickets: Tickets
     tokens: TokenIssuer
     passwords: PasswordPool
     sandbox: Sandbox

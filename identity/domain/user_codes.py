@@ -1,7 +1,6 @@
 """User codes of the device grant: what they look like, and how a person may write one (RFC 8628 section 6.1).
 
-Letters are upper case without vowels, so that no code spells a word, and nothing looks like something else. Case,
-blanks and hyphens of what is typed do not count.
+Letters are those of `generated_ids`. Case, blanks and hyphens of what is typed do not count.
 """
 
 from __future__ import annotations
@@ -11,14 +10,9 @@ import secrets
 from typing import Final
 
 from identity.call import Document
+from identity.domain.generated_ids import ALPHABETS
 from identity.ids import new_text
 
-_LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ"
-_ALPHABETS: Final = {
-    "randomAlpha": _LETTERS,
-    "randomAlphaNumeric": _LETTERS + "23456789",
-    "randomDigits": "0123456789",
-}
 _IGNORED: Final = re.compile(r"[\s\u2010-\u2015-]+")
 _LONGEST: Final = 300
 """More letters than any code has, hyphens between them included."""
@@ -27,7 +21,7 @@ _LONGEST: Final = 300
 def new(generator: Document) -> str:
     """A random code as the tenant's `deviceUserCodeIdGenerator` wants it; random bytes are written in hexadecimal."""
     length: int = generator["length"]
-    alphabet = _ALPHABETS.get(generator["type"])
+    alphabet = ALPHABETS.get(generator["type"])
     return secrets.token_hex(length).upper() if alphabet is None else new_text(length, alphabet)
 
 

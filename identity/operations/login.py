@@ -70,13 +70,37 @@ async def authenticate(
         await _tell_failure(services, call, user, application, authentication_type, {"code": "credentials"})
         return WrongCredentials()
     await services.rate_limits.give_back(tenant_id, limits)
-    halt = steps.halt(Authenticated(tenant, application, user, call.now, credentials.password))
+    kind = rules.may_log_in_as(user, credentials.login_id, credentials.types)
+    proven = Authenticated(tenant, application, user, call.now, credentials.password)
+    return await finish(services, call, proven, authentication_type, identity_type=kind, is_new_device=is_new_device)
+
+
+async def finish(
+    services: Services,
+    call: Call,
+    proven: Authenticated,
+    authentication_type: str,
+    *,
+    identity_type: str | None = None,
+    is_new_device: bool = False,
+) -> LoginResult:
+    """What follows right credentials, whatever they were: what is still to be done, or the completed login.
+
+    Raises as `complete` does.
+    """
+    halt = steps.halt(proven)
     if halt is not None:
         return halt
-    await user_passwords.rehash(services, tenant, user, credentials.password)
-    kind = rules.may_log_in_as(user, credentials.login_id, credentials.types)
+    if proven.password is not None:
+        await user_passwords.rehash(services, proven.tenant, proven.user, proven.password)
     return await complete(
-        services, call, user, application, authentication_type, identity_type=kind, is_new_device=is_new_device
+        services,
+        call,
+        proven.user,
+        proven.application,
+        authentication_type,
+        identity_type=identity_type,
+        is_new_device=is_new_device,
     )
 
 

@@ -1,0 +1,31 @@
+"""How often a user may be sent messages: `rateLimitConfiguration` of the tenant, one row for each kind of message."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from identity.call import Document
+from identity.errors import Unavailable
+from identity.ids import TenantId
+from identity.services import Services
+from identity.store.rate_limits import Limit
+
+Kind = Literal[
+    "forgotPassword",
+    "sendEmailVerification",
+    "sendPasswordless",
+    "sendRegistrationVerification",
+    "sendTwoFactor",
+]
+_PREFIX: Final = "send"
+
+
+async def take(services: Services, tenant: Document, kind: Kind, user_id: str) -> None:
+    """Count a message to a user. Raises Unavailable when the tenant allows no more of this kind for now."""
+    configured = tenant["rateLimitConfiguration"][kind]
+    if not configured["enabled"]:
+        return
+    limit = Limit(f"{_PREFIX}-{kind}", user_id, configured["limit"], configured["timePeriodInSeconds"])
+    wait_seconds = await services.rate_limits.take(TenantId(tenant["id"]), [limit])
+    if wait_seconds is not None:
+        raise Unavailable(f"Too many messages were asked for. Try again in {wait_seconds} seconds.")
