@@ -17,7 +17,7 @@ from identity.domain import login as steps
 from identity.domain import users as rules
 from identity.domain.login import Authenticated, LoggedIn, LoginResult, TooManyAttempts, WrongCredentials
 from identity.errors import LoginPrevented, Unavailable, WebhookTransactionFailed
-from identity.events.bus import Event
+from identity.events.bus import Event, Write
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations import crud, user_events, user_passwords, validations
 from identity.services import Services
@@ -36,6 +36,19 @@ class Credentials:
     login_id: str
     password: str = dataclasses.field(repr=False)
     types: Sequence[str] = rules.LOGIN_ID_TYPES
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Along:
+    """What happens together with the outcome of a login, such as the end of a ticket that proved who it is.
+
+    `write` runs when no webhook vetoed, in the transaction if there is one; what it raises ends the login. `offered`
+    are asked about before the login itself, `announced` are told after the commit.
+    """
+
+    write: Write[None]
+    offered: Sequence[Event] = ()
+    announced: Sequence[Event] = ()
 
 
 async def authenticate(
@@ -83,13 +96,17 @@ async def finish(
     *,
     identity_type: str | None = None,
     is_new_device: bool = False,
+    along: Along | None = None,
 ) -> LoginResult:
     """What follows right credentials, whatever they were: what is still to be done, or the completed login.
 
-    Raises as `complete` does.
+    `along` comes true in both cases. Raises as `complete` does.
     """
     halt = steps.halt(proven)
     if halt is not None:
+        if along is not None:
+            inside = call.within(TenantId(proven.tenant["id"]))
+            await services.bus.perform(inside, along.write, along.offered, along.announced)
         return halt
     if proven.password is not None:
         await user_passwords.rehash(services, proven.tenant, proven.user, proven.password)
@@ -101,6 +118,7 @@ async def finish(
         authentication_type,
         identity_type=identity_type,
         is_new_device=is_new_device,
+        along=along,
     )
 
 
@@ -113,6 +131,7 @@ async def complete(
     *,
     identity_type: str | None = None,
     is_new_device: bool = False,
+    along: Along | None = None,
 ) -> LoggedIn:
     """Finish a login to which nothing is missing: note it and tell of it.
 
@@ -133,10 +152,13 @@ async def complete(
     events = [told(name, user, application, authentication_type) for name in names]
 
     async def write(session: Session | None) -> None:
+        if along is not None:
+            await along.write(session)
         if not is_noted:
             await services.users.record_login(tenant_id, user_id, registered_id, call.now, identity_type, session)
 
-    await services.bus.perform(call.within(tenant_id), write, events)
+    before, after = ((), ()) if along is None else (along.offered, along.announced)
+    await services.bus.perform(call.within(tenant_id), write, [*before, *events], after)
     return LoggedIn(user, registration)
 
 

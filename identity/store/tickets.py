@@ -107,6 +107,10 @@ class Tickets:
             return None
         return await self._read(tenant_id, kind, await self._redis.client.getdel(self._key(kind, secret)))
 
+    def use(self, tenant_id: TenantId | None, kind: str, secret: str) -> Use:
+        """The one use of a ticket, for a write that may run again."""
+        return Use(self, tenant_id, kind, secret)
+
     async def replace(self, tenant_id: TenantId, kind: str, secret: str, document: Document) -> bool:
         """Let an id stand for another document, for as long as it has left; False when it is gone meanwhile."""
         found = await self._redis.client.get(self._key(kind, secret))
@@ -134,3 +138,18 @@ class Tickets:
 
     def _owner_key(self, tenant_id: TenantId, kind: str, owner: str) -> str:
         return self._redis.key("ticket-owner", kind, tenant_id, owner)
+
+
+class Use:
+    """A ticket that is used up by a write: once, however often MongoDB has the write run for one change."""
+
+    def __init__(self, tickets: Tickets, tenant_id: TenantId | None, kind: str, secret: str) -> None:
+        self._tickets = tickets
+        self._named = (tenant_id, kind, secret)
+        self._is_ours = False
+
+    async def consume(self) -> bool:
+        """Whether the ticket was there for this write; of all writes one gets it."""
+        if not self._is_ours:
+            self._is_ours = await self._tickets.consume(*self._named) is not None
+        return self._is_ours
