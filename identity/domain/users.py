@@ -227,6 +227,12 @@ def login_value(user: Document) -> str:
     return str(user.get("email") or user.get("uniqueUsername") or user.get("phoneNumber") or "")
 
 
+def mail_address(user: Document) -> str | None:
+    """Where a user is written to: the email or, without one, `data.email`, by which nobody logs in."""
+    told = user.get("email") or user["data"].get("email")
+    return told if isinstance(told, str) and told else None
+
+
 def may_log_in_as(user: Document, login_id: str, types: Iterable[str]) -> str | None:
     """The type of login id by which `login_id` is this user, or None; a moderated username is no login id."""
     key = login_key(login_id)

@@ -9,10 +9,11 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain import mail_messages, mail_templates
+from identity.domain import users as user_rules
 from identity.domain.mail_messages import Address, Letter, Undeliverable
 from identity.errors import FieldError, Invalid
 from identity.ids import MailId, TenantId, new_id
-from identity.operations import applications, crud, email_templates, event_logs, tenants, users
+from identity.operations import applications, crud, email_templates, event_logs, tenants, user_answers
 from identity.outbound.mail import properties
 from identity.services import Services
 from identity.store.mails import Mail
@@ -20,11 +21,12 @@ from identity.store.mails import Mail
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Extras:
-    """The reader's languages, where they are not a user's own, and who else gets a mail."""
+    """The reader's languages and address, where they are not a user's own, and who else gets a mail."""
 
     locales: Sequence[str] = ()
     cc: Sequence[str] = ()
     bcc: Sequence[str] = ()
+    address: str | None = None
 
 
 _NOTHING_EXTRA = Extras()
@@ -58,9 +60,10 @@ async def send(
     rendered = await asyncio.to_thread(mail_templates.render, template, values, languages)
     if rendered.errors:
         return await _refused(services, call, template_id, rendered.errors)
-    if isinstance(to, dict) and "email" not in to:
+    reader = _reader(to, extras)
+    if reader is None:
         return await _refused(services, call, template_id, {"renderErrors": {"to": "The user has no email address."}})
-    letter = _letter(tenant, template, rendered, to, extras)
+    letter = _letter(tenant, template, rendered, reader, extras)
     try:
         mail = await asyncio.to_thread(_mail, tenant, letter, call)
     except Undeliverable as error:
@@ -151,16 +154,22 @@ async def _values(
         }
         values["application"] = shown
     if isinstance(to, dict):
-        values["user"] = await users.answer(services, to) | {"tenantId": tenant["id"]}
+        values["user"] = await user_answers.answer(services, to) | {"tenantId": tenant["id"]}
     return values
 
 
+def _reader(to: Document | Address, extras: Extras) -> Address | None:
+    if isinstance(to, Address):
+        return to
+    address = extras.address or user_rules.mail_address(to)
+    return None if address is None else Address(address, to.get("fullName", ""))
+
+
 def _letter(
-    tenant: Document, template: Document, rendered: mail_templates.Rendered, to: Document | Address, extras: Extras
+    tenant: Document, template: Document, rendered: mail_templates.Rendered, reader: Address, extras: Extras
 ) -> Letter:
     configuration = tenant["emailConfiguration"]
     name = rendered.parts.get("fromName") or configuration.get("defaultFromName", "")
-    reader = to if isinstance(to, Address) else Address(to["email"], to.get("fullName", ""))
     return Letter(
         Address(template.get("fromEmail") or configuration["defaultFromEmail"], name),
         reader,

@@ -9,7 +9,7 @@ from identity.domain import groups as group_rules
 from identity.domain import users as rules
 from identity.errors import Duplicate, FieldError, Invalid
 from identity.ids import ApplicationId, TenantId, UserId, new_id
-from identity.operations import crud, groups, user_events, user_passwords
+from identity.operations import crud, groups, notices, user_passwords
 from identity.operations.user_passwords import Wanted
 from identity.services import Services
 from identity.store import group_members
@@ -65,7 +65,7 @@ async def finished(services: Services, call: Call, made: Draft, more: list[Field
     """The user of a draft, with its password hashed. Raises Invalid with the draft's errors and `more`."""
     errors = [*made.errors, *more]
     if made.others:
-        await user_events.announce_duplicates(services, call, "user.loginId.duplicate.create", made.user, made.others)
+        await notices.tell_in_use(services, call, made.tenant, made.user, made.others, "create")
     crud.gather(errors)
     assert made.password is not None
     return await user_passwords.with_password(services, made.tenant, made.user, made.password, call.now)

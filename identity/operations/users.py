@@ -16,11 +16,12 @@ from identity.ids import TenantId, UserId
 from identity.operations import (
     crud,
     group_members,
-    group_roles,
     index_search,
     new_users,
+    notices,
     sign_outs,
     sso,
+    user_answers,
     user_events,
     user_passwords,
     user_tokens,
@@ -28,7 +29,10 @@ from identity.operations import (
 from identity.services import Services
 from identity.store.mongo import Session
 
-SCHEMA = "api/user.json"
+SCHEMA = user_answers.SCHEMA
+
+answer, retrieved = user_answers.answer, user_answers.retrieved
+"""What callers see of a user. They have a module of their own, because mails about users show them, too."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -208,19 +212,6 @@ async def tenant_of(services: Services, call: Call, user_id: str) -> TenantId:
     return TenantId(found["tenantId"])
 
 
-async def answer(services: Services, user: Document) -> Document:
-    """The user as the API shows it, with the roles of its groups."""
-    effective = await group_roles.effective(services.documents, user)
-    shown: Document = services.schemas[SCHEMA].show({"user": rules.visible(effective)})["user"]
-    return shown
-
-
-async def retrieved(services: Services, user: Document) -> Document:
-    """As `answer`, with the scheme of the password, which only a retrieve tells."""
-    password = user_passwords.stored_password(user)
-    return await answer(services, user) | ({} if password is None else {"encryptionScheme": password.scheme})
-
-
 async def _change(services: Services, call: Call, user_id: str, wanted_of: Callable[[Document], Document]) -> Document:
     tenant_id = await tenant_of(services, call, user_id)
     tenant = await services.tenants.get(None, tenant_id)
@@ -257,7 +248,7 @@ async def _replacement(
             [] if errors else await user_passwords.problems_of_change(services, tenant, stored, password, call.now)
         )
     if others:
-        await user_events.announce_duplicates(services, call, "user.loginId.duplicate.update", user, others)
+        await notices.tell_in_use(services, call, tenant, user, others, "update")
     crud.gather(errors)
     if password is not None:
         user = await user_passwords.with_password(services, tenant, user, password, call.now)
@@ -281,6 +272,7 @@ async def _replace(services: Services, call: Call, tenant: Document, stored: Doc
     except Duplicate as duplicate:
         raise await new_users.duplicate_error(services, user, duplicate) from duplicate
     await sign_outs.finish(services, call, sign_out)
+    await notices.tell_changes(services, call, tenant, stored, user, new_password=new_password)
 
 
 def _with_changed_email(tenant: Document, user: Document, call: Call) -> Document:
