@@ -119,6 +119,14 @@ _LINK = {
     },
 }
 
+_METHOD = {"user": user(), "method": {"email": "ada@example.com", "id": "AB12", "lastUsed": False, "method": "email"}}
+_DUPLICATE = {
+    "user": user(),
+    "duplicateEmail": "ada@example.com",
+    "duplicateIdentities": [{"type": "email", "value": "ada@example.com"}],
+    "existing": user(id=APPLICATION_ID),
+}
+
 PAYLOADS: dict[str, dict[str, Any]] = {
     "audit-log.create": {
         "auditLog": {
@@ -170,6 +178,40 @@ PAYLOADS: dict[str, dict[str, Any]] = {
         "userId": USER_ID,
     },
     "kickstart.success": {"instanceId": TENANT_ID},
+    "user.action": {
+        "action": "Mute",
+        "actionId": APPLICATION_ID,
+        "actioneeUserId": USER_ID,
+        "actionerUserId": USER_ID,
+        "applicationIds": [APPLICATION_ID],
+        "emailedUser": False,
+        "expiry": 1_700_000_000_000,
+        "notifyUser": True,
+        "phase": "start",
+    },
+    "user.bulk.create": {"users": [user(), user(id=APPLICATION_ID)]},
+    "user.email.verified": {"user": user()},
+    "user.identity.update": {
+        "user": user(),
+        "loginIdType": "email",
+        "newLoginId": "new@example.com",
+        "previousLoginId": "a@example.com",
+    },
+    "user.identity.verified": {"user": user(), "loginId": "ada@example.com", "loginIdType": "email"},
+    "user.login.suspicious": {**_FEDERATED, "threatsDetected": ["ImpossibleTravel"]},
+    "user.loginId.duplicate.create": _DUPLICATE,
+    "user.loginId.duplicate.update": _DUPLICATE,
+    "user.password.breach": {"user": user()},
+    "user.password.reset.send": {"user": user()},
+    "user.password.reset.start": {"user": user()},
+    "user.password.reset.success": {"user": user()},
+    "user.password.update": {"user": user()},
+    "user.registration.verified": _REGISTRATION,
+    "user.two-factor.challenge": {"user": user(), "applicationId": APPLICATION_ID},
+    "user.two-factor.failed-attempt": {"user": user(), "applicationId": APPLICATION_ID, "method": "authenticator"},
+    "user.two-factor.method.add": _METHOD,
+    "user.two-factor.method.remove": _METHOD,
+    "user.two-factor.success": {"user": user(), "applicationId": APPLICATION_ID, "method": "sms", "messageType": "SMS"},
     "user.create": {"user": user()},
     "user.create.complete": {"user": user()},
     "user.deactivate": {"user": user()},

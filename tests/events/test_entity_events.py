@@ -10,38 +10,20 @@ import pytest
 
 from identity import app
 from identity.ids import new_id
-from identity.schemas import Schemas
 from tests.api.test_entity_types import make as make_type
+from tests.hearing import Hearing
 from tests.receiver import Receiver, answers, receiving
 
 DEEDS = ("entity.create", "entity.update", "entity.delete")
 TYPES = (*DEEDS, *(f"{name}.complete" for name in DEEDS))
-SCHEMAS = Schemas()
 
 
-class Stage:
+class Stage(Hearing):
     """A tenant whose entity events reach one receiver."""
 
     def __init__(self, api: httpx.AsyncClient, receiver: Receiver, kind: dict[str, Any]) -> None:
-        self.api, self.receiver, self.kind = api, receiver, kind
-        self._seen = 0
-
-    async def listen(self, transaction_type: str = "None") -> None:
-        events = {name: {"enabled": True} for name in TYPES}
-        for name in DEEDS:
-            events[name]["transactionType"] = transaction_type  # type: ignore[assignment]
-        tenant_id = self.api.headers["X-FusionAuth-TenantId"]
-        change = {"tenant": {"eventConfiguration": {"events": events}}}
-        answer = await self.api.patch(f"/api/tenant/{tenant_id}", json=change)
-        assert answer.status_code == 200, answer.text
-        webhook = {
-            "url": self.receiver.url,
-            "connectTimeout": 5000,
-            "readTimeout": 5000,
-            "tenantIds": [tenant_id],
-            "eventsEnabled": dict.fromkeys(TYPES, True),
-        }
-        assert (await self.api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+        super().__init__(api, receiver, api.headers["X-FusionAuth-TenantId"])
+        self.kind = kind
 
     async def send(self, method: str, path: str, status: int = 200, **body: Any) -> Any:
         answer = await self.api.request(method, path, json=body or None)
@@ -51,16 +33,6 @@ class Stage:
     async def make(self, **members: Any) -> dict[str, Any]:
         wanted = {"name": "One", "type": {"id": self.kind["id"]}, **members}
         return dict((await self.send("POST", "/api/entity", entity=wanted))["entity"])
-
-    async def heard(self, *types: str) -> list[dict[str, Any]]:
-        """The next events; exactly these types, given back in this order, each as its schema says."""
-        requests = await self.receiver.wait_for(self._seen + len(types))
-        events = [request.event for request in requests[self._seen :]]
-        self._seen += len(types)
-        assert sorted(event["type"] for event in events) == sorted(types)
-        for event in events:
-            assert list(SCHEMAS[f"events/{event['type']}.json"].errors({"event": event})) == []
-        return sorted(events, key=lambda event: types.index(event["type"]))
 
 
 @pytest.fixture
@@ -74,7 +46,7 @@ def public(entity: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_life_of_an_entity_is_told(stage: Stage) -> None:
-    await stage.listen()
+    await stage.listen(TYPES)
     made = await stage.make(data={"a": 1})
     for event in await stage.heard("entity.create", "entity.create.complete"):
         assert event["entity"] == public(made)
@@ -92,7 +64,7 @@ async def test_life_of_an_entity_is_told(stage: Stage) -> None:
 
 
 async def test_vetoed_change_leaves_no_trace(stage: Stage, service: app.Service) -> None:
-    await stage.listen("AbsoluteMajority")
+    await stage.listen(TYPES, "AbsoluteMajority")
     one, two = await stage.make(), await stage.make()
     await stage.heard(*("entity.create", "entity.create.complete") * 2)
     grant = {"recipientEntityId": two["id"]}

@@ -24,9 +24,9 @@ def test_catalogue_has_all_types() -> None:
     assert not any(name.endswith(".complete") for name in TRANSACTIONAL_EVENTS)
 
 
-def test_every_payload_schema_has_a_sample() -> None:
+def test_every_type_has_a_schema_and_a_sample() -> None:
     files = {file.name.removesuffix(".json") for file in Path(FOLDER, "events").glob("*.json")}
-    assert files - {"definitions"} == set(PAYLOADS)
+    assert files - {"definitions"} == set(PAYLOADS) == set(EVENTS)
 
 
 def test_webhooks_and_tenants_know_the_same_types_as_the_catalogue() -> None:

@@ -12,6 +12,7 @@ import pytest
 from identity import app
 from identity.ids import TenantId, UserId, new_id
 from identity.instants import later
+from tests.hearing import Hearing
 from tests.receiver import Receiver, answers, receiving
 
 PASSWORD = "correct horse battery staple"
@@ -42,46 +43,20 @@ TYPES = (
 )
 
 
-class Stage:
+VETOABLE = {"user.create", "user.update", "user.delete", "user.deactivate"}
+
+
+class Stage(Hearing):
     """A tenant whose every user event reaches one receiver."""
 
     def __init__(self, api: httpx.AsyncClient, receiver: Receiver, service: app.Service) -> None:
-        self.api = api
-        self.receiver = receiver
+        super().__init__(api, receiver, api.headers["X-FusionAuth-TenantId"])
         self.services = service.services
-        self.tenant_id = TenantId(api.headers["X-FusionAuth-TenantId"])
-        self._seen = 0
-
-    async def listen(self, transaction_type: str = "None") -> None:
-        settings = {kind: {"enabled": True} for kind in TYPES}
-        for kind in TYPES:
-            if transaction_type != "None" and kind in {"user.create", "user.update", "user.delete", "user.deactivate"}:
-                settings[kind]["transactionType"] = transaction_type  # type: ignore[assignment]
-        change = {"tenant": {"eventConfiguration": {"events": settings}}}
-        answer = await self.api.patch(f"/api/tenant/{self.tenant_id}", json=change)
-        assert answer.status_code == 200, answer.text
-        webhook = {
-            "url": self.receiver.url,
-            "connectTimeout": 5000,
-            "readTimeout": 5000,
-            "tenantIds": [self.tenant_id],
-            "eventsEnabled": dict.fromkeys(TYPES, True),
-        }
-        answer = await self.api.post("/api/webhook", json={"webhook": webhook})
-        assert answer.status_code == 200, answer.text
 
     async def send(self, method: str, path: str, status: int = 200, **body: Any) -> Any:
         answer = await self.api.request(method, path, json=body or None)
         assert answer.status_code == status, answer.text
         return answer.json() if answer.content else None
-
-    async def heard(self, *types: str) -> list[dict[str, Any]]:
-        """The next events; exactly these types, given back in this order."""
-        requests = await self.receiver.wait_for(self._seen + len(types))
-        events = [request.event for request in requests[self._seen :]]
-        self._seen += len(types)
-        assert sorted(event["type"] for event in events) == sorted(types)
-        return sorted(events, key=lambda event: types.index(event["type"]))
 
     async def add_user(self, **members: Any) -> dict[str, Any]:
         wanted = {"email": f"{new_id()}@example.com", "password": PASSWORD, **members}
@@ -91,15 +66,15 @@ class Stage:
     async def add_token(self, user_id: str, application_id: str) -> str:
         now = self.services.clock.now()
         record = {"id": new_id(), "userId": user_id, "applicationId": application_id, "insertInstant": now}
-        await self.services.refresh_tokens.insert(self.tenant_id, record, later(now, seconds=600))
+        await self.services.refresh_tokens.insert(TenantId(self.tenant_id), record, later(now, seconds=600))
         return str(record["id"])
 
     async def is_denied(self, record_id: str) -> bool:
-        return await self.services.revocations.is_revoked(self.tenant_id, [record_id])
+        return await self.services.revocations.is_revoked(TenantId(self.tenant_id), [record_id])
 
     async def tokens(self, user_id: str) -> int:
         now = self.services.clock.now()
-        return len(await self.services.refresh_tokens.find_all(self.tenant_id, UserId(user_id), now))
+        return len(await self.services.refresh_tokens.find_all(TenantId(self.tenant_id), UserId(user_id), now))
 
 
 @pytest.fixture
@@ -122,7 +97,7 @@ def assert_secured(event: dict[str, Any]) -> None:
 
 
 async def test_a_created_user_is_told_before_and_after_with_the_callers_information(stage: Stage) -> None:
-    await stage.listen()
+    await stage.listen(TYPES)
     method = {"method": "authenticator", "secret": SECRET}
     body = {
         "email": "a@example.com",
@@ -145,7 +120,7 @@ async def test_a_created_user_is_told_before_and_after_with_the_callers_informat
 
 
 async def test_user_and_registration_made_together_are_both_told(stage: Stage, application_id: str) -> None:
-    await stage.listen()
+    await stage.listen(TYPES)
     body = {
         "user": {"email": "a@example.com", "password": PASSWORD},
         "registration": {"applicationId": application_id, "roles": ["user"]},
@@ -164,7 +139,7 @@ async def test_user_and_registration_made_together_are_both_told(stage: Stage, a
 
 async def test_an_update_is_told_with_what_was_and_what_changed(stage: Stage) -> None:
     user = await stage.add_user(email="old@example.com", username="ann")
-    await stage.listen()
+    await stage.listen(TYPES)
     change = {"email": "new@example.com", "username": "bob", "password": "another password"}
     await stage.send("PATCH", f"/api/user/{user['id']}", user=change)
     update, complete, mail, password, *identities = await stage.heard(
@@ -190,7 +165,7 @@ async def test_an_update_is_told_with_what_was_and_what_changed(stage: Stage) ->
 async def test_removed_two_factor_methods_are_told(stage: Stage) -> None:
     methods = [{"method": "email", "email": "a@example.com"}]
     user = await stage.add_user(email="a@example.com", twoFactor={"methods": methods})
-    await stage.listen()
+    await stage.listen(TYPES)
     await stage.send("PUT", f"/api/user/{user['id']}", user={"email": "a@example.com"})
     *_, removed = await stage.heard("user.update", "user.update.complete", "user.two-factor.method.remove")
     assert removed["method"] == user["twoFactor"]["methods"][0]
@@ -199,7 +174,7 @@ async def test_removed_two_factor_methods_are_told(stage: Stage) -> None:
 async def test_a_login_id_in_use_is_told_and_the_request_fails(stage: Stage) -> None:
     existing = await stage.add_user(email="a@example.com", username="Ann")
     other = await stage.add_user(email="b@example.com")
-    await stage.listen()
+    await stage.listen(TYPES)
     taken = {"email": "a@example.com", "username": "ann", "password": PASSWORD}
     await stage.send("POST", "/api/user", 400, user=taken)
     (event,) = await stage.heard("user.loginId.duplicate.create")
@@ -219,7 +194,7 @@ async def test_a_login_id_in_use_is_told_and_the_request_fails(stage: Stage) -> 
 async def test_deactivation_ends_what_the_user_is_signed_in_with(stage: Stage, application_id: str) -> None:
     user = await stage.add_user()
     record_id = await stage.add_token(user["id"], application_id)
-    await stage.listen()
+    await stage.listen(TYPES)
     await stage.send("DELETE", f"/api/user/{user['id']}", eventInfo={"os": "X"})
     gone, revoked = await stage.heard("user.deactivate", "jwt.refresh-token.revoke")
     assert gone["user"]["active"] is True and gone["info"]["os"] == "X"
@@ -237,7 +212,7 @@ async def test_deactivation_ends_what_the_user_is_signed_in_with(stage: Stage, a
 async def test_a_deleted_user_is_told_before_and_after(stage: Stage, application_id: str) -> None:
     user = await stage.add_user()
     await stage.add_token(user["id"], application_id)
-    await stage.listen()
+    await stage.listen(TYPES)
     await stage.send("DELETE", f"/api/user/{user['id']}?hardDelete=true")
     deleted, complete, _ = await stage.heard("user.delete", "user.delete.complete", "jwt.refresh-token.revoke")
     assert deleted["user"]["id"] == complete["user"]["id"] == user["id"]
@@ -260,7 +235,7 @@ async def test_a_new_password_revokes_tokens_where_the_tenant_says_so(stage: Sta
 
 async def test_registrations_are_told_when_made_changed_and_removed(stage: Stage, application_id: str) -> None:
     user = await stage.add_user()
-    await stage.listen()
+    await stage.listen(TYPES)
     path = f"/api/user/registration/{user['id']}"
     await stage.send("POST", path, registration={"applicationId": application_id, "roles": ["user"]})
     await stage.heard("user.registration.create", "user.registration.create.complete")
@@ -284,7 +259,7 @@ async def test_a_veto_leaves_everything_as_it_was(stage: Stage, application_id: 
     user = await stage.add_user(email="a@example.com")
     await stage.add_token(user["id"], application_id)
     stage.receiver.behaviour = answers(500)
-    await stage.listen("AbsoluteMajority")
+    await stage.listen(TYPES, "AbsoluteMajority", vetoable=VETOABLE)
     before = await stage.services.users.get(stage.tenant_id, user["id"])
     path = f"/api/user/{user['id']}"
     body = {"email": "b@example.com", "password": PASSWORD}
@@ -319,7 +294,7 @@ async def test_a_user_is_not_to_be_seen_before_the_webhooks_agreed(stage: Stage)
         await answers(200)(request, writer)
 
     stage.receiver.behaviour = look
-    await stage.listen("AbsoluteMajority")
+    await stage.listen(TYPES, "AbsoluteMajority", vetoable=VETOABLE)
     await stage.add_user(email="a@example.com")
     await stage.heard("user.create", "user.create.complete")
     assert seen == [404]

@@ -1,0 +1,60 @@
+"""Hearing what a tenant's webhooks hear: a receiver for some types of events, each body judged by its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import httpx
+
+from identity.events.catalogue import EVENTS
+from identity.schemas import Schemas
+from tests.receiver import Receiver
+
+SCHEMAS = Schemas()
+
+
+class Hearing:
+    """The events of one tenant as a receiver gets them; `api` may change the tenant and make webhooks."""
+
+    def __init__(self, api: httpx.AsyncClient, receiver: Receiver, tenant_id: str) -> None:
+        self.api, self.receiver, self.tenant_id = api, receiver, tenant_id
+        self._seen = 0
+
+    async def listen(
+        self, types: Iterable[str], transaction_type: str = "None", *, vetoable: Iterable[str] | None = None
+    ) -> None:
+        """Let a webhook hear of these types; those that it may veto, or only `vetoable`, have the transaction type."""
+        names = list(types)
+        asked = set(names if vetoable is None else vetoable)
+        events = {
+            name: {
+                "enabled": True,
+                "transactionType": transaction_type if EVENTS[name].transactional and name in asked else "None",
+            }
+            for name in names
+        }
+        change = {"tenant": {"eventConfiguration": {"events": events}}}
+        headers = {"X-FusionAuth-TenantId": self.tenant_id}
+        answer = await self.api.patch(f"/api/tenant/{self.tenant_id}", json=change, headers=headers)
+        assert answer.status_code == 200, answer.text
+        webhook = {
+            "url": self.receiver.url,
+            "connectTimeout": 5000,
+            "readTimeout": 5000,
+            "tenantIds": [self.tenant_id],
+            "eventsEnabled": dict.fromkeys(names, True),
+        }
+        answer = await self.api.post("/api/webhook", json={"webhook": webhook})
+        assert answer.status_code == 200, answer.text
+
+    async def heard(self, *types: str) -> list[dict[str, Any]]:
+        """The next events; exactly these types, each as its schema has it, given back in this order."""
+        requests = await self.receiver.wait_for(self._seen + len(types))
+        events = [request.event for request in requests[self._seen :]]
+        self._seen += len(types)
+        assert sorted(event["type"] for event in events) == sorted(types)
+        for event in events:
+            assert list(SCHEMAS[f"events/{event['type']}.json"].errors({"event": event})) == []
+            assert event.get("tenantId") == (None if EVENTS[event["type"]].is_of_instance else self.tenant_id)
+        return sorted(events, key=lambda event: types.index(event["type"]))

@@ -1,0 +1,99 @@
+"""What a veto must leave as it was: everything that is kept of a tenant, in MongoDB, in Redis and in the cache.
+
+The record of the veto itself stays, of course: the log of webhook events, its counters, and the event log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import bson
+
+from identity import app
+from identity.ids import TenantId
+
+_ABOUT_THE_VETO = frozenset({"events", "deliveries", "webhook_health", "counters", "event_logs"})
+"""Collections that tell of what webhooks were asked."""
+_USED_UP_BY_ANY_REQUEST = ":used:"
+"""Ids, such as a client's assertions, that count once whatever the request comes to."""
+
+
+@contextlib.asynccontextmanager
+async def unchanged(service: app.Service, tenant_id: str, *, except_for: Sequence[str] = ()) -> AsyncIterator[None]:
+    """Nothing that is kept of this tenant differs after the block: no object, no mail, no token, no cached user.
+
+    `except_for`: parts of names, such as `:limit:` for a failure that has to count although it was vetoed.
+    """
+    before = await kept(service, tenant_id)
+    assert before["users"] or before["tenants"], "a tenant of which nothing is kept would prove nothing"
+    yield
+    after = await kept(service, tenant_id)
+    differences = {key: found for key, found in _differences(before, after).items() if not _may_differ(key, except_for)}
+    # What differs is said here: what this file asserts is not rewritten by pytest.
+    assert not differences, f"a veto left traces: {differences}"
+    await _require_honest_cache(service, tenant_id)
+
+
+async def kept(service: app.Service, tenant_id: str) -> dict[str, dict[str, Any]]:
+    """Collection -> id -> document for all that mentions the tenant; `redis` -> key -> value."""
+    database = service.services.database.motor
+    found: dict[str, dict[str, Any]] = {}
+    for name in await database.list_collection_names():
+        if name not in _ABOUT_THE_VETO:
+            documents = [document async for document in database[name].find()]
+            found[name] = {
+                str(document["_id"]): document for document in documents if tenant_id.encode() in bson.encode(document)
+            }
+    return {**found, "redis": await _kept_in_redis(service, tenant_id)}
+
+
+async def _kept_in_redis(service: app.Service, tenant_id: str) -> dict[str, Any]:
+    """The keys that name the tenant, or whose value does; a counter that is back at nothing is none."""
+    redis = service.services.redis
+    values = {}
+    async for key in redis.client.scan_iter(match=redis.key("*"), count=1000):
+        value = await _value(service, key)
+        is_counter_at_rest = ":limit:" in key and value in {"0", None}
+        if tenant_id in f"{key} {value}" and _USED_UP_BY_ANY_REQUEST not in key and not is_counter_at_rest:
+            values[key] = value
+    return values
+
+
+async def _value(service: app.Service, key: str) -> Any:
+    client: Any = service.services.redis.client
+    match await client.type(key):
+        case "string":
+            return await client.get(key)
+        case "hash":
+            return await client.hgetall(key)
+        case "set":
+            return await client.smembers(key)
+        case "zset":
+            return await client.zrange(key, 0, -1, withscores=True)
+        case "list":
+            return await client.lrange(key, 0, -1)
+        case _:
+            return None
+
+
+def _differences(before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    return {
+        f"{place} {key}": (before.get(place, {}).get(key), after.get(place, {}).get(key))
+        for place in {*before, *after}
+        for key in {*before.get(place, {}), *after.get(place, {})}
+        if before.get(place, {}).get(key) != after.get(place, {}).get(key)
+    }
+
+
+def _may_differ(key: str, except_for: Sequence[str]) -> bool:
+    return any(part in key for part in except_for)
+
+
+async def _require_honest_cache(service: app.Service, tenant_id: str) -> None:
+    """What is read through the cache is what is stored."""
+    users = service.services.users
+    async for document in service.services.database.motor["users"].find({"tenantId": tenant_id}, {"_id": 1}):
+        cached = await users.cached(TenantId(tenant_id), document["_id"])
+        assert cached == await users.get(TenantId(tenant_id), document["_id"])
