@@ -51,6 +51,7 @@ from identity.store.instance import InstanceStore
 from identity.store.login_intents import LoginIntents
 from identity.store.mongo import Database
 from identity.store.one_time_ids import OneTimeIds
+from identity.store.open_verifications import OpenVerifications
 from identity.store.pending_links import PendingLinks
 from identity.store.pushed_requests import PushedRequests
 from identity.store.rate_limits import RateLimits
@@ -321,6 +322,7 @@ def _wired(
         revocations=Revocations(redis),
         one_time_ids=OneTimeIds(redis),
         tickets=Tickets(redis),
+        open_verifications=OpenVerifications(redis, stores.vault),
         tokens=TokenIssuer(ring, _second_looks(stores)),
         passwords=PasswordPool(),
         sandbox=Sandbox(config.lambdas),

@@ -34,6 +34,7 @@ from identity.store.logout_notices import LogoutNotices
 from identity.store.mails import Mails
 from identity.store.mongo import Database
 from identity.store.one_time_ids import OneTimeIds
+from identity.store.open_verifications import OpenVerifications
 from identity.store.pending_links import PendingLinks
 from identity.store.pushed_requests import PushedRequests
 from identity.store.rate_limits import RateLimits
@@ -91,6 +92,7 @@ class Services:
     revocations: Revocations
     one_time_ids: OneTimeIds
     tickets: Tickets
+    open_verifications: OpenVerifications
     tokens: TokenIssuer
     passwords: PasswordPool
     sandbox: Sandbox

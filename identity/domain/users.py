@@ -182,6 +182,12 @@ def verified_as(user: Document, reason: str, now: Instant) -> Document:
     return changed
 
 
+def verified_later(stored: Document, reason: str, now: Instant) -> Document:
+    """A stored user whose email becomes verified, ready to be written."""
+    moved = {**stored, "lastUpdateInstant": max(now, stored["lastUpdateInstant"] + 1)}
+    return filed(verified_as(moved, reason, now))
+
+
 def filed(user: Document) -> Document:
     """The user with its identities and look-up keys brought up to date; to be called before every write."""
     private = _without(user["private"], {"usernameKey", "login", "terms"})

@@ -10,7 +10,7 @@ import asyncio
 import random
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from identity.call import Call, Document
 from identity.domain import patch as patches
@@ -24,6 +24,8 @@ from identity.schemas import fill
 from identity.services import Services
 from identity.store.documents import Documents
 from identity.store.mongo import Session
+
+T = TypeVar("T")
 
 Write = Callable[[Document, Document], Awaitable[None]]
 """(wanted, stored): writes the change, where that is more than replacing the document."""
@@ -277,7 +279,7 @@ def duplicate_error(resource: Resource, document: Document, duplicate: Duplicate
     )
 
 
-async def retried(change: Callable[[], Awaitable[Document]]) -> Document:
+async def retried(change: Callable[[], Awaitable[T]]) -> T:
     """Run a read-modify-write again when somebody else changed the object in between.
 
     Raises Unavailable when the others are always faster. The pauses are random, so that callers who met once part.

@@ -35,6 +35,16 @@ def after_update(original: Document, user: Document, *, new_password: bool) -> l
     return events + two_factor_changes(original, user)
 
 
+def of_verified_email(user: Document) -> list[Event]:
+    """What webhooks may veto about an address that becomes verified; `user` is who it is then."""
+    return [about("user.email.verified", user), of_verified_identity(user, "email", user["email"])]
+
+
+def of_verified_identity(user: Document, login_id_type: str, login_id: str) -> Event:
+    """What webhooks may veto about a login id that becomes verified."""
+    return about("user.identity.verified", user, loginId=login_id, loginIdType=login_id_type)
+
+
 def two_factor_changes(original: Document | None, user: Document) -> list[Event]:
     """One event for every two-factor method that was added or removed."""
     before = {} if original is None else _methods(original)

@@ -1,0 +1,109 @@
+"""Verifying email addresses: begun with a mail, completed with what stands in it, or done by an administrator.
+
+`verified` is the one place where the address of a stored user becomes a verified one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from identity.call import Call, Document
+from identity.domain import users as rules
+from identity.errors import NotFound
+from identity.ids import TenantId
+from identity.operations import crud, mail, send_limits, user_events, verification_codes
+from identity.operations.verification_codes import Started
+from identity.services import Services
+from identity.store.mongo import Session
+
+KIND: Final = "emailVerification"
+
+
+async def begin(
+    services: Services,
+    call: Call,
+    tenant: Document,
+    user: Document,
+    application: Document | None = None,
+    *,
+    send: bool = True,
+) -> Started:
+    """Begin to verify a user's address; `send` mails the id, by the application's template if it has one.
+
+    Raises Unavailable when the tenant allows no more mails of this kind for now.
+    """
+    if send:
+        await send_limits.take(services, tenant, "sendEmailVerification", user["id"])
+    strategy = tenant["emailConfiguration"]["verificationStrategy"]
+    about = {"email": user["email"]}
+    started = await verification_codes.start(services, tenant, KIND, user["id"], about, strategy)
+    if send:
+        await send_mail(services, call, tenant, user, application, started)
+    return started
+
+
+async def send_mail(
+    services: Services, call: Call, tenant: Document, user: Document, application: Document | None, started: Started
+) -> None:
+    """Mail what completes a verification; nothing happens where no template is named."""
+    own = {} if application is None else application["emailConfiguration"]
+    template_id = own.get("emailVerificationEmailTemplateId") or tenant["emailConfiguration"].get(
+        "verificationEmailTemplateId"
+    )
+    if template_id is not None:
+        data = started.mail_values()
+        await mail.send(services, call, TenantId(tenant["id"]), template_id, user, data, application=application)
+
+
+async def complete(
+    services: Services, call: Call, verification_id: str, one_time_code: str | None, *, reason: str = "Completed"
+) -> Document:
+    """Verify the address that an id was made for; answers the user.
+
+    Of many who show the id, one gets through. Raises NotFound for an id that does not count, or whose user has another
+    address by now; Invalid for a code that is missing or wrong; WebhookTransactionFailed, with the id still good.
+    """
+    ticket = await verification_codes.judge(services, call.tenant_id, KIND, verification_id, one_time_code)
+    user = await services.users.get(ticket.tenant_id, ticket.owner)
+    if user.get("email") != ticket.document["email"]:
+        raise NotFound(log_detail="the address was changed since the verification began")
+    spend = verification_codes.spending(services, ticket, KIND, verification_id)
+    return await verified(services, call, user, reason, spend=spend)
+
+
+async def verified(
+    services: Services,
+    call: Call,
+    user: Document,
+    reason: str,
+    *,
+    spend: Callable[[], Awaitable[None]] | None = None,
+) -> Document:
+    """Let the address of a stored user be verified, for a `verifiedReason`; answers the user as it is then.
+
+    Nothing is told when it is verified already, or the user has none. `spend` uses up what proved it, inside the
+    write. Raises NotFound when the user is gone or has another address by now, and WebhookTransactionFailed.
+    """
+    tenant_id = TenantId(user["tenantId"])
+
+    async def attempt() -> tuple[Document, bool]:
+        stored = await services.users.get(tenant_id, user["id"])
+        if stored.get("email") != user.get("email"):
+            raise NotFound(log_detail="the address was changed meanwhile")
+        is_new = "email" in stored and not stored["verified"]
+        changed = rules.verified_later(stored, reason, call.now) if is_new else stored
+
+        async def write(session: Session | None) -> None:
+            if spend is not None:
+                await spend()
+            if is_new:
+                await services.users.replace(tenant_id, changed, stored["lastUpdateInstant"], session)
+
+        offered = user_events.of_verified_email(changed) if is_new else []
+        await services.bus.perform(call.within(tenant_id), write, offered)
+        return changed, is_new
+
+    changed, _is_new = await crud.retried(attempt)
+    await verification_codes.withdraw(services, tenant_id, KIND, user["id"])
+    return changed
