@@ -1,22 +1,298 @@
-"""A veto leaves everything as it was: a webhook that must agree fails, and what is kept of the tenant is compared."""
+"""A veto leaves everything as it was: a webhook that must agree fails, and what is kept of the tenant is compared.
+
+One row for each type that can be vetoed: what is made ready, and the request that the webhook stops.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import httpx
 import pytest
 
+from identity import app
+from identity.events.catalogue import TRANSACTIONAL_EVENTS
 from identity.ids import new_id
+from tests import relying_party
+from tests.api.test_entity_types import make as make_type
+from tests.conftest import checking_client
+from tests.hearing import Hearing
+from tests.receiver import answers, receiving
+from tests.relying_party import PASSWORD, RelyingParty
 from tests.veto import unchanged
 
-USER = {"email": "reader@example.com", "password": "correct horse battery staple"}
+REQUEST = Callable[[], Awaitable[httpx.Response]]
+
+
+@dataclasses.dataclass
+class Scene:
+    """A relying party whose tenant has one webhook, and clients with a key and without."""
+
+    rp: RelyingParty
+    key: httpx.AsyncClient
+    http: httpx.AsyncClient
+    service: app.Service
+
+    @property
+    def user(self) -> str:
+        return f"/api/user/{self.rp.user['id']}"
+
+    @property
+    def registration(self) -> str:
+        return f"/api/user/registration/{self.rp.user['id']}/{self.rp.client_id}"
+
+    def request(self, method: str, path: str, **body: Any) -> REQUEST:
+        """A request that waits to be sent."""
+        return lambda: self.key.request(method, path, json=body or None)
+
+    async def made(self, path: str, **body: Any) -> dict[str, Any]:
+        """What a POST answers."""
+        answer = await self.key.post(path, json=body)
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json()) if answer.content else {}
+
+    async def logged_in(self, **members: Any) -> dict[str, Any]:
+        """The answer of a login with a refresh token."""
+        await self.rp.patch(
+            f"/api/application/{self.rp.client_id}",
+            {"application": {"loginConfiguration": {"allowTokenRefresh": True, "generateRefreshTokens": True}}},
+        )
+        return await self.made("/api/login", **self.credentials, **members)
+
+    @property
+    def credentials(self) -> dict[str, Any]:
+        return {"loginId": self.rp.login_id, "password": PASSWORD, "applicationId": self.rp.client_id}
+
+    async def group(self) -> str:
+        return str((await self.made("/api/group", group={"name": new_id()}))["group"]["id"])
+
+    async def member(self) -> str:
+        group_id = await self.group()
+        await self.made("/api/group/member", members={group_id: [{"userId": self.rp.user["id"]}]})
+        return group_id
+
+    async def entity(self) -> str:
+        kind = await make_type(self.key)
+        return str((await self.made("/api/entity", entity={"name": "One", "type": {"id": kind["id"]}}))["entity"]["id"])
+
+
+async def _entity_create(scene: Scene) -> REQUEST:
+    kind = await make_type(scene.key)
+    return scene.request("POST", "/api/entity", entity={"name": "Two", "type": {"id": kind["id"]}})
+
+
+async def _entity_update(scene: Scene) -> REQUEST:
+    return scene.request("PATCH", f"/api/entity/{await scene.entity()}", entity={"name": "Two"})
+
+
+async def _entity_delete(scene: Scene) -> REQUEST:
+    return scene.request("DELETE", f"/api/entity/{await scene.entity()}")
+
+
+async def _group_create(scene: Scene) -> REQUEST:
+    return scene.request("POST", "/api/group", group={"name": "New"})
+
+
+async def _group_update(scene: Scene) -> REQUEST:
+    return scene.request("PATCH", f"/api/group/{await scene.group()}", group={"name": "New"})
+
+
+async def _group_delete(scene: Scene) -> REQUEST:
+    return scene.request("DELETE", f"/api/group/{await scene.member()}")
+
+
+async def _member_add(scene: Scene) -> REQUEST:
+    members = {await scene.group(): [{"userId": scene.rp.user["id"]}]}
+    return scene.request("POST", "/api/group/member", members=members)
+
+
+async def _member_update(scene: Scene) -> REQUEST:
+    members = {await scene.member(): [{"userId": scene.rp.user["id"], "data": {"a": 1}}]}
+    return scene.request("PUT", "/api/group/member", members=members)
+
+
+async def _member_remove(scene: Scene) -> REQUEST:
+    group_id = await scene.member()
+    return scene.request("DELETE", "/api/group/member", members={group_id: [scene.rp.user["id"]]})
+
+
+async def _public_key_update(scene: Scene) -> REQUEST:
+    key = (await scene.made("/api/key/generate", key={"algorithm": "ES256", "name": new_id()}))["key"]
+    change = {"jwtConfiguration": {"accessTokenKeyId": key["id"]}}
+    return scene.request("PATCH", f"/api/tenant/{scene.rp.tenant['id']}", tenant=change)
+
+
+async def _refresh(scene: Scene) -> REQUEST:
+    login = await scene.logged_in()
+    return lambda: scene.http.post(
+        "/api/jwt/refresh",
+        json={"refreshToken": login["refreshToken"]},
+        headers={"X-FusionAuth-TenantId": scene.rp.tenant["id"]},
+    )
+
+
+async def _revoke(scene: Scene) -> REQUEST:
+    login = await scene.logged_in()
+    return scene.request("DELETE", f"/api/jwt/refresh/{login['refreshTokenId']}")
+
+
+async def _user_create(scene: Scene) -> REQUEST:
+    return scene.request("POST", "/api/user", user={"email": f"{new_id()}@example.com", "password": PASSWORD})
+
+
+async def _user_update(scene: Scene) -> REQUEST:
+    return scene.request("PATCH", scene.user, user={"firstName": "Ada", "password": f"{PASSWORD} 2"})
+
+
+async def _identity_update(scene: Scene) -> REQUEST:
+    return scene.request("PATCH", scene.user, user={"email": f"{new_id()}@example.com"})
+
+
+async def _user_deactivate(scene: Scene) -> REQUEST:
+    await scene.logged_in()
+    return scene.request("DELETE", scene.user)
+
+
+async def _user_reactivate(scene: Scene) -> REQUEST:
+    assert (await scene.key.delete(scene.user)).status_code == 200
+    return scene.request("PUT", f"{scene.user}?reactivate=true")
+
+
+async def _user_delete(scene: Scene) -> REQUEST:
+    await scene.logged_in()
+    await scene.member()
+    return scene.request("DELETE", f"{scene.user}?hardDelete=true")
+
+
+async def _registration_create(scene: Scene) -> REQUEST:
+    assert (await scene.key.delete(scene.registration)).status_code == 200
+    registration = {"applicationId": scene.rp.client_id}
+    return scene.request("POST", f"/api/user/registration/{scene.rp.user['id']}", registration=registration)
+
+
+async def _registration_update(scene: Scene) -> REQUEST:
+    return scene.request("PATCH", scene.registration, registration={"data": {"a": 1}})
+
+
+async def _registration_delete(scene: Scene) -> REQUEST:
+    await scene.logged_in()
+    return scene.request("DELETE", scene.registration)
+
+
+async def _login(scene: Scene) -> REQUEST:
+    await scene.logged_in()
+    return scene.request("POST", "/api/login", **scene.credentials)
+
+
+async def _login_at_new_device(scene: Scene) -> REQUEST:
+    return scene.request("POST", "/api/login", **scene.credentials, newDevice=True)
+
+
+async def _wrong_password(scene: Scene) -> REQUEST:
+    return scene.request("POST", "/api/login", **{**scene.credentials, "password": "wrong"})
+
+
+STOPPED = 504
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """How a veto comes about, what the caller is answered, and what counts all the same."""
+
+    prepare: Callable[[Scene], Awaitable[REQUEST]]
+    status: int = STOPPED
+    except_for: tuple[str, ...] = ()
+
+
+ROWS = {
+    "entity.create": Row(_entity_create),
+    "entity.delete": Row(_entity_delete),
+    "entity.update": Row(_entity_update),
+    "group.create": Row(_group_create),
+    "group.delete": Row(_group_delete),
+    "group.member.add": Row(_member_add),
+    "group.member.remove": Row(_member_remove),
+    "group.member.update": Row(_member_update),
+    "group.update": Row(_group_update),
+    "jwt.public-key.update": Row(_public_key_update),
+    "jwt.refresh": Row(_refresh),
+    "jwt.refresh-token.revoke": Row(_revoke),
+    "user.create": Row(_user_create),
+    "user.deactivate": Row(_user_deactivate),
+    "user.delete": Row(_user_delete),
+    "user.identity.update": Row(_identity_update),
+    # There is nothing to veto: the login stays failed, and counts as a failure.
+    "user.login.failed": Row(_wrong_password, 404, except_for=(":limit:",)),
+    "user.login.new-device": Row(_login_at_new_device),
+    "user.login.success": Row(_login),
+    "user.reactivate": Row(_user_reactivate),
+    "user.registration.create": Row(_registration_create),
+    "user.registration.delete": Row(_registration_delete),
+    "user.registration.update": Row(_registration_update),
+    "user.update": Row(_user_update),
+}
+
+ELSEWHERE = {
+    "user.action",
+    "user.bulk.create",
+    "user.email.verified",
+    "user.identity.verified",
+    "user.login.suspicious",
+    "user.password.breach",
+    "user.registration.verified",
+}
+
+
+@pytest.fixture
+async def scene(service: app.Service, api: httpx.AsyncClient, http: httpx.AsyncClient) -> AsyncIterator[Scene]:
+    rp = await relying_party.make(api)
+    headers = httpx.Headers(api.headers)
+    headers["X-FusionAuth-TenantId"] = rp.tenant["id"]
+    async with checking_client(str(api.base_url), headers=headers) as key:
+        yield Scene(rp, key, http, service)
+
+
+def test_every_type_that_can_be_vetoed_has_a_row() -> None:
+    assert {*ROWS, *ELSEWHERE} == TRANSACTIONAL_EVENTS
+    assert not ROWS.keys() & ELSEWHERE
+
+
+@pytest.mark.parametrize("kind", sorted(ROWS))
+async def test_veto_leaves_everything_as_it_was(kind: str, scene: Scene) -> None:
+    row = ROWS[kind]
+    request = await row.prepare(scene)
+    async with receiving(answers(500)) as receiver:
+        hearing = Hearing(scene.key, receiver, scene.rp.tenant["id"])
+        await hearing.listen([kind], "AbsoluteMajority")
+        async with unchanged(scene.service, hearing.tenant_id, except_for=row.except_for):
+            answer = await request()
+        assert answer.status_code == row.status, answer.text
+        assert await hearing.heard(kind)
+
+
+@pytest.mark.parametrize("kind", sorted(ROWS))
+async def test_agreement_lets_the_same_request_through(kind: str, scene: Scene) -> None:
+    """Otherwise a request that is refused for another reason would look like a veto."""
+    row = ROWS[kind]
+    request = await row.prepare(scene)
+    async with receiving(answers(200)) as receiver:
+        hearing = Hearing(scene.key, receiver, scene.rp.tenant["id"])
+        await hearing.listen([kind], "AbsoluteMajority")
+        answer = await request()
+        assert answer.status_code == (200 if row.status == STOPPED else row.status), answer.text
+        assert await hearing.heard(kind)
 
 
 async def test_comparison_sees_what_changed(service, tenant_api, tenant):
+    body = {"user": {"email": "reader@example.com", "password": PASSWORD}}
     with pytest.raises(AssertionError, match="users"):
         async with unchanged(service, tenant["id"]):
-            await tenant_api.post("/api/user", json={"user": USER})
+            await tenant_api.post("/api/user", json=body)
 
 
-async def test_comparison_sees_what_redis_keeps(service, tenant_api, tenant):
+async def test_comparison_sees_what_redis_keeps(service, tenant):
     with pytest.raises(AssertionError, match="redis"):
         async with unchanged(service, tenant["id"]):
             await service.services.tickets.issue(tenant["id"], "verify-email", new_id(), {}, 60)
