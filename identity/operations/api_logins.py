@@ -30,12 +30,16 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a login request says beside who logs in: which tokens are wanted, and what device the user is at."""
+    """What a login request says beside who logs in: which tokens are wanted, and what device the user is at.
+
+    `state` is what was given when the login was started, for the answer of the completed one.
+    """
 
     no_jwt: bool = False
     no_refresh_token: bool = False
     is_new_device: bool = False
     device: Document = dataclasses.field(default_factory=dict)
+    state: Document | None = None
 
     @classmethod
     def of(cls, request: Document) -> Wishes:
@@ -65,9 +69,7 @@ async def answer(
     """
     match result:
         case LoggedIn():
-            if client is None:
-                return await _logged_in_to_tenant(services, call, result, authentication_type, wishes)
-            return await _logged_in(services, call, client, result, authentication_type, wishes)
+            return await _completed(services, call, client, result, authentication_type, wishes)
         case steps.Deactivated():
             return Answer(423)
         case steps.Expired():
@@ -85,6 +87,23 @@ async def answer(
             raise Unavailable(f"Too many attempts failed. Try again in {result.wait_seconds} seconds.")
         case _:
             raise NotFound(log_detail="wrong credentials")
+
+
+async def _completed(
+    services: Services,
+    call: Call,
+    client: Client | None,
+    result: LoggedIn,
+    authentication_type: str,
+    wishes: Wishes,
+) -> Answer:
+    """The answer to a login that lacks nothing."""
+    if client is None:
+        answered = await _logged_in_to_tenant(services, call, result, authentication_type, wishes)
+    else:
+        answered = await _logged_in(services, call, client, result, authentication_type, wishes)
+    told = {} if wishes.state is None else {"state": wishes.state}
+    return dataclasses.replace(answered, body={**(answered.body or {}), **told})
 
 
 async def _logged_in(

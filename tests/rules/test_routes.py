@@ -39,6 +39,8 @@ PUBLIC = {
     ("/api/jwt/public-key", "GET"),
     ("/api/logout", "POST"),
     ("/api/openapi.json", "GET"),
+    ("/api/passwordless/login", "POST"),
+    ("/api/passwordless/send", "POST"),
     ("/api/tenant/password-validation-rules", "GET"),
     ("/api/tenant/password-validation-rules/{object_id}", "GET"),
     ("/oauth2/device/validate", "GET"),

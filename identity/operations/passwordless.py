@@ -1,0 +1,293 @@
+"""Logins without a password: a code that is handed out or mailed, and that logs its user in once.
+
+A code is a ticket. Where the strategy is FormField a shorter one-time code goes with it, which the user types in: the
+code alone does nothing then, and five wrong one-time codes end it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Final
+
+import orjson
+
+from identity.call import Call, Document
+from identity.domain import generated_ids
+from identity.domain import users as user_rules
+from identity.domain.login import Authenticated
+from identity.errors import Invalid, NotFound, Unavailable
+from identity.ids import Secret, TenantId, fingerprint, same_secret
+from identity.operations import api_logins, clients, login, mail, send_limits
+from identity.operations.api_logins import Answer, Wishes
+from identity.operations.clients import Client
+from identity.operations.login import Along
+from identity.services import Services
+from identity.store.mongo import Session
+
+AUTHENTICATION_TYPE: Final = "PASSWORDLESS"
+
+_KIND: Final = "passwordless"
+_START: Final = "api/passwordless-start.request.json"
+_SEND: Final = "api/passwordless-send.request.json"
+_LOGIN: Final = "api/passwordless-login.request.json"
+_TRIES: Final = 5
+_STATE_BYTES: Final = 10_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Begun:
+    """A login that waits for its code; with a one-time code where the strategy is FormField."""
+
+    code: Secret
+    one_time_code: Secret | None
+
+    @property
+    def shown(self) -> Document:
+        """The codes by their wire names."""
+        codes = {"code": self.code, "oneTimeCode": self.one_time_code}
+        return {name: value for name, value in codes.items() if value is not None}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Redeemed:
+    """What a code stands for, ready for `login.finish`, which uses it up by `along`."""
+
+    client: Client
+    proven: Authenticated
+    along: Along
+    state: Document | None
+
+
+async def start(services: Services, call: Call, body: Document) -> Document:
+    """The codes of a fresh login. Raises Invalid, and NotFound for an unknown user."""
+    request = services.schemas[_START].read(body)
+    client = await clients.of_api(services, call.tenant_id, request["applicationId"])
+    _require_enabled(client)
+    _require_small(request.get("state"))
+    types = request.get("loginIdTypes") or user_rules.LOGIN_ID_TYPES
+    user = await services.users.find_by_login_id(client.tenant_id, request["loginId"], types)
+    if user is None:
+        raise NotFound
+    begun = await begin(services, client, user, state=request.get("state"), strategy=request.get("loginStrategy"))
+    return begun.shown
+
+
+async def send(services: Services, call: Call, body: Document) -> None:
+    """Mail the code of a login that was started or, by application and login id, of a fresh one.
+
+    Anybody may ask: for a login id that nobody has there is no mail, and the answer is the same. Raises Invalid, and
+    Unavailable where too many mails were asked for.
+    """
+    request = services.schemas[_SEND].read(body)
+    if "code" in request:
+        await _send_code(services, call, request["code"])
+        return
+    missing = [name for name in ("applicationId", "loginId") if name not in request]
+    if missing:
+        raise Invalid.field("missing", "code", "A [code] is required, or an [applicationId] with a [loginId].")
+    client = await clients.of_api(services, call.tenant_id, request["applicationId"])
+    _require_small(request.get("state"))
+    await send_to(services, call, client, request["loginId"], state=request.get("state"))
+
+
+async def log_in(services: Services, call: Call, body: Document) -> Answer:
+    """The Login API response for a code.
+
+    Raises Invalid, NotFound for a code that is unknown, over or used, or whose one-time code is wrong, Unavailable
+    after too many of those, and what a login raises.
+    """
+    request = services.schemas[_LOGIN].read(body)
+    call = api_logins.informed(call, request)
+    found = await redeem(
+        services, call, request["code"], request.get("oneTimeCode"), application_id=request.get("applicationId")
+    )
+    wishes = dataclasses.replace(Wishes.of(request), state=found.state)
+    call = call.within(found.client.tenant_id)
+    result = await login.finish(
+        services,
+        call,
+        found.proven,
+        AUTHENTICATION_TYPE,
+        is_new_device=wishes.is_new_device,
+        along=found.along,
+    )
+    return await api_logins.answer(services, call, found.client, result, AUTHENTICATION_TYPE, wishes)
+
+
+async def begin(
+    services: Services,
+    client: Client,
+    user: Document,
+    *,
+    state: Document | None = None,
+    strategy: str | None = None,
+) -> Begun:
+    """Make the codes of a login of a user; the strategy is the application's unless one is given.
+
+    Raises Unavailable when the generator of the tenant makes no code that is free.
+    """
+    configuration = client.tenant["externalIdentifierConfiguration"]
+    wanted = strategy or client.application["passwordlessConfiguration"].get("emailLoginStrategy")
+    one_time_code = None
+    if wanted == "FormField":
+        one_time_code = generated_ids.new(configuration["passwordlessLoginOneTimeCodeGenerator"])
+    code = await services.tickets.issue(
+        client.tenant_id,
+        _KIND,
+        user["id"],
+        {
+            "applicationId": client.client_id,
+            "state": state,
+            "oneTimeCode": one_time_code and fingerprint(one_time_code),
+        },
+        configuration["passwordlessLoginTimeToLiveInSeconds"],
+        make=lambda: generated_ids.new(configuration["passwordlessLoginGenerator"]),
+    )
+    if code is None:
+        raise Unavailable("There is no free code now. Try again.")
+    return Begun(code, one_time_code)
+
+
+async def send_to(
+    services: Services,
+    call: Call,
+    client: Client,
+    login_id: str,
+    *,
+    types: Iterable[str] = user_rules.LOGIN_ID_TYPES,
+    state: Document | None = None,
+) -> Begun | None:
+    """Begin a login of the user who has a login id, and mail its code; None where nobody has it.
+
+    Raises Invalid where the application does not offer such logins, Unavailable where too many mails were asked for,
+    for nobody as for somebody.
+    """
+    template_id = _require_enabled(client, to_send=True)
+    user = await services.users.find_by_login_id(client.tenant_id, login_id, types)
+    subject = user_rules.login_key(login_id) if user is None else user["id"]
+    await send_limits.take(services, client.tenant, "sendPasswordless", subject)
+    if user is None:
+        return None
+    begun = await begin(services, client, user, state=state)
+    await _mail(services, call, client, user, begun, template_id, state)
+    return begun
+
+
+async def redeem(
+    services: Services,
+    call: Call,
+    code: str,
+    one_time_code: str | None = None,
+    *,
+    application_id: str | None = None,
+) -> Redeemed:
+    """What a code stands for; it is used up by what comes of it, not here.
+
+    Raises NotFound for a code that is unknown, over or used, and for a wrong one-time code; Unavailable after too many
+    of those from one address; Invalid for another application.
+    """
+    limit = [login.address_limit(call.origin.ip_address)]
+    counted_in = call.tenant_id or services.default_tenant_id
+    wait_seconds = await services.rate_limits.take(counted_in, limit)
+    if wait_seconds is not None:
+        raise Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
+    found = await _redeemed(services, call, code, one_time_code)
+    await services.rate_limits.give_back(counted_in, limit)
+    if application_id not in {None, found.client.client_id}:
+        raise Invalid.field("invalid", "applicationId", "The login was started for another application.")
+    return found
+
+
+async def _redeemed(services: Services, call: Call, code: str, one_time_code: str | None) -> Redeemed:
+    ticket = await services.tickets.find(call.tenant_id, _KIND, code)
+    if ticket is not None and ticket.document["oneTimeCode"] is not None:
+        ticket = await services.tickets.find_to_try(call.tenant_id, _KIND, code, _TRIES)
+    if ticket is None or not _is_right(ticket.document["oneTimeCode"], one_time_code):
+        raise NotFound(log_detail="no such passwordless login")
+    client = await _client(services, ticket.tenant_id, ticket.document["applicationId"])
+    user = await services.users.find(ticket.tenant_id, ticket.owner)
+    if user is None:
+        raise NotFound(log_detail="the user of a passwordless login is gone")
+    use = services.tickets.use(ticket.tenant_id, _KIND, code)
+
+    async def spend(_session: Session | None) -> None:
+        if not await use.consume():
+            raise NotFound(log_detail="the passwordless login was completed meanwhile")
+
+    proven = Authenticated(client.tenant, client.application, user, call.now)
+    return Redeemed(client, proven, Along(spend), ticket.document["state"])
+
+
+async def _send_code(services: Services, call: Call, code: str) -> None:
+    ticket = await services.tickets.find(call.tenant_id, _KIND, code)
+    user = None if ticket is None else await services.users.find(ticket.tenant_id, ticket.owner)
+    if ticket is None or user is None:
+        raise Invalid.field("invalid", "code", "The [code] is unknown, expired or was used.")
+    client = await _client(services, ticket.tenant_id, ticket.document["applicationId"])
+    template_id = _require_enabled(client, to_send=True)
+    await send_limits.take(services, client.tenant, "sendPasswordless", user["id"])
+    begun = Begun(Secret(code), None)
+    if ticket.document["oneTimeCode"] is not None:
+        # Only its fingerprint is known: a fresh one takes the place of the one that was told at the start.
+        generator = client.tenant["externalIdentifierConfiguration"]["passwordlessLoginOneTimeCodeGenerator"]
+        begun = dataclasses.replace(begun, one_time_code=generated_ids.new(generator))
+    await _mail(services, call, client, user, begun, template_id, ticket.document["state"])
+
+
+async def _mail(
+    services: Services,
+    call: Call,
+    client: Client,
+    user: Document,
+    begun: Begun,
+    template_id: str,
+    state: Document | None,
+) -> None:
+    """Note that the code is in the hands of the owner of the address, and mail it."""
+    code = begun.one_time_code
+    document = {
+        "applicationId": client.client_id,
+        "mailedTo": user.get("email"),
+        "oneTimeCode": code and fingerprint(code),
+        "state": state,
+    }
+    if await services.tickets.replace(client.tenant_id, _KIND, begun.code, document):
+        data = {**begun.shown, "state": state or {}}
+        await mail.send(services, call, client.tenant_id, template_id, user, data, application=client.application)
+
+
+async def _client(services: Services, tenant_id: TenantId, application_id: str) -> Client:
+    """The application of a ticket. Raises NotFound when it is gone, Invalid when it offers such logins no more."""
+    try:
+        client = await clients.of_api(services, tenant_id, application_id)
+    except Invalid as error:
+        raise NotFound(log_detail="the application of a passwordless login is gone") from error
+    _require_enabled(client)
+    return client
+
+
+def _require_enabled(client: Client, *, to_send: bool = False) -> str:
+    """Answer the template of the message. Raises Invalid where such logins are off or, `to_send`, have no template."""
+    if not client.application["passwordlessConfiguration"]["enabled"]:
+        raise _disabled("The application does not offer logins without a password.")
+    name = "passwordlessEmailTemplateId"
+    places = (client.application["emailConfiguration"], client.tenant["emailConfiguration"])
+    template_id = next((place[name] for place in places if place.get(name)), "")
+    if to_send and not template_id:
+        raise _disabled("Neither application nor tenant names the template of the email.")
+    return template_id
+
+
+def _disabled(message: str) -> Invalid:
+    return Invalid.whole("[PasswordlessDisabled]", message)
+
+
+def _is_right(stored: str | None, given: str | None) -> bool:
+    """Whether the one-time code is right, or none is needed."""
+    return stored is None or (given is not None and same_secret(stored, fingerprint(given)))
+
+
+def _require_small(state: Document | None) -> None:
+    if state is not None and len(orjson.dumps(state)) > _STATE_BYTES:
+        raise Invalid.field("tooLong", "state", f"The [state] may have at most {_STATE_BYTES} bytes of JSON.")

@@ -1,0 +1,53 @@
+"""/api/passwordless: logins without a password."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from identity.call import Call, Document
+from identity.errors import Unauthorized
+from identity.operations import passwordless
+from identity.web.api.login import LOGIN_ANSWERS, LoginFamily
+from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+
+_ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if status != Unauthorized.status}
+
+
+class StartHandler(ApiHandler):
+    """Logins that begin here."""
+
+    @endpoint(
+        access=Access.API_KEY,
+        raw_body=True,
+        takes="api/passwordless-start.request.json",
+        answer="api/passwordless-start.response.json",
+    )
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Make a code, which the caller brings to the user."""
+        return Reply(await passwordless.start(self.services, call, body))
+
+
+class SendHandler(ApiHandler):
+    """Mails with codes."""
+
+    @endpoint(access=Access.PUBLIC, raw_body=True, takes="api/passwordless-send.request.json")
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Mail a code to the user."""
+        await passwordless.send(self.services, call, body)
+        return Reply()
+
+
+class LoginHandler(LoginFamily):
+    """Logins that end here."""
+
+    @endpoint(access=Access.PUBLIC, raw_body=True, takes="api/passwordless-login.request.json", answer=_ANSWERS)
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Log in by a code."""
+        return self.answered(await passwordless.log_in(self.services, call, body))
+
+
+ROUTES = [
+    Route("/api/passwordless/start", StartHandler),
+    Route("/api/passwordless/send", SendHandler),
+    Route("/api/passwordless/login", LoginHandler),
+]

@@ -1,0 +1,250 @@
+"""Logins without a password: /api/passwordless/start, send and login."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.ids import fingerprint, new_id
+from tests import relying_party
+from tests.conftest import NOBODY, SUPER_KEY, checking_client
+from tests.mailbox import Mailbox, receiving
+from tests.relying_party import RelyingParty
+
+Document = dict[str, Any]
+
+
+@pytest.fixture
+async def rp(api: httpx.AsyncClient) -> RelyingParty:
+    found = await relying_party.make(api)
+    await change(found, passwordlessConfiguration={"enabled": True}, loginConfiguration={"generateRefreshTokens": True})
+    return found
+
+
+@pytest.fixture
+async def key(service, rp: RelyingParty) -> AsyncIterator[httpx.AsyncClient]:
+    """A caller with an API key and the relying party's tenant."""
+    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
+    async with checking_client(service.base_url, headers=headers) as client:
+        yield client
+
+
+@pytest.fixture
+async def mailbox(rp: RelyingParty, api: httpx.AsyncClient) -> AsyncIterator[Mailbox]:
+    """Where the mails of the tenant go, one line for each value that a template of such a mail reads."""
+    template = {
+        "name": f"Passwordless {new_id()}",
+        "defaultSubject": "{{ user.email }} at {{ application.name }}",
+        "defaultTextTemplate": "{{ code }}\n{{ oneTimeCode|default('') }}\n{{ state.at|default('') }}",
+        "defaultHtmlTemplate": "<p>{{ code }}</p>",
+    }
+    made = await api.post("/api/email/template", json={"emailTemplate": template})
+    assert made.status_code == 200, made.text
+    template_id = made.json()["emailTemplate"]["id"]
+    async with receiving() as box:
+        await rp.configure_tenant(emailConfiguration=box.configuration(passwordlessEmailTemplateId=template_id))
+        yield box
+
+
+async def change(rp: RelyingParty, **members: Any) -> None:
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": members})
+
+
+async def start(key: httpx.AsyncClient, rp: RelyingParty, **members: Any) -> Document:
+    body = {"applicationId": rp.client_id, "loginId": rp.login_id, **members}
+    answer = await key.post("/api/passwordless/start", json=body)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+async def log_in(http: httpx.AsyncClient, **members: Any) -> httpx.Response:
+    return await http.post("/api/passwordless/login", json=members)
+
+
+async def mailed(mailbox: Mailbox, count: int = 1) -> list[str]:
+    """The lines of the newest mail."""
+    return (await mailbox.wait_for(count))[-1].part("plain").splitlines()
+
+
+def codes(answer: httpx.Response) -> list[str]:
+    assert answer.status_code == 400, answer.text
+    fields = [entry for entries in answer.json().get("fieldErrors", {}).values() for entry in entries]
+    return [entry["code"] for entry in [*fields, *answer.json().get("generalErrors", [])]]
+
+
+async def test_a_code_logs_its_user_in_once(key, http, rp) -> None:
+    started = await start(key, rp, state={"at": "the door"})
+    assert started.keys() == {"code"}
+    answer = await log_in(http, code=started["code"])
+    assert answer.status_code == 200
+    body = answer.json()
+    assert body.keys() == {"user", "token", "tokenExpirationInstant", "refreshToken", "refreshTokenId", "state"}
+    assert (body["user"]["id"], body["state"]) == (rp.user["id"], {"at": "the door"})
+    claims = relying_party.claims(body["token"])
+    assert (claims["aud"], claims["authenticationType"]) == (rp.client_id, "PASSWORDLESS")
+    assert {cookie.name for cookie in answer.cookies.jar} == {"access_token", "refresh_token"}
+    again = await log_in(http, code=started["code"])
+    assert (again.status_code, again.content) == (404, b"")
+
+
+async def test_of_64_racers_one_logs_in(key, http, rp) -> None:
+    code = (await start(key, rp))["code"]
+    answers = await asyncio.gather(*(log_in(http, code=code, noJWT=True) for _ in range(64)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [404] * 63
+
+
+async def test_only_the_mail_tells_the_code_to_who_has_no_key(key, http, rp, mailbox) -> None:
+    body = {"applicationId": rp.client_id, "loginId": rp.login_id, "state": {"at": "the door"}}
+    answer = await http.post("/api/passwordless/send", json=body)
+    assert (answer.status_code, answer.content) == (200, b"")
+    code, one_time_code, at = await mailed(mailbox)
+    assert (one_time_code, at) == ("", "the door")
+    assert mailbox.mails[0].message["Subject"] == f"{rp.login_id} at {rp.application['name']}"
+    answer = await log_in(http, code=code)
+    assert (answer.status_code, answer.json()["state"]) == (200, {"at": "the door"})
+
+
+async def test_a_code_that_was_started_is_mailed(key, http, rp, mailbox) -> None:
+    started = await start(key, rp, state={"at": "the door"})
+    assert (await http.post("/api/passwordless/send", json=started)).status_code == 200
+    assert await mailed(mailbox) == [started["code"], "", "the door"]
+    assert (await log_in(http, **started, applicationId=rp.client_id)).status_code == 200
+    assert codes(await http.post("/api/passwordless/send", json=started)) == ["[invalid]code"]
+
+
+async def test_template_of_the_application_wins(key, http, rp, api, mailbox) -> None:
+    template = {"name": new_id(), "defaultSubject": "Own", "defaultTextTemplate": "Own", "defaultHtmlTemplate": "Own"}
+    made = (await api.post("/api/email/template", json={"emailTemplate": template})).json()["emailTemplate"]
+    await change(rp, emailConfiguration={"passwordlessEmailTemplateId": made["id"]})
+    await http.post("/api/passwordless/send", json=await start(key, rp))
+    (mail,) = await mailbox.wait_for(1)
+    assert mail.message["Subject"] == "Own"
+
+
+async def test_codes_are_as_the_tenant_wants_them_and_end_in_time(key, http, rp, service) -> None:
+    redis = service.services.redis
+    generator = {"length": 8, "type": "randomDigits"}
+    await rp.configure_tenant(externalIdentifierConfiguration={"passwordlessLoginGenerator": generator})
+    code = (await start(key, rp))["code"]
+    assert len(code) == 8 and code.isdigit()
+    (name,) = [one async for one in redis.client.scan_iter(match=f"*{fingerprint(code)}*")]
+    assert 170 < await redis.client.ttl(name) <= 180
+    await redis.client.delete(name)
+    assert (await log_in(http, code=code)).status_code == 404
+
+
+async def test_of_a_login_id_that_nobody_has_the_answers_tell_nothing(key, http, rp, mailbox) -> None:
+    limit = {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}
+    await rp.configure_tenant(rateLimitConfiguration={"sendPasswordless": limit})
+    answers = []
+    for login_id in (rp.login_id, f"{new_id()}@example.com"):
+        body = {"applicationId": rp.client_id, "loginId": login_id}
+        answers.append([await http.post("/api/passwordless/send", json=body) for _ in range(2)])
+    known, unknown = ([(one.status_code, one.content[:40]) for one in pair] for pair in answers)
+    assert known == unknown
+    assert [status for status, _ in known] == [200, 503]
+    await mailbox.wait_for(1)
+    assert [mail.recipients for mail in mailbox.mails] == [[rp.login_id]]
+
+
+async def test_mails_of_one_user_are_counted_by_code_and_by_login_id(key, http, rp, mailbox) -> None:
+    limit = {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}
+    await rp.configure_tenant(rateLimitConfiguration={"sendPasswordless": limit})
+    started = await start(key, rp)
+    by_login_id = {"applicationId": rp.client_id, "loginId": rp.login_id}
+    for body, status in ((started, 200), (by_login_id, 200), (started, 503), (by_login_id, 503)):
+        assert (await http.post("/api/passwordless/send", json=body)).status_code == status
+
+
+async def test_what_is_missing_or_wrong_is_told(key, http, rp) -> None:
+    assert codes(await key.post("/api/passwordless/start", json={})) == ["[missing]applicationId", "[blank]loginId"]
+    assert codes(await http.post("/api/passwordless/login", json={})) == ["[blank]code"]
+    assert codes(await http.post("/api/passwordless/send", json={})) == ["[missing]code"]
+    assert codes(await http.post("/api/passwordless/send", json={"code": "unknown"})) == ["[invalid]code"]
+    stranger = {"applicationId": NOBODY, "loginId": rp.login_id}
+    assert codes(await key.post("/api/passwordless/start", json=stranger)) == ["[invalid]applicationId"]
+    assert codes(await http.post("/api/passwordless/send", json=stranger)) == ["[invalid]applicationId"]
+    nobody = {"applicationId": rp.client_id, "loginId": f"{new_id()}@example.com"}
+    assert (await key.post("/api/passwordless/start", json=nobody)).status_code == 404
+    large = {"applicationId": rp.client_id, "loginId": rp.login_id, "state": {"at": "x" * 20_000}}
+    for path in ("start", "send"):
+        assert codes(await key.post(f"/api/passwordless/{path}", json=large)) == ["[tooLong]state"]
+    assert (await log_in(http, code="unknown")).status_code == 404
+
+
+async def test_a_code_is_for_its_application_and_its_tenant(key, http, rp, api, service) -> None:
+    code = (await start(key, rp))["code"]
+    assert codes(await log_in(http, code=code, applicationId=NOBODY)) == ["[invalid]applicationId"]
+    other = await relying_party.make(api)
+    async with checking_client(service.base_url, headers={"X-FusionAuth-TenantId": other.tenant["id"]}) as elsewhere:
+        assert (await log_in(elsewhere, code=code)).status_code == 404
+        assert codes(await elsewhere.post("/api/passwordless/send", json={"code": code})) == ["[invalid]code"]
+    assert (await log_in(http, code=code)).status_code == 200
+
+
+async def test_without_the_switch_there_are_no_such_logins(key, http, rp, mailbox) -> None:
+    code = (await start(key, rp))["code"]
+    await change(rp, passwordlessConfiguration={"enabled": False})
+    body = {"applicationId": rp.client_id, "loginId": rp.login_id}
+    for answer in (
+        await key.post("/api/passwordless/start", json=body),
+        await http.post("/api/passwordless/send", json=body),
+        await http.post("/api/passwordless/send", json={"code": code}),
+        await log_in(http, code=code),
+    ):
+        assert codes(answer) == ["[PasswordlessDisabled]"]
+
+
+async def test_without_a_template_nothing_can_be_mailed(key, http, rp) -> None:
+    body = {"applicationId": rp.client_id, "loginId": rp.login_id}
+    assert codes(await http.post("/api/passwordless/send", json=body)) == ["[PasswordlessDisabled]"]
+    assert codes(await http.post("/api/passwordless/send", json=await start(key, rp))) == ["[PasswordlessDisabled]"]
+
+
+async def test_a_one_time_code_goes_with_the_code_where_the_strategy_is_a_form(key, http, rp, mailbox) -> None:
+    started = await start(key, rp, loginStrategy="FormField")
+    assert started.keys() == {"code", "oneTimeCode"}
+    assert (await log_in(http, code=started["code"])).status_code == 404
+    assert (await http.post("/api/passwordless/send", json={"code": started["code"]})).status_code == 200
+    code, one_time_code = await mailed(mailbox)
+    assert code == started["code"] and one_time_code != started["oneTimeCode"]
+    assert (await log_in(http, code=code, oneTimeCode=one_time_code)).status_code == 200
+
+
+async def test_strategy_of_the_application_counts_where_a_request_names_none(key, http, rp) -> None:
+    await change(rp, passwordlessConfiguration={"enabled": True, "emailLoginStrategy": "FormField"})
+    started = await start(key, rp)
+    assert (await log_in(http, **started)).status_code == 200
+    assert (await start(key, rp, loginStrategy="ClickableLink")).keys() == {"code"}
+
+
+async def test_five_wrong_one_time_codes_end_the_code(key, http, rp) -> None:
+    started = await start(key, rp, loginStrategy="FormField")
+    wrong = {**started, "oneTimeCode": "wrong"}
+    answers = await asyncio.gather(*(log_in(http, **wrong) for _ in range(64)))
+    assert {answer.status_code for answer in answers} == {404}
+    assert (await log_in(http, **started)).status_code == 404
+
+
+async def test_what_stands_in_the_way_of_a_login_is_told(key, http, rp, clock) -> None:
+    async def status(**members: Any) -> int:
+        user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, **members)
+        code = (await start(key, rp, loginId=user["email"]))["code"]
+        if members.get("active") is False:
+            await key.delete(f"/api/user/{user['id']}")
+        return (await log_in(http, code=code)).status_code
+
+    assert await status(expiry=clock.now() - 1) == 410
+    assert await status(active=False) == 423
+    assert await status(passwordChangeRequired=True) == 203
+
+
+async def test_a_user_who_is_not_registered_is_202(key, http, rp) -> None:
+    user = await relying_party.make_user(rp.api, rp.tenant["id"])
+    answer = await log_in(http, **await start(key, rp, loginId=user["email"]))
+    assert answer.status_code == 202
+    assert "refreshToken" not in answer.json()
