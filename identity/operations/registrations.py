@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from identity.call import Call, Document
@@ -17,6 +17,9 @@ from identity.services import Services
 from identity.store.mongo import Session
 
 SCHEMA = "api/registration.json"
+
+Approve = Callable[[Document, Document], Awaitable[None]]
+"""Judges a user and a registration that are about to be made, to which nothing else objects. Raises Invalid."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,6 +43,14 @@ async def create(services: Services, call: Call, body: Document, user_id: str | 
     application = await new_users.application_of(services, TenantId(user["tenantId"]), registration["applicationId"])
     token = await user_tokens.issue(services, call, user, application, "REGISTRATION")
     return Registered(user, await _effective(services, user, registration["applicationId"]), token)
+
+
+async def create_both(
+    services: Services, call: Call, body: Document, user_id: str, approve: Approve
+) -> tuple[Document, Document]:
+    """A new user with a registration, without a token: for a page, which logs the user in. Raises Invalid."""
+    request = services.schemas[SCHEMA].read(body)
+    return await _create_both(services, call, request, user_id, approve)
 
 
 async def retrieve(services: Services, call: Call, user_id: str, application_id: str) -> Document:
@@ -102,15 +113,16 @@ async def _register(services: Services, call: Call, request: Document, user_id: 
 
 
 async def _create_both(
-    services: Services, call: Call, request: Document, user_id: str | None
+    services: Services, call: Call, request: Document, user_id: str | None, approve: Approve | None = None
 ) -> tuple[Document, Document]:
     wanted = request["registration"]
     tenant_id = await new_users.tenant_for(services, call, wanted.get("applicationId"))
     made = await new_users.draft(services, call, tenant_id, request, user_id)
     errors, application = await _judged(services, tenant_id, wanted)
+    registration = {} if application is None else _built(call, request, application)
+    if approve is not None and not made.errors and not errors:
+        await approve(made.user, registration)
     user = await new_users.finished(services, call, made, errors)
-    assert application is not None
-    registration = _built(call, request, application)
     user = user_rules.filed(rules.with_registration(user, registration))
     offered = [user_events.about_registration("user.registration.create", user, registration)]
     announced = [user_events.about_registration("user.registration.create.complete", user, registration)]

@@ -54,6 +54,7 @@ from identity.web.oauth2 import (
     logout,
     not_registered,
     par,
+    register,
     revoke,
     start_idp_link,
     token,
@@ -80,6 +81,7 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
                 par,
                 consent,
                 not_registered,
+                register,
                 device,
                 device_pages,
             )

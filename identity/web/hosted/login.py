@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import urllib.parse
+from collections.abc import Collection, Iterable, Mapping
 from http.cookies import Morsel
 
 from identity.domain import login as steps
+from identity.domain import self_registration as rules
 from identity.operations import authorization_steps as outcomes
 from identity.operations import request_sources
 from identity.operations.authorization_steps import LoginPage, Problem
@@ -71,6 +73,7 @@ async def reply(
         # A provider may manage the domain of the login id: then nobody here has a password to ask for.
         asks_password=bool(page.login_id) or not offer.manages_domains,
         offer=offer,
+        register=beside(handler, "register", given, names) if rules.is_offered(page.client.application) else "",
         status=status,
     )
     return render.login(form, look, [cookie, *looks.cookies(handler, given)])
@@ -98,3 +101,10 @@ def is_wrong(problem: Problem | None) -> bool:
 def authorize_path(handler: OAuth2Handler) -> str:
     """Where the form of the login page goes, whichever page of the login shows it."""
     return handler.request.path.rpartition("/")[0] + "/authorize"
+
+
+def beside(handler: OAuth2Handler, page: str, given: Mapping[str, str], names: Iterable[str]) -> str:
+    """The address of another page of the login, such as `register`, with the whole request."""
+    kept = request_sources.carried(given)
+    query = {name: kept[name] for name in names if name in kept}
+    return f"{handler.request.path.rpartition('/')[0]}/{page}?{urllib.parse.urlencode(query)}"

@@ -36,6 +36,10 @@ class Look:
     def __getitem__(self, key: str) -> str:
         return self._texts.get(key) or page_texts.TEXTS[key]
 
+    def find(self, key: str, otherwise: str) -> str:
+        """The text of a key that need not be there, such as the code of an error; else what stands in its place."""
+        return self._texts.get(key) or page_texts.TEXTS.get(key) or otherwise
+
     def scope_text(self, kind: str, scope: str, application: Document) -> str | None:
         """What a scope means: its `scope-message` or `scope-detail` of application, tenant, theme or by default."""
         keys = page_texts.scope_keys(kind, scope, application["id"], application["tenantId"])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from typing import Final
 
 from identity.call import Call, Document
-from identity.errors import InvalidRequestObject, InvalidToken, ServiceError
-from identity.operations import authorization, request_sources, sso_bootstrap
+from identity.errors import InvalidToken
+from identity.operations import authorization, sso_bootstrap
 from identity.operations.authorization_steps import LoginPage
 from identity.operations.login import Credentials
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
@@ -71,17 +70,6 @@ class AuthorizeHandler(LoginFlowHandler):
             return reply
         remembered = login.remember_cookie(self, is_persistent=is_persistent)
         return dataclasses.replace(reply, cookies=[*reply.cookies, remembered])
-
-    async def resolved(self, call: Call, given: Document, tenant_id: str | None) -> Document:
-        """The parameters that count, whether they came with this request, or were pushed, or signed."""
-        hints = self.tenant_hints(tenant_id, given)
-        try:
-            return await request_sources.resolved(self.services, call, hints, given, browser=csrf.browser(self))
-        except InvalidRequestObject as error:
-            # It is told at the redirect URI if that is proven: by what the client signed, else by what came beside it.
-            with contextlib.suppress(ServiceError):
-                self.proven = await authorization.prove(self.services, call, hints, error.signed or given)
-            raise
 
 
 ROUTES = [Route("/oauth2/authorize", AuthorizeHandler), Route("/{tenant_id}/oauth2/authorize", AuthorizeHandler)]

@@ -5,14 +5,16 @@ Once client and redirect URI are proven, failures go to the redirect URI and now
 
 from __future__ import annotations
 
+import contextlib
 import urllib.parse
 from collections.abc import Mapping
 from http.cookies import Morsel
 from typing import Final
 
+from identity.call import Call, Document
 from identity.domain import redirect_uris
-from identity.errors import OAuth2Error, ServerError, ServiceError
-from identity.operations import authorization_responses, login_intents, request_sources, sso
+from identity.errors import InvalidRequestObject, OAuth2Error, ServerError, ServiceError
+from identity.operations import authorization, authorization_responses, login_intents, request_sources, sso
 from identity.operations.authorization_steps import (
     AuthorizationResponse,
     Browser,
@@ -45,6 +47,17 @@ class LoginFlowHandler(PageHandler):
         origin = self.request.headers.get("Origin") if from_outside else None
         return Browser(self.cookie(sso.COOKIE), origin, self.cookie(departures.COOKIE))
 
+    async def resolved(self, call: Call, given: Document, tenant_id: str | None) -> Document:
+        """The parameters that count, whether they came with this request, or were pushed, or signed."""
+        hints = self.tenant_hints(tenant_id, given)
+        try:
+            return await request_sources.resolved(self.services, call, hints, given, browser=csrf.browser(self))
+        except InvalidRequestObject as error:
+            # It is told at the redirect URI if that is proven: by what the client signed, else by what came beside it.
+            with contextlib.suppress(ServiceError):
+                self.proven = await authorization.prove(self.services, call, hints, error.signed or given)
+            raise
+
     async def shown(self, step: Step, given: Mapping[str, str], *cookies: Morsel[str]) -> Reply:
         """What a step looks like; `cookies` are set beside those of the step."""
         if isinstance(step, LoginPage):
@@ -65,11 +78,14 @@ class LoginFlowHandler(PageHandler):
             return self.response(step, await looks.of(self, client.tenant, client.application, given), *cookies)
         return self.response(step, looks.DEFAULT, *cookies)
 
-    async def reopened(self, client: Client, given: Mapping[str, str]) -> Reply:
-        """The way to the login page of a pushed request: under a name that lasts, so that the page can be reloaded."""
+    async def reopened(self, client: Client, given: Mapping[str, str], path: str = "") -> Reply:
+        """The way to the login page of a pushed request: under a name that lasts, so that the page can be reloaded.
+
+        Or to the page under `path`.
+        """
         token, cookie = csrf.issue(self)
         found = await request_sources.reopened(self.services, client, given, token, self.origin().ip_address)
-        location = redirect_uris.with_query(login.authorize_path(self), found)
+        location = redirect_uris.with_query(path or login.authorize_path(self), found)
         return Reply(status=302, headers={"Location": location}, cookies=[cookie])
 
     def not_registered(self, client: Client, given: Mapping[str, str]) -> Reply:

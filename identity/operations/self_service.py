@@ -1,0 +1,131 @@
+"""Self-service: what people do for themselves on our pages. Registering, first of all."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from identity.call import Call, Document
+from identity.domain import self_registration as rules
+from identity.domain.authorization_request import AuthorizationRequest
+from identity.errors import (
+    FieldError,
+    GeneralError,
+    Invalid,
+    InvalidRequest,
+    Unavailable,
+    WebhookTransactionFailed,
+)
+from identity.ids import new_id
+from identity.operations import (
+    authorization,
+    current_logins,
+    device_approvals,
+    login,
+    registrations,
+    validations,
+)
+from identity.operations.authorization_steps import Browser, NewLogin, Proven, Step
+from identity.operations.clients import Client
+from identity.operations.federation import departures
+from identity.services import Services
+from identity.store.rate_limits import Limit
+
+REGISTRATIONS: Final = 200
+WINDOW_SECONDS: Final = 900
+"""How many attempts to register one address (of IPv6, one network) may make at a tenant in so many seconds."""
+
+AUTHENTICATION_TYPE: Final = "REGISTRATION"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Refused:
+    """A form that was not accepted, and why; nothing was changed."""
+
+    fields: Sequence[FieldError] = ()
+    general: Sequence[GeneralError] = ()
+
+
+async def begin(services: Services, call: Call, proven: Proven, browser: Browser) -> Step | None:
+    """What comes in place of the registration page; None when that is to be shown. Raises OAuth2Error."""
+    require_offered(proven.client)
+    request = authorization.validated(call, proven, browser.origin)
+    if request.forbids_pages:
+        return await authorization.begin(services, call, proven, browser)
+    await device_approvals.require(services, call, proven.client, request)
+    return None
+
+
+async def register(
+    services: Services, call: Call, proven: Proven, browser: Browser, form: Mapping[str, str], *, is_persistent: bool
+) -> Step | Refused:
+    """Make the user whom a form asks for, log them in, and go on with the request; or say what is wrong.
+
+    Raises OAuth2Error, InvalidRequest where nobody may register, and LambdaFailed.
+    """
+    step = await begin(services, call, proven, browser)
+    if step is not None:
+        return step
+    client, request = proven.client, authorization.validated(call, proven)
+    login_id = rules.login_id(client.application, form)
+    away = await departures.by_domain(services, call, proven, browser, login_id, is_persistent=is_persistent)
+    if away is not None:
+        return away
+    try:
+        user = await _registered(services, call.within(client.tenant_id), client, request, form)
+    except Invalid as error:
+        return Refused(error.fields, error.general)
+    except WebhookTransactionFailed:
+        return Refused(general=[GeneralError("registration.vetoed", "")])
+    except Unavailable:
+        return Refused(general=[GeneralError("[ServiceBusy]", "")])
+    fresh = NewLogin(user, AUTHENTICATION_TYPE, is_persistent)
+    return await authorization.enter(services, call, proven, request, browser, fresh)
+
+
+def require_offered(client: Client) -> None:
+    """Raise InvalidRequest where people may not register themselves."""
+    if rules.is_offered(client.application):
+        return
+    configured = client.application["registrationConfiguration"]
+    if configured["enabled"]:
+        raise InvalidRequest(
+            "unknown", "The application's registration is of the type advanced, which needs forms: there are none here."
+        )
+    raise InvalidRequest("unknown", "The application does not let people register themselves.")
+
+
+async def _registered(
+    services: Services, call: Call, client: Client, request: AuthorizationRequest, form: Mapping[str, str]
+) -> Document:
+    """The new user. Raises Invalid, WebhookTransactionFailed, Unavailable and LambdaFailed."""
+    application = client.application
+    questions = (rules.login_id_of(application), *rules.profile_of(application))
+    errors = rules.problems(questions, form) + rules.password_problems(application, form)
+    body = rules.registration_body(application, form)
+    try:
+        services.schemas[registrations.SCHEMA].read(body)
+    except Invalid as error:
+        known = {found.path for found in errors}
+        errors += [found for found in error.fields if found.path not in known]
+    if errors:
+        raise Invalid(errors)
+    await _take(services, call, client)
+    user_id = new_id()
+    await current_logins.require_expected(services, request, user_id)
+
+    async def approve(user: Document, registration: Document) -> None:
+        fields, general = await validations.registration_errors(services, call, application, user, registration)
+        if fields or general:
+            raise Invalid(fields, general)
+
+    user, _ = await registrations.create_both(services, call, body, user_id, approve)
+    return user
+
+
+async def _take(services: Services, call: Call, client: Client) -> None:
+    """Count an attempt. Raises Invalid when the address made too many."""
+    limit = Limit("register-address", login.network(call.origin.ip_address), REGISTRATIONS, WINDOW_SECONDS)
+    if await services.rate_limits.take(client.tenant_id, [limit]) is not None:
+        raise Invalid.whole("[RateLimitedException]", "Too many registrations.")

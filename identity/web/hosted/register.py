@@ -1,0 +1,105 @@
+"""The registration page: the fields that an application asks for, and what was wrong with the last attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from identity.domain import self_registration as rules
+from identity.domain.self_registration import Question
+from identity.operations import request_sources
+from identity.operations.clients import Client
+from identity.operations.self_service import Refused
+from identity.web.endpoint import Reply
+from identity.web.hosted import csrf, fields, login, looks
+from identity.web.hosted.fields import Field, Form
+from identity.web.hosted.looks import Look
+from identity.web.oauth2.family import OAuth2Handler
+
+_INPUTS: Final[Mapping[str, tuple[str, str]]] = {
+    "birthDate": ("date", "bday"),
+    "email": ("email", "email"),
+    "firstName": ("text", "given-name"),
+    "fullName": ("text", "name"),
+    "lastName": ("text", "family-name"),
+    "middleName": ("text", "additional-name"),
+    "mobilePhone": ("tel", "tel"),
+    "phoneNumber": ("tel", "tel"),
+    "preferredLanguages": ("select", "language"),
+    "username": ("text", "username"),
+}
+"""Member of a user -> the type of its input, and what browsers know it as."""
+
+LANGUAGES: Final = (
+    ("ar", "العربية"), ("bg", "Български"), ("cs", "Čeština"), ("da", "Dansk"), ("de", "Deutsch"), ("el", "Ελληνικά"),
+    ("en", "English"), ("es", "Español"), ("et", "Eesti"), ("fi", "Suomi"), ("fr", "Français"), ("he", "עברית"),
+    ("hi", "हिन्दी"), ("hr", "Hrvatski"), ("hu", "Magyar"), ("id", "Bahasa Indonesia"), ("it", "Italiano"),
+    ("ja", "日本語"), ("ko", "한국어"), ("lt", "Lietuvių"), ("lv", "Latviešu"), ("nl", "Nederlands"), ("no", "Norsk"),
+    ("pl", "Polski"), ("pt", "Português"), ("pt_BR", "Português (Brasil)"), ("ro", "Română"), ("ru", "Русский"),
+    ("sk", "Slovenčina"), ("sl", "Slovenščina"), ("sv", "Svenska"), ("th", "ไทย"), ("tr", "Türkçe"),
+    ("uk", "Українська"), ("vi", "Tiếng Việt"), ("zh", "中文"),
+)  # fmt: skip
+
+
+async def reply(
+    handler: OAuth2Handler,
+    client: Client,
+    given: Mapping[str, str],
+    names: list[str],
+    *,
+    refused: Refused | None = None,
+    message: str = "",
+    status: int = 200,
+) -> Reply:
+    """The page. `given` are the request's parameters, of which those in `names` are carried along, and the answers.
+
+    `message` is the key of a text that stands above it.
+    """
+    refused = refused or Refused()
+    look = await looks.of(handler, client.tenant, client.application, given)
+    token, cookie = csrf.issue(handler)
+    kept = request_sources.carried(given)
+    asked = fields.with_errors(_fields(client, given, look), refused.fields, look)
+    told = fields.general(refused.general, look) + fields.unplaced(refused.fields, asked, look)
+    name = client.application["name"]
+    form = Form(
+        action=handler.request.path,
+        hidden=[*((name, kept[name]) for name in names if name in kept), (csrf.FIELD, token)],
+        title=look.fill("register.title", name),
+        heading=look["register.heading"],
+        lead=look.fill("register.lead", name, strong=True),
+        submit=look["register.submit"],
+        fields=asked,
+        message=look[message] if message else " ".join(told),
+        remember=given.get("rememberDevice") == "true",
+        links=[(look["register.login"], login.beside(handler, "authorize", given, names))],
+    )
+    all_cookies = [cookie, *looks.cookies(handler, given)]
+    return fields.page(form, look, redirect_uri=given["redirect_uri"], status=status, cookies=all_cookies)
+
+
+def profile_field(asked: Question, value: str, look: Look) -> Field:
+    """The field of one question."""
+    kind, autocomplete = _INPUTS[asked.member]
+    choices = LANGUAGES if kind == "select" else ()
+    return Field(
+        asked.name, look[f"user.{asked.member}"], kind, autocomplete, value, asked.is_required, choices=choices
+    )
+
+
+def _fields(client: Client, given: Mapping[str, str], look: Look) -> list[Field]:
+    """Everything that is asked for, with what was answered; a password is never sent back."""
+    application = client.application
+    first = rules.login_id_of(application)
+    hint = given.get("login_hint", "") if first.member == "email" else ""
+    hints = fields.password_hints(client.tenant["passwordValidationRules"], look)
+    found = [
+        profile_field(first, given.get(first.name, hint), look),
+        Field(rules.PASSWORD, look["register.password"], "password", "new-password", hints=hints),
+    ]
+    if application["registrationConfiguration"]["confirmPassword"]:
+        found.append(Field(rules.CONFIRM, look["register.confirm"], "password", "new-password"))
+    return [
+        *found,
+        *(profile_field(asked, given.get(asked.name, ""), look) for asked in rules.profile_of(application)),
+    ]

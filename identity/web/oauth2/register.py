@@ -1,0 +1,75 @@
+"""`/oauth2/register`: people register themselves and go on with the authorization request that brought them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from identity.call import Call, Document
+from identity.operations import authorization, request_sources, self_service
+from identity.operations.authorization_steps import Proven
+from identity.operations.clients import Client
+from identity.operations.self_service import Refused
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.hosted import csrf, login, register
+from identity.web.oauth2.family import PAGE_OR_REDIRECT
+from identity.web.oauth2.login_flow import REQUEST, LoginFlowHandler
+
+_FORM: Final = "oauth2/register.form.json"
+
+
+class RegisterHandler(LoginFlowHandler):
+    """The registration page, with the same query as the authorization endpoint."""
+
+    advice = "The application that sent you here has to correct this, or lets nobody register."
+
+    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
+        """Show the page; it makes nobody, however often it is looked at."""
+        given, proven = await self.opened(call, self.parameters(REQUEST), tenant_id)
+        step = await self_service.begin(self.services, call, proven, self.browser(from_outside=True))
+        if step is not None:
+            return await self.shown(step, given)
+        if request_sources.is_just_used(given):
+            return await self.reopened(proven.client, given, self.request.path)
+        return await self.asked(proven.client, given)
+
+    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Register, unless the form is not one that we showed to this browser."""
+        form, proven = await self.opened(call, form, tenant_id)
+        if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
+            return await self.asked(proven.client, form, message=login.STALE, status=403)
+        is_persistent = form.get("rememberDevice") == "true"
+        step = await self_service.register(
+            self.services, call, proven, self.browser(), form, is_persistent=is_persistent
+        )
+        if isinstance(step, Refused):
+            return await self.asked(proven.client, form, refused=step)
+        reply = await self.shown(step, form)
+        remembered = login.remember_cookie(self, is_persistent=is_persistent)
+        return dataclasses.replace(reply, cookies=[*reply.cookies, remembered])
+
+    async def opened(self, call: Call, given: Document, tenant_id: str | None) -> tuple[Document, Proven]:
+        """The request, of an application whose users register themselves. Raises InvalidRequest for any other."""
+        given = await self.resolved(call, given, tenant_id)
+        proven = await authorization.prove(self.services, call, self.tenant_hints(tenant_id, given), given)
+        self_service.require_offered(proven.client)
+        self.proven = proven
+        return given, proven
+
+    async def asked(
+        self,
+        client: Client,
+        given: Document,
+        *,
+        refused: Refused | None = None,
+        message: str = "",
+        status: int = 200,
+    ) -> Reply:
+        """The page."""
+        names = list(self.services.schemas[REQUEST].schema["properties"])
+        return await register.reply(self, client, given, names, refused=refused, message=message, status=status)
+
+
+ROUTES = [Route(prefix + "/oauth2/register", RegisterHandler) for prefix in ("", "/{tenant_id}")]
