@@ -73,6 +73,7 @@ from identity.workers import kickstart
 from identity.workers.deliver import DeliveryWorker
 from identity.workers.logout import LogoutWorker
 from identity.workers.mail import MailWorker
+from identity.workers.messages import MessageWorker
 from identity.workers.sweep import Sweeper
 
 _log = structlog.get_logger(__name__)
@@ -269,6 +270,7 @@ class _Delivery:
     wakeups: Wakeups
     mail_wakeups: Wakeups
     logout_wakeups: Wakeups
+    message_wakeups: Wakeups
     webhooks: Callable[[], Awaitable[Sequence[Document]]]
     bus: Bus
 
@@ -305,6 +307,7 @@ def _wired(
         audit_logs=stores.audit_logs,
         event_logs=stores.event_logs,
         mails=stores.mails,
+        text_messages=stores.text_messages,
         claims=stores.claims,
         logout_notices=stores.logout_notices,
         identity_provider_links=stores.identity_provider_links,
@@ -369,6 +372,8 @@ def _delivery(config: Config, clock: Clock, stores: Stores, redis: Redis, ring: 
     wakeups, mail_wakeups, logout_wakeups = Wakeups(redis), Wakeups(redis, "mails"), Wakeups(redis, "logouts")
     stores.mails.on_new(mail_wakeups.notify)
     stores.logout_notices.on_new(logout_wakeups.notify)
+    message_wakeups = Wakeups(redis, "messages")
+    stores.text_messages.on_new(message_wakeups.notify)
 
     async def every_webhook() -> Sequence[Document]:
         return await webhooks_.cached_list(None, "all", {})
@@ -382,7 +387,7 @@ def _delivery(config: Config, clock: Clock, stores: Stores, redis: Redis, ring: 
         tenant=lambda wanted: tenants_.cached(None, wanted),
         wake=wakeups.notify,
     )
-    return _Delivery(http, deliverer, wakeups, mail_wakeups, logout_wakeups, every_webhook, bus)
+    return _Delivery(http, deliverer, wakeups, mail_wakeups, logout_wakeups, message_wakeups, every_webhook, bus)
 
 
 def _federation(config: Config) -> FederationClient:
@@ -419,7 +424,13 @@ def _workers(
 ) -> tuple[Worker, ...]:
     """The loops of this process: every one hears of changes, those that are not only for the web do the rest."""
     changes = ChangeListener(stores.database, stores.cached, stores.freshness)
-    listeners = (changes, delivery.wakeups, delivery.mail_wakeups, delivery.logout_wakeups)
+    listeners = (
+        changes,
+        delivery.wakeups,
+        delivery.mail_wakeups,
+        delivery.logout_wakeups,
+        delivery.message_wakeups,
+    )
     if role == "web":
         return listeners
     settings = services.config.webhooks
@@ -435,6 +446,7 @@ def _workers(
     queues = (
         MailWorker(services, delivery.mail_wakeups, registry),
         LogoutWorker(services, delivery.logout_wakeups, registry),
+        MessageWorker(services, delivery.message_wakeups, registry),
     )
     return (*listeners, worker, *queues, Sweeper(services))
 

@@ -22,6 +22,8 @@ from identity.operations import (
     identity_providers,
     keys,
     lambdas,
+    message_templates,
+    messengers,
     references,
     system_configuration,
     tenants,
@@ -45,6 +47,7 @@ from identity.store.outbox import Outbox
 from identity.store.refresh_tokens import RefreshTokens
 from identity.store.scope_consents import ScopeConsents
 from identity.store.system_settings import SystemSettingsCache
+from identity.store.text_messages import TextMessages
 from identity.store.users import Users
 from identity.store.vault import Vault
 from identity.store.webhook_event_log import WebhookEventLog
@@ -60,6 +63,8 @@ _STORED_RESOURCES: tuple[Resource, ...] = (
     user_actions.RESOURCE,
     email_templates.RESOURCE,
     lambdas.RESOURCE,
+    message_templates.RESOURCE,
+    messengers.RESOURCE,
     themes.RESOURCE,
     entity_types.RESOURCE,
     entities.RESOURCE,
@@ -92,6 +97,7 @@ class Stores:
     audit_logs: Logbook
     event_logs: Logbook
     mails: Mails
+    text_messages: TextMessages
     logout_notices: LogoutNotices
     identity_provider_links: IdentityProviderLinks
     scope_consents: ScopeConsents
@@ -134,6 +140,7 @@ class Stores:
             audit_logs=Logbook(database, "audit_logs", audit_logs.RESOURCE.search, tenant_scoped=True),
             event_logs=Logbook(database, "event_logs", event_logs.RESOURCE.search, tenant_scoped=False),
             mails=Mails(database, vault),
+            text_messages=TextMessages(database, vault),
             logout_notices=LogoutNotices(database, vault),
             identity_provider_links=links,
             scope_consents=consents,
@@ -157,6 +164,7 @@ class Stores:
                 self.audit_logs.ensure_indexes(),
                 self.event_logs.ensure_indexes(),
                 self.mails.ensure_indexes(),
+                self.text_messages.ensure_indexes(),
                 self.claims.ensure_indexes(),
                 self.logout_notices.ensure_indexes(),
             )
@@ -164,7 +172,7 @@ class Stores:
     async def reseal(self) -> int:
         """Seal again what was sealed under an older master key; answers how many documents changed."""
         changed = 0
-        for store in (self.refresh_tokens, self.outbox, self.mails, self.logout_notices):
+        for store in (self.refresh_tokens, self.outbox, self.mails, self.text_messages, self.logout_notices):
             changed += await store.reseal()
         for documents in self.cached.values():
             changed += await documents.reseal()

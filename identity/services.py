@@ -44,6 +44,7 @@ from identity.store.revocations import Revocations
 from identity.store.scope_consents import ScopeConsents
 from identity.store.sso_sessions import SsoSessions
 from identity.store.system_settings import SystemSettingsCache
+from identity.store.text_messages import TextMessages
 from identity.store.tickets import Tickets
 from identity.store.users import Users
 from identity.store.webhook_event_log import WebhookEventLog
@@ -69,6 +70,7 @@ class Services:
     api_keys: ApiKeys
     users: Users
     mails: Mails
+    text_messages: TextMessages
     logout_notices: LogoutNotices
     refresh_tokens: RefreshTokens
     system: SystemSettingsCache

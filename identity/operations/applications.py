@@ -29,6 +29,7 @@ from identity.store.mongo import Session
 
 UNIQUE = (Unique("name", ("tenantId", "name"), "application.name"),)
 SEALED = ("oauthConfiguration.clientSecret",)
+_NAMED = ("email_templates", "message_templates", "themes")
 
 
 async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
@@ -43,7 +44,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors += await key_references.problems(services, document["jwtConfiguration"], "application.jwtConfiguration")
     errors += await ip_access_control_lists.reference_problems(services, document, "application")
     errors += await lambdas.reference_problems(services, "application", document)
-    errors += await references.problems(services, RESOURCE, document, stored, ("email_templates", "themes"))
+    errors += await references.problems(services, RESOURCE, document, stored, _NAMED)
     crud.gather(errors)
     return document
 

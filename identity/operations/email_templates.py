@@ -41,7 +41,7 @@ async def preview(services: Services, call: Call, request: Document) -> Document
     """
     template = request["emailTemplate"]
     locales = [request["locale"]] if "locale" in request else []
-    values = _example(await services.tenants.cached(None, call.tenant_id or services.default_tenant_id))
+    values = example(await services.tenants.cached(None, call.tenant_id or services.default_tenant_id))
     rendered = await asyncio.to_thread(mail_templates.render, template, values, locales, preview=True)
     email: Document = {name: rendered.parts[name] for name in ("subject", "html", "text") if name in rendered.parts}
     sender = {"address": template.get("fromEmail"), "display": rendered.parts.get("fromName")}
@@ -64,7 +64,7 @@ def _field_errors(template: Document, locales: list[str], rendered: mail_templat
     return errors
 
 
-def _example(tenant: Document | None) -> dict[str, Any]:
+def example(tenant: Document | None) -> dict[str, Any]:
     """The values of a preview: somebody with every member that templates like to name."""
     tenant_id = (tenant or {}).get("id", new_id())
     user = {

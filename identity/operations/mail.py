@@ -55,9 +55,9 @@ async def send(
     if template is None:
         return await _refused(services, call, template_id, {"parseErrors": {"template": "There is no such template."}})
     tenant = await services.tenants.get(None, tenant_id)
-    values = {**await _values(services, tenant, application, to), **data}
+    known = {**await values(services, tenant, application, to), **data}
     languages = extras.locales or (to.get("preferredLanguages", []) if isinstance(to, dict) else [])
-    rendered = await asyncio.to_thread(mail_templates.render, template, values, languages)
+    rendered = await asyncio.to_thread(mail_templates.render, template, known, languages)
     if rendered.errors:
         return await _refused(services, call, template_id, rendered.errors)
     reader = _reader(to, extras)
@@ -142,20 +142,20 @@ async def _users(services: Services, tenant_id: TenantId, user_ids: Sequence[str
     return found
 
 
-async def _values(
-    services: Services, tenant: Document, application: Document | None, to: Document | Address
+async def values(
+    services: Services, tenant: Document, application: Document | None, to: Document | Address | str
 ) -> dict[str, Any]:
     """What a template reads: nothing that the API does not show, and no secret of a client."""
-    values: dict[str, Any] = {"tenant": crud.shown(services, tenants.RESOURCE, tenant)}
+    found: dict[str, Any] = {"tenant": crud.shown(services, tenants.RESOURCE, tenant)}
     if application is not None:
         shown = crud.shown(services, applications.RESOURCE, application)
         shown["oauthConfiguration"] = {
             name: value for name, value in shown["oauthConfiguration"].items() if name != "clientSecret"
         }
-        values["application"] = shown
+        found["application"] = shown
     if isinstance(to, dict):
-        values["user"] = await user_answers.answer(services, to) | {"tenantId": tenant["id"]}
-    return values
+        found["user"] = await user_answers.answer(services, to) | {"tenantId": tenant["id"]}
+    return found
 
 
 def _reader(to: Document | Address, extras: Extras) -> Address | None:

@@ -67,6 +67,7 @@ _MAILS = (
     *(f"emailConfiguration.{name}EmailTemplateId" for name in _USER_MAILS),
     "multiFactorConfiguration.email.templateId",
 )
+_MESSAGES = ("multiFactorConfiguration.sms.templateId",)
 
 TABLE = (
     Reference("tenants", (*_SIGNING, *_VERIFYING), "keys"),
@@ -86,6 +87,10 @@ TABLE = (
     ),
     Reference("identity_providers", ("lambdaConfiguration.reconcileId",), "lambdas"),
     Reference("webhooks", _WEBHOOK_KEYS, "keys"),
+    Reference("messengers", ("sslCertificateId",), "keys"),
+    Reference("tenants", ("multiFactorConfiguration.sms.messengerId",), "messengers"),
+    Reference("tenants", _MESSAGES, "message_templates"),
+    Reference("applications", _MESSAGES, "message_templates"),
     Reference("api_keys", ("ipAccessControlListId",), "ip_access_control_lists"),
     Reference("tenants", _ACCESS_LIST, "ip_access_control_lists"),
     Reference("applications", _ACCESS_LIST, "ip_access_control_lists"),

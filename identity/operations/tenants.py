@@ -27,6 +27,7 @@ from identity.store.mongo import Session
 UNIQUE = (Unique("name", ("name",), "tenant.name"),)
 SEALED = ("emailConfiguration.password", "captchaConfiguration.secretKey")
 
+_NAMED = ("email_templates", "message_templates", "messengers", "themes")
 _WRITE_ONLY = (("emailConfiguration", "password"), ("captchaConfiguration", "secretKey"))
 
 
@@ -43,7 +44,7 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     errors += await ip_access_control_lists.reference_problems(services, document, "tenant")
     errors += await user_actions.reference_problems(services, document)
     errors += await lambdas.reference_problems(services, "tenant", document)
-    errors += await references.problems(services, RESOURCE, document, stored, ("email_templates", "themes"))
+    errors += await references.problems(services, RESOURCE, document, stored, _NAMED)
     crud.gather(errors)
     return document
 
@@ -133,6 +134,7 @@ async def _remove_contents(services: Services, tenant_id: TenantId) -> None:
     await services.users.delete_in_chunks(tenant_id, {})
     await services.mails.delete_all(tenant_id)
     await services.logout_notices.delete_all(tenant_id)
+    await services.text_messages.delete_all(tenant_id)
     await identity_providers.forget_tenant(services, tenant_id)
     for documents in services.documents.values():
         if documents.is_tenant_scoped:

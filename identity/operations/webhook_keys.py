@@ -34,7 +34,12 @@ class WebhookKeys:
 
     async def client_certificate(self, key_id: str) -> tuple[str, Secret]:
         """The certificate and the private key, as PEM."""
-        key = await self._keys.cached(None, key_id)
+        return await self.certificate_of(self._keys, key_id)
+
+    @staticmethod
+    async def certificate_of(keys: Documents, key_id: str) -> tuple[str, Secret]:
+        """As `client_certificate`, from the keys of the instance. Raises LookupError."""
+        key = await keys.cached(None, key_id)
         if key is None or "certificate" not in key or "privateKey" not in key:
             raise LookupError(f"there is no certificate with a private key {key_id}")
         return key["certificate"], Secret(key["privateKey"])

@@ -42,6 +42,8 @@ _WITHOUT = {"none", "empty"}
 """The kinds of key that are none."""
 
 OF_INSTANCE = (
+    "message",
+    "messenger",
     "webhook",
     "key",
     "ip-acl",
@@ -253,6 +255,12 @@ async def objects(service: app.Service, tenants: tuple[str, str]) -> dict[str, s
                 {"defaultSubject": "s", "defaultHtmlTemplate": "h", "defaultTextTemplate": "t"},
             ),
             ("theme", "/api/theme", {}),
+            ("messageTemplate", "/api/message/template", {"defaultTemplate": "t", "type": "SMS"}),
+            (
+                "messenger",
+                "/api/messenger",
+                {"type": "Generic", "url": "https://example.com", "connectTimeout": 1, "readTimeout": 1},
+            ),
             ("userActionReason", "/api/user-action-reason", {"code": new_id(), "text": new_id()}),
         ]
         for wrapper, path, members in instance:
@@ -309,6 +317,14 @@ BODIES: Document = {
     "permission": {"name": "stolen"},
     "emailTemplate": {"name": "Stolen", "defaultSubject": "s", "defaultHtmlTemplate": "h", "defaultTextTemplate": "t"},
     "key": {"name": "Stolen", "algorithm": "HS256"},
+    "messageTemplate": {"name": "Stolen", "defaultTemplate": "t", "type": "SMS"},
+    "messenger": {
+        "name": "Stolen",
+        "type": "Generic",
+        "url": "https://evil.example.com",
+        "connectTimeout": 1,
+        "readTimeout": 1,
+    },
     "theme": {"name": "Stolen"},
     "registration": {"roles": []},
     "role": {"name": "stolen"},
@@ -340,8 +356,11 @@ COLLECTIONS = (
     "ip_access_control_lists",
     "keys",
     "mails",
+    "message_templates",
+    "messengers",
     "system_configuration",
     "tenants",
+    "text_messages",
     "themes",
     "user_action_reasons",
     "user_actions",

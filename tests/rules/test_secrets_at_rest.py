@@ -66,6 +66,16 @@ async def secrets(service: app.Service) -> dict[str, str]:
             httpAuthenticationUsername="somebody",
             httpAuthenticationPassword=secret("basic"),
         )
+        await put(
+            api,
+            "/api/messenger",
+            "messenger",
+            name=mark,
+            type="Generic",
+            **hook,
+            httpAuthenticationUsername="somebody",
+            httpAuthenticationPassword=secret("messenger"),
+        )
         for name in ("webhook secret", "webhook secret that replaces it"):
             found[name] = (await api.post(f"/api/webhook/{webhook['id']}/secret", json={})).json()["secret"]
         entity_type = await put(api, "/api/entity/type", "entityType", name=mark)
@@ -112,7 +122,7 @@ async def everything(service: app.Service) -> str:
 
 async def test_no_secret_lies_open_in_the_stores(service, secrets):
     text = await everything(service)
-    assert len(secrets) >= 13
+    assert len(secrets) >= 14
     for name, secret in secrets.items():
         assert secret not in text, name
         assert base64.b64encode(secret.encode()).decode() not in text, name

@@ -1,0 +1,23 @@
+"""/api/messenger and /api/message: who brings messages to phones, and what the messages say."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.operations import message_templates, messengers
+from identity.web import crud
+from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+
+
+class PreviewHandler(ApiHandler):
+    """How a message would look."""
+
+    @endpoint(access=Access.API_KEY, body="api/message-preview.json", answer="api/message-preview.response.json")
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Render the template of the request for an example user."""
+        return Reply(await message_templates.preview(self.services, call, body))
+
+
+ROUTES = [
+    Route("/api/message/template/preview", PreviewHandler),
+    *crud.routes([message_templates.RESOURCE, messengers.RESOURCE]),
+]

@@ -1,0 +1,66 @@
+"""The message loop: what is due is handed to the messenger it is for."""
+
+from __future__ import annotations
+
+import prometheus_client
+
+from identity.domain.delivery_schedule import Schedule
+from identity.operations import event_logs
+from identity.operations import messages as operations
+from identity.services import Services
+from identity.store.text_messages import TextMessage
+from identity.store.wakeups import Wakeups
+from identity.store.work_queue import Lease
+from identity.workers.queue import Pace, QueueWorker
+
+SCHEDULE_SECONDS = (2, 5, 15, 30, 60, 120)
+"""Seconds between attempts: most messages hold a code that is good for some minutes."""
+
+_JITTER = 0.1
+_LONGEST_ATTEMPT_SECONDS = 240.0
+"""Connecting and reading may take two minutes each, if a messenger says so."""
+_CONCURRENCY = 32
+_CONCURRENCY_PER_MESSENGER = 16
+
+
+class MessageWorker(QueueWorker[TextMessage]):
+    """Takes text messages and hands them over."""
+
+    name = "messages"
+    lane_word = "messenger"
+
+    def __init__(
+        self,
+        services: Services,
+        wakeups: Wakeups,
+        registry: prometheus_client.CollectorRegistry,
+        *,
+        stop_seconds: float = 10.0,
+    ) -> None:
+        """`stop_seconds` is how long requests under way may go on at the end."""
+        schedule = Schedule(SCHEDULE_SECONDS, _JITTER)
+        pace = Pace(_LONGEST_ATTEMPT_SECONDS, _CONCURRENCY, _CONCURRENCY_PER_MESSENGER, schedule)
+        super().__init__(services, services.text_messages, wakeups, pace, stop_seconds=stop_seconds)
+        self._attempts = prometheus_client.Counter(
+            "identity_message_attempts", "Text messages handed to messengers, by outcome", ["outcome"],
+            registry=registry,
+        )  # fmt: skip
+
+    async def _attempt(self, lease: Lease[TextMessage]) -> TextMessage | None:
+        message = lease.job
+        failure = await operations.deliver(self._services, message)
+        self._attempts.labels("success" if failure is None else "failure").inc()
+        where = f"Messenger [{message.messenger_id}], message [{message.message_id}]"
+        what = f"{where} of the tenant [{message.tenant_id}], attempt {lease.attempts + 1}"
+        if failure is None:
+            await self._note_success(message, what)
+            return None
+        await self._note_failure(lease, f"{what}: {failure.url} has not taken it: {failure.reason}.")
+        return message
+
+    async def _note_success(self, message: TextMessage, what: str) -> None:
+        """The event log hears of a message that was taken only where the messenger wants that."""
+        messenger = await self._services.documents["messengers"].cached(None, message.messenger_id)
+        if messenger is not None and messenger["debug"]:
+            text = f"{what}: {messenger['url']} has taken it."
+            await event_logs.record(self._services, self._call(message.tenant_id), "Debug", text)
