@@ -155,7 +155,9 @@ def _reason_to_change(login: Authenticated) -> str | None:
 def _email(login: Authenticated) -> Halt | None:
     configuration = login.tenant["emailConfiguration"]
     is_gated = configuration["verifyEmail"] and configuration["unverified"]["behavior"] == "Gated"
-    return EmailNotVerified(login.user) if is_gated and not login.user["verified"] else None
+    # Who has no address has nothing to verify, and could never get in.
+    is_unverified = "email" in login.user and not login.user["verified"]
+    return EmailNotVerified(login.user) if is_gated and is_unverified else None
 
 
 def _registration(login: Authenticated) -> Halt | None:
@@ -164,6 +166,11 @@ def _registration(login: Authenticated) -> Halt | None:
         return None
     is_gated = application["verifyRegistration"] and application["unverified"]["behavior"] == "Gated"
     return RegistrationNotVerified(login.user, registration) if is_gated else None
+
+
+def gate(login: Authenticated) -> Halt | None:
+    """What of the user has to be verified first, or None."""
+    return _email(login) or _registration(login)
 
 
 def is_noted(user: Document, application_id: str | None, now: Instant) -> bool:

@@ -40,6 +40,12 @@ def replaced(stored: Document, wanted: Document, now: Instant) -> Document:
     return registration
 
 
+def verified(stored: Document, now: Instant) -> Document:
+    """The stored registration once it is verified; the instant is that of the first time."""
+    moved = {**stored, "lastUpdateInstant": max(now, stored["lastUpdateInstant"] + 1), "verified": True}
+    return {"verifiedInstant": now, **moved}
+
+
 def request_form(stored: Document) -> Document:
     """A stored registration as a PUT would send it, which is what a patch is applied to."""
     dropped = {*_KEPT, "authenticationToken", "lastUpdateInstant"}

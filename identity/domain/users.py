@@ -182,10 +182,19 @@ def verified_as(user: Document, reason: str, now: Instant) -> Document:
     return changed
 
 
+def is_pending(user: Document) -> bool:
+    """Whether the user's email waits to be verified."""
+    return not user["verified"] and user["private"].get("verifiedReason") == "Pending"
+
+
 def verified_later(stored: Document, reason: str, now: Instant) -> Document:
     """A stored user whose email becomes verified, ready to be written."""
-    moved = {**stored, "lastUpdateInstant": max(now, stored["lastUpdateInstant"] + 1)}
-    return filed(verified_as(moved, reason, now))
+    return moved(verified_as(stored, reason, now), now)
+
+
+def moved(user: Document, now: Instant) -> Document:
+    """A stored user that was changed, ready to be written in place of itself."""
+    return filed({**user, "lastUpdateInstant": max(now, user["lastUpdateInstant"] + 1)})
 
 
 def filed(user: Document) -> Document:

@@ -10,7 +10,7 @@ from identity.domain import profiles
 from identity.domain.login import LoggedIn, LoginResult
 from identity.errors import NotFound, Unavailable
 from identity.instants import Instant, later
-from identity.operations import token_lambdas, user_tokens, users
+from identity.operations import token_lambdas, user_tokens, users, verification_answers
 from identity.operations.clients import Client
 from identity.operations.grants import common
 from identity.services import Services
@@ -80,9 +80,9 @@ async def answer(
         case steps.PasswordChangeRequired():
             return Answer(203, {"changePasswordReason": result.reason})
         case steps.EmailNotVerified():
-            return Answer(212, {"user": await users.answer(services, result.user)})
+            return Answer(212, await verification_answers.of_gated_user(services, call, client, result))
         case steps.RegistrationNotVerified():
-            return Answer(213, {"user": await users.answer(services, result.user)})
+            return Answer(213, await verification_answers.of_gated_registration(services, call, client, result))
         case steps.TooManyAttempts():
             raise Unavailable(f"Too many attempts failed. Try again in {result.wait_seconds} seconds.")
         case _:

@@ -5,17 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import contextlib
 from typing import Final
 
 from identity.call import Call, Document
 from identity.domain import users as rules
-from identity.errors import NotFound
+from identity.errors import NotFound, Unavailable
 from identity.ids import TenantId
-from identity.operations import crud, mail, send_limits, user_events, verification_codes
+from identity.operations import crud, mail, notices, send_limits, user_events, verification_codes
 from identity.operations.verification_codes import Started
 from identity.services import Services
 from identity.store.mongo import Session
+from identity.store.tickets import Use
 
 KIND: Final = "emailVerification"
 
@@ -43,14 +44,30 @@ async def begin(
     return started
 
 
+async def begin_for_change(
+    services: Services,
+    call: Call,
+    tenant: Document,
+    before: Document | None,
+    user: Document,
+    application: Document | None = None,
+) -> None:
+    """What follows a create or update: a new address that waits to be verified is written to.
+
+    Who is written to too often gets no mail, and the change stays.
+    """
+    is_new = before is None or before.get("email") != user.get("email")
+    if is_new and "email" in user and rules.is_pending(user):
+        with contextlib.suppress(Unavailable):
+            await begin(services, call, tenant, user, application)
+
+
 async def send_mail(
     services: Services, call: Call, tenant: Document, user: Document, application: Document | None, started: Started
 ) -> None:
     """Mail what completes a verification; nothing happens where no template is named."""
-    own = {} if application is None else application["emailConfiguration"]
-    template_id = own.get("emailVerificationEmailTemplateId") or tenant["emailConfiguration"].get(
-        "verificationEmailTemplateId"
-    )
+    own = None if application is None else application["emailConfiguration"].get("emailVerificationEmailTemplateId")
+    template_id = own or tenant["emailConfiguration"].get("verificationEmailTemplateId")
     if template_id is not None:
         data = started.mail_values()
         await mail.send(services, call, TenantId(tenant["id"]), template_id, user, data, application=application)
@@ -68,8 +85,8 @@ async def complete(
     user = await services.users.get(ticket.tenant_id, ticket.owner)
     if user.get("email") != ticket.document["email"]:
         raise NotFound(log_detail="the address was changed since the verification began")
-    spend = verification_codes.spending(services, ticket, KIND, verification_id)
-    return await verified(services, call, user, reason, spend=spend)
+    use = services.tickets.use(ticket.tenant_id, KIND, verification_id)
+    return await verified(services, call, user, reason, use=use)
 
 
 async def verified(
@@ -78,12 +95,12 @@ async def verified(
     user: Document,
     reason: str,
     *,
-    spend: Callable[[], Awaitable[None]] | None = None,
+    use: Use | None = None,
 ) -> Document:
     """Let the address of a stored user be verified, for a `verifiedReason`; answers the user as it is then.
 
-    Nothing is told when it is verified already, or the user has none. `spend` uses up what proved it, inside the
-    write. Raises NotFound when the user is gone or has another address by now, and WebhookTransactionFailed.
+    Nothing is told when it is verified already, or the user has none. `use` is the ticket that proved it. Raises
+    NotFound when the user is gone or has another address by now, and WebhookTransactionFailed.
     """
     tenant_id = TenantId(user["tenantId"])
 
@@ -95,8 +112,7 @@ async def verified(
         changed = rules.verified_later(stored, reason, call.now) if is_new else stored
 
         async def write(session: Session | None) -> None:
-            if spend is not None:
-                await spend()
+            await verification_codes.spend(use)
             if is_new:
                 await services.users.replace(tenant_id, changed, stored["lastUpdateInstant"], session)
 
@@ -104,6 +120,19 @@ async def verified(
         await services.bus.perform(call.within(tenant_id), write, offered)
         return changed, is_new
 
-    changed, _is_new = await crud.retried(attempt)
+    changed, is_new = await crud.retried(attempt)
     await verification_codes.withdraw(services, tenant_id, KIND, user["id"])
+    if is_new:
+        tenant = await services.tenants.get(None, tenant_id)
+        await notices.tell(services, call, tenant, changed, "emailVerifiedEmailTemplateId")
     return changed
+
+
+async def resumed(services: Services, call: Call, user: Document, application: Document | None = None) -> Started:
+    """What a user who may not go on unverified can complete: what is open, else a new one, which is mailed.
+
+    Raises Unavailable as `begin` does.
+    """
+    tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
+    found = await verification_codes.open_one(services, TenantId(tenant["id"]), KIND, user["id"])
+    return found or await begin(services, call, tenant, user, application)

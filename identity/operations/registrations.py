@@ -12,7 +12,17 @@ from identity.domain import registrations as rules
 from identity.domain import users as user_rules
 from identity.errors import FieldError, Invalid, NotFound
 from identity.ids import ApplicationId, TenantId, new_secret
-from identity.operations import crud, group_roles, new_users, sign_outs, user_events, user_tokens, users
+from identity.operations import (
+    crud,
+    email_verifications,
+    group_roles,
+    new_users,
+    registration_verifications,
+    sign_outs,
+    user_events,
+    user_tokens,
+    users,
+)
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -41,6 +51,8 @@ async def create(services: Services, call: Call, body: Document, user_id: str | 
     else:
         user, registration = await _register(services, call, request, user_id)
     application = await new_users.application_of(services, TenantId(user["tenantId"]), registration["applicationId"])
+    assert application is not None
+    await registration_verifications.begin_for_new(services, call.within(TenantId(user["tenantId"])), user, application)
     token = await user_tokens.issue(services, call, user, application, "REGISTRATION")
     return Registered(user, await _effective(services, user, registration["applicationId"]), token)
 
@@ -127,6 +139,7 @@ async def _create_both(
     offered = [user_events.about_registration("user.registration.create", user, registration)]
     announced = [user_events.about_registration("user.registration.create.complete", user, registration)]
     await users.insert(services, call, user, offered=offered, announced=announced)
+    await email_verifications.begin_for_change(services, call.within(tenant_id), made.tenant, None, user, application)
     return user, registration
 
 

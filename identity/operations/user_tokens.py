@@ -5,7 +5,9 @@ from __future__ import annotations
 import structlog
 
 from identity.call import Call, Document
+from identity.domain import login as steps
 from identity.domain import profiles
+from identity.domain.login import Authenticated
 from identity.errors import LambdaFailed, Unavailable
 from identity.ids import TenantId, new_id
 from identity.instants import later, numeric_date
@@ -22,6 +24,8 @@ async def issue(
 ) -> Document:
     """`token` and `tokenExpirationInstant`, for the application or, without one, of the tenant alone.
 
+    Nor is there one for a user who could not log in for want of a verification.
+
     A token without an audience is good for whoever verifies it with the published keys, and for no endpoint of ours.
     Empty for an application whose tokens come from the token endpoint alone; and when the key to sign with is gone or
     a lambda fails: what was created stays created.
@@ -29,6 +33,8 @@ async def issue(
     if application is not None and not profiles.has_tokens_by_api(application):
         return {}
     tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
+    if steps.gate(Authenticated(tenant, application, user, call.now)) is not None:
+        return {}
     try:
         if application is None:
             ttl_seconds = int(tenant["jwtConfiguration"]["timeToLiveInSeconds"])

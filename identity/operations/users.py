@@ -15,6 +15,7 @@ from identity.events.bus import Event
 from identity.ids import TenantId, UserId
 from identity.operations import (
     crud,
+    email_verifications,
     group_members,
     index_search,
     new_users,
@@ -51,6 +52,7 @@ async def create(services: Services, call: Call, body: Document, user_id: str | 
     user = rules.filed(await new_users.finished(services, call, made, []))
     await insert(services, call, user)
     application = await new_users.application_of(services, tenant_id, request.get("applicationId"))
+    await email_verifications.begin_for_change(services, call.within(tenant_id), made.tenant, None, user, application)
     return Created(user, await user_tokens.issue(services, call, user, application, "USER_CREATE"))
 
 
@@ -221,6 +223,8 @@ async def _change(services: Services, call: Call, user_id: str, wanted_of: Calla
         request = services.schemas[SCHEMA].read(wanted_of(stored))
         user = await _replacement(services, call, tenant, stored, request)
         await _replace(services, call, tenant, stored, user)
+        application = await new_users.application_of(services, tenant_id, request.get("applicationId"))
+        await email_verifications.begin_for_change(services, call.within(tenant_id), tenant, stored, user, application)
         return user
 
     return await crud.retried(attempt)
@@ -235,7 +239,7 @@ async def _replacement(
         user = await new_users.with_unique_username(services, tenant, user)
     errors = rules.problems(user) + await new_users.shared_problems(services, tenant["id"], request)
     if user.get("email") != stored.get("email"):
-        user = _with_changed_email(tenant, user, call)
+        user = _with_changed_email(tenant, stored, user, call)
         if not request["disableDomainBlock"]:
             errors += rules.blocked_problems(user, tenant["registrationConfiguration"]["blockedDomains"])
     errors += await _current_password_problems(services, tenant, stored, request)
@@ -275,10 +279,14 @@ async def _replace(services: Services, call: Call, tenant: Document, stored: Doc
     await notices.tell_changes(services, call, tenant, stored, user, new_password=new_password)
 
 
-def _with_changed_email(tenant: Document, user: Document, call: Call) -> Document:
-    """A new address has to be verified again where the tenant says so; otherwise what was verified stays so."""
+def _with_changed_email(tenant: Document, stored: Document, user: Document, call: Call) -> Document:
+    """A new address has to be verified again where the tenant says so; otherwise what was verified stays so.
+
+    A first address has to be verified as that of a new user.
+    """
     configuration = tenant["emailConfiguration"]
-    if "email" in user and configuration["verifyEmail"] and configuration["verifyEmailWhenChanged"]:
+    is_due = configuration["verifyEmailWhenChanged"] or "email" not in stored
+    if "email" in user and configuration["verifyEmail"] and is_due:
         return rules.verified_as(user, "Pending", call.now)
     return user
 

@@ -8,7 +8,6 @@ nothing, and after five wrong codes it is gone.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable
 from typing import Final, Literal
 
 from identity.call import Document
@@ -16,7 +15,7 @@ from identity.domain import generated_ids
 from identity.errors import Invalid, NotFound, Unavailable
 from identity.ids import Secret, TenantId, fingerprint, same_secret
 from identity.services import Services
-from identity.store.tickets import Ticket
+from identity.store.tickets import Ticket, Use
 
 Kind = Literal["emailVerification", "phoneVerification", "registrationVerification"]
 
@@ -90,17 +89,10 @@ async def judge(
     return ticket
 
 
-def spending(services: Services, ticket: Ticket, kind: Kind, verification_id: str) -> Callable[[], Awaitable[None]]:
-    """Uses the id up: of all callers one may go on, the others are told NotFound. Its caller may do so again."""
-    is_spent = False
-
-    async def spend() -> None:
-        nonlocal is_spent
-        if not is_spent and await services.tickets.consume(ticket.tenant_id, kind, verification_id) is None:
-            raise NotFound(log_detail=f"a {kind} was used by somebody else")
-        is_spent = True
-
-    return spend
+async def spend(use: Use | None) -> None:
+    """Use up what proves a verification, where something does; of all callers one may go on. Raises NotFound."""
+    if use is not None and not await use.consume():
+        raise NotFound(log_detail="a verification was completed by somebody else")
 
 
 async def withdraw(services: Services, tenant_id: TenantId, kind: Kind, owner: str) -> None:

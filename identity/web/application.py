@@ -37,6 +37,7 @@ from identity.web.api import (
     themes,
     user_actions,
     users,
+    verifications,
     webhook_event_logs,
     webhooks,
 )
@@ -114,6 +115,7 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
                 reactor,
                 system_configuration,
                 user_actions,
+                verifications,
                 users,
             )
             for route in module.ROUTES

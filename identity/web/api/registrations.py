@@ -5,7 +5,7 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.errors import Invalid
 from identity.operations import registrations as operations
-from identity.operations import users
+from identity.operations import users, verification_answers
 from identity.web.api.users import UserFamilyHandler
 from identity.web.endpoint import Access, Reply, Route, endpoint
 
@@ -19,6 +19,9 @@ class RegistrationFamilyHandler(UserFamilyHandler):
     async def registered(self, done: operations.Registered, *, with_user: bool) -> Reply:
         """The registration that was made, with its user when that was made too."""
         answer: Document = {"registration": operations.shown(self.services, done.registration), **done.token}
+        answer |= await verification_answers.of_registration(
+            self.services, done.user, done.registration, is_new_user=with_user
+        )
         if with_user:
             answer["user"] = await users.answer(self.services, done.user)
         return Reply(answer)

@@ -7,11 +7,12 @@ from typing import Final
 from identity.call import Call, Document
 from identity.domain.users import LOGIN_ID_TYPES
 from identity.operations import users as operations
+from identity.operations import verification_answers, verification_api
 from identity.web import crud, index_search
 from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
 
 _SCHEMA: Final = operations.SCHEMA
-_ANSWER: Final = f"{_SCHEMA}#user"
+_ANSWER: Final = "api/user-with-token.response.json"
 _FOUND: Final = "api/user-search.response.json"
 
 
@@ -26,19 +27,38 @@ class UserFamilyHandler(ApiHandler):
         """A flag that may stand in the query or in the body."""
         return self.flag(name) or body.get(name) is True
 
+    async def created(self, done: operations.Created) -> Reply:
+        """The user that was made, and what begins with it."""
+        return await self.changed(done.user, done.token)
+
+    async def changed(self, user: Document, more: Document | None = None) -> Reply:
+        """The user as it is now, and the verifications that it has open."""
+        opened = await verification_answers.of_user(self.services, user, with_codes=True)
+        return Reply({"user": await operations.answer(self.services, user), **opened, **(more or {})})
+
+    async def found(self, user: Document) -> Reply:
+        """The user as it is retrieved."""
+        opened = await verification_answers.of_user(self.services, user, with_codes=False)
+        return Reply({"user": await operations.retrieved(self.services, user), **opened})
+
 
 class UsersHandler(UserFamilyHandler):
     """`/api/user`: create with a random id, retrieve by login id."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer="api/user-with-token.response.json")
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_ANSWER)
     async def post(self, call: Call, body: Document) -> Reply:
         """Create."""
-        created = await operations.create(self.services, call, body, None)
-        return Reply({"user": await operations.answer(self.services, created.user), **created.token})
+        return await self.created(await operations.create(self.services, call, body, None))
 
     @endpoint(
         access=Access.API_KEY,
-        query={"email": "text", "loginId": "text", "loginIdTypes": "texts", "username": "text"},
+        query={
+            "email": "text",
+            "loginId": "text",
+            "loginIdTypes": "texts",
+            "username": "text",
+            "verificationId": "text",
+        },
         answer=_ANSWER,
     )
     async def get(self, call: Call) -> Reply:
@@ -51,9 +71,11 @@ class UsersHandler(UserFamilyHandler):
         elif query.get("loginId"):
             types = self.texts("loginIdTypes") or LOGIN_ID_TYPES
             user = await operations.retrieve_by_login_id(self.services, call, query["loginId"], types)
+        elif query.get("verificationId"):
+            user = await verification_api.retrieve_by_verification_id(self.services, call, query["verificationId"])
         else:
             raise operations.missing_id("retrieve")
-        return Reply({"user": await operations.retrieved(self.services, user)})
+        return await self.found(user)
 
     @endpoint(access=Access.API_KEY, answer={})
     async def put(self, call: Call) -> Reply:
@@ -74,17 +96,16 @@ class UsersHandler(UserFamilyHandler):
 class UserHandler(UserFamilyHandler):
     """`/api/user/{userId}`: create with that id, retrieve, update, patch, deactivate, reactivate, delete."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer="api/user-with-token.response.json")
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_ANSWER)
     async def post(self, call: Call, user_id: str, body: Document) -> Reply:
         """Create."""
-        created = await operations.create(self.services, call, body, user_id)
-        return Reply({"user": await operations.answer(self.services, created.user), **created.token})
+        return await self.created(await operations.create(self.services, call, body, user_id))
 
     @endpoint(access=Access.API_KEY, answer=_ANSWER)
     async def get(self, call: Call, user_id: str) -> Reply:
         """Retrieve."""
         user = await operations.retrieve(self.services, call, user_id)
-        return Reply({"user": await operations.retrieved(self.services, user)})
+        return await self.found(user)
 
     @endpoint(access=Access.API_KEY, query={"reactivate": "boolean"}, takes=_SCHEMA, answer=_ANSWER)
     async def put(self, call: Call, user_id: str) -> Reply:
@@ -95,14 +116,14 @@ class UserHandler(UserFamilyHandler):
         else:
             body = self.json_object()
             user = await operations.update(self.services, call, body, user_id)
-        return Reply({"user": await operations.answer(self.services, user)})
+        return await self.changed(user)
 
     @endpoint(access=Access.API_KEY, takes=_SCHEMA, answer=_ANSWER)
     async def patch(self, call: Call, user_id: str) -> Reply:
         """Change parts."""
         kind, patch = self.patch_body()
         user = await operations.patch(self.services, call, kind, patch, user_id)
-        return Reply({"user": await operations.answer(self.services, user)})
+        return await self.changed(user)
 
     @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"}, takes="api/hard-delete.request.json")
     async def delete(self, call: Call, user_id: str) -> Reply:

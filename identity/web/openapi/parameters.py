@@ -44,6 +44,9 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "sortFields[0].missing": "Where objects without the first field to sort by stand: _first or _last.",
     "sortFields[0].name": "The first field to sort by; further ones are numbered on.",
     "sortFields[0].order": "In which direction: asc or desc.",
+    "sendVerifyEmail": "Whether a mail is sent; only a caller with an API key may say no.",
+    "sendVerifyPasswordEmail": "As sendVerifyRegistrationEmail, by the name that published clients send.",
+    "sendVerifyRegistrationEmail": "Whether a mail is sent; only a caller with an API key may say no.",
     "start": "Only what happened at this instant or later.",
     "startRow": "How many objects to leave out.",
     "tenantId": "The tenant that is asked about.",
@@ -51,6 +54,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "user": "Only rows of this user.",
     "userId": "The user that is asked about.",
     "username": "The username of the user.",
+    "verificationId": "The id of a verification that the user was sent.",
     "zoneId": "The time zone of the export.",
 }
 

@@ -1,0 +1,86 @@
+"""/api/user/verify-email and /api/user/verify-registration: the end, and the beginning, of verifications."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from identity.call import Call
+from identity.operations import verification_api
+from identity.operations.verification_api import Wanted
+from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+
+_STARTED: Final = "api/verification-started.response.json"
+
+
+class VerifyEmailHandler(ApiHandler):
+    """Verify an address; have a mail sent that lets its reader do so."""
+
+    uuid_paths: ClassVar[bool] = False
+
+    @endpoint(access=Access.OPTIONAL_KEY, takes="api/verify-email.request.json")
+    async def post(self, call: Call, verification_id: str | None = None) -> Reply:
+        """Verify by an id, or with an API key a user."""
+        await verification_api.verify_email(self.services, call, self.optional_body(), verification_id)
+        return Reply()
+
+
+class StartEmailHandler(VerifyEmailHandler):
+    """As above; the path without an id."""
+
+    @endpoint(
+        access=Access.OPTIONAL_KEY,
+        query={"applicationId": "text", "email": "text", "sendVerifyEmail": "boolean"},
+        answer={200: _STARTED},
+    )
+    async def put(self, call: Call) -> Reply:
+        """Begin a verification of a user's address."""
+        query = self.query()
+        wanted = Wanted(query.get("email"), query.get("applicationId"), not self.is_refused("sendVerifyEmail"))
+        return Reply(await verification_api.start_email(self.services, call, wanted) or None)
+
+    def is_refused(self, name: str) -> bool:
+        """Whether a parameter says that nothing shall be sent."""
+        return str(self.query().get(name, "")).strip().lower() == "false"
+
+
+class VerifyRegistrationHandler(ApiHandler):
+    """Verify a registration."""
+
+    uuid_paths: ClassVar[bool] = False
+
+    @endpoint(access=Access.OPTIONAL_KEY, takes="api/verify-registration.request.json")
+    async def post(self, call: Call, verification_id: str | None = None) -> Reply:
+        """Verify by an id."""
+        await verification_api.verify_registration(self.services, call, self.optional_body(), verification_id)
+        return Reply()
+
+
+class StartRegistrationHandler(VerifyRegistrationHandler):
+    """As above; the path without an id."""
+
+    @endpoint(
+        access=Access.OPTIONAL_KEY,
+        query={
+            "applicationId": "text",
+            "email": "text",
+            "sendVerifyPasswordEmail": "boolean",
+            "sendVerifyRegistrationEmail": "boolean",
+        },
+        answer={200: _STARTED},
+    )
+    async def put(self, call: Call) -> Reply:
+        """Begin a verification of a user's registration."""
+        query = self.query()
+        # The published clients say it by the second name.
+        names = ("sendVerifyRegistrationEmail", "sendVerifyPasswordEmail")
+        is_refused = any(str(query.get(name, "")).strip().lower() == "false" for name in names)
+        wanted = Wanted(query.get("email"), query.get("applicationId"), not is_refused)
+        return Reply(await verification_api.start_registration(self.services, call, wanted) or None)
+
+
+ROUTES = [
+    Route("/api/user/verify-email", StartEmailHandler),
+    Route("/api/user/verify-email/{verification_id}", VerifyEmailHandler),
+    Route("/api/user/verify-registration", StartRegistrationHandler),
+    Route("/api/user/verify-registration/{verification_id}", VerifyRegistrationHandler),
+]
