@@ -54,6 +54,12 @@ OPTIONAL_KEY = {
     ("/api/login", "POST"),
     ("/api/prometheus/metrics", "GET"),
     ("/api/status", "GET"),
+    ("/api/user/verify-email", "POST"),
+    ("/api/user/verify-email", "PUT"),
+    ("/api/user/verify-email/{verification_id}", "POST"),
+    ("/api/user/verify-registration", "POST"),
+    ("/api/user/verify-registration", "PUT"),
+    ("/api/user/verify-registration/{verification_id}", "POST"),
 }
 # What a user's access token opens, and no API key.
 BEARER = {("/api/jwt/issue", "GET"), ("/api/jwt/validate", "GET")}

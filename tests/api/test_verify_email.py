@@ -1,0 +1,327 @@
+"""/api/user/verify-email over HTTP: addresses verified by what was mailed, and by callers with an API key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.ids import new_id
+from tests.api.test_notices import make_template
+from tests.conftest import NOBODY
+from tests.mailbox import Mailbox, receiving
+
+Document = dict[str, Any]
+
+PATH = "/api/user/verify-email"
+GATED = {"unverified": {"behavior": "Gated"}, "verificationStrategy": "FormField"}
+
+
+class Place:
+    """A tenant that verifies addresses, and its mailbox."""
+
+    def __init__(self, api: httpx.AsyncClient, tenant_id: str, mailbox: Mailbox) -> None:
+        self.api, self.tenant_id, self.mailbox = api, tenant_id, mailbox
+        self._seen = 0
+
+    async def configure(self, **members: Any) -> None:
+        body = {"tenant": {"emailConfiguration": members}}
+        await self.change(body)
+
+    async def change(self, body: Document) -> None:
+        answer = await self.api.patch(f"/api/tenant/{self.tenant_id}", json=body)
+        assert answer.status_code == 200, answer.text
+
+    async def mailed(self) -> tuple[str, str]:
+        """The id and the code of the next mail."""
+        mails = await self.mailbox.wait_for(self._seen + 1)
+        self._seen += 1
+        verification_id, _, code = mails[self._seen - 1].part("plain").strip().partition(" ")
+        return verification_id, code
+
+    async def nothing_more(self) -> None:
+        """No mail but those seen: a notice that is sent now is the next one."""
+        assert len(self.mailbox.mails) == self._seen
+
+    async def made(self, **members: Any) -> Document:
+        """What creating a user answers."""
+        user = {"email": f"{new_id()}@example.com", "password": "password", **members.pop("user", {})}
+        answer = await self.api.post("/api/user", json={"user": user, **members})
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    async def user(self, user_id: str) -> Document:
+        return dict((await self.api.get(f"/api/user/{user_id}")).json()["user"])
+
+
+@pytest.fixture
+async def place(tenant: Document, tenant_api: httpx.AsyncClient) -> AsyncIterator[Place]:
+    async with receiving() as mailbox:
+        place = Place(tenant_api, tenant["id"], mailbox)
+        template_id = await make_template(tenant_api, "${verificationId} ${verificationOneTimeCode}")
+        await place.configure(
+            **mailbox.configuration(), verifyEmail=True, verificationEmailTemplateId=template_id, **GATED
+        )
+        yield place
+
+
+@pytest.fixture
+async def links(place: Place) -> Place:
+    """The place, where a link is enough."""
+    await place.configure(verificationStrategy="ClickableLink")
+    return place
+
+
+def codes(answer: httpx.Response) -> dict[str, list[str]]:
+    assert answer.status_code == 400, answer.text
+    found = answer.json().get("fieldErrors", {})
+    return {path: [entry["code"].partition("]")[0][1:] for entry in entries] for path, entries in found.items()}
+
+
+def identity(user: Document) -> tuple[bool, str]:
+    (found,) = [one for one in user["identities"] if one["type"] == "email"]
+    return found["verified"], found["verifiedReason"]
+
+
+# Beginning
+
+
+async def test_new_user_is_mailed_a_link_that_verifies_the_address(links: Place, http, clock) -> None:
+    made = await links.made()
+    assert not made["user"]["verified"] and identity(made["user"]) == (False, "Pending")
+    verification_id, code = await links.mailed()
+    assert verification_id == made["emailVerificationId"] and code == ""
+    assert made["verificationIds"] == [{"id": verification_id, "type": "email", "value": made["user"]["email"]}]
+    assert "emailVerificationOneTimeCode" not in made
+    now = clock.now()
+    answer = await http.post(f"{PATH}/{verification_id}")
+    assert (answer.status_code, answer.content) == (200, b"")
+    user = await links.user(made["user"]["id"])
+    assert user["verified"] and user["verifiedInstant"] >= now and identity(user) == (True, "Completed")
+    assert (await http.post(f"{PATH}/{verification_id}")).status_code == 404
+
+
+async def test_where_a_form_asks_the_code_is_needed_and_both_are_told_to_the_key_that_made_the_user(
+    place: Place, http
+) -> None:
+    made = await place.made()
+    verification_id, code = await place.mailed()
+    assert (made["emailVerificationId"], made["emailVerificationOneTimeCode"]) == (verification_id, code)
+    assert made["verificationIds"][0]["oneTimeCode"] == code and len(code) == 6
+    assert codes(await http.post(PATH, json={"verificationId": verification_id})) == {"oneTimeCode": ["missing"]}
+    wrong = {"verificationId": verification_id, "oneTimeCode": "WRONG"}
+    assert codes(await http.post(PATH, json=wrong)) == {"oneTimeCode": ["invalid"]}
+    assert not (await place.user(made["user"]["id"]))["verified"]
+    right = {"verificationId": verification_id, "oneTimeCode": f" {code.lower()} "}
+    assert (await http.post(f"{PATH}/another-id-in-the-path", json=right)).status_code == 200
+    assert (await place.user(made["user"]["id"]))["verified"]
+
+
+async def test_user_shows_the_open_id_until_it_is_used_and_no_code(place: Place, http) -> None:
+    made = await place.made()
+    path = f"/api/user/{made['user']['id']}"
+    shown = (await place.api.get(path)).json()
+    assert shown["emailVerificationId"] == made["emailVerificationId"]
+    assert not {"emailVerificationOneTimeCode"} & shown.keys() and "oneTimeCode" not in shown["verificationIds"][0]
+    found = await place.api.get("/api/user", params={"verificationId": made["emailVerificationId"]})
+    assert found.json()["user"]["id"] == made["user"]["id"]
+    right = {"verificationId": made["emailVerificationId"], "oneTimeCode": made["emailVerificationOneTimeCode"]}
+    assert (await http.post(PATH, json=right)).status_code == 200
+    assert (await place.api.get(path)).json().keys() == {"user"}
+    found = await place.api.get("/api/user", params={"verificationId": made["emailVerificationId"]})
+    assert found.status_code == 404
+
+
+async def test_who_is_not_to_be_verified_gets_no_mail_and_no_id(place: Place) -> None:
+    skipped = await place.made(skipVerification=True)
+    assert skipped["user"]["verified"] and identity(skipped["user"]) == (True, "Skipped")
+    nameless = await place.made(user={"email": None, "username": f"name-{new_id()}"})
+    await place.configure(verifyEmail=False)
+    unasked = await place.made()
+    assert identity(unasked["user"]) == (False, "Disabled")
+    for made in (skipped, nameless, unasked):
+        assert not {"emailVerificationId", "verificationIds"} & made.keys()
+    assert place.mailbox.mails == []
+
+
+async def test_token_of_a_new_user_waits_for_the_verification_where_logins_do(place: Place) -> None:
+    assert "token" not in await place.made()
+    assert "token" in await place.made(skipVerification=True)
+    await place.configure(unverified={"behavior": "Allow"}, verificationStrategy="ClickableLink")
+    assert "token" in await place.made()
+
+
+async def test_template_of_the_application_wins(links: Place) -> None:
+    own = await make_template(links.api, "own-template ${application.name}")
+    body = {"application": {"name": f"App {new_id()}", "emailConfiguration": {"emailVerificationEmailTemplateId": own}}}
+    application = (await links.api.post("/api/application", json=body)).json()["application"]
+    await links.made(applicationId=application["id"])
+    assert await links.mailed() == ("own-template", application["name"])
+    email = (await links.made())["user"]["email"]
+    await links.mailed()
+    sent = await links.api.put(PATH, params={"email": email, "applicationId": application["id"]})
+    assert sent.json().keys() == {"verificationId"}
+    assert await links.mailed() == ("own-template", application["name"])
+
+
+# Changes of address
+
+
+async def test_changed_address_is_verified_again_where_the_tenant_says_so(links: Place, http) -> None:
+    made = await links.made()
+    first, _ = await links.mailed()
+    assert (await http.post(f"{PATH}/{first}")).status_code == 200
+    path, before = f"/api/user/{made['user']['id']}", await links.user(made["user"]["id"])
+    kept = (await links.api.patch(path, json={"user": {"email": f"{new_id()}@example.com"}})).json()
+    assert kept.keys() == {"user"} and identity(kept["user"]) == (True, "Completed")
+    await links.configure(verifyEmailWhenChanged=True)
+    email = f"{new_id()}@example.com"
+    changed = (await links.api.patch(path, json={"user": {"email": email}})).json()
+    assert not changed["user"]["verified"] and identity(changed["user"]) == (False, "Pending")
+    second, _ = await links.mailed()
+    assert second == changed["emailVerificationId"]
+    assert links.mailbox.mails[-1].recipients == [email]
+    assert (await http.post(f"{PATH}/{second}")).status_code == 200
+    after = await links.user(made["user"]["id"])
+    assert after["verified"] and after["verifiedInstant"] == before["verifiedInstant"]
+
+
+async def test_id_for_an_address_that_the_user_no_longer_has_verifies_nothing(links: Place, http) -> None:
+    made = await links.made()
+    old, _ = await links.mailed()
+    email = f"{new_id()}@example.com"
+    changed = await links.api.patch(f"/api/user/{made['user']['id']}", json={"user": {"email": email}})
+    new, _ = await links.mailed()
+    assert changed.json()["emailVerificationId"] == new != old
+    assert (await http.post(f"{PATH}/{old}")).status_code == 404
+    assert not (await links.user(made["user"]["id"]))["verified"]
+    assert (await http.post(f"{PATH}/{new}")).status_code == 200
+
+
+async def test_first_address_of_a_user_is_verified_like_that_of_a_new_one(links: Place) -> None:
+    made = await links.made(user={"email": None, "username": f"name-{new_id()}"})
+    patch = {"user": {"email": f"{new_id()}@example.com"}}
+    changed = (await links.api.patch(f"/api/user/{made['user']['id']}", json=patch)).json()
+    assert (await links.mailed())[0] == changed["emailVerificationId"]
+
+
+# Asking again
+
+
+async def test_key_gets_a_new_id_in_place_of_the_old_one_and_need_not_send_it(place: Place, http) -> None:
+    made = await place.made()
+    await place.mailed()
+    email = made["user"]["email"].upper()
+    quiet = (await place.api.put(PATH, params={"email": email, "sendVerifyEmail": "false"})).json()
+    sent = (await place.api.put(PATH, params={"email": email})).json()
+    assert await place.mailed() == (sent["verificationId"], sent["oneTimeCode"])
+    for old in (made["emailVerificationId"], quiet["verificationId"]):
+        assert (await http.post(PATH, json={"verificationId": old, "oneTimeCode": "ANY"})).status_code == 404
+    assert (await http.post(PATH, json=sent)).status_code == 200
+
+
+async def test_anybody_may_ask_for_a_mail_and_learns_nothing(place: Place, http) -> None:
+    made, verified = await place.made(), await place.made(skipVerification=True)
+    await place.mailed()
+    headers = {"X-FusionAuth-TenantId": place.tenant_id}
+    # The last one is the only one that is written to, and not told from the others.
+    for email in (f"{new_id()}@example.com", verified["user"]["email"], made["user"]["email"]):
+        answer = await http.put(PATH, params={"email": email, "sendVerifyEmail": "false"}, headers=headers)
+        assert (answer.status_code, answer.content) == (200, b"")
+    verification_id, code = await place.mailed()
+    assert place.mailbox.mails[-1].recipients == [made["user"]["email"]]
+    assert (await http.post(PATH, json={"verificationId": verification_id, "oneTimeCode": code})).status_code == 200
+    assert len(place.mailbox.mails) == 2
+
+
+async def test_what_is_asked_for_wrongly_is_told(place: Place, http) -> None:
+    headers = {"X-FusionAuth-TenantId": place.tenant_id}
+    assert codes(await place.api.put(PATH)) == {"email": ["blank"]}
+    for wrong in ("no id", NOBODY):
+        asked = await place.api.put(PATH, params={"email": "a@example.com", "applicationId": wrong})
+        assert codes(asked) == {"applicationId": ["invalid"]}
+    assert (await place.api.put(PATH, params={"email": "nobody@example.com"})).status_code == 404
+    nowhere = await http.put(PATH, params={"email": "nobody@example.com"})
+    assert nowhere.json()["generalErrors"][0]["code"] == "[TenantIdRequired]"
+    await place.configure(verifyEmail=False)
+    for client, more in ((place.api, {}), (http, headers)):
+        assert (await client.put(PATH, params={"email": "nobody@example.com"}, headers=more)).status_code == 403
+
+
+async def test_tenant_limits_how_often_a_user_is_written_to(place: Place, http) -> None:
+    limit = {"sendEmailVerification": {"enabled": True, "limit": 2, "timePeriodInSeconds": 3600}}
+    await place.change({"tenant": {"rateLimitConfiguration": limit}})
+    email = (await place.made())["user"]["email"]
+    assert (await place.api.put(PATH, params={"email": email})).status_code == 200
+    assert (await place.api.put(PATH, params={"email": email})).status_code == 503
+    headers = {"X-FusionAuth-TenantId": place.tenant_id}
+    quiet = await http.put(PATH, params={"email": email}, headers=headers)
+    assert (quiet.status_code, quiet.content) == (200, b"")
+    # Who sends it himself is not limited.
+    assert (await place.api.put(PATH, params={"email": email, "sendVerifyEmail": False})).status_code == 200
+    await place.mailed(), await place.mailed()
+    await place.nothing_more()
+
+
+# Completing
+
+
+async def test_key_may_say_that_an_address_is_verified_and_nobody_else(links: Place, http) -> None:
+    made = await links.made()
+    body = {"userId": made["user"]["id"]}
+    assert (await http.post(PATH, json=body)).status_code == 401
+    assert (await links.api.post(PATH, json=body)).content == b""
+    user = await links.user(made["user"]["id"])
+    assert identity(user) == (True, "Administrative")
+    # It is done: what was mailed counts no more, and saying it again changes nothing.
+    assert (await http.post(f"{PATH}/{made['emailVerificationId']}")).status_code == 404
+    assert (await links.api.post(PATH, json=body)).status_code == 200
+    assert await links.user(made["user"]["id"]) == user
+    assert (await links.api.post(PATH, json={"userId": NOBODY})).status_code == 404
+    nameless = await links.made(user={"email": None, "username": f"name-{new_id()}"})
+    assert codes(await links.api.post(PATH, json={"userId": nameless["user"]["id"]})) == {"user.email": ["missing"]}
+
+
+async def test_ids_that_stand_for_nothing(links: Place, http, api) -> None:
+    assert codes(await http.post(PATH, json={})) == {"verificationId": ["missing"]}
+    assert (await http.post(f"{PATH}/{new_id()}")).status_code == 404
+    assert codes(await http.post(PATH, json={"verificationId": {"$ne": None}})) == {"verificationId": ["invalidJSON"]}
+    # Another tenant's key does not see it; the id alone says whose it is.
+    verification_id = (await links.made())["emailVerificationId"]
+    assert (await api.post(f"{PATH}/{verification_id}")).status_code == 404
+    assert (await api.get("/api/user", params={"verificationId": verification_id})).status_code == 404
+    assert (await http.post(f"{PATH}/{verification_id}")).status_code == 200
+
+
+async def test_id_lives_as_long_as_the_tenant_says_and_looks_as_it_says(links: Place, http) -> None:
+    settings = {
+        "emailVerificationIdGenerator": {"length": 12, "type": "randomDigits"},
+        "emailVerificationIdTimeToLiveInSeconds": 77,
+    }
+    await links.change({"tenant": {"externalIdentifierConfiguration": settings}})
+    verification_id = (await links.made())["emailVerificationId"]
+    assert verification_id.isdigit() and len(verification_id) == 12
+
+
+async def test_attack_46_after_five_wrong_codes_the_id_is_gone(place: Place, http) -> None:
+    made = await place.made()
+    body = {"verificationId": made["emailVerificationId"], "oneTimeCode": "WRONG"}
+    statuses = [(await http.post(PATH, json=body)).status_code for _ in range(6)]
+    assert statuses == [400, 400, 400, 400, 400, 404]
+    right = {**body, "oneTimeCode": made["emailVerificationOneTimeCode"]}
+    assert (await http.post(PATH, json=right)).status_code == 404
+    assert not (await place.user(made["user"]["id"]))["verified"]
+
+
+async def test_attack_46_of_64_racing_callers_one_gets_through(links: Place, http) -> None:
+    made = await links.made()
+    verification_id, _ = await links.mailed()
+    notice = await make_template(links.api, "verified ${user.email}")
+    await links.configure(emailVerifiedEmailTemplateId=notice)
+    answers = await asyncio.gather(*(http.post(f"{PATH}/{verification_id}") for _ in range(64)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [404] * 63
+    assert await links.mailed() == ("verified", made["user"]["email"])
+    await links.nothing_more()
