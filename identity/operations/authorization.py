@@ -34,6 +34,7 @@ from identity.operations import (
     clients,
     current_logins,
     device_approvals,
+    joining,
     login,
     login_intents,
     scope_consents,
@@ -141,7 +142,7 @@ async def log_in(
     found = await authenticated(services, call.within(client.tenant_id), client, credentials)
     if not isinstance(found, steps.LoggedIn):
         return LoginPage(client, credentials.login_id, found)
-    if _lacks_registration(client, found.user):
+    if _lacks_registration(client, found.user) and not joining.is_due(client, found.user):
         return LoginPage(client, credentials.login_id, NotRegistered())
     fresh = NewLogin(found.user, "PASSWORD", is_persistent)
     return await enter(services, call, proven, request, browser, fresh)
@@ -174,13 +175,15 @@ async def proceed(
 
     Raises OAuth2Error, among them what `prompt=none` answers in place of a page.
     """
-    problem = gate(call, proven.client, current)
-    if problem is None:
-        granted = await scope_consents.settled(services, call, proven.client, current.user, request)
-        if isinstance(granted, Question):
-            return await _asked(services, proven, request, current, granted)
-        return await finish(services, call, proven, dataclasses.replace(request, scopes=granted), current)
-    return _stopped(proven, request, current, problem)
+    found = await _registered(services, call, proven, request, current)
+    if isinstance(found, Interlude):
+        return found
+    if not isinstance(found, Current):
+        return _stopped(proven, request, current, found)
+    granted = await scope_consents.settled(services, call, proven.client, found.user, request)
+    if isinstance(granted, Question):
+        return await _asked(services, proven, request, found, granted)
+    return await finish(services, call, proven, dataclasses.replace(request, scopes=granted), found)
 
 
 async def finish(
@@ -228,6 +231,21 @@ def gate(call: Call, client: Client, current: Current) -> Problem | None:
     if halt is None and _lacks_registration(client, current.user):
         return NotRegistered()
     return halt
+
+
+async def _registered(
+    services: Services, call: Call, proven: Proven, request: AuthorizationRequest, current: Current
+) -> Current | Problem | Interlude:
+    """The login of a user whom nothing stops, registered where that comes by itself; or what is in the way."""
+    problem = gate(call, proven.client, current)
+    if problem is not None and not isinstance(problem, NotRegistered):
+        return problem
+    if not joining.is_due(proven.client, current.user):
+        return problem or current
+    settled = await joining.settle(services, call, proven, request, current)
+    if not isinstance(settled, Current):
+        return settled
+    return gate(call, proven.client, settled) or settled
 
 
 def _stopped(proven: Proven, request: AuthorizationRequest, current: Current, problem: Problem) -> Step:

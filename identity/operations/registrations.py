@@ -65,6 +65,12 @@ async def create_both(
     return await _create_both(services, call, request, user_id, approve)
 
 
+def plain(services: Services, call: Call, application: Document) -> Document:
+    """The registration that nobody says more of than its application."""
+    body = {"registration": {"applicationId": application["id"]}}
+    return _built(call, services.schemas[SCHEMA].read(body), application)
+
+
 async def retrieve(services: Services, call: Call, user_id: str, application_id: str) -> Document:
     """The registration, with the roles of the user's groups. Raises NotFound."""
     return await _effective(services, await users.retrieve(services, call, user_id), application_id)

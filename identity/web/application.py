@@ -48,6 +48,7 @@ from identity.web.in_flight import InFlight
 from identity.web.oauth2 import (
     authorize,
     callback,
+    complete_registration,
     consent,
     device,
     device_pages,
@@ -84,6 +85,7 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
                 consent,
                 not_registered,
                 register,
+                complete_registration,
                 device,
                 device_pages,
             )

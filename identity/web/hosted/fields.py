@@ -38,7 +38,7 @@ class Field:
 class Form:
     """What a page of fields shows; `remember` is None where it does not ask whether to stay signed in.
 
-    `links` are ways to other pages: text and address.
+    `links` are ways to other pages: text and address. `notes` stand below the form.
     """
 
     action: str
@@ -51,6 +51,7 @@ class Form:
     message: str = ""
     remember: bool | None = None
     links: Sequence[tuple[str, str]] = ()
+    notes: Sequence[str] = ()
 
 
 def with_errors(fields: Iterable[Field], errors: Iterable[FieldError], look: Look) -> list[Field]:

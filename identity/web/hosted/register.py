@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from identity.domain import self_registration as rules
+from identity.domain import users
 from identity.domain.self_registration import Question
 from identity.operations import request_sources
 from identity.operations.clients import Client
+from identity.operations.complete_registration import Missing
+from identity.operations.consent_page import Waiting
 from identity.operations.self_service import Refused
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, fields, login, looks
@@ -76,6 +79,39 @@ async def reply(
     )
     all_cookies = [cookie, *looks.cookies(handler, given)]
     return fields.page(form, look, redirect_uri=given["redirect_uri"], status=status, cookies=all_cookies)
+
+
+async def ask_for_more(
+    handler: OAuth2Handler,
+    page: Missing,
+    waiting: Waiting,
+    answers: Mapping[str, str],
+    *,
+    refused: Refused | None = None,
+    message: str = "",
+    status: int = 200,
+) -> Reply:
+    """The page that asks a user for what an application has to know; `answers` are those that were not good."""
+    refused, client, given = refused or Refused(), page.client, waiting.intent.given
+    look = await looks.of(handler, client.tenant, client.application, given)
+    token, cookie = csrf.issue(handler)
+    hidden = {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": waiting.intent_id}
+    shown = [profile_field(asked, answers.get(asked.name, ""), look) for asked in page.questions]
+    asked = fields.with_errors(shown, refused.fields, look)
+    told = fields.general(refused.general, look) + fields.unplaced(refused.fields, asked, look)
+    name = client.application["name"]
+    form = Form(
+        action=handler.request.path,
+        hidden=[*hidden.items(), (csrf.FIELD, token)],
+        title=look.fill("completeRegistration.title", name),
+        heading=look["completeRegistration.heading"],
+        lead=look.fill("completeRegistration.lead", name, strong=True),
+        submit=look["completeRegistration.submit"],
+        fields=asked,
+        message=look[message] if message else " ".join(told),
+        notes=[look.fill("device.signedIn", users.login_value(page.user), strong=True)],
+    )
+    return fields.page(form, look, redirect_uri=given["redirect_uri"], status=status, cookies=[cookie])
 
 
 def profile_field(asked: Question, value: str, look: Look) -> Field:

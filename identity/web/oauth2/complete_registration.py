@@ -1,0 +1,71 @@
+"""`/oauth2/complete-registration`: asks a user for what the application has to know (spec: hosted login, step 4)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from identity.call import Call, Document
+from identity.operations import complete_registration, consent_page, joining, login_intents
+from identity.operations.complete_registration import Missing
+from identity.operations.consent_page import Waiting
+from identity.operations.self_service import Refused
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.hosted import csrf, login, register
+from identity.web.oauth2.family import PAGE_OR_REDIRECT
+from identity.web.oauth2.login_flow import LoginFlowHandler
+
+_REQUEST: Final = "oauth2/consent.request.json"
+_FORM: Final = "oauth2/complete-registration.form.json"
+
+
+class CompleteRegistrationHandler(LoginFlowHandler):
+    """The page; the login that it is about stands in the browser's login intent."""
+
+    @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
+        """Show what is missing; or go on where nothing is."""
+        waiting = await self.waiting(call, self.parameters(_REQUEST), tenant_id)
+        self.proven = waiting.proven
+        return await self.asked(call, waiting, {})
+
+    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Take the answers, unless the form is not one that we showed to this browser."""
+        waiting = await self.waiting(call, form, tenant_id)
+        if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
+            self.proven = waiting.proven
+            return await self.asked(call, waiting, form, message=login.STALE, status=403)
+        step = await complete_registration.answer(self.services, call, waiting, self.browser(), form)
+        # Not before: who sends the form twice has one answer for the application.
+        self.proven = waiting.proven
+        if isinstance(step, Refused):
+            return await self.asked(call, waiting, form, refused=step)
+        value = login_intents.cookie_without(waiting.cookie, waiting.intent_id)
+        done = self.new_cookie(login_intents.COOKIE, value, None if value else 0)
+        return await self.shown(step, waiting.intent.given, done)
+
+    async def waiting(self, call: Call, given: Document, tenant_id: str | None) -> Waiting:
+        """The login that this browser waits with."""
+        hints, cookie = self.tenant_hints(tenant_id, given), self.cookie(login_intents.COOKIE)
+        return await consent_page.find(self.services, call, hints, given, cookie, joining.PAGE)
+
+    async def asked(
+        self,
+        call: Call,
+        waiting: Waiting,
+        answers: Document,
+        *,
+        refused: Refused | None = None,
+        message: str = "",
+        status: int = 200,
+    ) -> Reply:
+        """The page, or what comes next."""
+        step = await complete_registration.show(self.services, call, waiting, self.browser())
+        if isinstance(step, Missing):
+            return await register.ask_for_more(
+                self, step, waiting, answers, refused=refused, message=message, status=status
+            )
+        return await self.shown(step, waiting.intent.given)
+
+
+ROUTES = [Route(prefix + f"/oauth2/{joining.PAGE}", CompleteRegistrationHandler) for prefix in ("", "/{tenant_id}")]
