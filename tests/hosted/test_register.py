@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-import httpx
+import asyncio
+import html
+import re
+import urllib.parse
+
+import pytest
 
 from identity.ids import new_id
-from tests.relying_party import PASSWORD, RelyingParty, claims, page, response
+from tests.conftest import checking_client
+from tests.hearing import Hearing
+from tests.hosted.signing_up import an_email, found, offer, open_page, send
+from tests.oauth2.test_lambdas import hook
+from tests.receiver import answers, receiving
+from tests.relying_party import CHALLENGE, PASSWORD, REDIRECT_URI, VERIFIER, claims, page, response
+from tests.veto import unchanged
 
-
-async def offer(rp: RelyingParty, **settings) -> None:
-    """Switch registration on."""
-    configuration = {"registrationConfiguration": {"enabled": True, **settings}}
-    await rp.patch(f"/api/application/{rp.client_id}", {"application": configuration})
-
-
-async def open_page(rp: RelyingParty, browser: httpx.AsyncClient, **changes) -> httpx.Response:
-    shown = await browser.get("/oauth2/register", params=rp.query(**changes))
-    assert shown.status_code == 200, shown.text
-    return shown
-
-
-async def send(browser: httpx.AsyncClient, shown: httpx.Response, **answers: str) -> httpx.Response:
-    """Send the form of a page; `email` stands for `user.email`."""
-    form = page(shown).forms[0]
-    named = {name if name in {"passwordConfirm", "csrf_token", "rememberDevice"} else f"user.{name}": value
-             for name, value in answers.items()}  # fmt: skip
-    return await browser.post(form["action"], data={**form["fields"], **named})
-
-
-async def found(rp: RelyingParty, **query: str) -> dict | None:
-    """The user, as the API shows it."""
-    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
-    answer = await rp.api.get("/api/user", params=query, headers=headers)
-    return answer.json()["user"] if answer.status_code == 200 else None
-
-
-def an_email() -> str:
-    return f"{new_id()}@example.com"
+EVENTS = (
+    "user.create", "user.registration.create", "user.create.complete", "user.registration.create.complete",
+    "user.login.success",
+)  # fmt: skip
 
 
 async def test_who_registers_is_logged_in_and_the_application_gets_tokens(rp, browser):
@@ -54,6 +39,319 @@ async def test_who_registers_is_logged_in_and_the_application_gets_tokens(rp, br
     assert claims(tokens["access_token"])["authenticationType"] == "REGISTRATION"
     assert user["firstName"] == "Grace"
     assert [one["applicationId"] for one in user["registrations"]] == [rp.client_id]
-    assert "encryptionScheme" not in shown.text
-    again = await rp.authorize(browser)
-    assert response(again)["state"] == "the-state"
+    assert response(await rp.authorize(browser))["state"] == "the-state"
+
+
+async def test_login_page_leads_to_the_registration_and_back_with_the_whole_request(rp, browser):
+    assert "/oauth2/register" not in (await rp.authorize(browser)).text
+    await offer(rp)
+    asked = {"nonce": "n-1", "code_challenge": CHALLENGE, "code_challenge_method": "S256", "scope": "openid"}
+    shown = await rp.authorize(browser, **asked)
+    to_page = re.search(r'href="(/oauth2/register\?[^"]+)"', shown.text)
+    assert to_page is not None
+    registering = await browser.get(html.unescape(to_page[1]))
+    back = re.search(r'href="(/oauth2/authorize\?[^"]+)"', registering.text)
+    assert back is not None
+    query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(html.unescape(back[1])).query))
+    assert query == rp.query(**asked)
+    answer = await send(browser, registering, email=an_email(), password=PASSWORD)
+    tokens = await rp.exchange(browser, response(answer)["code"], code_verifier=VERIFIER)
+    assert claims(tokens.json()["id_token"])["nonce"] == "n-1"
+
+
+async def test_registration_tells_of_user_and_registration_and_of_no_login(rp, browser, api):
+    await offer(rp)
+    email = an_email()
+    async with receiving() as receiver:
+        hearing = Hearing(api, receiver, rp.tenant["id"])
+        await hearing.listen(EVENTS, "AbsoluteMajority")
+        await send(browser, await open_page(rp, browser), email=email, password=PASSWORD)
+        made, registered, after, _ = await hearing.heard(*EVENTS[:4])
+    order = [request.event["type"] for request in receiver.requests]
+    assert order.index("user.create") < order.index("user.create.complete")
+    assert made["user"]["email"] == after["user"]["email"] == email
+    assert registered["registration"]["applicationId"] == rp.client_id
+    assert made["info"]["ipAddress"] == "127.0.0.1"
+
+
+@pytest.mark.parametrize("kind", ["user.create", "user.registration.create"])
+async def test_veto_of_a_registration_makes_nobody_and_says_so(service, rp, browser, api, kind):
+    await offer(rp)
+    email = an_email()
+    shown = await open_page(rp, browser)
+    async with receiving(answers(500)) as receiver:
+        await Hearing(api, receiver, rp.tenant["id"]).listen([kind], "AbsoluteMajority")
+        async with unchanged(service, rp.tenant["id"], except_for=[":limit:"]):
+            told = await send(browser, shown, email=email, password=PASSWORD)
+    assert told.status_code == 200
+    assert "refused by a check" in page(told).text
+    assert await found(rp, email=email) is None
+
+
+async def test_fields_are_those_of_the_application_and_nothing_else_is_taken(rp, browser):
+    await offer(
+        rp, confirmPassword=True, birthDate={"enabled": True}, lastName={"enabled": True, "required": True},
+        preferredLanguages={"enabled": True}, mobilePhone={"enabled": True}, middleName={"required": True},
+    )  # fmt: skip
+    shown = await open_page(rp, browser)
+    labels = re.findall(r"<label for=\"([^\"]+)\"", shown.text)
+    assert labels == [
+        "user.email", "user.password", "passwordConfirm", "user.lastName", "user.birthDate", "user.mobilePhone",
+        "user.preferredLanguages", "rememberDevice",
+    ]  # fmt: skip
+    for name, known_as in {
+        "user.email": "email", "user.password": "new-password", "passwordConfirm": "new-password",
+        "user.lastName": "family-name", "user.birthDate": "bday", "user.mobilePhone": "tel",
+    }.items():  # fmt: skip
+        assert re.search(rf'<input id="{name}" name="{name}" [^>]*autocomplete="{known_as}"', shown.text), name
+    email = an_email()
+    fields = {
+        "email": email, "password": PASSWORD, "passwordConfirm": PASSWORD, "lastName": "Hopper",
+        "birthDate": "1906-12-09", "mobilePhone": "+1 555 0100", "preferredLanguages": "en",
+        "firstName": "Unasked", "username": "unasked", "verified": "true", "data.admin": "true", "active": "false",
+    }  # fmt: skip
+    assert "code" in response(await send(browser, shown, **fields))
+    user = await found(rp, email=email)
+    assert user is not None
+    assert (user["lastName"], user["birthDate"], user["mobilePhone"]) == ("Hopper", "1906-12-09", "+1 555 0100")
+    assert user["preferredLanguages"] == ["en"]
+    assert not {"firstName", "username", "data"} & {name for name, value in user.items() if value}
+
+
+async def test_form_brings_no_roles_but_the_default_ones(rp, browser):
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    for role in ({"name": "admin", "isSuperRole": True}, {"name": "member", "isDefault": True}):
+        path = f"/api/application/{rp.client_id}/role"
+        assert (await rp.api.post(path, json={"role": role}, headers=headers)).status_code == 200
+    await offer(rp)
+    form, email = page(await open_page(rp, browser)).forms[0], an_email()
+    smuggled = {"registration.roles": "admin", "user.email": email, "user.password": PASSWORD}
+    response(await browser.post(form["action"], data={**form["fields"], **smuggled}))
+    user = await found(rp, email=email)
+    assert user is not None
+    assert user["registrations"][0]["roles"] == ["member"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "bad", "told"),
+    [
+        ("username", "ada-{}", "", "Please choose a username."),
+        ("phoneNumber", "+4915{}", "0151 23", "with a plus sign"),
+    ],
+)
+async def test_login_id_is_of_the_type_that_the_application_wants(rp, browser, kind, value, bad, told):
+    await offer(rp, loginIdType=kind)
+    shown = await open_page(rp, browser)
+    assert "user.email" not in shown.text
+    assert told in page(await send(browser, shown, password=PASSWORD, **{kind: bad})).text
+    login_id = value.format(str(int(new_id()[:8], 16)))
+    tokens = response(await send(browser, shown, password=PASSWORD, **{kind: login_id}))
+    assert tokens["userState"] == "Authenticated"
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    query = {"loginId": login_id, "loginIdTypes": kind}
+    user = (await rp.api.get("/api/user", params=query, headers=headers)).json()["user"]
+    assert user[kind] == login_id
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "told"),
+    [
+        ({"email": ""}, "user.email", "Please enter your email address."),
+        ({"email": "nobody"}, "user.email", "This is not an email address."),
+        ({"email": "me@blocked.example"}, "user.email", "cannot be used here"),
+        ({"password": "short"}, "user.password", "too short"),
+        ({"password": ""}, "user.password", "Please choose a password."),
+        ({"passwordConfirm": "another one"}, "passwordConfirm", "The two passwords are not the same."),
+        ({"firstName": " "}, "user.firstName", "Please enter your first name."),
+        ({"birthDate": "yesterday"}, "user.birthDate", "birthDate"),
+        ({"mobilePhone": "call me"}, "user.mobilePhone", "not a phone number"),
+    ],
+)
+async def test_what_is_wrong_is_said_at_the_field_and_keeps_what_was_right(rp, browser, fields, path, told):
+    await rp.configure_tenant(registrationConfiguration={"blockedDomains": ["blocked.example"]})
+    await offer(
+        rp, confirmPassword=True, firstName={"enabled": True, "required": True}, birthDate={"enabled": True},
+        mobilePhone={"enabled": True},
+    )  # fmt: skip
+    email = an_email()
+    right = {"email": email, "password": PASSWORD, "passwordConfirm": PASSWORD, "firstName": "Ada"}
+    if "password" in fields:
+        right["passwordConfirm"] = fields["password"]
+    answer = await send(browser, await open_page(rp, browser), **{**right, **fields})
+    assert answer.status_code == 200
+    described = re.search(
+        rf'<input id="{path}"[^>]*aria-invalid="true"[^>]*aria-describedby="{path}-errors', answer.text
+    )
+    assert described is not None
+    said = re.search(rf'<p class="wrong" id="{path}-errors">([^<]+)</p>', answer.text)
+    assert said is not None
+    assert told in html.unescape(said[1])
+    assert f'<a href="#{path}">' in answer.text
+    assert PASSWORD not in answer.text
+    assert answer.text.count(" autofocus") == 1
+    assert re.search(rf'<input id="{path}"[^>]*autofocus', answer.text)
+    kept = page(answer).forms[0]["fields"]
+    assert kept["user.firstName"] == fields.get("firstName", "Ada").strip() or fields.get("firstName")
+    assert await found(rp, email=email) is None
+
+
+async def test_rules_for_passwords_are_shown(rp, browser):
+    await offer(rp)
+    rules = {"minLength": 11, "requireNumber": True, "requireMixedCase": True, "requireNonAlpha": True}
+    await rp.configure_tenant(passwordValidationRules={**rules, "disallowUserLoginId": True})
+    text = page(await open_page(rp, browser)).text
+    for line in ("At least 11 characters", "A digit", "Upper and lower case", "neither letter nor digit", "Not your"):
+        assert line in text
+    none = dict.fromkeys((name for name in rules if name != "minLength"), False)
+    await rp.configure_tenant(passwordValidationRules={**none, "disallowUserLoginId": False})
+    text = page(await open_page(rp, browser)).text
+    assert "At least 11 characters" in text
+    assert "A digit" not in text
+
+
+async def test_login_id_of_somebody_else_is_told_to_webhooks_and_changes_nothing(service, rp, browser, api):
+    await offer(rp)
+    shown = await open_page(rp, browser)
+    async with receiving() as receiver:
+        hearing = Hearing(api, receiver, rp.tenant["id"])
+        await hearing.listen(["user.loginId.duplicate.create", *EVENTS])
+        async with unchanged(service, rp.tenant["id"], except_for=[":limit:", "outbox"]):
+            answer = await send(browser, shown, email=rp.login_id.upper(), password=PASSWORD)
+        (event,) = await hearing.heard("user.loginId.duplicate.create")
+    assert answer.status_code == 200
+    assert "There is an account with this email address already." in page(answer).text
+    assert event["existing"]["id"] == rp.user["id"]
+    assert event["duplicateEmail"] == rp.login_id
+
+
+async def test_of_16_who_register_with_one_login_id_at_once_one_does(service, rp, browser):
+    await offer(rp)
+    email = an_email()
+    shown = await open_page(rp, browser)
+    sent = [send(browser, shown, email=email, password=PASSWORD) for _ in range(16)]
+    statuses = [answer.status_code for answer in await asyncio.gather(*sent)]
+    assert statuses.count(302) == 1
+    assert statuses.count(200) == 15
+
+
+async def test_lambda_of_the_application_may_refuse_a_registration(rp, browser, api):
+    await offer(rp)
+    statements = """
+      if (user.email.endsWith('@example.com')) {
+        result.errors.fieldErrors['user.email'] = [{code: '[no]user.email', message: 'Use another address.'}];
+        result.errors.generalErrors = [{code: '[no]', message: 'Not today & not here.'}];
+      }"""
+    await hook(rp, "selfServiceRegistrationValidationId", statements)
+    shown, email = await open_page(rp, browser), an_email()
+    told = await send(browser, shown, email=email, password=PASSWORD)
+    assert "Use another address." in page(told).text
+    assert "Not today &amp; not here." in told.text
+    assert await found(rp, email=email) is None
+    assert "code" in response(await send(browser, shown, email=f"{new_id()}@example.org", password=PASSWORD))
+
+
+async def test_page_of_an_application_that_lets_nobody_register_is_an_error(rp, browser):
+    shown = await browser.get("/oauth2/register", params=rp.query())
+    assert shown.status_code == 400
+    assert "does not let people register" in page(shown).text
+    answer = await browser.post("/oauth2/register", data={**rp.query(), "user.email": an_email()})
+    assert answer.status_code == 400
+
+
+async def test_registration_of_the_type_advanced_is_told_not_to_be_here(rp, browser):
+    await offer(rp, type="advanced", formId=new_id())
+    shown = await browser.get("/oauth2/register", params=rp.query())
+    assert shown.status_code == 400
+    assert "of the type advanced, which needs forms" in page(shown).text
+    assert "/oauth2/register" not in (await rp.authorize(browser)).text
+
+
+async def test_request_is_judged_as_at_the_authorization_endpoint(rp, browser):
+    await offer(rp)
+    unproven = await browser.get("/oauth2/register", params=rp.query(redirect_uri="https://evil.example.com/"))
+    assert unproven.status_code == 400
+    wrong = await browser.get("/oauth2/register", params=rp.query(response_type="nothing"))
+    assert response(wrong)["error"] == "unsupported_response_type"
+    unseen = await browser.get("/oauth2/register", params=rp.query(prompt="none"))
+    assert response(unseen)["error"] == "login_required"
+    other = await browser.get(f"/{new_id()}/oauth2/register", params=rp.query())
+    assert other.status_code == 400
+    assert (await browser.get(f"/{rp.tenant['id']}/oauth2/register", params=rp.query())).status_code == 200
+
+
+async def test_request_about_a_certain_user_registers_nobody(rp, browser):
+    await offer(rp)
+    about = f'{{"id_token": {{"sub": {{"value": "{rp.user["id"]}"}}}}}}'
+    email = an_email()
+    answer = await send(browser, await open_page(rp, browser, claims=about), email=email, password=PASSWORD)
+    assert response(answer)["error"] == "login_required"
+    assert await found(rp, email=email) is None
+
+
+@pytest.mark.parametrize("change", [{"csrf_token": "x"}, {"csrf_token": ""}])
+async def test_attack_42_form_that_this_browser_was_not_shown_registers_nobody(rp, browser, change):
+    await offer(rp)
+    shown, email = await open_page(rp, browser), an_email()
+    told = await send(browser, shown, email=email, password=PASSWORD, **change)
+    assert told.status_code == 403
+    assert "came from somewhere else" in page(told).text
+    assert await found(rp, email=email) is None
+
+
+async def test_attack_42_another_site_registers_nobody_in_the_victims_browser(service, rp, browser):
+    await offer(rp)
+    form, email = page(await open_page(rp, browser)).forms[0], an_email()
+    data = {**form["fields"], "user.email": email, "user.password": PASSWORD}
+    elsewhere = {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example.com"}
+    assert (await browser.post(form["action"], data=data, headers=elsewhere)).status_code == 403
+    async with checking_client(service.base_url) as victim:
+        assert (await victim.post(form["action"], data=data)).status_code == 403
+    assert await found(rp, email=email) is None
+
+
+async def test_attack_48_one_address_registers_only_so_often(rp, browser, monkeypatch):
+    monkeypatch.setattr("identity.operations.self_service.REGISTRATIONS", 2)
+    await offer(rp)
+    shown = await open_page(rp, browser)
+    for _ in range(2):
+        response(await send(browser, shown, email=an_email(), password=PASSWORD))
+    email = an_email()
+    told = await send(browser, shown, email=email, password=PASSWORD)
+    assert "Too many attempts" in page(told).text
+    assert await found(rp, email=email) is None
+
+
+async def test_session_of_before_gives_way_to_the_new_user(rp, browser):
+    await offer(rp)
+    await rp.log_in(browser)
+    email = an_email()
+    await send(browser, await open_page(rp, browser), email=email, password=PASSWORD)
+    tokens = (await rp.exchange(browser, await rp.code(browser))).json()
+    user = await found(rp, email=email)
+    assert user is not None
+    assert claims(tokens["id_token"])["sub"] == user["id"]
+
+
+async def test_page_leaks_nothing_to_other_sites_and_is_not_kept(rp, browser):
+    await offer(rp)
+    shown = await open_page(rp, browser)
+    assert shown.headers["Referrer-Policy"] == "no-referrer"
+    assert shown.headers["Cache-Control"] == "no-store"
+    assert shown.headers["X-Frame-Options"] == "DENY"
+    assert "frame-ancestors 'none'" in shown.headers["Content-Security-Policy"]
+    evil = '"><script>alert(1)</script>'
+    told = await send(browser, shown, email=evil, password="x", firstName=evil)
+    assert "<script>" not in told.text
+
+
+async def test_pushed_request_goes_on_at_the_registration_page(rp, browser):
+    await offer(rp)
+    pushed = await browser.post("/oauth2/par", data={**rp.query(), "client_secret": rp.secret})
+    assert pushed.status_code == 201, pushed.text
+    query = {"client_id": rp.client_id, "request_uri": pushed.json()["request_uri"]}
+    moved = await browser.get("/oauth2/register", params=query)
+    assert moved.status_code == 302
+    assert moved.headers["Location"].startswith("/oauth2/register?")
+    shown = await browser.get(moved.headers["Location"])
+    assert REDIRECT_URI not in str(page(shown).forms[0]["fields"])
+    assert "code" in response(await send(browser, shown, email=an_email(), password=PASSWORD))
