@@ -80,13 +80,17 @@ async def join(services: Services, call: Call, client: Client, user_id: str, for
     """
     call = call.within(client.tenant_id)
 
-    async def attempt() -> Document:
+    async def attempt() -> tuple[Document, bool]:
         stored = await services.users.get(client.tenant_id, user_id)
         asked = questions(client, stored)
         changed = {**stored, **_answers(services, asked, form)}
-        return await _written(services, call, client, stored, changed)
+        is_new = user_rules.find_registration(stored, client.client_id) is None
+        return await _written(services, call, client, stored, changed), is_new
 
-    return await crud.retried(attempt)
+    user, is_new = await crud.retried(attempt)
+    if is_new:
+        await registrations.verify(services, call, user, client.client_id)
+    return user
 
 
 def _unseen(current: Current, wanted: tuple[Question, ...]) -> Current:

@@ -51,8 +51,7 @@ async def create(services: Services, call: Call, body: Document, user_id: str | 
     else:
         user, registration = await _register(services, call, request, user_id)
     application = await new_users.application_of(services, TenantId(user["tenantId"]), registration["applicationId"])
-    assert application is not None
-    await registration_verifications.begin_for_new(services, call.within(TenantId(user["tenantId"])), user, application)
+    await verify(services, call, user, registration["applicationId"])
     token = await user_tokens.issue(services, call, user, application, "REGISTRATION")
     return Registered(user, await _effective(services, user, registration["applicationId"]), token)
 
@@ -62,7 +61,16 @@ async def create_both(
 ) -> tuple[Document, Document]:
     """A new user with a registration, without a token: for a page, which logs the user in. Raises Invalid."""
     request = services.schemas[SCHEMA].read(body)
-    return await _create_both(services, call, request, user_id, approve)
+    user, registration = await _create_both(services, call, request, user_id, approve)
+    await verify(services, call, user, registration["applicationId"])
+    return user, registration
+
+
+async def verify(services: Services, call: Call, user: Document, application_id: str) -> None:
+    """Begin to verify a new registration, if its application wants that."""
+    tenant_id = TenantId(user["tenantId"])
+    application = await services.applications.get(tenant_id, ApplicationId(application_id))
+    await registration_verifications.begin_for_new(services, call.within(tenant_id), user, application)
 
 
 def plain(services: Services, call: Call, application: Document) -> Document:
