@@ -312,6 +312,7 @@ def _wired(
         logout_notices=stores.logout_notices,
         identity_provider_links=stores.identity_provider_links,
         scope_consents=stores.scope_consents,
+        two_factor_trusts=stores.two_factor_trusts,
         pending_links=PendingLinks(redis, stores.vault),
         pushed_requests=PushedRequests(redis),
         dpop_nonces=DpopNonces(stores.vault),

@@ -48,6 +48,7 @@ from identity.store.refresh_tokens import RefreshTokens
 from identity.store.scope_consents import ScopeConsents
 from identity.store.system_settings import SystemSettingsCache
 from identity.store.text_messages import TextMessages
+from identity.store.two_factor_trusts import TwoFactorTrusts
 from identity.store.users import Users
 from identity.store.vault import Vault
 from identity.store.webhook_event_log import WebhookEventLog
@@ -101,6 +102,7 @@ class Stores:
     logout_notices: LogoutNotices
     identity_provider_links: IdentityProviderLinks
     scope_consents: ScopeConsents
+    two_factor_trusts: TwoFactorTrusts
     claims: Claims
     vault: Vault
 
@@ -123,6 +125,7 @@ class Stores:
         }
         links = documents["identity_provider_links"] = IdentityProviderLinks(database, vault, freshness)
         consents = documents["scope_consents"] = ScopeConsents(database, vault, freshness)
+        trusts = documents["two_factor_trusts"] = TwoFactorTrusts(database, vault, freshness)
         api_keys = ApiKeys(database, vault, freshness, references=references.members_of("api_keys"))
         users = Users(database, vault, freshness)
         system = SystemSettingsCache(documents[system_configuration.RESOURCE.collection])
@@ -144,6 +147,7 @@ class Stores:
             logout_notices=LogoutNotices(database, vault),
             identity_provider_links=links,
             scope_consents=consents,
+            two_factor_trusts=trusts,
             claims=Claims(database),
             vault=vault,
         )

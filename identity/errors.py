@@ -125,6 +125,12 @@ class TooLarge(ServiceError):
     status = 413
 
 
+class WrongCode(ServiceError):
+    """The code of a second factor is wrong, or was used before: 421 with an empty body."""
+
+    status = 421
+
+
 class Unavailable(ServiceError):
     """The service, or a store it stands on, cannot answer now: 503 with an Errors body."""
 

@@ -46,6 +46,7 @@ from identity.store.sso_sessions import SsoSessions
 from identity.store.system_settings import SystemSettingsCache
 from identity.store.text_messages import TextMessages
 from identity.store.tickets import Tickets
+from identity.store.two_factor_trusts import TwoFactorTrusts
 from identity.store.users import Users
 from identity.store.webhook_event_log import WebhookEventLog
 from identity.store.webhook_health import WebhookHealth
@@ -80,6 +81,7 @@ class Services:
     identity_provider_links: IdentityProviderLinks
     pending_links: PendingLinks
     scope_consents: ScopeConsents
+    two_factor_trusts: TwoFactorTrusts
     pushed_requests: PushedRequests
     dpop_nonces: DpopNonces
     provider_logins: Detours

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from identity.call import Document
-from identity.domain import password_rules, users
+from identity.domain import password_rules, two_factor, users
 from identity.instants import Instant, later
 
 NOTED_SECONDS: Final = 60
@@ -46,9 +46,19 @@ class Expired:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SecondFactorRequired:
-    """The user has two-factor methods, and one of them has to be used."""
+    """A second factor is wanted: one of the user's methods, or first of all a method, of those in `configurable`.
+
+    The other members are what the login knew when it was stopped, and what it goes on with: how the user authenticated,
+    with which type of login id, why the password has to be changed, and what events tell of the login beside the usual.
+    """
 
     user: Document
+    configurable: tuple[str, ...] = ()
+    authentication_type: str = "PASSWORD"
+    identity_type: str | None = None
+    is_federated: bool = False
+    reason_to_change: str | None = None
+    told: Document = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,6 +103,8 @@ class Authenticated:
     """A user whose credentials are right, and what the checks look at; `password` is None where none was used.
 
     `is_federated`: an identity provider vouches for the user, whose password here is not asked for, nor its change.
+    `has_second_factor`: one was shown, or need not be shown on this device. `reason_to_change` is why the password has
+    to be changed, where that was found out when it was still known.
     """
 
     tenant: Document
@@ -101,6 +113,8 @@ class Authenticated:
     now: Instant
     password: str | None = dataclasses.field(default=None, repr=False)
     is_federated: bool = False
+    has_second_factor: bool = False
+    reason_to_change: str | None = None
 
     @property
     def registration(self) -> Document | None:
@@ -123,7 +137,17 @@ def _expired(login: Authenticated) -> Halt | None:
 
 
 def _second_factor(login: Authenticated) -> Halt | None:
-    return SecondFactorRequired(login.user) if login.user["twoFactor"]["methods"] else None
+    if login.has_second_factor or not two_factor.is_challenged(
+        login.tenant, login.application, login.user, is_trusted=False
+    ):
+        return None
+    has_methods = bool(login.user["twoFactor"]["methods"])
+    return SecondFactorRequired(
+        login.user,
+        () if has_methods else two_factor.configurable(login.tenant),
+        is_federated=login.is_federated,
+        reason_to_change=None if login.is_federated else _reason_to_change(login),
+    )
 
 
 def _password_change(login: Authenticated) -> Halt | None:
@@ -133,6 +157,8 @@ def _password_change(login: Authenticated) -> Halt | None:
 
 def _reason_to_change(login: Authenticated) -> str | None:
     user, tenant = login.user, login.tenant
+    if login.reason_to_change is not None:
+        return login.reason_to_change
     if user["passwordChangeRequired"]:
         return str(user.get("passwordChangeReason", "Administrative"))
     if login.password is None:

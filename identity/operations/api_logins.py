@@ -10,13 +10,11 @@ from identity.domain import profiles
 from identity.domain.login import LoggedIn, LoginResult
 from identity.errors import NotFound, Unavailable
 from identity.instants import Instant, later
-from identity.operations import token_lambdas, user_tokens, users, verification_answers
+from identity.operations import token_lambdas, two_factor_logins, user_tokens, users, verification_answers
 from identity.operations.clients import Client
 from identity.operations.grants import common
 from identity.services import Services
 from identity.tokens.access_tokens import Login
-
-_SHOWN_OF_METHOD = ("authenticator", "email", "id", "lastUsed", "method", "mobilePhone")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,8 +73,11 @@ async def answer(
         case steps.Expired():
             return Answer(410)
         case steps.SecondFactorRequired():
-            methods = [_shown(method) for method in result.user["twoFactor"]["methods"]]
-            return Answer(242, {"methods": methods})
+            is_new = wishes.is_new_device
+            waiting = await two_factor_logins.challenge(
+                services, call, client, result, state=wishes.state, is_new_device=is_new
+            )
+            return Answer(242, waiting)
         case steps.PasswordChangeRequired():
             return Answer(203, {"changePasswordReason": result.reason})
         case steps.EmailNotVerified():
@@ -135,8 +136,3 @@ async def _logged_in_to_tenant(
     if not wishes.no_jwt:
         body |= await user_tokens.issue(services, call, result.user, None, authentication_type)
     return Answer(200, body)
-
-
-def _shown(method: Document) -> Document:
-    """A two-factor method, without its secret."""
-    return {name: method[name] for name in _SHOWN_OF_METHOD if name in method}

@@ -19,7 +19,7 @@ from identity.domain.login import Authenticated, LoggedIn, LoginResult, TooManyA
 from identity.errors import LoginPrevented, Unavailable, WebhookTransactionFailed
 from identity.events.bus import Event, Write
 from identity.ids import ApplicationId, TenantId, UserId
-from identity.operations import crud, user_events, user_passwords, validations
+from identity.operations import crud, two_factor_policy, user_events, user_passwords, validations
 from identity.services import Services
 from identity.store.mongo import Session
 from identity.store.rate_limits import Limit
@@ -31,11 +31,12 @@ FAILURE_WINDOW_SECONDS = 900
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Credentials:
-    """What somebody shows; `types` are the types of login id that are tried."""
+    """What somebody shows; `types` are the types of login id that are tried, `trust_id` tells of a trusted device."""
 
     login_id: str
     password: str = dataclasses.field(repr=False)
     types: Sequence[str] = rules.LOGIN_ID_TYPES
+    trust_id: str | None = dataclasses.field(default=None, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,12 +44,14 @@ class Along:
     """What happens together with the outcome of a login, such as the end of a ticket that proved who it is.
 
     `write` runs when no webhook vetoed, in the transaction if there is one; what it raises ends the login. `offered`
-    are asked about before the login itself, `announced` are told after the commit.
+    are asked about before the login itself, `announced` are told after the commit. `told` are members that the events
+    about the login have beside the usual ones.
     """
 
     write: Write[None]
     offered: Sequence[Event] = ()
     announced: Sequence[Event] = ()
+    told: Document = dataclasses.field(default_factory=dict)
 
 
 async def authenticate(
@@ -85,6 +88,7 @@ async def authenticate(
     await services.rate_limits.give_back(tenant_id, limits)
     kind = rules.may_log_in_as(user, credentials.login_id, credentials.types)
     proven = Authenticated(tenant, application, user, call.now, credentials.password)
+    proven = await two_factor_policy.settled(services, call, proven, credentials.trust_id)
     return await finish(services, call, proven, authentication_type, identity_type=kind, is_new_device=is_new_device)
 
 
@@ -103,6 +107,8 @@ async def finish(
     `along` comes true in both cases. Raises as `complete` does.
     """
     halt = steps.halt(proven)
+    if isinstance(halt, steps.SecondFactorRequired):
+        halt = dataclasses.replace(halt, authentication_type=authentication_type, identity_type=identity_type)
     if halt is not None:
         if along is not None:
             inside = call.within(TenantId(proven.tenant["id"]))
@@ -149,7 +155,9 @@ async def complete(
     registration = None if application is None else rules.find_registration(user, application["id"])
     registered_id = None if registration is None else ApplicationId(registration["applicationId"])
     names = ["user.login.success", *(["user.login.new-device"] if is_new_device else [])]
-    events = [told(name, user, application, authentication_type) for name in names]
+    events = [
+        told(name, user, application, authentication_type, **({} if along is None else along.told)) for name in names
+    ]
 
     async def write(session: Session | None) -> None:
         if along is not None:

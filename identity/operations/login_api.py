@@ -19,8 +19,8 @@ _LOGIN = "api/login.request.json"
 _PING = "api/login-ping.request.json"
 
 
-async def log_in(services: Services, call: Call, body: Document) -> Answer:
-    """The Login API response for a login id and a password.
+async def log_in(services: Services, call: Call, body: Document, trust_id: str | None = None) -> Answer:
+    """The Login API response for a login id and a password; `trust_id` is what the browser's cookie has of trust.
 
     Raises Invalid, as LoginPrevented where the tenant's lambda refuses the login; Unauthorized without an API key where
     application or tenant want one; NotFound for a wrong login id or password; Unavailable after too many failures;
@@ -33,7 +33,10 @@ async def log_in(services: Services, call: Call, body: Document) -> Answer:
     call = api_logins.informed(call.within(TenantId(tenant["id"])), request)
     wishes = Wishes.of(request)
     credentials = Credentials(
-        request["loginId"], request["password"], request.get("loginIdTypes") or user_rules.LOGIN_ID_TYPES
+        request["loginId"],
+        request["password"],
+        request.get("loginIdTypes") or user_rules.LOGIN_ID_TYPES,
+        trust_id or request.get("twoFactorTrustId"),
     )
     application = None if client is None else client.application
     result = await login.authenticate(services, call, credentials, application, is_new_device=wishes.is_new_device)

@@ -189,6 +189,7 @@ async def delete(services: Services, call: Call, user_id: str) -> None:
         await services.group_members.delete_all(tenant_id, {"userId": user_id}, session)
         await services.identity_provider_links.delete_all(tenant_id, {"userId": user_id}, session)
         await services.scope_consents.delete_all(tenant_id, {"userId": user_id}, session)
+        await services.two_factor_trusts.delete_all(tenant_id, {"userId": user_id}, session)
 
     announced = [user_events.about("user.delete.complete", stored)]
     change = sign_outs.together(services, call, sign_out, write, as_one=True)

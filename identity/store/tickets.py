@@ -31,17 +31,25 @@ end
 return found
 """
 
+# What was tried too often is put aside: nobody finds it any more, but whoever was let in before may still use it up.
 _TRY = """
-if redis.call('EXISTS', KEYS[1]) == 0 then
-  return 0
+local found = redis.call('GET', KEYS[1])
+if not found then
+  return found
 end
 local tries = redis.call('INCR', KEYS[2])
 redis.call('EXPIRE', KEYS[2], math.max(1, redis.call('TTL', KEYS[1])))
 if tries > tonumber(ARGV[1]) then
-  redis.call('DEL', KEYS[1])
-  return 0
+  redis.call('RENAME', KEYS[1], KEYS[3])
+  return false
 end
-return 1
+return found
+"""
+
+_CONSUME = """
+local found = redis.call('GET', KEYS[1]) or redis.call('GET', KEYS[2])
+redis.call('DEL', KEYS[1], KEYS[2])
+return found
 """
 
 
@@ -61,6 +69,7 @@ class Tickets:
         self._redis = redis
         self._generation = redis.client.register_script(_GENERATION)
         self._try = redis.client.register_script(_TRY)
+        self._consume = redis.client.register_script(_CONSUME)
 
     async def issue(
         self,
@@ -97,15 +106,17 @@ class Tickets:
         if await self.find(tenant_id, kind, secret) is None:
             return None
         key = self._key(kind, secret)
-        if not await self._try(keys=[key, f"{key}:tries"], args=[tries]):
-            return None
-        return await self.find(tenant_id, kind, secret)
+        value = await self._try(keys=[key, f"{key}:tries", _aside(key)], args=[tries])
+        return await self._read(tenant_id, kind, value)
 
     async def consume(self, tenant_id: TenantId | None, kind: str, secret: str) -> Ticket | None:
         """Use a ticket up: of all callers one gets it. Another tenant's stays what it is."""
-        if tenant_id is not None and await self.find(tenant_id, kind, secret) is None:
-            return None
-        return await self._read(tenant_id, kind, await self._redis.client.getdel(self._key(kind, secret)))
+        keys = [key := self._key(kind, secret), _aside(key)]
+        if tenant_id is not None:
+            present = [value for value in await self._redis.client.mget(keys) if value is not None]
+            if not present or await self._read(tenant_id, kind, present[0]) is None:
+                return None
+        return await self._read(tenant_id, kind, await self._consume(keys=keys))
 
     def use(self, tenant_id: TenantId | None, kind: str, secret: str) -> Use:
         """The one use of a ticket, for a write that may run again."""
@@ -138,6 +149,11 @@ class Tickets:
 
     def _owner_key(self, tenant_id: TenantId, kind: str, owner: str) -> str:
         return self._redis.key("ticket-owner", kind, tenant_id, owner)
+
+
+def _aside(key: str) -> str:
+    """Where a ticket stands that was tried too often."""
+    return f"{key}:aside"
 
 
 class Use:

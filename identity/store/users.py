@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pymongo import IndexModel, UpdateOne
 
 from identity.call import Document
+from identity.domain import two_factor
 from identity.domain import users as rules
 from identity.domain.resource import Unique
 from identity.domain.user_search import FIELDS
@@ -128,6 +129,40 @@ class Users(IndexSearched):
         where = {**self._of(tenant_id), "_id": user_id, "private.password.hash": old["hash"]}
         result = await self._collection.update_one(where, {"$set": {"private.password": fresh}})
         self.forget(user_id)
+        return result.modified_count == 1
+
+    async def note_second_factor(
+        self, tenant_id: TenantId, user_id: UserId, method_id: str, session: Session | None = None
+    ) -> None:
+        """Note which of the user's methods was the last one used."""
+        await self._collection.update_one(
+            {**self._of(tenant_id), "_id": user_id},
+            {"$set": {"twoFactor.methods.$[used].lastUsed": True, "twoFactor.methods.$[other].lastUsed": False}},
+            array_filters=[{"used.id": method_id}, {"other.id": {"$ne": method_id}}],
+            session=session,
+        )
+        self._forget(session, user_id)
+
+    async def spend_recovery_code(
+        self, tenant_id: TenantId, user_id: UserId, code: str, session: Session | None = None
+    ) -> bool:
+        """Use a recovery code up; of all callers who show it one is told True."""
+        where = {**self._of(tenant_id), "_id": user_id}
+        stored = await self._collection.find_one(where, {"twoFactor.recoveryCodes": 1}, session=session)
+        if stored is None:
+            return False
+        sealed = [*stored["twoFactor"]["recoveryCodes"]]
+        plain = self._opened(stored)["twoFactor"]["recoveryCodes"]
+        spent = [kept for kept, text in zip(sealed, plain, strict=True) if two_factor.is_recovery_code(text, code)]
+        if not spent:
+            return False
+        # The version moves too: an update that read the user before must not bring the code back.
+        result = await self._collection.update_one(
+            {**where, "twoFactor.recoveryCodes": spent[0]},
+            {"$pull": {"twoFactor.recoveryCodes": spent[0]}, "$inc": {"lastUpdateInstant": 1}},
+            session=session,
+        )
+        self._forget(session, user_id)
         return result.modified_count == 1
 
     async def remove_registrations(self, tenant_id: TenantId, application_id: ApplicationId) -> int:

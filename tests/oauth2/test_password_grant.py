@@ -11,7 +11,7 @@ from identity.errors import Unavailable
 from identity.ids import new_id
 from identity.operations import login
 from identity.passwords import PasswordPool
-from tests import relying_party
+from tests import relying_party, two_factor
 from tests.conftest import EMAIL_TEMPLATE
 from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty, claims, half_hash, header
@@ -268,11 +268,21 @@ async def test_second_factor_is_told_without_its_secret(rp, http):
     refused(answer, "two_factor_required", None)
     shown = {method["method"]: method for method in answer.json()["two_factor_methods"]}
     assert shown.keys() == {"authenticator", "sms", "email"}
-    assert shown["sms"]["mobilePhone"] == "+14155550123"
-    assert shown["email"]["email"] == "ada@example.com"
+    assert shown["sms"]["mobilePhone"] == "***23"
+    assert shown["email"]["email"] == "a***@example.com"
     assert all(len(method["id"]) == 4 for method in shown.values())
     assert secret not in answer.text
     assert not answer.json().keys() & {"access_token", "refresh_token"}
+
+
+async def test_second_factor_of_a_grant_is_shown_at_the_two_factor_login(rp, http, clock):
+    await change_user(rp, twoFactor={"methods": [two_factor.authenticator()]})
+    refusal = await ask(rp, http)
+    refused(refusal, "two_factor_required", None)
+    body = {"twoFactorId": refusal.json()["two_factor_id"], "code": two_factor.code(clock.now())}
+    answer = await http.post("/api/two-factor/login", json=body)
+    assert answer.status_code == 200, answer.text
+    assert claims(answer.json()["token"])["sub"] == rp.user["id"]
 
 
 async def test_gates_are_told(rp, http, api, service):

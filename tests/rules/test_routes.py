@@ -43,6 +43,8 @@ PUBLIC = {
     ("/api/passwordless/send", "POST"),
     ("/api/tenant/password-validation-rules", "GET"),
     ("/api/tenant/password-validation-rules/{object_id}", "GET"),
+    ("/api/two-factor/login", "POST"),
+    ("/api/two-factor/send/{two_factor_id}", "POST"),
     ("/oauth2/device/validate", "GET"),
     ("/static/{name}", "GET"),
     ("/theme/{theme_id}/{name}", "GET"),

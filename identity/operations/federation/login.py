@@ -256,7 +256,10 @@ def _new_registration(call: Call, attempt: _Attempt, user: Document) -> Document
 
 def _halt(call: Call, attempt: _Attempt, user: Document) -> steps.Halt | None:
     client = attempt.client
-    return steps.halt(steps.Authenticated(client.tenant, client.application, user, call.now, is_federated=True))
+    halt = steps.halt(steps.Authenticated(client.tenant, client.application, user, call.now, is_federated=True))
+    if not isinstance(halt, steps.SecondFactorRequired):
+        return halt
+    return dataclasses.replace(halt, authentication_type=attempt.authentication_type, told=_told(attempt.provider))
 
 
 async def _require_valid(services: Services, call: Call, attempt: _Attempt, person: Person) -> None:
@@ -345,18 +348,13 @@ def _events(
 
 def _login_events(attempt: _Attempt, user: Document) -> list[Event]:
     names = ["user.login.success", *(["user.login.new-device"] if attempt.wishes.is_new_device else [])]
-    provider = attempt.provider
-    return [
-        login.told(
-            name,
-            user,
-            attempt.client.application,
-            attempt.authentication_type,
-            identityProviderId=provider["id"],
-            identityProviderName=provider["name"],
-        )
-        for name in names
-    ]
+    told = _told(attempt.provider)
+    return [login.told(name, user, attempt.client.application, attempt.authentication_type, **told) for name in names]
+
+
+def _told(provider: Document) -> Document:
+    """What events tell of a login through a provider, beside the usual."""
+    return {"identityProviderId": provider["id"], "identityProviderName": provider["name"]}
 
 
 async def _pending(services: Services, attempt: _Attempt) -> Pending:

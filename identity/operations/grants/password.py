@@ -22,7 +22,7 @@ from identity.errors import (
     TwoFactorRequired,
     WebhookTransactionFailed,
 )
-from identity.operations import device_grants, dpop, login, scope_consents
+from identity.operations import device_grants, dpop, login, scope_consents, two_factor_logins
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
 from identity.operations.device_grants import Approver
@@ -45,8 +45,6 @@ parameters = (
 )
 
 _DEVICE = "metaData.device."
-_SHOWN_OF_METHOD = ("id", "method", "email", "mobilePhone", "lastUsed")
-
 _REFUSALS: Mapping[type[steps.LoginResult], tuple[str, str]] = {
     steps.WrongCredentials: ("invalid_user_credentials", "The user credentials are invalid."),
     steps.Deactivated: ("user_locked", "The user is locked."),
@@ -121,9 +119,20 @@ async def _logged_in(
         raise InvalidGrant("unknown", "A webhook refused this login.") from error
     except LoginPrevented as error:
         raise InvalidGrant("login_prevented", " ".join(error.messages)) from error
+    if isinstance(result, steps.SecondFactorRequired):
+        raise await _second_factor(services, inside, client, result)
     if not isinstance(result, steps.LoggedIn):
         raise _refusal(result)
     return result.user
+
+
+async def _second_factor(
+    services: Services, call: Call, client: Client, result: steps.SecondFactorRequired
+) -> TwoFactorRequired:
+    """What a login that waits for a second factor, and ends at /api/two-factor/login, is told."""
+    waiting = await two_factor_logins.challenge(services, call, client, result)
+    extra = {"two_factor_id": waiting["twoFactorId"], "two_factor_methods": waiting["methods"]}
+    return TwoFactorRequired(None, "A second factor is required.", extra=extra)
 
 
 def _refusal(result: steps.WrongCredentials | steps.TooManyAttempts | steps.Halt) -> OAuth2Error:
@@ -133,13 +142,4 @@ def _refusal(result: steps.WrongCredentials | steps.TooManyAttempts | steps.Halt
     if isinstance(result, steps.PasswordChangeRequired):
         reason = f"change_password_{result.reason.lower()}"
         return ChangePasswordRequired(reason, "The password has to be changed first.")
-    if isinstance(result, steps.SecondFactorRequired):
-        methods = [_shown(method) for method in result.user["twoFactor"]["methods"]]
-        extra = {"two_factor_methods": methods}
-        return TwoFactorRequired(None, "A second factor is required.", extra=extra)
     return InvalidGrant(*_REFUSALS[type(result)])
-
-
-def _shown(method: Document) -> Document:
-    """A two-factor method, without its secret."""
-    return {name: method[name] for name in _SHOWN_OF_METHOD if name in method}

@@ -6,7 +6,7 @@ from http.cookies import Morsel
 from typing import Final
 
 from identity.call import Call, Document
-from identity.operations import api_logins, login_api, refresh_token_api
+from identity.operations import api_logins, login_api, refresh_token_api, two_factor_trust
 from identity.web.endpoint import Access, ApiHandler, Query, Reply, Route, endpoint
 
 LOGIN_ANSWERS: Final = {200: "api/login.response.json", 401: None, 410: None, 423: None} | dict.fromkeys(
@@ -49,7 +49,7 @@ class LoginHandler(LoginFamily):
     @endpoint(access=Access.OPTIONAL_KEY, raw_body=True, takes="api/login.request.json", answer=LOGIN_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in."""
-        return self.answered(await login_api.log_in(self.services, call, body))
+        return self.answered(await login_api.log_in(self.services, call, body, self.cookie(two_factor_trust.COOKIE)))
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_PING, answer=LOGIN_ANSWERS)
     async def put(self, call: Call, body: Document) -> Reply:
