@@ -1,0 +1,271 @@
+"""/api/user/verify-registration over HTTP, and the gates that unverified users and registrations meet at a login."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.ids import new_id
+from tests.api.test_notices import make_template
+from tests.api.test_verify_email import GATED, Place, codes
+from tests.conftest import NOBODY
+from tests.mailbox import receiving
+
+Document = dict[str, Any]
+
+PATH = "/api/user/verify-registration"
+PASSWORD = "password"
+
+
+class Registrar(Place):
+    """A tenant with an application that verifies registrations by a form, and its mailbox."""
+
+    application_id = ""
+    template_id = ""
+
+    async def change_application(self, **members: Any) -> None:
+        answer = await self.api.patch(f"/api/application/{self.application_id}", json={"application": members})
+        assert answer.status_code == 200, answer.text
+
+    async def registered(self, **members: Any) -> Document:
+        """What creating a user with a registration answers."""
+        user = {"email": f"{new_id()}@example.com", "password": PASSWORD, **members.pop("user", {})}
+        body = {"user": user, "registration": {"applicationId": self.application_id}, **members}
+        answer = await self.api.post("/api/user/registration", json=body)
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    async def registration(self, user_id: str) -> Document:
+        answer = await self.api.get(f"/api/user/registration/{user_id}/{self.application_id}")
+        return dict(answer.json()["registration"])
+
+    async def log_in(self, client: httpx.AsyncClient, made: Document, **members: Any) -> httpx.Response:
+        body = {"loginId": made["user"]["email"], "password": PASSWORD, "applicationId": self.application_id, **members}
+        return await client.post("/api/login", json={name: value for name, value in body.items() if value is not None})
+
+
+@pytest.fixture
+async def place(tenant: Document, tenant_api: httpx.AsyncClient) -> AsyncIterator[Registrar]:
+    async with receiving() as mailbox:
+        place = Registrar(tenant_api, tenant["id"], mailbox)
+        place.template_id = await make_template(tenant_api, "${verificationId} ${verificationOneTimeCode}")
+        await place.configure(**mailbox.configuration())
+        application = {
+            "name": f"App {new_id()}",
+            "verifyRegistration": True,
+            "verificationEmailTemplateId": place.template_id,
+            **GATED,
+        }
+        answer = await tenant_api.post("/api/application", json={"application": application})
+        assert answer.status_code == 200, answer.text
+        place.application_id = answer.json()["application"]["id"]
+        yield place
+
+
+@pytest.fixture
+async def links(place: Registrar) -> Registrar:
+    """The place, where a link is enough and nobody is stopped."""
+    await place.change_application(verificationStrategy="ClickableLink", unverified={"behavior": "Allow"})
+    return place
+
+
+async def test_new_registration_is_mailed_a_link_that_verifies_it(links: Registrar, http, clock) -> None:
+    made = await links.registered()
+    assert not made["registration"]["verified"] and "registrationVerificationOneTimeCode" not in made
+    verification_id, code = await links.mailed()
+    assert (verification_id, code) == (made["registrationVerificationId"], "")
+    shown = (await links.api.get(f"/api/user/{made['user']['id']}")).json()
+    assert shown["registrationVerificationIds"] == {links.application_id: verification_id}
+    found = await links.api.get("/api/user", params={"verificationId": verification_id})
+    assert found.json()["user"]["id"] == made["user"]["id"]
+    now = clock.now()
+    answer = await http.post(f"{PATH}/{verification_id}")
+    assert (answer.status_code, answer.content) == (200, b"")
+    registration = await links.registration(made["user"]["id"])
+    assert registration["verified"] and registration["verifiedInstant"] >= now
+    assert (await http.post(f"{PATH}/{verification_id}")).status_code == 404
+    assert "registrationVerificationIds" not in (await links.api.get(f"/api/user/{made['user']['id']}")).json()
+
+
+async def test_existing_user_is_registered_and_verified_by_id_and_code(place: Registrar, http) -> None:
+    user = (await place.made())["user"]
+    body = {"registration": {"applicationId": place.application_id}}
+    made = (await place.api.post(f"/api/user/registration/{user['id']}", json=body)).json()
+    verification_id, code = await place.mailed()
+    told = (made["registrationVerificationId"], made["registrationVerificationOneTimeCode"])
+    assert told == (verification_id, code) and len(code) == 6
+    assert codes(await http.post(PATH, json={"verificationId": verification_id})) == {"oneTimeCode": ["missing"]}
+    wrong = {"verificationId": verification_id, "oneTimeCode": "WRONG"}
+    assert codes(await http.post(PATH, json=wrong)) == {"oneTimeCode": ["invalid"]}
+    assert (await http.post(PATH, json={**wrong, "oneTimeCode": code})).status_code == 200
+    assert (await place.registration(user["id"]))["verified"]
+
+
+async def test_what_need_not_be_verified_is_verified_at_once(place: Registrar) -> None:
+    skipped = await place.registered(skipRegistrationVerification=True)
+    await place.change_application(verifyRegistration=False)
+    unasked = await place.registered()
+    for made in (skipped, unasked):
+        assert made["registration"]["verified"] and "registrationVerificationId" not in made and "token" in made
+    assert place.mailbox.mails == []
+
+
+async def test_user_and_registration_are_each_verified_on_their_own(place: Registrar, http) -> None:
+    await place.configure(verifyEmail=True, verificationEmailTemplateId=place.template_id)
+    made = await place.registered()
+    assert "token" not in made
+    email = made["verificationIds"][0]
+    assert {(await place.mailed())[0], (await place.mailed())[0]} == {email["id"], made["registrationVerificationId"]}
+    assert (await http.post(f"/api/user/verify-email/{email['id']}")).status_code == 200
+    assert not (await place.registration(made["user"]["id"]))["verified"]
+
+
+async def test_key_gets_a_new_id_in_place_of_the_old_one_and_need_not_send_it(place: Registrar, http) -> None:
+    made = await place.registered()
+    await place.mailed()
+    query = {"email": made["user"]["email"], "applicationId": place.application_id}
+    quiet = [
+        (await place.api.put(PATH, params={**query, name: "false"})).json()
+        for name in ("sendVerifyRegistrationEmail", "sendVerifyPasswordEmail")
+    ]
+    sent = (await place.api.put(PATH, params=query)).json()
+    assert await place.mailed() == (sent["verificationId"], sent["oneTimeCode"])
+    for old in (made["registrationVerificationId"], *(one["verificationId"] for one in quiet)):
+        assert (await http.post(PATH, json={"verificationId": old, "oneTimeCode": "ANY"})).status_code == 404
+    assert (await http.post(PATH, json=sent)).status_code == 200
+
+
+async def test_anybody_may_ask_for_a_mail_and_learns_nothing(place: Registrar, http) -> None:
+    verified, unregistered = await place.registered(skipRegistrationVerification=True), await place.made()
+    made = await place.registered()
+    await place.mailed()
+    for email in (f"{new_id()}@example.com", *(one["user"]["email"] for one in (verified, unregistered, made))):
+        # The application says which tenant is meant.
+        answer = await http.put(PATH, params={"email": email, "applicationId": place.application_id})
+        assert (answer.status_code, answer.content) == (200, b"")
+    verification_id, code = await place.mailed()
+    assert place.mailbox.mails[-1].recipients == [made["user"]["email"]]
+    assert (await http.post(PATH, json={"verificationId": verification_id, "oneTimeCode": code})).status_code == 200
+    await place.nothing_more()
+
+
+async def test_what_is_asked_for_wrongly_is_told(place: Registrar, http) -> None:
+    query = {"email": "nobody@example.com", "applicationId": place.application_id}
+    assert codes(await place.api.put(PATH, params={"applicationId": place.application_id})) == {"email": ["blank"]}
+    assert codes(await place.api.put(PATH, params={"email": "a@example.com"})) == {"applicationId": ["missing"]}
+    assert codes(await place.api.put(PATH, params={**query, "applicationId": NOBODY})) == {"applicationId": ["invalid"]}
+    assert (await place.api.put(PATH, params=query)).status_code == 404
+    unregistered = (await place.made())["user"]["email"]
+    assert (await place.api.put(PATH, params={**query, "email": unregistered})).status_code == 404
+    assert codes(await http.post(PATH, json={})) == {"verificationId": ["missing"]}
+    assert (await http.post(PATH, json={"verificationId": new_id()})).status_code == 404
+    await place.change_application(verifyRegistration=False)
+    for client in (place.api, http):
+        assert (await client.put(PATH, params=query)).status_code == 403
+
+
+async def test_tenant_limits_how_often_a_user_is_written_to(place: Registrar, http) -> None:
+    limit = {"sendRegistrationVerification": {"enabled": True, "limit": 1, "timePeriodInSeconds": 3600}}
+    await place.change({"tenant": {"rateLimitConfiguration": limit}})
+    query = {"email": (await place.registered())["user"]["email"], "applicationId": place.application_id}
+    assert (await place.api.put(PATH, params=query)).status_code == 503
+    quiet = await http.put(PATH, params=query)
+    assert (quiet.status_code, quiet.content) == (200, b"")
+    assert (await place.api.put(PATH, params={**query, "sendVerifyRegistrationEmail": False})).status_code == 200
+    await place.mailed()
+    await place.nothing_more()
+
+
+async def test_id_of_a_registration_that_is_gone_verifies_nothing(links: Registrar, http, api) -> None:
+    made = await links.registered()
+    path = f"/api/user/registration/{made['user']['id']}/{links.application_id}"
+    assert (await api.post(f"{PATH}/{made['registrationVerificationId']}")).status_code == 404
+    assert (await links.api.delete(path)).status_code == 200
+    assert (await http.post(f"{PATH}/{made['registrationVerificationId']}")).status_code == 404
+
+
+async def test_attack_46_after_five_wrong_codes_the_id_is_gone(place: Registrar, http) -> None:
+    made = await place.registered()
+    body = {"verificationId": made["registrationVerificationId"], "oneTimeCode": "WRONG"}
+    statuses = [(await http.post(PATH, json=body)).status_code for _ in range(6)]
+    assert statuses == [400, 400, 400, 400, 400, 404]
+    right = {**body, "oneTimeCode": made["registrationVerificationOneTimeCode"]}
+    assert (await http.post(PATH, json=right)).status_code == 404
+
+
+async def test_attack_46_of_64_racing_callers_one_gets_through(links: Registrar, http) -> None:
+    made = await links.registered()
+    path = f"{PATH}/{made['registrationVerificationId']}"
+    answers = await asyncio.gather(*(http.post(path) for _ in range(64)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [404] * 63
+    assert (await links.registration(made["user"]["id"]))["verified"]
+
+
+# The gates at a login
+
+
+async def test_unverified_user_is_stopped_with_the_id_that_the_mailed_code_goes_with(place: Registrar, http) -> None:
+    await place.configure(verifyEmail=True, verificationEmailTemplateId=place.template_id, **GATED)
+    made = await place.registered(skipRegistrationVerification=True)
+    first, code = await place.mailed()
+    answer = await place.log_in(place.api, made)
+    assert answer.status_code == 212
+    body = answer.json()
+    assert body.keys() == {"user", "emailVerificationId", "identityVerificationId"}
+    assert body["emailVerificationId"] == body["identityVerificationId"] == first
+    assert not answer.cookies
+    # Nobody but who knows the password is told.
+    assert (await place.log_in(place.api, made, password="wrong")).status_code == 404
+    right = {"verificationId": first, "oneTimeCode": code}
+    assert (await http.post("/api/user/verify-email", json=right)).status_code == 200
+    assert (await place.log_in(place.api, made)).status_code == 200
+
+
+async def test_login_begins_a_verification_where_none_is_open(place: Registrar, http) -> None:
+    await place.configure(verifyEmail=True, verificationEmailTemplateId=place.template_id, **GATED)
+    made = await place.registered(skipRegistrationVerification=True)
+    first, _ = await place.mailed()
+    wrong = {"verificationId": first, "oneTimeCode": "WRONG"}
+    assert [(await http.post("/api/user/verify-email", json=wrong)).status_code for _ in range(6)][-1] == 404
+    for application_id in (place.application_id, None):
+        second = (await place.log_in(place.api, made, applicationId=application_id)).json()["emailVerificationId"]
+    assert (await place.mailed())[0] == second != first
+    await place.nothing_more()
+
+
+async def test_unverified_registration_is_stopped_with_its_id(place: Registrar, http) -> None:
+    made = await place.registered()
+    first, code = await place.mailed()
+    answer = await place.log_in(place.api, made)
+    assert (answer.status_code, answer.json().keys()) == (213, {"user", "registrationVerificationId"})
+    assert answer.json()["registrationVerificationId"] == first
+    assert (await http.post(PATH, json={"verificationId": first, "oneTimeCode": code})).status_code == 200
+    assert (await place.log_in(place.api, made)).status_code == 200
+
+
+async def test_where_a_link_is_mailed_the_gates_tell_no_id_and_where_they_are_open_nobody_is_stopped(
+    place: Registrar,
+) -> None:
+    await place.configure(verifyEmail=True, verificationEmailTemplateId=place.template_id)
+    await place.configure(unverified={"behavior": "Gated"})
+    await place.change_application(verificationStrategy="ClickableLink")
+    made = await place.registered()
+    stopped = await place.log_in(place.api, made)
+    assert (stopped.status_code, stopped.json().keys()) == (212, {"user"})
+    await place.configure(unverified={"behavior": "Allow"})
+    stopped = await place.log_in(place.api, made)
+    assert (stopped.status_code, stopped.json().keys()) == (213, {"user"})
+    await place.change_application(unverified={"behavior": "Allow"})
+    assert (await place.log_in(place.api, made)).status_code == 200
+
+
+async def test_user_without_an_address_has_nothing_to_verify_and_gets_in(place: Registrar) -> None:
+    await place.configure(verifyEmail=True, verificationEmailTemplateId=place.template_id, **GATED)
+    name = f"name-{new_id()}"
+    await place.registered(user={"email": None, "username": name}, skipRegistrationVerification=True)
+    login = {"loginId": name, "password": PASSWORD, "applicationId": place.application_id}
+    assert (await place.api.post("/api/login", json=login)).status_code == 200
