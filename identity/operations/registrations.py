@@ -106,13 +106,20 @@ async def patch(
     return await _change(services, call, user_id, named, patched)
 
 
-async def delete(services: Services, call: Call, user_id: str, application_id: str) -> None:
-    """Remove a registration, and the refresh tokens that it gave. Raises NotFound."""
+async def delete(
+    services: Services, call: Call, user_id: str, application_id: str, *, only_unverified: bool = False
+) -> None:
+    """Remove a registration, and the refresh tokens that it gave. Raises NotFound.
+
+    With `only_unverified` one that is verified by now is not found.
+    """
     tenant_id = await users.tenant_of(services, call, user_id)
 
     async def attempt() -> Document:
         user = await services.users.get(tenant_id, user_id)
         registration = _existing(user, application_id)
+        if only_unverified and registration["verified"]:
+            raise NotFound(log_detail="the registration was verified meanwhile")
         return await _write(
             services, call, user, rules.without_registration(user, application_id), registration, "delete"
         )

@@ -175,15 +175,22 @@ async def reactivate(services: Services, call: Call, user_id: str) -> Document:
     return await crud.retried(attempt)
 
 
-async def delete(services: Services, call: Call, user_id: str) -> None:
-    """Remove a user with registrations, memberships, grants and tokens, for good. Raises NotFound."""
+async def delete(services: Services, call: Call, user_id: str, *, expected: Document | None = None) -> None:
+    """Remove a user with registrations, memberships, grants and tokens, for good. Raises NotFound.
+
+    With `expected` only a user who is still as told there.
+    """
     tenant_id = await tenant_of(services, call, user_id)
-    stored = await services.users.get(tenant_id, user_id)
+    stored = expected or await services.users.get(tenant_id, user_id)
     sign_out = await sign_outs.prepare(services, call, stored)
     offered = [user_events.about("user.delete", stored), *sign_out.events]
 
     async def write(session: Session | None) -> None:
-        if not await services.users.delete(tenant_id, user_id, session):
+        if expected is None:
+            is_gone = await services.users.delete(tenant_id, user_id, session)
+        else:
+            is_gone = await services.users.delete_version(tenant_id, user_id, stored["lastUpdateInstant"], session)
+        if not is_gone:
             raise NotFound
         await services.entity_grants.delete_of_user(tenant_id, user_id, session)
         await services.group_members.delete_all(tenant_id, {"userId": user_id}, session)

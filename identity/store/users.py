@@ -6,6 +6,7 @@ case, `terms` serves the one-term search, `login` sorting by what a user logs in
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 
 from pymongo import IndexModel, UpdateOne
@@ -35,6 +36,32 @@ SEALED = ("twoFactor.methods.*.secret", "twoFactor.recoveryCodes.*", "registrati
 _KEY_OF_TYPE = {"email": "email", "phoneNumber": "phoneNumber", "username": "private.usernameKey"}
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unverified:
+    """Users who, or whose registrations, wait too long for a verification: what they match, and by which index."""
+
+    where: Document
+    index: str
+
+    @classmethod
+    def of_users(cls, before: Instant) -> Unverified:
+        """Users whose present address has waited since before an instant, and none of whose was ever verified."""
+        waiting = {"type": "email", "verified": False, "insertInstant": {"$lt": before}}
+        return cls({**PENDING, "verifiedInstant": None, "identities": {"$elemMatch": waiting}}, "unverified")
+
+    @classmethod
+    def of_registrations(cls, application_id: ApplicationId, before: Instant) -> Unverified:
+        """Users whose registration for an application has waited since before an instant."""
+        waiting = {"applicationId": application_id, "verified": False, "insertInstant": {"$lt": before}}
+        return cls({"registrations": {"$elemMatch": waiting}, **_UNVERIFIED}, "unverifiedRegistrations")
+
+
+PENDING: Document = {"private.verifiedReason": "Pending", "verified": False}
+"""Users whose address waits to be verified."""
+
+_UNVERIFIED: Document = {"registrations.verified": False}
+
+
 class Users(IndexSearched):
     """The collection of users."""
 
@@ -59,6 +86,12 @@ class Users(IndexSearched):
             *super().indexes(),
             IndexModel([("tenantId", 1), ("registrations.applicationId", 1)], name="registrations"),
             IndexModel([("tenantId", 1), ("memberships.groupId", 1)], name="memberships"),
+            IndexModel([("tenantId", 1), ("_id", 1)], name="unverified", partialFilterExpression=PENDING),
+            IndexModel(
+                [("tenantId", 1), ("registrations.applicationId", 1), ("_id", 1)],
+                name="unverifiedRegistrations",
+                partialFilterExpression=_UNVERIFIED,
+            ),
         ]
 
     async def find_by_login_id(self, tenant_id: TenantId, login_id: str, types: Iterable[str]) -> Document | None:
@@ -173,6 +206,21 @@ class Users(IndexSearched):
             # The version moves too: an update that read the user before must not bring the registration back.
             {"$pull": {"registrations": {"applicationId": application_id}}, "$inc": {"lastUpdateInstant": 1}},
         )
+
+    async def find_unverified(self, tenant_id: TenantId, wanted: Unverified, after: str, limit: int) -> list[Document]:
+        """So many of them at most, by their ids, which come after `after`."""
+        where = {**wanted.where, **self._of(tenant_id), "_id": {"$gt": after}}
+        cursor = self._collection.find(where).sort("_id", 1).limit(limit).hint(wanted.index)
+        return [self._opened(stored) async for stored in cursor]
+
+    async def delete_version(
+        self, tenant_id: TenantId, user_id: str, version: int, session: Session | None = None
+    ) -> bool:
+        """As `delete`, unless the user was changed since this `lastUpdateInstant`."""
+        where = {**self._of(tenant_id), "_id": user_id, "lastUpdateInstant": version}
+        result = await self._collection.delete_one(where, session=session)
+        self._forget(session, user_id)
+        return result.deleted_count == 1
 
     async def existing_ids(self, tenant_id: TenantId, user_ids: Iterable[str]) -> set[str]:
         """Those of the ids that are users'."""

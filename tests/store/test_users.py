@@ -17,7 +17,7 @@ from identity.ids import new_id
 from identity.instants import Instant
 from identity.store.cache import Freshness
 from identity.store.mongo import Database
-from identity.store.users import Users
+from identity.store.users import Unverified, Users
 from identity.store.vault import Vault
 
 ONE, OTHER = new_id(), new_id()
@@ -305,3 +305,37 @@ async def test_pages_and_capped_totals(users: Users) -> None:
     capped = IndexQuery(term=Term(None, "example.com", open_start=True), count_limit=3)
     assert (await users.search_index(ONE, capped))[0] == 3
     assert (await users.search_index(ONE, asked(numberOfResults=0))) == (5, [])
+
+
+async def test_who_waits_too_long_for_a_verification_is_found_in_order_and_by_an_index(users: Users) -> None:
+    pending = [rules.verified_as(make_user(email=f"{n}@example.com"), "Pending", NOW) for n in range(3)]
+    verified = rules.verified_as(make_user(email="verified@example.com"), "Completed", NOW)
+    theirs = rules.verified_as(make_user(OTHER, email="theirs@example.com"), "Pending", NOW)
+    for user in (*pending, verified, theirs):
+        await users.insert(user["tenantId"], rules.filed(user))
+    wanted, ids = Unverified.of_users(Instant(NOW + 1)), sorted(user["id"] for user in pending)
+    assert [user["id"] for user in await users.find_unverified(ONE, wanted, "", 2)] == ids[:2]
+    assert [user["id"] for user in await users.find_unverified(ONE, wanted, ids[1], 2)] == ids[2:]
+    assert [user["id"] for user in await users.find_unverified(OTHER, wanted, "", 2)] == [theirs["id"]]
+    assert await users.find_unverified(ONE, Unverified.of_users(NOW), "", 2) == []
+
+
+async def test_whose_registration_waits_too_long_is_found(users: Users) -> None:
+    application_id = new_id()
+    registration = {"applicationId": application_id, "insertInstant": NOW, "verified": False}
+    late = await add(users, registrations=[registration])
+    await add(users, registrations=[{**registration, "verified": True}])
+    elsewhere = {**registration, "applicationId": new_id()}
+    await add(users, registrations=[{**registration, "verified": True}, elsewhere])
+    await add(users, OTHER, registrations=[registration])
+    wanted = Unverified.of_registrations(application_id, Instant(NOW + 1))
+    assert [user["id"] for user in await users.find_unverified(ONE, wanted, "", 9)] == [late["id"]]
+    assert await users.find_unverified(ONE, Unverified.of_registrations(application_id, NOW), "", 9) == []
+
+
+async def test_only_the_version_that_was_seen_is_deleted_and_only_in_its_tenant(users: Users) -> None:
+    user = await add(users, email="a@example.com")
+    assert not await users.delete_version(ONE, user["id"], NOW - 1)
+    assert not await users.delete_version(OTHER, user["id"], NOW)
+    assert await users.delete_version(ONE, user["id"], NOW)
+    assert await users.find(ONE, user["id"]) is None
