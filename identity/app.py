@@ -306,6 +306,7 @@ def _wired(
         system=stores.system,
         audit_logs=stores.audit_logs,
         event_logs=stores.event_logs,
+        login_records=stores.login_records,
         mails=stores.mails,
         text_messages=stores.text_messages,
         claims=stores.claims,

@@ -40,6 +40,7 @@ from identity.store.guard import within
 from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.identity_providers import IdentityProviders
 from identity.store.logbooks import Logbook
+from identity.store.login_records import LoginRecords
 from identity.store.logout_notices import LogoutNotices
 from identity.store.mails import Mails
 from identity.store.mongo import Database
@@ -97,6 +98,7 @@ class Stores:
     webhook_event_log: WebhookEventLog
     audit_logs: Logbook
     event_logs: Logbook
+    login_records: LoginRecords
     mails: Mails
     text_messages: TextMessages
     logout_notices: LogoutNotices
@@ -142,6 +144,7 @@ class Stores:
             webhook_event_log=WebhookEventLog(database, vault),
             audit_logs=Logbook(database, "audit_logs", audit_logs.RESOURCE.search, tenant_scoped=True),
             event_logs=Logbook(database, "event_logs", event_logs.RESOURCE.search, tenant_scoped=False),
+            login_records=LoginRecords(database),
             mails=Mails(database, vault),
             text_messages=TextMessages(database, vault),
             logout_notices=LogoutNotices(database, vault),
@@ -167,6 +170,7 @@ class Stores:
             await asyncio.gather(
                 self.audit_logs.ensure_indexes(),
                 self.event_logs.ensure_indexes(),
+                self.login_records.ensure_indexes(),
                 self.mails.ensure_indexes(),
                 self.text_messages.ensure_indexes(),
                 self.claims.ensure_indexes(),

@@ -30,6 +30,7 @@ from identity.store.identity_providers import IdentityProviders
 from identity.store.instance import InstanceStore
 from identity.store.logbooks import Logbook
 from identity.store.login_intents import LoginIntents
+from identity.store.login_records import LoginRecords
 from identity.store.logout_notices import LogoutNotices
 from identity.store.mails import Mails
 from identity.store.mongo import Database
@@ -77,6 +78,7 @@ class Services:
     system: SystemSettingsCache
     audit_logs: Logbook
     event_logs: Logbook
+    login_records: LoginRecords
     claims: Claims
     identity_provider_links: IdentityProviderLinks
     pending_links: PendingLinks

@@ -22,8 +22,7 @@ class SentEvents:
     @classmethod
     def of(cls, configuration: Mapping[str, Any]) -> SentEvents:
         """From `webhookEventLogConfiguration`."""
-        delete = configuration["delete"]
-        return cls(configuration["enabled"], delete["numberOfDaysToRetain"] if delete["enabled"] else None)
+        return cls(configuration["enabled"], _days(configuration))
 
     def seconds(self) -> float | None:
         """How long an event is kept after its last attempt; None for ever. What is not logged need not be kept."""
@@ -36,13 +35,15 @@ class SentEvents:
 class SystemSettings:
     """What the service does by the configuration.
 
-    `trusted_proxies` None: those of the deployment are trusted as they are. `audit_log_days` None: nothing is removed.
+    `trusted_proxies` None: those of the deployment are trusted as they are. `audit_log_days` and
+    `login_record_days` None: nothing is removed.
     `event_log_rows` is of the event log, `sent_events` of the log of events that were sent to webhooks.
     """
 
     cors: Cors
     trusted_proxies: tuple[Network, ...] | None
     audit_log_days: int | None
+    login_record_days: int | None
     event_log_rows: int
     sent_events: SentEvents
     report_timezone: str
@@ -54,15 +55,21 @@ class SystemSettings:
         trusted = None
         if proxies["trustPolicy"] == "OnlyConfigured":
             trusted = tuple(found for text in proxies["trusted"] if (found := network(text)) is not None)
-        delete = configuration["auditLogConfiguration"]["delete"]
         return cls(
             Cors.of(configuration["corsConfiguration"]),
             trusted,
-            delete["numberOfDaysToRetain"] if delete["enabled"] else None,
+            _days(configuration["auditLogConfiguration"]),
+            _days(configuration["loginRecordConfiguration"]),
             configuration["eventLogConfiguration"]["numberToRetain"],
             SentEvents.of(configuration["webhookEventLogConfiguration"]),
             configuration["reportTimezone"],
         )
+
+
+def _days(configuration: Mapping[str, Any]) -> int | None:
+    """For how many days a log is kept; None for ever."""
+    delete = configuration["delete"]
+    return delete["numberOfDaysToRetain"] if delete["enabled"] else None
 
 
 def network(text: str) -> Network | None:

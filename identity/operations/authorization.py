@@ -297,7 +297,7 @@ async def _asked(
 async def _recorded(services: Services, call: Call, client: Client, user: Document) -> Problem | None:
     """Note a login that the session made unnecessary to repeat."""
     try:
-        await login.complete(services, call.within(client.tenant_id), user, client.application, "PING")
+        await login.resume(services, call.within(client.tenant_id), user, client.application)
     except WebhookTransactionFailed:
         return Vetoed()
     return None

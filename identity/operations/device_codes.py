@@ -156,6 +156,6 @@ async def _require_login(
     if steps.halt(authenticated) is not None or lacks_registration:
         raise InvalidGrant("login_prevented", "The user may not log in to the application now.")
     try:
-        await login.complete(services, call.within(client.tenant_id), user, client.application, "PING")
+        await login.resume(services, call.within(client.tenant_id), user, client.application)
     except WebhookTransactionFailed as error:
         raise InvalidGrant("login_prevented", "A webhook refused this login.") from error

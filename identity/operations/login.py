@@ -19,7 +19,7 @@ from identity.domain.login import Authenticated, LoggedIn, LoginResult, TooManyA
 from identity.errors import LoginPrevented, Unavailable, WebhookTransactionFailed
 from identity.events.bus import Event, Write
 from identity.ids import ApplicationId, TenantId, UserId
-from identity.operations import crud, two_factor_policy, user_events, user_passwords, validations
+from identity.operations import crud, login_records, two_factor_policy, user_events, user_passwords, validations
 from identity.services import Services
 from identity.store.mongo import Session
 from identity.store.rate_limits import Limit
@@ -141,16 +141,13 @@ async def complete(
 ) -> LoggedIn:
     """Finish a login to which nothing is missing: note it and tell of it.
 
-    Raises LoginPrevented when the tenant's lambda refuses it, LambdaFailed, and WebhookTransactionFailed. The use of a
-    session (PING) is no login that a lambda would be asked about; it is noted once a minute at the most, and told of
-    every time.
+    Raises LoginPrevented when the tenant's lambda refuses it, LambdaFailed, and WebhookTransactionFailed. A PING is no
+    login that a lambda would be asked about.
     """
     tenant_id, user_id = TenantId(user["tenantId"]), UserId(user["id"])
     application_id = None if application is None else application["id"]
-    is_session = authentication_type == "PING"
-    if not is_session:
+    if authentication_type != "PING":
         await validate(services, call.within(tenant_id), user, application, authentication_type)
-    is_noted = is_session and steps.is_noted(user, application_id, call.now)
     user = with_login(user, application, call)
     registration = None if application is None else rules.find_registration(user, application["id"])
     registered_id = None if registration is None else ApplicationId(registration["applicationId"])
@@ -162,12 +159,25 @@ async def complete(
     async def write(session: Session | None) -> None:
         if along is not None:
             await along.write(session)
-        if not is_noted:
-            await services.users.record_login(tenant_id, user_id, registered_id, call.now, identity_type, session)
+        await services.users.record_login(tenant_id, user_id, registered_id, call.now, identity_type, session)
+        await login_records.add(services, call, user, application_id, session, identity_type=identity_type)
 
     before, after = ((), ()) if along is None else (along.offered, along.announced)
     await services.bus.perform(call.within(tenant_id), write, [*before, *events], after)
     return LoggedIn(user, registration)
+
+
+async def resume(services: Services, call: Call, user: Document, application: Document) -> LoggedIn:
+    """Note the use of a session, and write its record, once a minute at the most; webhooks are told of every one.
+
+    Raises WebhookTransactionFailed.
+    """
+    if not steps.is_noted(user, application["id"], call.now):
+        return await complete(services, call, user, application, "PING")
+    user = with_login(user, application, call)
+    event = told("user.login.success", user, application, "PING")
+    await services.bus.offer(call.within(TenantId(user["tenantId"])), [event])
+    return LoggedIn(user, rules.find_registration(user, application["id"]))
 
 
 def told(

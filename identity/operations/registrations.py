@@ -16,6 +16,7 @@ from identity.operations import (
     crud,
     email_verifications,
     group_roles,
+    login_records,
     new_users,
     registration_verifications,
     sign_outs,
@@ -53,6 +54,8 @@ async def create(services: Services, call: Call, body: Document, user_id: str | 
     application = await new_users.application_of(services, TenantId(user["tenantId"]), registration["applicationId"])
     await verify(services, call, user, registration["applicationId"])
     token = await user_tokens.issue(services, call, user, application, "REGISTRATION")
+    if token:
+        await login_records.add(services, call, user, registration["applicationId"])
     return Registered(user, await _effective(services, user, registration["applicationId"]), token)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from identity.instants import later
+from identity.instants import Instant, later
 from identity.services import Services
 
 _DAY_SECONDS = 86_400
@@ -13,6 +13,12 @@ async def sweep(services: Services) -> None:
     await services.system.refresh()
     settings = services.system.settings
     await services.event_logs.keep_newest(settings.event_log_rows)
+    await services.login_records.finish_erasures()
     if settings.audit_log_days is not None:
-        before = later(services.clock.now(), seconds=-settings.audit_log_days * _DAY_SECONDS)
-        await services.audit_logs.delete_before(before)
+        await services.audit_logs.delete_before(_days_ago(services, settings.audit_log_days))
+    if settings.login_record_days is not None:
+        await services.login_records.delete_before(_days_ago(services, settings.login_record_days))
+
+
+def _days_ago(services: Services, days: int) -> Instant:
+    return later(services.clock.now(), seconds=-days * _DAY_SECONDS)

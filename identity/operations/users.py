@@ -197,6 +197,7 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
         await services.identity_provider_links.delete_all(tenant_id, {"userId": user_id}, session)
         await services.scope_consents.delete_all(tenant_id, {"userId": user_id}, session)
         await services.two_factor_trusts.delete_all(tenant_id, {"userId": user_id}, session)
+        await services.login_records.forget(tenant_id, UserId(user_id), session)
 
     announced = [user_events.about("user.delete.complete", stored)]
     change = sign_outs.together(services, call, sign_out, write, as_one=True)
@@ -204,6 +205,7 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
     await sign_outs.finish(services, call, sign_out)
     # For an answer that was under way all the time.
     await services.scope_consents.delete_all(tenant_id, {"userId": user_id})
+    await services.login_records.erase(tenant_id, UserId(user_id))
 
 
 async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:

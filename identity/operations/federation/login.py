@@ -30,7 +30,7 @@ from identity.errors import (
 )
 from identity.events.bus import Event
 from identity.ids import ApplicationId, TenantId, UserId
-from identity.operations import api_logins, clients, crud, identity_provider_links, login, user_events
+from identity.operations import api_logins, clients, crud, identity_provider_links, login, login_records, user_events
 from identity.operations.clients import Client
 from identity.operations.federation import external_jwt, openid_connect, people
 from identity.operations.federation.people import Person
@@ -295,6 +295,7 @@ async def _write(services: Services, call: Call, attempt: _Attempt, change: _Cha
         if change.halt is None:
             registered_id = None if registered is None else ApplicationId(application["id"])
             await services.users.record_login(tenant_id, UserId(user["id"]), registered_id, call.now, session=session)
+            await login_records.add(services, call, finished, application["id"], session)
         return None
 
     offered, announced = _events(attempt, change, user, finished, link)

@@ -11,7 +11,7 @@ from identity.domain.claims_request import ClaimsRequest
 from identity.errors import InvalidGrant, InvalidRequest, InvalidScope, WebhookTransactionFailed
 from identity.events.bus import Event
 from identity.instants import Instant
-from identity.operations import device_grants, dpop, live_users
+from identity.operations import device_grants, dpop, live_users, login_records
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
 from identity.operations.device_grants import Approver
@@ -165,7 +165,7 @@ async def _written(services: Services, call: Call, exchange_: _Exchange, event: 
     changes_nothing = not (policy.is_one_time or policy.is_sliding)
     is_noted = changes_nothing and rules.is_noted(record, call.origin.ip_address, call.now)
 
-    async def write(session: Session | None) -> Document:
+    async def used(session: Session | None) -> Document:
         store = services.refresh_tokens
         if is_noted and session is None:
             return record
@@ -184,6 +184,11 @@ async def _written(services: Services, call: Call, exchange_: _Exchange, event: 
             found = await store.use(client.tenant_id, exchange_.presented, changes, expires, session)
         if found is None:
             raise _NotRotatedError
+        return found
+
+    async def write(session: Session | None) -> Document:
+        found = await used(session)
+        await login_records.add(services, call, exchange_.user, client.client_id, session)
         return found
 
     try:

@@ -8,7 +8,7 @@ from typing import IO, ClassVar
 
 from identity.call import Call, Document
 from identity.errors import Invalid
-from identity.operations import audit_log_export, audit_logs, event_logs
+from identity.operations import audit_logs, csv_exports, event_logs
 from identity.web.crud import ResourceHandler, SearchHandler, search_of
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
 
@@ -115,11 +115,15 @@ class AuditLogExportHandler(AuditLogSearchHandler):
     ) -> Reply:
         """Send the zip, piece by piece."""
         zone = self.services.system.settings.report_timezone
-        wanted = audit_log_export.read(request, criteria, prefix, zone)
-        file = await audit_log_export.export(self.services, call, wanted)
-        disposition = f'attachment; filename="{audit_log_export.FILE_NAME}.zip"'
-        headers = {"Content-Type": "application/zip", "Content-Disposition": disposition}
-        return Reply(pieces=_pieces(file), headers=headers)
+        wanted = csv_exports.read(audit_logs.EXPORT, request, criteria, prefix, zone)
+        return zipped(wanted.kind, await audit_logs.export(self.services, call, wanted))
+
+
+def zipped(kind: csv_exports.Kind, file: IO[bytes]) -> Reply:
+    """A zip as a file to keep, sent piece by piece."""
+    disposition = f'attachment; filename="{kind.file_name}.zip"'
+    headers = {"Content-Type": "application/zip", "Content-Disposition": disposition}
+    return Reply(pieces=_pieces(file), headers=headers)
 
 
 async def _pieces(file: IO[bytes]) -> AsyncGenerator[bytes, None]:

@@ -1,4 +1,4 @@
-"""The audit log as a zipped CSV file, for spreadsheets."""
+"""Logs as zipped CSV files, for spreadsheets."""
 
 from __future__ import annotations
 
@@ -8,24 +8,19 @@ import io
 import tempfile
 import zipfile
 import zoneinfo
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import IO, Any
 
-from identity.call import Call, Document
+import orjson
+
+from identity.call import Document
 from identity.domain import date_patterns
 from identity.domain.search import SearchQuery
 from identity.errors import FieldError, Invalid
 from identity.instants import Instant, as_datetime
-from identity.operations import audit_logs
-from identity.services import Services
 from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS
 
-FILE_NAME = "audit-log"
-
-_COLUMNS = (
-    "id", "insertInstant", "insertUser", "message", "reason", "oldValue", "newValue", "data", "tenantId",
-)  # fmt: skip
 _DATE_PATTERN = "M/d/yyyy hh:mm:ss a z"
 _IN_MEMORY_BYTES = 1_048_576
 _FLUSH_CHARACTERS = 262_144
@@ -35,29 +30,43 @@ _STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Kind:
+    """What can be exported: the name of the file, its columns, which of them hold instants, and how it is searched.
+
+    `query` reads the criteria of a request, whose names begin with a prefix in errors.
+    """
+
+    file_name: str
+    columns: Sequence[str]
+    instants: frozenset[str]
+    query: Callable[[Mapping[str, Any], str], SearchQuery]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Export:
     """What is to be exported, and how instants are written."""
 
+    kind: Kind
     query: SearchQuery
     write_instant: Callable[[Instant], str]
 
 
-def read(request: Mapping[str, Any], given: Mapping[str, Any], prefix: str, default_zone: str) -> Export:
+def read(kind: Kind, request: Mapping[str, Any], given: Mapping[str, Any], prefix: str, default_zone: str) -> Export:
     """The export that `given` criteria and the rest of the request ask for. Raises Invalid with all errors."""
     errors: list[FieldError] = []
     write = _pattern(request.get("dateTimeSecondsFormat") or _DATE_PATTERN, errors)
     zone = _zone(request.get("zoneId") or default_zone, errors)
     try:
-        query = audit_logs.query(given, prefix)
+        query = kind.query(given, prefix)
     except Invalid as invalid:
         raise Invalid([*errors, *invalid.fields]) from invalid
     if errors or write is None or zone is None:
         raise Invalid(errors)
-    return Export(query, lambda instant: write(as_datetime(instant).astimezone(zone)))
+    return Export(kind, query, lambda instant: write(as_datetime(instant).astimezone(zone)))
 
 
-async def export(services: Services, call: Call, wanted: Export) -> IO[bytes]:
-    """A temporary file with the zip of every row that matches and that the caller's tenant may see.
+async def export(wanted: Export, rows: AsyncIterator[Document]) -> IO[bytes]:
+    """A temporary file with the zip of all rows.
 
     It grows on disk rather than in memory, and is whole before a byte of it goes out. Whoever takes it closes it.
     """
@@ -66,9 +75,9 @@ async def export(services: Services, call: Call, wanted: Export) -> IO[bytes]:
         with (
             within(BULK_SECONDS),
             zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
-            archive.open(f"{FILE_NAME}.csv", "w") as out,
+            archive.open(f"{wanted.kind.file_name}.csv", "w") as out,
         ):
-            await _write_rows(services, call, wanted, out)
+            await _write_rows(wanted, rows, out)
     except BaseException:
         file.close()
         raise
@@ -76,12 +85,12 @@ async def export(services: Services, call: Call, wanted: Export) -> IO[bytes]:
     return file
 
 
-async def _write_rows(services: Services, call: Call, wanted: Export, out: IO[bytes]) -> None:
+async def _write_rows(wanted: Export, rows: AsyncIterator[Document], out: IO[bytes]) -> None:
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(_COLUMNS)
-    async for row in services.audit_logs.each(call.tenant_id, wanted.query):
-        writer.writerow([_cell(name, row, wanted) for name in _COLUMNS])
+    writer.writerow(wanted.kind.columns)
+    async for row in rows:
+        writer.writerow([_cell(name, row, wanted) for name in wanted.kind.columns])
         if text.tell() > _FLUSH_CHARACTERS:
             _move(text, out)
     _move(text, out)
@@ -97,10 +106,10 @@ def _cell(name: str, row: Document, wanted: Export) -> str:
     value = row.get(name)
     if value is None:
         return ""
-    if name == "insertInstant":
+    if name in wanted.kind.instants:
         value = wanted.write_instant(value)
-    elif name == "data":
-        value = audit_logs.as_text(value)
+    elif isinstance(value, dict):
+        value = orjson.dumps(value).decode()
     return _harmless(str(value))
 
 

@@ -1,0 +1,164 @@
+"""Who logged in when, from where and to what: rows that are only ever added, and go when their time or their user ends.
+
+The id of a row begins with its instant, so that the order of ids is the order of time: one index finds, sorts and cuts
+off. Rows are written before a login is answered. Those that come at the same time, outside of any transaction, go to
+MongoDB together: while one batch is on its way the next one gathers, and nobody waits for more than that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from pymongo import IndexModel
+
+from identity.call import Document
+from identity.domain.search import Criterion, SearchQuery
+from identity.ids import ApplicationId, TenantId, UserId
+from identity.instants import Instant
+from identity.store.documents import condition, plain
+from identity.store.guard import PATIENCE_SECONDS, within
+from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session
+
+Tenant = TenantId | None
+_NEWEST_FIRST = [("_id", -1)]
+_BATCH = 500
+_EXPORT_BATCH = 500
+
+
+class LoginRecords:
+    """The records of all tenants."""
+
+    def __init__(self, database: Database) -> None:
+        self._rows: Collection = database.collection("login_records")
+        self._erasures: Collection = database.collection("login_record_erasures")
+        self._waiting: list[tuple[Document, asyncio.Future[None]]] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def ensure_indexes(self) -> None:
+        """Create what is missing."""
+        await self._rows.create_indexes(
+            [
+                IndexModel([("tenantId", 1), ("_id", 1)], name="tenant"),
+                IndexModel([("tenantId", 1), ("userId", 1), ("_id", 1)], name="user"),
+                IndexModel([("tenantId", 1), ("applicationId", 1), ("_id", 1)], name="application"),
+            ]
+        )
+        await self._erasures.create_indexes([IndexModel([("tenantId", 1)], name="tenant")])
+
+    async def add(self, tenant_id: TenantId, row: Document, session: Session | None = None) -> None:
+        """Write a row, which has an `instant`: in the transaction, or with those that come at the same time."""
+        stored = {**row, "_id": _id(row["instant"], random.getrandbits(80)), "tenantId": tenant_id}
+        if session is not None:
+            await self._rows.insert_one(stored, session=session)
+            return
+        written = asyncio.get_running_loop().create_future()
+        self._waiting.append((stored, written))
+        if self._writing is None:
+            # Not in the context of the first who came: the others have more time than is left for that one.
+            self._writing = asyncio.create_task(self._write(), context=contextvars.Context())
+        await written
+
+    async def search(
+        self, tenant_id: Tenant, query: SearchQuery, *, with_total: bool
+    ) -> tuple[int | None, list[Document]]:
+        """One page of the rows that match, the newest first, and how many match where that is asked for."""
+        where = _where(tenant_id, query.criteria)
+        page: list[Document] = []
+        if query.number_of_results > 0:
+            cursor = self._rows.find(where).sort(_NEWEST_FIRST).skip(query.start_row).limit(query.number_of_results)
+            page = [_opened(stored) async for stored in cursor]
+        return (await self._rows.count_documents(where) if with_total else None), page
+
+    async def each(self, tenant_id: Tenant, query: SearchQuery) -> AsyncIterator[Document]:
+        """Every row that matches, the newest first, whatever the page of the query."""
+        where = _where(tenant_id, query.criteria)
+        async for stored in self._rows.find(where, batch_size=_EXPORT_BATCH).sort(_NEWEST_FIRST):
+            yield _opened(stored)
+
+    async def newest_place(self, tenant_id: TenantId, user_id: UserId) -> Document | None:
+        """The last row of a user of which the place is known."""
+        where = {"tenantId": tenant_id, "userId": user_id, "location.latitude": {"$exists": True}}
+        found: Any = await self._rows.find_one(where, sort=_NEWEST_FIRST)
+        return None if found is None else _opened(found)
+
+    async def forget(self, tenant_id: TenantId, user_id: UserId, session: Session | None) -> None:
+        """Note that the rows of a user have to go; `erase` removes them, now or after an interruption."""
+        await self._erasures.update_one(
+            {"_id": user_id}, {"$set": {"tenantId": tenant_id}}, upsert=True, session=session
+        )
+
+    async def erase(self, tenant_id: TenantId, user_id: UserId) -> None:
+        """Remove the rows of a user, in steps of which each is short."""
+        await self._delete_in_chunks({"tenantId": tenant_id, "userId": user_id})
+        await self._erasures.delete_one({"_id": user_id, "tenantId": tenant_id})
+
+    async def finish_erasures(self) -> None:
+        """Remove what was noted by `forget` and not removed since."""
+        async for left in self._erasures.find({}):
+            await self.erase(TenantId(left["tenantId"]), UserId(left["_id"]))
+
+    async def delete_of_application(self, tenant_id: TenantId, application_id: ApplicationId) -> None:
+        """Remove the rows of logins to an application."""
+        await self._delete_in_chunks({"tenantId": tenant_id, "applicationId": application_id})
+
+    async def delete_of_tenant(self, tenant_id: TenantId) -> None:
+        """Remove the rows of a tenant."""
+        await self._delete_in_chunks({"tenantId": tenant_id})
+        await self._erasures.delete_many({"tenantId": tenant_id})
+
+    async def delete_before(self, instant: Instant) -> int:
+        """Remove what is older than this; answers how many rows went."""
+        with within(BULK_SECONDS):
+            return (await self._rows.delete_many({"_id": {"$lt": _id(instant)}})).deleted_count
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[:_BATCH], self._waiting[_BATCH:]
+                await self._write_batch(batch)
+        finally:
+            self._writing = None
+
+    async def _write_batch(self, batch: Sequence[tuple[Document, asyncio.Future[None]]]) -> None:
+        try:
+            with within(PATIENCE_SECONDS):
+                await self._rows.insert_many([row for row, _ in batch], ordered=False)
+        except Exception as error:  # noqa: BLE001 (each of those who wait raises it)
+            for _, written in batch:
+                if not written.done():
+                    written.set_exception(error)
+        else:
+            for _, written in batch:
+                if not written.done():
+                    written.set_result(None)
+
+    async def _delete_in_chunks(self, where: Mapping[str, Any]) -> None:
+        while ids := [found["_id"] async for found in self._rows.find(where, {"_id": 1}).limit(CHUNK)]:
+            await self._rows.delete_many({"_id": {"$in": ids}})
+
+
+def _id(instant: Instant, chance: int = 0) -> str:
+    """An id of this instant; without a chance the first that there can be."""
+    return f"{instant:012x}{chance:020x}"
+
+
+def _where(tenant_id: Tenant, criteria: Sequence[Criterion]) -> Document:
+    own = {} if tenant_id is None else {"tenantId": tenant_id}
+    return {"$and": [own, *map(_condition, criteria)]}
+
+
+def _condition(criterion: Criterion) -> Document:
+    """A criterion; one about the instant as one about the id, which has the index."""
+    if criterion.field != "instant":
+        return condition(criterion)
+    if criterion.kind == "from":
+        return {"_id": {"$gte": _id(Instant(int(criterion.value)))}}
+    return {"_id": {"$lt": _id(Instant(int(criterion.value) + 1))}}
+
+
+def _opened(stored: Mapping[str, Any]) -> Document:
+    return {name: plain(value) for name, value in stored.items() if name != "_id"}

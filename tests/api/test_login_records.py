@@ -1,0 +1,295 @@
+"""Login records: which logins write one, /api/user/recent-login, /api/system/login-record/search and export."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.ids import new_id
+from identity.instants import later
+from identity.operations import applications, retention, tenants
+from tests import relying_party
+from tests.conftest import NOBODY, SUPER_KEY, checking_client
+from tests.operations.test_deletions import call_of
+from tests.relying_party import PASSWORD, RelyingParty
+
+Document = dict[str, Any]
+
+RECENT = "/api/user/recent-login"
+SEARCH = "/api/system/login-record/search"
+EXPORT = "/api/system/login-record/export"
+
+
+@pytest.fixture
+async def rp(api: httpx.AsyncClient) -> RelyingParty:
+    found = await relying_party.make(api, enabledGrants=["authorization_code", "password", "refresh_token"])
+    members = {
+        "loginConfiguration": {"generateRefreshTokens": True, "allowTokenRefresh": True},
+        "passwordlessConfiguration": {"enabled": True},
+    }
+    await found.patch(f"/api/application/{found.client_id}", {"application": members})
+    return found
+
+
+@pytest.fixture
+async def key(service, rp: RelyingParty) -> AsyncIterator[httpx.AsyncClient]:
+    """A caller with an API key and the relying party's tenant."""
+    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
+    async with checking_client(service.base_url, headers=headers) as client:
+        yield client
+
+
+async def recent(key: httpx.AsyncClient, **query: Any) -> list[Document]:
+    answer = await key.get(RECENT, params=query)
+    assert answer.status_code == 200, answer.text
+    return list(answer.json()["logins"])
+
+
+async def log_in(client: httpx.AsyncClient, rp: RelyingParty, **members: Any) -> Document:
+    body = {"loginId": rp.login_id, "password": PASSWORD, "applicationId": rp.client_id, **members}
+    answer = await client.post("/api/login", json={name: value for name, value in body.items() if value is not None})
+    assert answer.status_code in {200, 202}, answer.text
+    return dict(answer.json())
+
+
+def codes(answer: httpx.Response) -> list[str]:
+    assert answer.status_code == 400, answer.text
+    return [entry["code"] for found in answer.json()["fieldErrors"].values() for entry in found]
+
+
+async def test_a_record_tells_who_logged_in_when_where_and_with_what(key, rp, clock) -> None:
+    before = clock.now()
+    await log_in(key, rp, ipAddress="203.0.113.7")
+    record = (await recent(key, userId=rp.user["id"]))[0]
+    assert before <= record.pop("instant") <= clock.now()
+    assert record == {
+        "applicationId": rp.client_id,
+        "applicationName": rp.application["name"],
+        "ipAddress": "203.0.113.7",
+        "loginId": rp.login_id,
+        "loginIdType": "email",
+        "userId": rp.user["id"],
+    }
+
+
+async def test_the_login_id_that_was_used_is_told(key, rp) -> None:
+    name = f"name-{new_id()}"
+    user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, username=name)
+    await log_in(key, rp, loginId=name.upper())
+    record = (await recent(key, userId=user["id"]))[0]
+    assert (record["loginId"], record["loginIdType"]) == (name, "username")
+
+
+async def test_a_login_to_the_tenant_alone_names_no_application(key, rp) -> None:
+    await log_in(key, rp, applicationId=None)
+    assert "applicationId" not in (await recent(key, userId=rp.user["id"]))[0]
+
+
+async def test_every_kind_of_login_writes_one_row(key, rp, http, service) -> None:
+    """Registration with a token, password, ping, refresh by API and by grant, password grant, passwordless, hosted."""
+    user_id = rp.user["id"]
+
+    async def rows() -> int:
+        return len(await recent(key, userId=user_id, limit=100))
+
+    count = await rows()
+    assert count == 1, "the registration gave a token"
+
+    async def adds_one(answer: httpx.Response) -> httpx.Response:
+        nonlocal count
+        assert answer.status_code == 200, answer.text
+        count += 1
+        assert await rows() == count, str(answer.request.url)
+        return answer
+
+    credentials = {"loginId": rp.login_id, "password": PASSWORD, "applicationId": rp.client_id}
+    logged_in = (await adds_one(await key.post("/api/login", json=credentials))).json()
+    await adds_one(await key.put(f"/api/login/{user_id}/{rp.client_id}"))
+    await adds_one(await key.put(f"/api/login/{user_id}/{rp.client_id}"))
+    await adds_one(await key.post("/api/jwt/refresh", json={"refreshToken": logged_in["refreshToken"]}))
+    granted = {"grant_type": "password", "username": rp.login_id, "password": PASSWORD, "scope": "offline_access"}
+    tokens = (await adds_one(await rp.token(http, **granted))).json()
+    await adds_one(await rp.refresh(http, tokens["refresh_token"]))
+    started = await key.post("/api/passwordless/start", json={"applicationId": rp.client_id, "loginId": rp.login_id})
+    await adds_one(await http.post("/api/passwordless/login", json=started.json()))
+    async with checking_client(service.base_url) as browser:
+        await rp.code(browser)
+        assert await rows() == count + 1, "the login page"
+        await rp.code(browser)
+        assert await rows() == count + 1, "the use of a session within a minute is not noted"
+
+
+async def test_a_refused_login_writes_none(key, rp, clock) -> None:
+    user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, passwordChangeRequired=True)
+    for password, status in (("wrong", 404), (PASSWORD, 203)):
+        body = {"loginId": user["email"], "password": password, "applicationId": rp.client_id}
+        assert (await key.post("/api/login", json=body)).status_code == status
+    assert len(await recent(key, userId=user["id"])) == 1, "of the registration alone"
+
+
+async def test_use_of_a_session_is_a_row_a_minute(key, rp, service, clock) -> None:
+    async with checking_client(service.base_url) as browser:
+        await rp.code(browser)
+        before = len(await recent(key, userId=rp.user["id"], limit=100))
+        for seconds, more in ((0, 0), (61, 1), (1, 1), (61, 2)):
+            clock.advance(seconds=seconds)
+            await rp.code(browser)
+            assert len(await recent(key, userId=rp.user["id"], limit=100)) == before + more
+
+
+async def test_every_exchange_of_a_refresh_token_counts_also_one_that_is_not_noted(key, rp) -> None:
+    refresh_token = (await log_in(key, rp))["refreshToken"]
+    for count in (3, 4):
+        assert (await key.post("/api/jwt/refresh", json={"refreshToken": refresh_token})).status_code == 200
+        assert len(await recent(key, userId=rp.user["id"])) == count
+    key.cookies.clear()
+    assert (await key.post("/api/jwt/refresh", json={"refreshToken": "unknown"})).status_code == 400
+    assert len(await recent(key, userId=rp.user["id"])) == 4
+
+
+async def test_newest_come_first_page_by_page(key, rp, clock) -> None:
+    for address in ("203.0.113.1", "203.0.113.2", "203.0.113.3"):
+        clock.advance(seconds=1)
+        await log_in(key, rp, ipAddress=address)
+    mine = {"userId": rp.user["id"]}
+    assert [one["ipAddress"][-1] for one in (await recent(key, **mine))[:3]] == ["3", "2", "1"]
+    assert [one["ipAddress"][-1] for one in await recent(key, offset=1, limit=1, **mine)] == ["2"]
+    for _ in range(10):
+        await log_in(key, rp)
+    assert len(await recent(key, **mine)) == 10
+    assert len(await recent(key)) == 10
+    assert await recent(key, userId=NOBODY) == []
+
+
+async def test_wrong_paging_is_told(key) -> None:
+    assert codes(await key.get(RECENT, params={"offset": "x", "limit": -1})) == ["[invalid]offset", "[invalid]limit"]
+    assert codes(await key.get(RECENT, params={"userId": "x"})) == ["[couldNotConvert]userId"]
+
+
+async def test_search_takes_every_criterion_in_both_forms(key, rp, clock) -> None:
+    user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
+    clock.advance(seconds=10)
+    start = clock.now()
+    await log_in(key, rp, ipAddress="203.0.113.1")
+    clock.advance(seconds=10)
+    end = clock.now()
+    await log_in(key, rp, loginId=user["email"], ipAddress="203.0.113.2")
+    await log_in(key, rp, applicationId=None, ipAddress="203.0.113.3")
+    expected: list[tuple[Document, list[str]]] = [
+        ({"userId": user["id"], "start": start}, ["2"]),
+        ({"applicationId": rp.client_id, "start": start}, ["2", "1"]),
+        ({"start": start, "end": end - 1}, ["1"]),
+        ({"start": start, "numberOfResults": 1, "startRow": 1}, ["2"]),
+        ({"start": start, "orderBy": "instant DESC"}, ["3", "2", "1"]),
+    ]
+    for criteria, endings in expected:
+        by_body = await key.post(SEARCH, json={"search": criteria})
+        by_query = await key.get(SEARCH, params=criteria)
+        assert by_body.json() == by_query.json()
+        assert by_body.json().keys() == {"logins"}
+        assert [one["ipAddress"][-1] for one in by_body.json()["logins"]] == endings, criteria
+
+
+async def test_total_is_told_only_where_it_is_asked_for(key, rp) -> None:
+    await log_in(key, rp)
+    body = {"search": {"userId": rp.user["id"], "numberOfResults": 1}, "retrieveTotal": True}
+    found = (await key.post(SEARCH, json=body)).json()
+    assert (len(found["logins"]), found["total"]) == (1, 2)
+    by_query = await key.get(SEARCH, params={"userId": rp.user["id"], "retrieveTotal": "true"})
+    assert by_query.json()["total"] == 2
+    assert "total" not in (await key.post(SEARCH, json={**body, "retrieveTotal": False})).json()
+
+
+async def test_bad_searches_are_refused(key) -> None:
+    wrong = {"userId": "x", "start": "x", "orderBy": "loginId"}
+    assert sorted(codes(await key.get(SEARCH, params=wrong))) == [
+        "[couldNotConvert]start", "[couldNotConvert]userId", "[invalid]orderBy",
+    ]  # fmt: skip
+    assert codes(await key.post(SEARCH, json={"search": {"startRow": -1}})) == ["[invalid]search.startRow"]
+    assert codes(await key.post(SEARCH, json={"search": 5})) == ["[invalidJSON]"]
+
+
+async def test_a_tenant_is_not_shown_the_records_of_another(key, rp, api, service) -> None:
+    other = await relying_party.make(api)
+    assert {one["userId"] for one in await recent(key, limit=100)} == {rp.user["id"]}
+    assert await recent(key, userId=other.user["id"]) == []
+    async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as everywhere:
+        assert [one["userId"] for one in await recent(everywhere, userId=other.user["id"])] == [other.user["id"]]
+
+
+async def exported(answer: httpx.Response) -> list[dict[str, str]]:
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="login-record.zip"'
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        text = archive.read("login-record.csv").decode()
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+async def test_export_holds_every_member(key, rp, clock) -> None:
+    info = {"location": {"city": "Berlin", "country": "DE"}}
+    start = clock.now()
+    await log_in(key, rp, ipAddress="203.0.113.7", eventInfo=info)
+    criteria = {"userId": rp.user["id"], "start": start}
+    body = {"criteria": criteria, "dateTimeSecondsFormat": "yyyy", "zoneId": "UTC"}
+    (row,) = await exported(await key.post(EXPORT, json=body))
+    assert len(row.pop("instant")) == 4
+    assert row == {
+        "userId": rp.user["id"],
+        "loginId": rp.login_id,
+        "loginIdType": "email",
+        "applicationId": rp.client_id,
+        "applicationName": rp.application["name"],
+        "ipAddress": "203.0.113.7",
+        "location": '{"city":"Berlin","country":"DE","displayString":"Berlin, DE"}',
+        "tenantId": rp.tenant["id"],
+    }
+    (again,) = await exported(await key.get(EXPORT, params={**criteria, "dateTimeSecondsFormat": "yyyy"}))
+    assert again["loginId"] == rp.login_id
+    bad = {"criteria": {"userId": "x"}, "zoneId": "Mars"}
+    assert codes(await key.post(EXPORT, json=bad)) == ["[invalid]zoneId", "[couldNotConvert]criteria.userId"]
+
+
+async def test_old_records_go_where_the_system_configuration_says_so(key, rp, api, service, clock) -> None:
+    clock.advance(seconds=-10 * 86_400)
+    await log_in(key, rp)
+    clock.advance(seconds=10 * 86_400)
+    await log_in(key, rp)
+    before = (await api.get("/api/system-configuration")).json()
+    oldest = {"search": {"userId": rp.user["id"], "end": later(clock.now(), seconds=-86_400)}}
+
+    async def configure(**delete: Any) -> None:
+        body = {"systemConfiguration": {"loginRecordConfiguration": {"delete": delete}}}
+        assert (await api.patch("/api/system-configuration", json=body)).status_code == 200
+        await retention.sweep(service.services)
+
+    try:
+        await configure(enabled=False, numberOfDaysToRetain=9)
+        assert len((await key.post(SEARCH, json=oldest)).json()["logins"]) == 1
+        await configure(enabled=True, numberOfDaysToRetain=11)
+        assert len((await key.post(SEARCH, json=oldest)).json()["logins"]) == 1
+        await configure(enabled=True, numberOfDaysToRetain=9)
+        assert (await key.post(SEARCH, json=oldest)).json()["logins"] == []
+    finally:
+        await api.put("/api/system-configuration", json=before)
+    assert len(await recent(key, userId=rp.user["id"])) == 2
+
+
+async def test_records_go_with_user_application_and_tenant(key, rp, service) -> None:
+    gone = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
+    assert len(await recent(key, userId=gone["id"])) == 1
+    assert (await key.delete(f"/api/user/{gone['id']}", params={"hardDelete": "true"})).status_code == 200
+    assert await recent(key, userId=gone["id"]) == []
+    await log_in(key, rp, applicationId=None)
+    inside = call_of(service).within(rp.tenant["id"])
+    await applications.delete(service.services, inside, rp.client_id)
+    assert [one.get("applicationId") for one in await recent(key, userId=rp.user["id"])] == [None]
+    await tenants.delete(service.services, call_of(service), rp.tenant["id"])
+    await tenants.finish_deletions(service.services)
+    rows = service.services.database.motor["login_records"]
+    assert await rows.count_documents({"tenantId": rp.tenant["id"]}) == 0
