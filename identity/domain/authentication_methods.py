@@ -20,13 +20,21 @@ _FEDERATED: Final = frozenset(
     | {"SAMLv2", "SAMLv2IdpInitiated", "SonyPSN", "Steam", "TWITTER", "Twitch", "Xbox"}
 )
 
+_SECOND: Final[Mapping[str, tuple[str, ...]]] = {
+    "authenticator": ("otp", "mfa"),
+    "email": ("otp", "mfa"),
+    "recovery": ("otp", "mfa"),
+    "sms": ("otp", "sms", "mfa"),
+    "voice": ("otp", "tel", "mfa"),
+}
+"""Method of a second factor -> what it adds. A browser that is trusted shows nothing, and adds nothing."""
 
-def of(authentication_type: str) -> tuple[str, ...]:
+
+def of(authentication_type: str, second_factor: str = "") -> tuple[str, ...]:
     """The methods behind an authenticationType; none for one that is not an authentication of the user.
 
     Somebody else's authentication is `fed`, which RFC 8176 leaves to its users to define: what was done there is not
-    known here.
+    known here. `second_factor` is the method of the second factor, if there was one.
     """
-    if authentication_type in _FEDERATED:
-        return ("fed",)
-    return _METHODS.get(authentication_type, ())
+    first = ("fed",) if authentication_type in _FEDERATED else _METHODS.get(authentication_type, ())
+    return tuple(dict.fromkeys((*first, *(_SECOND.get(second_factor, ()) if first else ()))))

@@ -9,7 +9,7 @@ page; `log_in` takes what the login page sends; `enter` takes a user whom somebo
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from identity.call import Call, Document
@@ -36,6 +36,7 @@ from identity.operations import (
     device_approvals,
     joining,
     login,
+    login_gates,
     login_intents,
     scope_consents,
     sso,
@@ -58,6 +59,7 @@ from identity.operations.authorization_steps import (
 )
 from identity.operations.clients import Client, TenantHints
 from identity.operations.federation import departures
+from identity.operations.halted_logins import HaltedLogin
 from identity.operations.login import Credentials
 from identity.operations.login_intents import LoginIntent
 from identity.services import Services
@@ -140,9 +142,13 @@ async def log_in(
     if not credentials.password and (await departures.offer(services, client)).manages_domains:
         return LoginPage(client, login_id)
     found = await authenticated(services, call.within(client.tenant_id), client, credentials)
+    if isinstance(found, steps.Halt):
+        kind = users.may_log_in_as(found.user, login_id, credentials.types)
+        halted = HaltedLogin(found.user["id"], "PASSWORD", kind, is_persistent)
+        return await login_gates.stop(services, call, proven, halted, found)
     if not isinstance(found, steps.LoggedIn):
         return LoginPage(client, credentials.login_id, found)
-    if _lacks_registration(client, found.user) and not joining.is_due(client, found.user):
+    if is_kept_out(client, found.user):
         return LoginPage(client, credentials.login_id, NotRegistered())
     fresh = NewLogin(found.user, "PASSWORD", is_persistent)
     return await enter(services, call, proven, request, browser, fresh)
@@ -168,6 +174,21 @@ async def enter(
     return await proceed(services, call, proven, request, current)
 
 
+async def step_up(
+    services: Services, call: Call, client: Client, browser: Browser, current: Current, second_factor: str
+) -> Current:
+    """The session, with a second factor from now on, under a new secret: nobody goes on with the one of before."""
+    session = current.session
+    fresh = NewLogin(
+        current.user, session.authentication_type, session.is_persistent, session.auth_instant, second_factor
+    )
+    replacing = browser.sso_secret
+    secret, session = await sso.begin(
+        services, call, client.tenant, fresh, client_id=client.client_id, replacing=replacing
+    )
+    return dataclasses.replace(current, session=session, secret=secret)
+
+
 async def proceed(
     services: Services, call: Call, proven: Proven, request: AuthorizationRequest, current: Current
 ) -> Step:
@@ -179,7 +200,7 @@ async def proceed(
     if isinstance(found, Interlude):
         return found
     if not isinstance(found, Current):
-        return _stopped(proven, request, current, found)
+        return await _stopped(services, call, proven, request, current, found)
     granted = await scope_consents.settled(services, call, proven.client, found.user, request)
     if isinstance(granted, Question):
         return await _asked(services, proven, request, found, granted)
@@ -207,7 +228,7 @@ async def finish(
         return await device_approvals.complete(services, call, proven, current, device)
     if problem is None:
         return await authorization_responses.success(services, call, proven.client, request, current, device)
-    return _stopped(proven, request, current, problem)
+    return await _stopped(services, call, proven, request, current, problem)
 
 
 async def recall(
@@ -248,10 +269,26 @@ async def _registered(
     return gate(call, proven.client, settled) or settled
 
 
-def _stopped(proven: Proven, request: AuthorizationRequest, current: Current, problem: Problem) -> Step:
-    """The login page with what is in the way; where no page may be shown, the error that says so."""
+async def _stopped(
+    services: Services, call: Call, proven: Proven, request: AuthorizationRequest, current: Current, problem: Problem
+) -> Step:
+    """The page for what is in the way of a session; where no page may be shown, the error that says so.
+
+    A password is changed by whoever knows the present one, which a session does not show: they have to log in.
+    """
     if request.forbids_pages:
         raise _interaction(problem)
+    if current.secret and isinstance(problem, steps.Halt) and not isinstance(problem, steps.PasswordChangeRequired):
+        session = current.session
+        halted = HaltedLogin(
+            session.user_id,
+            session.authentication_type,
+            is_persistent=session.is_persistent,
+            second_factor=session.second_factor,
+            session_id=session.session_id,
+        )
+        cookie = SsoCookie.of(proven.client, current)
+        return await login_gates.stop(services, call, proven, halted, problem, cookie)
     return LoginPage(proven.client, users.login_value(current.user), problem)
 
 
@@ -259,14 +296,24 @@ async def authenticated(
     services: Services, call: Call, client: Client, credentials: Credentials
 ) -> steps.LoggedIn | Problem:
     """The user with these credentials, or what is wrong: for any page that asks for a password."""
+    return await told(login.authenticate(services, call, credentials, client.application))
+
+
+async def told(attempt: Awaitable[steps.LoginResult]) -> steps.LoggedIn | Problem:
+    """What comes of an attempt to log in; a refusal as what a page says of it."""
     try:
-        return await login.authenticate(services, call, credentials, client.application)
+        return await attempt
     except WebhookTransactionFailed:
         return Vetoed()
     except LoginPrevented as error:
         return Prevented(tuple(error.messages))
     except Unavailable:
         return Busy()
+
+
+def is_kept_out(client: Client, user: Document) -> bool:
+    """Whether the application takes only users who are registered for it, and this one is not, nor will be."""
+    return _lacks_registration(client, user) and not joining.is_due(client, user)
 
 
 def _lacks_registration(client: Client, user: Document) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain import authentication_methods, profiles, scopes, user_state
 from identity.domain import authorization_request as rules
+from identity.domain import profiles, scopes, user_state
 from identity.domain.authorization_request import AuthorizationRequest
 from identity.errors import OAuth2Error
 from identity.ids import new_secret
@@ -49,7 +49,7 @@ async def success(
         auth_instant=current.session.auth_instant,
         nonce=request.nonce,
         sso_session_id=current.session.session_id if current.secret else None,
-        authentication_methods=authentication_methods.of(current.session.authentication_type),
+        authentication_methods=current.methods,
         claims_request=request.claims,
         resources=request.resources,
     )

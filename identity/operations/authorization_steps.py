@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Document
-from identity.domain import identity_providers
+from identity.domain import authentication_methods, identity_providers
 from identity.domain import login as steps
 from identity.domain.authorization_request import Channel
 from identity.domain.response_types import ResponseMode
@@ -56,6 +56,13 @@ class ProviderFailed:
     key: str
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class StepFailed:
+    """A step of the login failed for good, and it has to begin again; `key` is that of the text that says why."""
+
+    key: str
+
+
 Problem = (
     steps.WrongCredentials
     | steps.TooManyAttempts
@@ -63,6 +70,7 @@ Problem = (
     | NotRegistered
     | UnknownProvider
     | ProviderFailed
+    | StepFailed
     | Vetoed
     | Prevented
     | Busy
@@ -95,12 +103,16 @@ class Browser:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewLogin:
-    """A user who authenticated, how, and whether the session is to outlive the browser; just now if nothing is said."""
+    """A user who authenticated, how, and whether the session is to outlive the browser; just now if nothing is said.
+
+    `second_factor` is the method of the second factor, empty where there was none.
+    """
 
     user: Document
     authentication_type: str
     is_persistent: bool = False
     auth_instant: Instant | None = None
+    second_factor: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -119,6 +131,11 @@ class Current:
     def is_federated(self) -> bool:
         """Whether an identity provider vouched for the user, whose password here is not asked for."""
         return self.session.authentication_type in identity_providers.AUTHENTICATION_TYPES.values()
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """How the user authenticated when the session began, in the words of RFC 8176."""
+        return authentication_methods.of(self.session.authentication_type, self.session.second_factor)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

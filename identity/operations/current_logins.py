@@ -52,6 +52,17 @@ async def recall(
     return Current(session, user, secret, intent.authentication_type)
 
 
+async def recall_session(
+    services: Services, call: Call, client: Client, session_id: str, browser: Browser
+) -> Current | None:
+    """The session of a name, if it is still this browser's and its user may still be here."""
+    session = await sso.find(services, client.tenant, browser.sso_secret)
+    if session is None or session.session_id != session_id:
+        return None
+    user = await _live_user(services, call, client, session)
+    return None if user is None else Current(session, user, browser.sso_secret)
+
+
 async def require_expected(services: Services, request: AuthorizationRequest, user_id: str) -> None:
     """Refuse a login of somebody else than the request is about. Raises LoginRequired."""
     if not await _is_expected(services, request, user_id):

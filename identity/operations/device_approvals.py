@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Call
-from identity.domain import authentication_methods, redirect_uris, scopes
+from identity.domain import redirect_uris, scopes
 from identity.domain.authorization_request import AuthorizationRequest
 from identity.errors import ConsentRequired
 from identity.operations import device_grants, login_intents
@@ -93,7 +93,7 @@ async def complete(
         session.auth_instant,
         current.authentication_type,
         tuple(device.grant["scopes"]),
-        authentication_methods.of(session.authentication_type),
+        current.methods,
     )
     link = await device_grants.approve(services, call, client, device, approver)
     told = {"linked": link["identityProviderId"]} if link else {}

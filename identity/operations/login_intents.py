@@ -1,7 +1,10 @@
-"""Login intents: an authenticated user and the whole authorization request, while a page comes before the response.
+"""Login intents: a user and the whole authorization request, while a page of ours comes before the response.
 
-An intent is bound to its tenant and client, and to the browser, whose cookie holds the secret. A browser may have
+An intent is bound to its tenant, client and page, and to the browser, whose cookie holds the secret. A browser may have
 several at once, one for each tab: the cookie holds them all, the newest first, and a page names its own by `id_of`.
+
+What stands in one is its owner's: a login that is complete and whose session waits for an answer is kept here
+(`LoginIntent`), one to which something is missing by `halted_logins`.
 """
 
 from __future__ import annotations
@@ -35,39 +38,60 @@ class LoginIntent:
 
 
 async def remember(services: Services, proven: Proven, current: Current, page: str) -> str:
-    """Remember a login and its request for a page that comes next; answers the secret of the intent.
-
-    What the login page sends beside the request, the password first, is left out.
-    """
-    client, session = proven.client, current.session
+    """Remember a login and its request for a page that comes next; answers the secret of the intent."""
+    session = current.session
     intent: dict[str, Any] = {
-        "clientId": client.client_id,
-        "page": page,
-        "given": of_request(services, proven),
         "userId": session.user_id,
         "sessionId": session.session_id,
         "authInstant": session.auth_instant,
         "sessionType": session.authentication_type,
+        "secondFactor": session.second_factor,
         "isPersistent": session.is_persistent,
         "isKept": bool(current.secret),
         "authenticationType": current.authentication_type,
     }
-    ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
-    return await services.login_intents.issue(client.tenant_id, intent, ttl_seconds)
+    return await keep(services, proven, page, intent)
 
 
 async def find(services: Services, client: Client, page: str, cookie: str, intent_id: str) -> LoginIntent | None:
     """The intent of this browser, for this client and page, that a request names: no page can be left out."""
-    secret = _secret(cookie, intent_id)
-    stored = None if secret is None else await services.login_intents.find(client.tenant_id, secret)
-    return None if stored is None or stored["page"] != page else _opened(client, stored)
+    return _opened(client, await look(services, client, page, cookie, intent_id))
 
 
 async def consume(services: Services, client: Client, cookie: str, intent_id: str) -> LoginIntent | None:
     """As `find`, and nobody finds it again: of all callers one gets it."""
+    return _opened(client, await take(services, client, cookie, intent_id))
+
+
+async def keep(services: Services, proven: Proven, page: str, document: Document) -> str:
+    """Keep what a page is about, with its request; answers the secret of the intent.
+
+    What the login page sends beside the request, the password first, is left out.
+    """
+    client = proven.client
+    whole = {**document, "clientId": client.client_id, "page": page, "given": of_request(services, proven)}
+    ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
+    return await services.login_intents.issue(client.tenant_id, whole, ttl_seconds)
+
+
+async def look(services: Services, client: Client, page: str, cookie: str, intent_id: str) -> Document | None:
+    """What was kept for this browser, for this client and page, under the id."""
+    secret = _secret(cookie, intent_id)
+    stored = None if secret is None else await services.login_intents.find(client.tenant_id, secret)
+    return stored if stored is not None and (stored["page"], stored["clientId"]) == (page, client.client_id) else None
+
+
+async def take(services: Services, client: Client, cookie: str, intent_id: str) -> Document | None:
+    """What was kept for this browser and client under the id; of all callers one gets it."""
     secret = _secret(cookie, intent_id)
     stored = None if secret is None else await services.login_intents.consume(client.tenant_id, secret)
-    return _opened(client, stored)
+    return stored if stored is not None and stored["clientId"] == client.client_id else None
+
+
+async def change(services: Services, client: Client, cookie: str, intent_id: str, document: Document) -> bool:
+    """Let an id stand for something else, for the same page and the time that is left; False when it is used up."""
+    secret = _secret(cookie, intent_id)
+    return secret is not None and await services.login_intents.replace(client.tenant_id, secret, document)
 
 
 def id_of(secret: str) -> str:
@@ -97,8 +121,7 @@ def of_request(services: Services, proven: Proven) -> Document:
 
 
 def _opened(client: Client, stored: Document | None) -> LoginIntent | None:
-    """An intent of another client is none."""
-    if stored is None or stored["clientId"] != client.client_id:
+    if stored is None:
         return None
     session = SsoSession(
         stored["sessionId"],
@@ -107,5 +130,6 @@ def _opened(client: Client, stored: Document | None) -> LoginIntent | None:
         stored["sessionType"],
         stored["isPersistent"],
         frozenset({client.client_id}),
+        stored["secondFactor"],
     )
     return LoginIntent(stored["given"], session, stored["isKept"], stored["authenticationType"])

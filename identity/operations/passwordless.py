@@ -32,6 +32,7 @@ _START: Final = "api/passwordless-start.request.json"
 _SEND: Final = "api/passwordless-send.request.json"
 _LOGIN: Final = "api/passwordless-login.request.json"
 _TRIES: Final = 5
+_FORM_FIELD: Final = "FormField"
 _STATE_BYTES: Final = 10_000
 
 
@@ -57,6 +58,16 @@ class Redeemed:
     proven: Authenticated
     along: Along
     state: Document | None
+
+
+def is_offered(client: Client) -> bool:
+    """Whether the application has such logins, and a message for them."""
+    return bool(client.application["passwordlessConfiguration"]["enabled"] and _template_of(client))
+
+
+def asks_code(client: Client) -> bool:
+    """Whether the message of the application has a code to type in; else it has a link."""
+    return bool(client.application["passwordlessConfiguration"].get("emailLoginStrategy") == _FORM_FIELD)
 
 
 async def start(services: Services, call: Call, body: Document) -> Document:
@@ -130,7 +141,7 @@ async def begin(
     configuration = client.tenant["externalIdentifierConfiguration"]
     wanted = strategy or client.application["passwordlessConfiguration"].get("emailLoginStrategy")
     one_time_code = None
-    if wanted == "FormField":
+    if wanted == _FORM_FIELD:
         one_time_code = generated_ids.new(configuration["passwordlessLoginOneTimeCodeGenerator"])
     code = await services.tickets.issue(
         client.tenant_id,
@@ -271,12 +282,17 @@ def _require_enabled(client: Client, *, to_send: bool = False) -> str:
     """Answer the template of the message. Raises Invalid where such logins are off or, `to_send`, have no template."""
     if not client.application["passwordlessConfiguration"]["enabled"]:
         raise _disabled("The application does not offer logins without a password.")
-    name = "passwordlessEmailTemplateId"
-    places = (client.application["emailConfiguration"], client.tenant["emailConfiguration"])
-    template_id = next((place[name] for place in places if place.get(name)), "")
+    template_id = _template_of(client)
     if to_send and not template_id:
         raise _disabled("Neither application nor tenant names the template of the email.")
     return template_id
+
+
+def _template_of(client: Client) -> str:
+    """The template of the message: the application's, else the tenant's, else nothing."""
+    name = "passwordlessEmailTemplateId"
+    places = (client.application["emailConfiguration"], client.tenant["emailConfiguration"])
+    return next((place[name] for place in places if place.get(name)), "")
 
 
 def _disabled(message: str) -> Invalid:

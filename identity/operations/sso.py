@@ -54,6 +54,7 @@ async def begin(
         fresh.authentication_type,
         fresh.is_persistent,
         joined | {client_id},
+        fresh.second_factor,
     )
     if idle_seconds <= 0:
         return "", session

@@ -33,6 +33,11 @@ class LoginIntents:
         """Use an intent up: of all callers one gets what it stands for."""
         return _read(await self._redis.client.getdel(self._key(tenant_id, secret)))
 
+    async def replace(self, tenant_id: TenantId, secret: str, intent: Document) -> bool:
+        """Let a secret stand for something else, for as long as it has left; False when it was used up meanwhile."""
+        key, value = self._key(tenant_id, secret), json.dumps(intent)
+        return bool(await self._redis.client.set(key, value, xx=True, keepttl=True))
+
     def _key(self, tenant_id: TenantId, secret: str) -> str:
         return self._redis.key("login-intent", tenant_id, fingerprint(secret))
 

@@ -86,7 +86,10 @@ return found
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SsoSession:
-    """One login of one browser; `client_ids` are the applications that joined it."""
+    """One login of one browser; `client_ids` are the applications that joined it.
+
+    `second_factor` is the method of the second factor, empty where there was none.
+    """
 
     session_id: str
     user_id: UserId
@@ -94,6 +97,7 @@ class SsoSession:
     authentication_type: str
     is_persistent: bool
     client_ids: frozenset[str] = frozenset()
+    second_factor: str = ""
 
 
 class SsoSessions:
@@ -117,6 +121,7 @@ class SsoSessions:
             "auth": str(session.auth_instant),
             "type": session.authentication_type,
             "persistent": str(int(session.is_persistent)),
+            "second": session.second_factor,
             **{_CLIENT + client_id: "1" for client_id in session.client_ids},
         }
         flat = [text for field in fields.items() for text in field]
@@ -174,4 +179,5 @@ def _session(flat: list[str]) -> SsoSession | None:
         fields["type"],
         fields["persistent"] == "1",
         frozenset(name.removeprefix(_CLIENT) for name in fields if name.startswith(_CLIENT)),
+        fields.get("second", ""),
     )

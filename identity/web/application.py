@@ -59,11 +59,13 @@ from identity.web.oauth2 import (
     logout,
     not_registered,
     par,
+    passwordless_pages,
     register,
     revoke,
     start_idp_link,
     token,
     userinfo,
+    verification_gates,
 )
 
 _log = structlog.get_logger("identity.access")
@@ -129,6 +131,8 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
         *system.routes(registry),
         *callback.ROUTES,
         *start_idp_link.ROUTES,
+        *passwordless_pages.ROUTES,
+        *verification_gates.ROUTES,
         *pages.ROUTES,
         *admin.ROUTES,
     ]

@@ -9,7 +9,7 @@ from http.cookies import Morsel
 from identity.domain import login as steps
 from identity.domain import self_registration as rules
 from identity.operations import authorization_steps as outcomes
-from identity.operations import request_sources
+from identity.operations import passwordless, request_sources
 from identity.operations.authorization_steps import LoginPage, Problem
 from identity.operations.federation import departures
 from identity.web.endpoint import Reply
@@ -61,6 +61,7 @@ async def reply(
     token, cookie = csrf.issue(handler)
     kept = request_sources.carried(given)
     carried = tuple((name, kept[name]) for name in names if name in kept)
+    is_by_mail = passwordless.is_offered(page.client)
     form = render.LoginForm(
         application_name=page.client.application["name"],
         action=authorize_path(handler),
@@ -73,6 +74,7 @@ async def reply(
         # A provider may manage the domain of the login id: then nobody here has a password to ask for.
         asks_password=bool(page.login_id) or not offer.manages_domains,
         offer=offer,
+        passwordless=beside(handler, "passwordless", given, names) if is_by_mail else "",
         register=beside(handler, "register", given, names) if rules.is_offered(page.client.application) else "",
         status=status,
     )
@@ -90,7 +92,9 @@ def message_of(problem: Problem | None, look: looks.Look) -> str:
         return ""
     if isinstance(problem, outcomes.Prevented):
         return " ".join(problem.messages)
-    return look[problem.key if isinstance(problem, outcomes.ProviderFailed) else _MESSAGES[type(problem)]]
+    if isinstance(problem, outcomes.ProviderFailed | outcomes.StepFailed):
+        return look[problem.key]
+    return look[_MESSAGES[type(problem)]]
 
 
 def is_wrong(problem: Problem | None) -> bool:
@@ -100,11 +104,16 @@ def is_wrong(problem: Problem | None) -> bool:
 
 def authorize_path(handler: OAuth2Handler) -> str:
     """Where the form of the login page goes, whichever page of the login shows it."""
-    return handler.request.path.rpartition("/")[0] + "/authorize"
+    return f"{place(handler)}/authorize"
 
 
 def beside(handler: OAuth2Handler, page: str, given: Mapping[str, str], names: Iterable[str]) -> str:
     """The address of another page of the login, such as `register`, with the whole request."""
     kept = request_sources.carried(given)
     query = {name: kept[name] for name in names if name in kept}
-    return f"{handler.request.path.rpartition('/')[0]}/{page}?{urllib.parse.urlencode(query)}"
+    return f"{place(handler)}/{page}?{urllib.parse.urlencode(query)}"
+
+
+def place(handler: OAuth2Handler) -> str:
+    """The path that all pages of the protocol share, with the tenant where that stands in it."""
+    return handler.request.path.rpartition("/oauth2/")[0] + "/oauth2"

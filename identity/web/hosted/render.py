@@ -44,6 +44,7 @@ class LoginForm:
     asks_password: bool = True
     offer: Offer = NOTHING
     register: str = ""
+    passwordless: str = ""
     status: int = 200
 
 
@@ -150,10 +151,11 @@ def form(
     redirect_uri: str | None = None,
     status: int = 200,
     cookies: Cookies = (),
+    nonce: str | None = None,
 ) -> Reply:
-    """A page with a form of ours; `redirect_uri` is where its answer may lead."""
+    """A page with a form of ours; `redirect_uri` is where its answer may lead, `nonce` that of its script if any."""
     places = ("'self'",) if redirect_uri is None else ("'self'", "https:", _origin(redirect_uri))
-    return _page(template, _policy(form_action=places), values, look, status, cookies)
+    return _page(template, _policy(nonce, form_action=places), values, look, status, cookies)
 
 
 def error(body: Mapping[str, Any], status: int, advice: str) -> Reply:

@@ -92,8 +92,7 @@ class LoginFlowHandler(PageHandler):
         """The way to the page that says so; it carries the request, so that another user can go on with it."""
         names, kept = self.services.schemas[REQUEST].schema["properties"], request_sources.carried(given)
         query = {"client_id": client.client_id, **{name: kept[name] for name in names if name in kept}}
-        path = self.request.path.rpartition("/")[0]
-        location = redirect_uris.with_query(f"{path}/authorized-not-registered", query)
+        location = redirect_uris.with_query(f"{login.place(self)}/authorized-not-registered", query)
         return Reply(status=302, headers={"Location": location})
 
     async def page(self, page: LoginPage, given: Mapping[str, str], *, message: str = "", status: int = 200) -> Reply:
@@ -120,10 +119,10 @@ class LoginFlowHandler(PageHandler):
         query = {"client_id": step.client.client_id, "intent": login_intents.id_of(step.intent)}
         if step.client.application["universalConfiguration"].get("universal"):
             query["tenantId"] = step.client.tenant_id
-        path = self.request.path.rpartition("/")[0]
+        page = step.page if step.page.startswith("/") else f"{login.place(self)}/{step.page}"
         value = login_intents.cookie_with(self.cookie(login_intents.COOKIE), step.intent)
         cookies = [*self.session_cookie(step.cookie), self.new_cookie(login_intents.COOKIE, value)]
-        location = f"{path}/{step.page}?{urllib.parse.urlencode(query)}"
+        location = f"{page}?{urllib.parse.urlencode(query)}"
         return Reply(status=302, headers={"Location": location}, cookies=cookies)
 
     def response(

@@ -1,0 +1,27 @@
+"""What the pages of a verification say that has to come before a login is complete."""
+
+from __future__ import annotations
+
+from identity.call import Document
+from identity.operations import verification_gates
+from identity.operations.verification_gates import Gate
+from identity.web.hosted.looks import Look
+
+
+def values(gate: Gate, look: Look) -> Document:
+    """What the template reads."""
+    kind = "emailVerificationRequired." if gate.is_email else "registrationVerificationRequired."
+    name = f"{'email' if gate.is_email else 'registration'}VerificationOneTimeCodeGenerator"
+    generator = gate.waiting.client.tenant["externalIdentifierConfiguration"][name]
+    return {
+        "title": look[f"{kind}title"],
+        "heading": look[f"{kind}heading"],
+        "lead": look.fill(f"{kind}lead", gate.user.get("email", ""), strong=True),
+        "asks_code": gate.asks_code,
+        "is_numeric": generator["type"] == "randomDigits",
+        "may_change_email": gate.may_change_email,
+        "message": look[gate.message] if gate.message else "",
+        "is_good": gate.message == verification_gates.SENT,
+        "is_wrong": gate.message == verification_gates.WRONG,
+        "is_unusable": gate.message == verification_gates.UNUSABLE,
+    }

@@ -1,0 +1,224 @@
+"""`/oauth2/passwordless` and `/oauth2/passwordless/{code}`: logging in with a mailed link or code."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from typing import Final
+
+from identity.call import Call, Document
+from identity.domain import login as steps
+from identity.errors import Unavailable
+from identity.ids import fingerprint, same_secret
+from identity.operations import authorization, passwordless, passwordless_pages, request_sources
+from identity.operations.authorization_steps import LoginPage, Proven, StepFailed
+from identity.operations.passwordless_pages import Asked
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.hosted import csrf, fields, login, looks, render
+from identity.web.hosted.fields import Field, Form
+from identity.web.oauth2.family import PAGE_OR_REDIRECT
+from identity.web.oauth2.login_flow import REQUEST, LoginFlowHandler
+
+_LINK: Final = "oauth2/passwordless-link.request.json"
+_FORM: Final = "oauth2/passwordless.form.json"
+_PATH: Final = "/oauth2/passwordless"
+
+
+class _Family(LoginFlowHandler):
+    """What both pages have in common."""
+
+    advice = "Please go back to the application and sign in again."
+
+    async def opened(self, call: Call, given: Document, tenant_id: str | None) -> tuple[Document, Proven]:
+        """The request, of an application that offers such logins. Raises InvalidRequest for any other."""
+        given = await self.resolved(call, given, tenant_id)
+        proven = await authorization.prove(self.services, call, self.tenant_hints(tenant_id, given), given)
+        passwordless_pages.require_offered(proven.client)
+        self.proven = proven
+        return given, proven
+
+    def is_ours(self, form: Document) -> bool:
+        """Whether a form is one that we showed to this browser."""
+        return csrf.is_valid(self, form.get(csrf.FIELD, ""))
+
+    def mark(self, secret: str) -> str:
+        """What the link of a mail says of the browser that asked; of no use for forging a form of it."""
+        return fingerprint(f"passwordless {secret}")[:32]
+
+    def carried(self, given: Document, token: str) -> list[tuple[str, str]]:
+        """What a form carries along of the request."""
+        names, kept = self.services.schemas[REQUEST].schema["properties"], request_sources.carried(given)
+        return [*((name, kept[name]) for name in names if name in kept), (csrf.FIELD, token)]
+
+    async def sent(
+        self, proven: Proven, given: Document, login_id: str, code: str, *, message: str = "", status: int = 200
+    ) -> Reply:
+        """The page after a mail was asked for, whether anybody gets one or not; with a field where it has a code."""
+        client = proven.client
+        look = await looks.of(self, client.tenant, client.application, given)
+        token, cookie = csrf.issue(self)
+        generator = client.tenant["externalIdentifierConfiguration"]["passwordlessLoginOneTimeCodeGenerator"]
+        remember = [("rememberDevice", "true")] if given.get("rememberDevice") == "true" else []
+        values = {
+            "action": f"{login.place(self)}/passwordless/{code}",
+            "hidden": [*self.carried(given, token), ("loginId", login_id), *remember],
+            "login_id": login_id,
+            "asks_code": bool(code),
+            "is_numeric": generator["type"] == "randomDigits",
+            "again": login.beside(self, "passwordless", given, self.names()),
+            "message": look[message] if message else "",
+            "is_good": False,
+        }
+        return render.form(
+            "passwordless_sent.html",
+            values,
+            look,
+            redirect_uri=given["redirect_uri"],
+            status=status,
+            cookies=[cookie, *looks.cookies(self, given)],
+        )
+
+    def names(self) -> list[str]:
+        """The parameters of an authorization request."""
+        return list(self.services.schemas[REQUEST].schema["properties"])
+
+
+class PasswordlessHandler(_Family):
+    """Asks for a login id, and mails a link or a code to whoever has it."""
+
+    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
+        """Show the page; nothing is sent, however often it is looked at."""
+        given, proven = await self.opened(call, self.parameters(REQUEST), tenant_id)
+        step = await passwordless_pages.begin(self.services, call, proven, self.browser(from_outside=True))
+        if step is not None:
+            return await self.shown(step, given)
+        if request_sources.is_just_used(given):
+            return await self.reopened(proven.client, given, self.request.path)
+        return await self.asked(proven, given)
+
+    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Send the mail, unless the form is not one that we showed to this browser."""
+        form, proven = await self.opened(call, form, tenant_id)
+        if not self.is_ours(form):
+            return await self.asked(proven, form, message=login.STALE, status=403)
+        login_id, is_persistent = form.get("loginId", "").strip(), form.get("rememberDevice") == "true"
+        if not login_id:
+            return await self.asked(proven, form)
+        step = await passwordless_pages.ask(
+            self.services,
+            call,
+            proven,
+            self.browser(),
+            login_id,
+            self.mark(self.cookie(csrf.COOKIE)),
+            is_persistent=is_persistent,
+        )
+        if isinstance(step, steps.TooManyAttempts):
+            return await self.asked(proven, form, message="[RateLimitedException]")
+        if not isinstance(step, Asked):
+            return await self.shown(step, form)
+        reply = await self.sent(proven, form, login_id, step.code)
+        remembered = login.remember_cookie(self, is_persistent=is_persistent)
+        return dataclasses.replace(reply, cookies=[*reply.cookies, remembered])
+
+    async def asked(self, proven: Proven, given: Document, *, message: str = "", status: int = 200) -> Reply:
+        """The page."""
+        client = proven.client
+        look = await looks.of(self, client.tenant, client.application, given)
+        token, cookie = csrf.issue(self)
+        login_id = given.get("loginId") or given.get("login_hint", "")
+        name = client.application["name"]
+        chosen = given.get("rememberDevice") if "loginId" in given else self.cookie(login.REMEMBER_COOKIE)
+        form = Form(
+            action=self.request.path,
+            hidden=self.carried(given, token),
+            title=look.fill("passwordless.title", name),
+            heading=look["passwordless.heading"],
+            lead=look.fill("passwordless.lead", name, strong=True),
+            submit=look["passwordless.submit"],
+            fields=[Field("loginId", look["login.loginId"], "text", "username", login_id, is_focused=True)],
+            message=look[message] if message else "",
+            remember=chosen == "true",
+            links=[(look["passwordless.login"], login.beside(self, "authorize", given, self.names()))],
+        )
+        all_cookies = [cookie, *looks.cookies(self, given)]
+        return fields.page(form, look, redirect_uri=given["redirect_uri"], status=status, cookies=all_cookies)
+
+
+class LinkHandler(_Family):
+    """The link of a mail. Looking at it uses nothing up; the browser that asked goes on by itself, any other asks."""
+
+    @endpoint(access=Access.BROWSER, query=_LINK, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call, code: str, tenant_id: str | None = None) -> Reply:
+        """Show the page that goes on, or asks whether to."""
+        given, proven = await self.opened(call, self.parameters(_LINK), tenant_id)
+        step = await passwordless_pages.begin(self.services, call, proven, self.browser())
+        if step is not None:
+            return await self.shown(step, given)
+        return await self.confirmed(call, proven, given, code)
+
+    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def post(self, call: Call, code: str, form: Document, tenant_id: str | None = None) -> Reply:
+        """Log in, unless the form is not one that we showed to this browser."""
+        form, proven = await self.opened(call, form, tenant_id)
+        one_time_code, login_id = form.get("oneTimeCode"), form.get("loginId", "")
+        asks_code = passwordless.asks_code(proven.client)
+        if not self.is_ours(form):
+            if asks_code:
+                return await self.sent(proven, form, login_id, code, message=login.STALE, status=403)
+            return await self.confirmed(call, proven, form, code, message=login.STALE, status=403)
+        is_persistent = form.get("rememberDevice") == "true"
+        step = await passwordless_pages.log_in(
+            self.services, call, proven, self.browser(), code, one_time_code, is_persistent=is_persistent
+        )
+        if step is None:
+            return await self.sent(proven, form, login_id, code, message="passwordless.wrongCode")
+        return await self.shown(step, form)
+
+    async def confirmed(
+        self, call: Call, proven: Proven, given: Document, code: str, *, message: str = "", status: int = 200
+    ) -> Reply:
+        """The page: it says who is about to be logged in, unless this is the browser that asked."""
+        secret, client = self.cookie(csrf.COOKIE), proven.client
+        is_same = (
+            bool(secret) and not message and same_secret(given.get(passwordless_pages.MARK, ""), self.mark(secret))
+        )
+        login_id: str | None = ""
+        if not is_same:
+            try:
+                login_id = await passwordless_pages.login_id_of(self.services, call, proven, code)
+            except Unavailable:
+                return await self.page(LoginPage(client, problem=steps.TooManyAttempts(0)), given)
+        if login_id is None:
+            return await self.page(LoginPage(client, problem=StepFailed("passwordless.over")), given)
+        look = await looks.of(self, client.tenant, client.application, given)
+        token, cookie = csrf.issue(self)
+        nonce = secrets.token_urlsafe(16) if is_same else None
+        remember = [("rememberDevice", "true")] if given.get("rememberDevice") == "true" else []
+        values = {
+            "application_name": client.application["name"],
+            "action": self.request.path,
+            "hidden": [*self.carried(given, token), *remember],
+            "login_id": login_id,
+            "message": look[message] if message else "",
+            "is_good": False,
+            "nonce": nonce,
+        }
+        return render.form(
+            "passwordless_confirm.html",
+            values,
+            look,
+            redirect_uri=given["redirect_uri"],
+            status=status,
+            cookies=[cookie],
+            nonce=nonce,
+        )
+
+
+ROUTES = [
+    Route(prefix + path, handler)
+    for path, handler in ((_PATH, PasswordlessHandler), (_PATH + "/{code}", LinkHandler))
+    for prefix in ("", "/{tenant_id}")
+]

@@ -1,0 +1,71 @@
+"""`/email/verification-required`, `/registration/verification-required`: what a login waits for to be verified.
+
+(Spec: hosted login, steps 3 and 5.)
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from identity.call import Call, Document
+from identity.operations import halted_logins, verification_gates
+from identity.operations.authorization_steps import Step
+from identity.operations.halted_logins import Waiting
+from identity.operations.verification_gates import Gate
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.hosted import login, verification
+from identity.web.oauth2.family import PAGE_OR_REDIRECT
+from identity.web.oauth2.waiting import WaitingHandler
+
+_REQUEST: Final = "oauth2/waiting.request.json"
+_FORM: Final = "oauth2/verification-required.form.json"
+
+
+class VerificationGateHandler(WaitingHandler):
+    """The page of a user who has to verify something; each class is for one thing."""
+
+    @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call) -> Reply:
+        """Show the page; or go on where it was verified meanwhile."""
+        waiting = await self.waiting(call, self.parameters(_REQUEST))
+        return await self.told(waiting, await verification_gates.show(self.services, call, waiting, self.browser()))
+
+    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def post(self, call: Call, form: Document) -> Reply:
+        """Take a code, another address, or the wish for another mail; unless the form is not one of this browser."""
+        waiting, browser = await self.waiting(call, form), self.browser()
+        if not self.is_ours(form):
+            step = await verification_gates.show(self.services, call, waiting, browser, login.STALE)
+            return await self.told(waiting, step, status=403)
+        match form.get("action"):
+            case "resend":
+                step = await verification_gates.send_again(self.services, call, waiting, browser)
+            case "change":
+                email = form.get("email", "")
+                step = await verification_gates.change_email(self.services, call, waiting, browser, email)
+            case _:
+                code = form.get("oneTimeCode", "")
+                step = await verification_gates.enter_code(self.services, call, waiting, browser, code)
+        return await self.told(waiting, step)
+
+    async def told(self, waiting: Waiting, step: Gate | Step, status: int = 200) -> Reply:
+        """The page, or what comes next."""
+        if not isinstance(step, Gate):
+            return await self.went_on(waiting, step)
+        look = await self.look(waiting)
+        return self.form_page(waiting, look, "verification_required.html", verification.values(step, look), status)
+
+
+class EmailHandler(VerificationGateHandler):
+    """The address."""
+
+    page_name: ClassVar[str] = halted_logins.VERIFY_EMAIL
+
+
+class RegistrationHandler(VerificationGateHandler):
+    """The registration."""
+
+    page_name: ClassVar[str] = halted_logins.VERIFY_REGISTRATION
+
+
+ROUTES = [Route(handler.page_name, handler) for handler in (EmailHandler, RegistrationHandler)]
