@@ -26,6 +26,7 @@ from identity.events.delivery import Deliverer
 from identity.events.failures import FailureLog
 from identity.ids import TenantId, new_id
 from identity.instants import Clock, SystemClock
+from identity.loops import Afterwards
 from identity.operations import (
     back_channel_logout,
     bootstrap,
@@ -338,6 +339,7 @@ def _wired(
         deliverer=delivery.deliverer,
         webhook_event_log=stores.webhook_event_log,
         webhook_health=WebhookHealth(stores.database),
+        afterwards=Afterwards(),
         wake_workers=delivery.wakeups.notify,
     )
     delivery.deliverer.failures.write_to(
@@ -355,6 +357,7 @@ def _wired(
             services.federation.close,
             services.client_keys.close,
             services.sandbox.close,
+            services.afterwards.finish,
         ),
     )
     return Service(services, role, parts, source)

@@ -131,6 +131,12 @@ class WrongCode(ServiceError):
     status = 421
 
 
+class Unaddressable(ServiceError):
+    """A message was to go to a user who has no address: 422 with an empty body."""
+
+    status = 422
+
+
 class Unavailable(ServiceError):
     """The service, or a store it stands on, cannot answer now: 503 with an Errors body."""
 

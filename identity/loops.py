@@ -1,9 +1,13 @@
-"""Loops beside the requests: started under supervision, so that no surprise ends one silently, and surely ended."""
+"""Loops beside the requests, started under supervision, so that no surprise ends one silently, and surely ended.
+
+And work that goes on after the answer to a request was given.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any
 
 import structlog
 
@@ -11,6 +15,32 @@ _log = structlog.get_logger(__name__)
 
 _RESTART_SECONDS = 1.0
 _PATIENCE_SECONDS = 0.05
+
+
+class Afterwards:
+    """Work of which the caller must not learn by how long it takes: it goes on when the answer is out.
+
+    There is a bound: what comes beyond it is left undone, and logged.
+    """
+
+    def __init__(self, most: int = 1000) -> None:
+        self._most = most
+        self._running: set[asyncio.Task[None]] = set()
+
+    def begin(self, name: str, work: Coroutine[Any, Any, object]) -> None:
+        """Let the work go on by itself. What it raises is logged."""
+        if len(self._running) >= self._most:
+            work.close()
+            _log.warning("too much to be done after answers", work=name)
+            return
+        task = asyncio.create_task(_logged(name, work), name=name)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def finish(self) -> None:
+        """Wait until everything is done that was begun."""
+        while self._running:
+            await asyncio.wait(self._running)
 
 
 def start(name: str, loop: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
@@ -27,6 +57,13 @@ async def end(tasks: Iterable[asyncio.Task[None]]) -> None:
         for task in pending:
             task.cancel()
         await asyncio.wait(pending, timeout=_PATIENCE_SECONDS)
+
+
+async def _logged(name: str, work: Coroutine[Any, Any, object]) -> None:
+    try:
+        await work
+    except Exception:  # noqa: BLE001  # whatever it is: nobody waits for it
+        _log.exception("work after an answer failed", work=name)
 
 
 async def _supervised(name: str, loop: Callable[[], Awaitable[None]]) -> None:

@@ -11,6 +11,7 @@ from identity.events.bus import Bus
 from identity.events.delivery import Deliverer
 from identity.ids import TenantId
 from identity.instants import Clock
+from identity.loops import Afterwards
 from identity.outbound.federation import FederationClient
 from identity.outbound.http import HttpClient
 from identity.passwords import PasswordPool
@@ -112,6 +113,8 @@ class Services:
     deliverer: Deliverer
     webhook_event_log: WebhookEventLog
     webhook_health: WebhookHealth
+    afterwards: Afterwards
+    """For work of which callers must not learn by how long it takes."""
     wake_workers: Callable[[], None]
     """Says that there are deliveries to be made."""
 

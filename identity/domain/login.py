@@ -63,10 +63,14 @@ class SecondFactorRequired:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PasswordChangeRequired:
-    """The password has to be changed; `reason` is Administrative, Breached, Expired or Validation."""
+    """The password has to be changed; `reason` is Administrative, Breached, Expired or Validation.
+
+    `has_second_factor`: the user has used one, and needs none again to change it.
+    """
 
     user: Document
     reason: str
+    has_second_factor: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -152,7 +156,7 @@ def _second_factor(login: Authenticated) -> Halt | None:
 
 def _password_change(login: Authenticated) -> Halt | None:
     reason = None if login.is_federated else _reason_to_change(login)
-    return None if reason is None else PasswordChangeRequired(login.user, reason)
+    return None if reason is None else PasswordChangeRequired(login.user, reason, login.has_second_factor)
 
 
 def _reason_to_change(login: Authenticated) -> str | None:

@@ -9,8 +9,16 @@ from identity.domain import login as steps
 from identity.domain import profiles
 from identity.domain.login import LoggedIn, LoginResult
 from identity.errors import NotFound, Unavailable
+from identity.ids import TenantId
 from identity.instants import Instant, later
-from identity.operations import token_lambdas, two_factor_logins, user_tokens, users, verification_answers
+from identity.operations import (
+    password_changes,
+    token_lambdas,
+    two_factor_logins,
+    user_tokens,
+    users,
+    verification_answers,
+)
 from identity.operations.clients import Client
 from identity.operations.grants import common
 from identity.services import Services
@@ -79,7 +87,7 @@ async def answer(
             )
             return Answer(242, waiting)
         case steps.PasswordChangeRequired():
-            return Answer(203, {"changePasswordReason": result.reason})
+            return await _must_change(services, call, client, result, wishes)
         case steps.EmailNotVerified():
             return Answer(212, await verification_answers.of_gated_user(services, call, client, result))
         case steps.RegistrationNotVerified():
@@ -88,6 +96,23 @@ async def answer(
             raise Unavailable(f"Too many attempts failed. Try again in {result.wait_seconds} seconds.")
         case _:
             raise NotFound(log_detail="wrong credentials")
+
+
+async def _must_change(
+    services: Services, call: Call, client: Client | None, result: steps.PasswordChangeRequired, wishes: Wishes
+) -> Answer:
+    """203 with the id that changes the password."""
+    change_id = await password_changes.begin(
+        services,
+        call,
+        await services.tenants.get(None, TenantId(result.user["tenantId"])),
+        result.user,
+        reason=result.reason,
+        state=wishes.state,
+        application=None if client is None else client.application,
+        is_trusted=result.has_second_factor,
+    )
+    return Answer(203, {"changePasswordId": change_id, "changePasswordReason": result.reason})
 
 
 async def _completed(

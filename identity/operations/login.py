@@ -72,7 +72,7 @@ async def authenticate(
     tenant_id = crud.require_tenant(call)
     tenant = await services.tenants.cached(None, tenant_id) or await services.tenants.get(None, tenant_id)
     user = await services.users.find_by_login_id(tenant_id, credentials.login_id, credentials.types)
-    limits = _limits(tenant, credentials.login_id, user, call.origin.ip_address)
+    limits = attempt_limits(tenant, credentials.login_id, user, call.origin.ip_address)
     wait_seconds = await services.rate_limits.take(tenant_id, limits)
     if wait_seconds is not None:
         return TooManyAttempts(wait_seconds)
@@ -242,7 +242,7 @@ async def _tell_failure(
         return
 
 
-def _limits(tenant: Document, login_id: str, user: Document | None, address: str) -> list[Limit]:
+def attempt_limits(tenant: Document, login_id: str, user: Document | None, address: str) -> list[Limit]:
     """What an attempt is counted against: the account, under whichever login id, and the address."""
     configured = tenant["rateLimitConfiguration"]["failedLogin"]
     attempts, period = ACCOUNT_FAILURES, FAILURE_WINDOW_SECONDS

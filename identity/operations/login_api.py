@@ -9,7 +9,7 @@ from identity.domain import login as steps
 from identity.domain import users as user_rules
 from identity.errors import NotFound, Unauthorized
 from identity.ids import TenantId
-from identity.operations import api_logins, clients, crud, login
+from identity.operations import api_logins, clients, crud, login, one_time_passwords
 from identity.operations.api_logins import Answer, Wishes
 from identity.operations.clients import Client
 from identity.operations.login import Credentials
@@ -20,7 +20,9 @@ _PING = "api/login-ping.request.json"
 
 
 async def log_in(services: Services, call: Call, body: Document, trust_id: str | None = None) -> Answer:
-    """The Login API response for a login id and a password; `trust_id` is what the browser's cookie has of trust.
+    """The Login API response for a login id and a password, or for a one-time password.
+
+    `trust_id` is what the browser's cookie has of trust.
 
     Raises Invalid, as LoginPrevented where the tenant's lambda refuses the login; Unauthorized without an API key where
     application or tenant want one; NotFound for a wrong login id or password; Unavailable after too many failures;
@@ -32,6 +34,8 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     _require_key(call, tenant if client is None else client.application)
     call = api_logins.informed(call.within(TenantId(tenant["id"])), request)
     wishes = Wishes.of(request)
+    if "oneTimePassword" in request:
+        return await _log_in_once(services, call, client, tenant, request["oneTimePassword"], wishes)
     credentials = Credentials(
         request["loginId"],
         request["password"],
@@ -66,6 +70,22 @@ async def ping(services: Services, call: Call, body: Document) -> Answer:
     else:
         result = await login.complete(services, call, user, application, "PING", is_new_device=wishes.is_new_device)
     return await api_logins.answer(services, call, client, result, "PING", wishes)
+
+
+async def _log_in_once(
+    services: Services, call: Call, client: Client | None, tenant: Document, value: str, wishes: Wishes
+) -> Answer:
+    """The response for a one-time password, with the state of the change that it comes from."""
+    found = await one_time_passwords.redeem(services, TenantId(tenant["id"]), value)
+    application = None if client is None else client.application
+    proven = steps.Authenticated(
+        tenant, application, found.user, call.now, has_second_factor=found.about.has_second_factor
+    )
+    kind = one_time_passwords.AUTHENTICATION_TYPE
+    result = await login.finish(services, call, proven, kind, is_new_device=wishes.is_new_device, along=found.along)
+    may_refresh = found.about.may_refresh and not wishes.no_refresh_token
+    wishes = dataclasses.replace(wishes, no_refresh_token=not may_refresh, state=found.about.state)
+    return await api_logins.answer(services, call, client, result, kind, wishes)
 
 
 async def _client(services: Services, call: Call, application_id: str | None) -> Client | None:

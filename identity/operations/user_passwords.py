@@ -14,6 +14,9 @@ from identity.services import Services
 _FACTORS = {"argon2id": 2, "bcrypt": 12, "salted-hmac-sha256": 1, "phpass-md5": 2048, "phpass-sha512": 2048}
 _OTHER_FACTOR = 24_000
 
+PATH = "user.password"
+"""Where what is wrong with a password is told, unless a caller has another name for it."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wanted:
@@ -36,15 +39,21 @@ def wanted(tenant: Document, request: Document) -> Wanted | None:
     return Wanted(request["password"], scheme, request.get("factor", default))
 
 
-def problems(tenant: Document, user: Document, password: Wanted) -> list[FieldError]:
-    """What is wrong with a new password, apart from the user's past."""
+def of_tenant(tenant: Document, password: str) -> Wanted:
+    """A password that is to be kept as the tenant has it."""
+    ours = tenant["passwordEncryptionConfiguration"]
+    return Wanted(password, ours["encryptionScheme"], ours["encryptionSchemeFactor"])
+
+
+def problems(tenant: Document, user: Document, password: Wanted, path: str = PATH) -> list[FieldError]:
+    """What is wrong with a new password, apart from the user's past; told at `path`."""
     if not passwords.is_known(password.scheme):
         message = "The [user.encryptionScheme] is not known."
         return [FieldError.of("invalid", "user.encryptionScheme", message)]
     errors = password_rules.problems(
         password.password,
         tenant["passwordValidationRules"],
-        "user.password",
+        path,
         scheme=password.scheme,
         login_ids=users.login_ids(user).values(),
     )
@@ -55,18 +64,29 @@ def problems(tenant: Document, user: Document, password: Wanted) -> list[FieldEr
 
 
 async def problems_of_change(
-    services: Services, tenant: Document, stored: Document, password: Wanted, now: Instant
+    services: Services,
+    tenant: Document,
+    stored: Document,
+    password: Wanted,
+    now: Instant,
+    path: str = PATH,
+    *,
+    is_forced: bool = False,
 ) -> list[FieldError]:
-    """What the user's past has against a new password: a change too recent, or the password being used before."""
+    """What the user's past has against a new password: a change too recent, or the password being used before.
+
+    A change that is `is_forced` on the user is never too early.
+    """
     age, rules = tenant["minimumPasswordAge"], tenant["passwordValidationRules"]["rememberPreviousPasswords"]
     changed = stored.get("passwordLastUpdateInstant")
     errors = []
-    if age["enabled"] and changed is not None and later(Instant(changed), seconds=age["seconds"]) > now:
-        errors.append(FieldError.of("tooYoung", "user.password", "The password was changed too recently."))
+    is_young = changed is not None and later(Instant(changed), seconds=age["seconds"]) > now
+    if age["enabled"] and is_young and not is_forced:
+        errors.append(FieldError.of("tooYoung", path, "The password was changed too recently."))
     if rules["enabled"]:
         for used in _used(stored)[: rules["count"]]:
             if await services.passwords.verify(password.password, used):
-                errors.append(FieldError.of("previouslyUsed", "user.password", "The password was used before."))
+                errors.append(FieldError.of("previouslyUsed", path, "The password was used before."))
                 break
     return errors
 

@@ -29,6 +29,7 @@ from identity.web.api import (
     messages,
     openapi,
     passwordless,
+    passwords,
     reactor,
     registrations,
     scope_consents,
@@ -124,6 +125,7 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
                 system_configuration,
                 user_actions,
                 verifications,
+                passwords,
                 users,
             )
             for route in module.ROUTES

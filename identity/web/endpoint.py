@@ -42,7 +42,9 @@ _HTTP_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH
 class Access(enum.Enum):
     """Who may call a route. PUBLIC has to be written out; CLIENT and BEARER are judged by the operation.
 
-    CLIENT_OR_KEY: an Authorization header that is not that of a client (Basic) has to be an API key.
+    CLIENT_OR_KEY: an Authorization header that is not that of a client (Basic) has to be an API key. KEY_OR_BEARER: one
+    that does not hold an access token (Bearer, or JWT as older clients say) has to be an API key; without the header
+    the operation judges what else there is.
     """
 
     API_KEY = "api-key"
@@ -51,6 +53,7 @@ class Access(enum.Enum):
     CLIENT = "client"
     CLIENT_OR_KEY = "client-or-key"
     BEARER = "bearer"
+    KEY_OR_BEARER = "key-or-bearer"
     BROWSER = "browser"
     PUBLIC = "public"
 
@@ -86,7 +89,8 @@ Answers = str | Mapping[int, str | None] | None
 
 The name of a schema, such as `api/version.response.json`, or `api/api-key.json#apiKey` for an object with just that
 member of a schema; a media type for what is no JSON; None for an empty body. Names are formatted with the arguments of
-the route. A mapping gives it by status; an empty mapping is for a method that only ever refuses.
+the route. A mapping gives it by status; an empty mapping is for a method that only ever refuses. A name with a `?` at
+the end is of a body that is not always there.
 """
 
 
@@ -276,7 +280,7 @@ class Family(tornado.web.RequestHandler):
         origin = self.origin()
         method = self.request.method or ""
         authorization = self.request.headers.get("Authorization", "")
-        if declared.access in _KEYED or (declared.access is Access.CLIENT_OR_KEY and _is_key(authorization)):
+        if declared.access in _KEYED or _is_key(declared.access, authorization):
             caller = await authentication.caller(
                 self.services, authorization, origin, now, endpoint_of(self.template), method,
                 key_manager=declared.access is Access.KEY_MANAGER, optional=declared.access is Access.OPTIONAL_KEY,
@@ -501,11 +505,17 @@ class ApiHandler(Family):
 
 
 _KEYED = frozenset({Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY})
+_OTHER_SCHEMES: Mapping[Access, Collection[str]] = {
+    Access.CLIENT_OR_KEY: {"basic"},
+    Access.KEY_OR_BEARER: {"bearer", "jwt"},
+}
+"""Where an Authorization header may be something else than an API key: by which schemes it is."""
 
 
-def _is_key(authorization: str) -> bool:
-    """Whether a header that may hold the credentials of a client holds something else."""
-    return bool(authorization.strip()) and authorization.strip().partition(" ")[0].lower() != "basic"
+def _is_key(access: Access, authorization: str) -> bool:
+    """Whether a header that may hold the credentials of a client, or an access token, holds something else."""
+    scheme = authorization.strip().partition(" ")[0].lower()
+    return bool(scheme) and scheme not in _OTHER_SCHEMES.get(access, {scheme})
 
 
 class Missing(Family):

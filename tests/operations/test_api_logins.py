@@ -30,9 +30,11 @@ async def answer(service, api) -> Any:
     return answered
 
 
-async def test_a_change_of_password_is_203_with_its_reason(answer):
+async def test_a_change_of_password_is_203_with_its_reason_and_an_id(answer):
     found = await answer(lambda user: steps.PasswordChangeRequired(user, "Expired"))
-    assert (found.status, found.body) == (203, {"changePasswordReason": "Expired"})
+    assert found.status == 203
+    assert len(found.body.pop("changePasswordId")) == 43
+    assert found.body == {"changePasswordReason": "Expired"}
 
 
 async def test_wrong_credentials_are_not_found(answer):

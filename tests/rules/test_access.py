@@ -22,7 +22,7 @@ from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_clie
 
 Document = dict[str, Any]
 
-KEYED = {Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY}
+KEYED = {Access.API_KEY, Access.KEY_MANAGER, Access.KEY_OR_BEARER, Access.OPTIONAL_KEY}
 ROUTES = [
     (route, method, getattr(route.handler, method.lower()).endpoint.access)
     for route in application.routes(prometheus_client.CollectorRegistry())

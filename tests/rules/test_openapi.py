@@ -25,7 +25,8 @@ SERVED = openapi.served()
 OPERATIONS = list(openapi.operations())
 IDS = [f"{method} {path}" for path, method, _ in OPERATIONS]
 ANSWERED_BY_STATUS = {
-    "/api/health", "/api/system/reindex", "/oauth2/device/validate", "/{tenantId}/oauth2/device/validate",
+    "/api/health", "/api/system/reindex", "/api/user/change-password", "/api/user/change-password/{changePasswordId}",
+    "/oauth2/device/validate", "/{tenantId}/oauth2/device/validate",
 }  # fmt: skip
 """What is retrieved without a body."""
 

@@ -45,6 +45,9 @@ PUBLIC = {
     ("/api/tenant/password-validation-rules/{object_id}", "GET"),
     ("/api/two-factor/login", "POST"),
     ("/api/two-factor/send/{two_factor_id}", "POST"),
+    # Who has the id of a mail need not be anybody else.
+    ("/api/user/change-password/{change_password_id}", "GET"),
+    ("/api/user/change-password/{change_password_id}", "POST"),
     ("/oauth2/device/validate", "GET"),
     ("/static/{name}", "GET"),
     ("/theme/{theme_id}/{name}", "GET"),
@@ -62,7 +65,10 @@ OPTIONAL_KEY = {
     ("/api/user/verify-registration", "POST"),
     ("/api/user/verify-registration", "PUT"),
     ("/api/user/verify-registration/{verification_id}", "POST"),
+    ("/api/user/forgot-password", "POST"),
 }
+# What an API key opens, or a user's access token.
+KEY_OR_BEARER = {("/api/user/change-password", "GET"), ("/api/user/change-password", "POST")}
 # What a user's access token opens, and no API key.
 BEARER = {("/api/jwt/issue", "GET"), ("/api/jwt/validate", "GET")}
 
@@ -99,7 +105,9 @@ def test_every_method_of_a_handler_declares_its_access(route: Route) -> None:
 
 
 @pytest.mark.parametrize(
-    ("access", "expected"), [(Access.PUBLIC, PUBLIC), (Access.OPTIONAL_KEY, OPTIONAL_KEY)], ids=["public", "optional"]
+    ("access", "expected"),
+    [(Access.PUBLIC, PUBLIC), (Access.OPTIONAL_KEY, OPTIONAL_KEY), (Access.KEY_OR_BEARER, KEY_OR_BEARER)],
+    ids=["public", "optional", "key or bearer"],
 )
 def test_routes_without_credentials_are_the_ones_decided_on(access: Access, expected: set[tuple[str, str]]) -> None:
     found = {
@@ -109,7 +117,7 @@ def test_routes_without_credentials_are_the_ones_decided_on(access: Access, expe
 
 
 def test_management_routes_ask_for_an_api_key() -> None:
-    exceptions = PUBLIC | OPTIONAL_KEY | BEARER
+    exceptions = PUBLIC | OPTIONAL_KEY | BEARER | KEY_OR_BEARER
     for route in ROUTES:
         if route.template.startswith("/api/"):
             assert issubclass(route.handler, ApiHandler), route.template
@@ -122,7 +130,7 @@ def test_every_key_route_can_be_granted_and_the_key_manager_s_cannot() -> None:
     for route in ROUTES:
         for method, about in declared(route):
             endpoint = permissions.endpoint_of(route.template)
-            if about.access in {Access.API_KEY, Access.OPTIONAL_KEY}:
+            if about.access in {Access.API_KEY, Access.KEY_OR_BEARER, Access.OPTIONAL_KEY}:
                 assert method in permissions.ENDPOINTS.get(endpoint, ()), f"{method} {endpoint}"
             elif about.access is Access.KEY_MANAGER:
                 assert endpoint == permissions.KEY_MANAGER_ENDPOINT

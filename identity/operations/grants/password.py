@@ -22,7 +22,7 @@ from identity.errors import (
     TwoFactorRequired,
     WebhookTransactionFailed,
 )
-from identity.operations import device_grants, dpop, login, scope_consents, two_factor_logins
+from identity.operations import device_grants, dpop, login, password_changes, scope_consents, two_factor_logins
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
 from identity.operations.device_grants import Approver
@@ -121,6 +121,8 @@ async def _logged_in(
         raise InvalidGrant("login_prevented", " ".join(error.messages)) from error
     if isinstance(result, steps.SecondFactorRequired):
         raise await _second_factor(services, inside, client, result)
+    if isinstance(result, steps.PasswordChangeRequired):
+        raise await _change_required(services, inside, client, result)
     if not isinstance(result, steps.LoggedIn):
         raise _refusal(result)
     return result.user
@@ -135,11 +137,21 @@ async def _second_factor(
     return TwoFactorRequired(None, "A second factor is required.", extra=extra)
 
 
+async def _change_required(
+    services: Services, call: Call, client: Client, result: steps.PasswordChangeRequired
+) -> OAuth2Error:
+    """The refusal with the id that changes the password."""
+    change_id = await password_changes.begin(
+        services, call, client.tenant, result.user, reason=result.reason, application=client.application
+    )
+    reason = f"change_password_{result.reason.lower()}"
+    return ChangePasswordRequired(
+        reason, "The password has to be changed first.", extra={"change_password_id": change_id}
+    )
+
+
 def _refusal(result: steps.WrongCredentials | steps.TooManyAttempts | steps.Halt) -> OAuth2Error:
     """What stands between a user and the tokens, in the words of the API."""
     if isinstance(result, steps.TooManyAttempts):
         return InvalidGrant("unknown", f"Too many attempts failed. Try again in {result.wait_seconds} seconds.")
-    if isinstance(result, steps.PasswordChangeRequired):
-        reason = f"change_password_{result.reason.lower()}"
-        return ChangePasswordRequired(reason, "The password has to be changed first.")
     return InvalidGrant(*_REFUSALS[type(result)])

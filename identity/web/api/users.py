@@ -6,8 +6,8 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.users import LOGIN_ID_TYPES
+from identity.operations import password_api, verification_answers, verification_api
 from identity.operations import users as operations
-from identity.operations import verification_answers, verification_api
 from identity.web import crud, index_search
 from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
 
@@ -53,6 +53,7 @@ class UsersHandler(UserFamilyHandler):
     @endpoint(
         access=Access.API_KEY,
         query={
+            "changePasswordId": "text",
             "email": "text",
             "loginId": "text",
             "loginIdTypes": "texts",
@@ -62,7 +63,7 @@ class UsersHandler(UserFamilyHandler):
         answer=_ANSWER,
     )
     async def get(self, call: Call) -> Reply:
-        """Retrieve by email, username or login id."""
+        """Retrieve by email, username, login id or change password id."""
         query = self.query()
         if query.get("email"):
             user = await operations.retrieve_by_email(self.services, call, query["email"])
@@ -73,6 +74,8 @@ class UsersHandler(UserFamilyHandler):
             user = await operations.retrieve_by_login_id(self.services, call, query["loginId"], types)
         elif query.get("verificationId"):
             user = await verification_api.retrieve_by_verification_id(self.services, call, query["verificationId"])
+        elif query.get("changePasswordId"):
+            user = await password_api.user_of(self.services, call, query["changePasswordId"])
         else:
             raise operations.missing_id("retrieve")
         return await self.found(user)

@@ -23,9 +23,12 @@ _SECURITY: Final[dict[Access, list[Document]]] = {
     Access.CLIENT: [{"client": []}, {}],
     Access.CLIENT_OR_KEY: [{"client": []}, {"apiKey": []}, {}],
     Access.BEARER: [{"bearer": []}, {}],
+    Access.KEY_OR_BEARER: [{"apiKey": []}, {"bearer": []}, {}],
     Access.BROWSER: [],
     Access.PUBLIC: [],
 }
+_TENANTED = frozenset({Access.API_KEY, Access.KEY_MANAGER, Access.KEY_OR_BEARER, Access.OPTIONAL_KEY, Access.PUBLIC})
+"""Where a request may name its tenant by the header."""
 
 _QUERY: Final[dict[str, Document]] = {
     "text": {"type": "string"},
@@ -132,7 +135,7 @@ class _Operation:
             yield _parameter(name, parameters.described(name) if is_plain else describe(name), _QUERY[kind])
 
     def _headers(self) -> Iterator[Document]:
-        takes_key = self._declared.access in {Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY, Access.PUBLIC}
+        takes_key = self._declared.access in _TENANTED
         if self._is_api and takes_key and self._declared.tenancy is not Tenancy.BY_OPERATION:
             yield {"$ref": "#/components/parameters/tenant"}
         if self._handler.takes_proof:
@@ -176,6 +179,8 @@ class _Operation:
     def _answer(self, status: int, answer: str | Document | None) -> Document:
         if answer is None:
             return {"description": refusals.EMPTY.get(status, "Done. The body is empty.")}
+        if isinstance(answer, str) and answer.endswith("?"):
+            return {**self._answer(status, answer[:-1]), "x-may-be-empty": True}
         if isinstance(answer, str):
             answer = answer.format(**self._route.arguments)
             if ".json" not in answer:

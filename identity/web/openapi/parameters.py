@@ -9,6 +9,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "accurateTotal": "Whether to count beyond ten thousand.",
     "applicationId": "The application that is asked about.",
     "async": "Whether to answer before everything is removed.",
+    "changePasswordId": "The id with which somebody may change a password.",
     "dateTimeSecondsFormat": "How the export writes an instant.",
     "domain": "The email domain of a login.",
     "email": "The email address of the user.",

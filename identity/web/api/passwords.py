@@ -1,0 +1,85 @@
+"""/api/user/forgot-password and /api/user/change-password."""
+
+from __future__ import annotations
+
+from identity.call import ApiKeyCaller, Call, Document
+from identity.errors import Unauthorized
+from identity.operations import password_api
+from identity.web.api.jwt import BearerFamily
+from identity.web.endpoint import Access, ApiHandler, Query, Reply, Route, endpoint
+
+_FORGOT = "api/forgot-password.request.json"
+_BEGUN = "api/forgot-password.response.json"
+_CHANGE = "api/change-password.request.json"
+_CHANGED = "api/change-password.response.json"
+_ADDRESS: Query = {"ipAddress": "text"}
+
+
+class ForgotPasswordHandler(ApiHandler):
+    """Users who forgot their password."""
+
+    @endpoint(
+        access=Access.OPTIONAL_KEY,
+        raw_body=True,
+        takes=_FORGOT,
+        answer={200: f"{_BEGUN}?", 403: None, 404: None, 422: None},
+    )
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Begin a reset."""
+        return Reply(await password_api.forgot(self.services, call, body))
+
+
+class ChangePasswordHandler(BearerFamily):
+    """New passwords by an id in the body, a login id or an access token."""
+
+    @endpoint(
+        access=Access.KEY_OR_BEARER,
+        query={**_ADDRESS, "loginId": "text", "loginIdTypes": "texts"},
+        answer={200: None, 404: None},
+    )
+    async def get(self, call: Call) -> Reply:
+        """Whether a user can change the password without a trust token."""
+        login_id, types = self.query().get("loginId"), self.texts("loginIdTypes")
+        await password_api.look_at_user(self.services, call, self.token(), login_id, types)
+        return Reply()
+
+    @endpoint(access=Access.KEY_OR_BEARER, raw_body=True, takes=_CHANGE, answer={200: f"{_CHANGED}?", 404: None})
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Change a password."""
+        if body.get("changePasswordId"):
+            return Reply(await password_api.change_by_id(self.services, call, body))
+        if isinstance(call.caller, ApiKeyCaller):
+            await password_api.change_by_login_id(self.services, call, body)
+            return Reply()
+        token = self.token()
+        if token is None:
+            raise Unauthorized(log_detail="neither id nor key nor token")
+        return Reply(await password_api.change_by_token(self.services, call, body, token))
+
+
+class ChangePasswordIdHandler(ApiHandler):
+    """New passwords by an id in the path."""
+
+    uuid_paths = False
+
+    def path_name(self, name: str) -> str:
+        """The id goes by the name the API gives it."""
+        return {"change_password_id": "changePasswordId"}.get(name, name)
+
+    @endpoint(access=Access.PUBLIC, query=_ADDRESS, answer={200: None})
+    async def get(self, call: Call, change_password_id: str) -> Reply:
+        """Whether an id is good without a trust token."""
+        await password_api.look(self.services, call, change_password_id)
+        return Reply()
+
+    @endpoint(access=Access.PUBLIC, raw_body=True, takes=_CHANGE, answer=_CHANGED)
+    async def post(self, call: Call, change_password_id: str, body: Document) -> Reply:
+        """Change a password."""
+        return Reply(await password_api.change_by_id(self.services, call, body, change_password_id))
+
+
+ROUTES = [
+    Route("/api/user/forgot-password", ForgotPasswordHandler),
+    Route("/api/user/change-password", ChangePasswordHandler),
+    Route("/api/user/change-password/{change_password_id}", ChangePasswordIdHandler),
+]
