@@ -90,10 +90,14 @@ class RegistrationNotVerified:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoggedIn:
-    """The login is complete; `registration` is None for a user without one for the application."""
+    """The login is complete; `registration` is None for a user without one for the application.
+
+    `authentication_type` is how, where that was found out on the way.
+    """
 
     user: Document
     registration: Document | None
+    authentication_type: str | None = None
 
 
 Halt = (

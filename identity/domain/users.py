@@ -18,7 +18,7 @@ from typing import Any
 
 from identity.call import Document
 from identity.errors import FieldError
-from identity.ids import TenantId, UserId, new_text
+from identity.ids import TenantId, UserId, new_text, same_secret
 from identity.instants import Instant
 
 INTERNAL_CONNECTOR = "e3306678-a53a-4964-9040-1c96f36dda72"
@@ -295,6 +295,14 @@ def duplicate_problems(user: Document, others: Iterable[Document]) -> list[Field
             code = "duplicate" if other["active"] else "inactive"
             errors.append(FieldError.of(code, f"user.{kind}", f"A User with {kind} = [{value}] already exists."))
     return errors
+
+
+def is_authentication_token(user: Document, application: Document, text: str) -> bool:
+    """Whether a text is the token by which the user may log in to an application in place of the password."""
+    registration = find_registration(user, application["id"])
+    token = None if registration is None else registration.get("authenticationToken")
+    is_enabled = application["authenticationTokenConfiguration"]["enabled"]
+    return bool(is_enabled and token) and same_secret(str(token), text)
 
 
 def find_registration(user: Document, application_id: str) -> Document | None:

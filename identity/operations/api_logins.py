@@ -75,6 +75,7 @@ async def answer(
     """
     match result:
         case LoggedIn():
+            authentication_type = result.authentication_type or authentication_type
             return await _completed(services, call, client, result, authentication_type, wishes)
         case steps.Deactivated():
             return Answer(423)

@@ -31,12 +31,16 @@ FAILURE_WINDOW_SECONDS = 900
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Credentials:
-    """What somebody shows; `types` are the types of login id that are tried, `trust_id` tells of a trusted device."""
+    """What somebody shows; `types` are the types of login id that are tried, `trust_id` tells of a trusted device.
+
+    `may_be_token`: in place of the password the application's authentication token is taken, too.
+    """
 
     login_id: str
     password: str = dataclasses.field(repr=False)
     types: Sequence[str] = rules.LOGIN_ID_TYPES
     trust_id: str | None = dataclasses.field(default=None, repr=False)
+    may_be_token: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,8 +80,11 @@ async def authenticate(
     wait_seconds = await services.rate_limits.take(tenant_id, limits)
     if wait_seconds is not None:
         return TooManyAttempts(wait_seconds)
+    is_token = _is_token(credentials, user, application)
+    if is_token:
+        authentication_type = "APPLICATION_TOKEN"
     try:
-        is_correct = await user_passwords.is_correct(services, tenant, user, credentials.password)
+        is_correct = is_token or await user_passwords.is_correct(services, tenant, user, credentials.password)
     except Unavailable:
         # Nothing was compared: who tries again while the service is busy must not lock the account that way.
         await services.rate_limits.give_back(tenant_id, limits)
@@ -87,7 +94,7 @@ async def authenticate(
         return WrongCredentials()
     await services.rate_limits.give_back(tenant_id, limits)
     kind = rules.may_log_in_as(user, credentials.login_id, credentials.types)
-    proven = Authenticated(tenant, application, user, call.now, credentials.password)
+    proven = Authenticated(tenant, application, user, call.now, None if is_token else credentials.password)
     proven = await two_factor_policy.settled(services, call, proven, credentials.trust_id)
     return await finish(services, call, proven, authentication_type, identity_type=kind, is_new_device=is_new_device)
 
@@ -164,7 +171,14 @@ async def complete(
 
     before, after = ((), ()) if along is None else (along.offered, along.announced)
     await services.bus.perform(call.within(tenant_id), write, [*before, *events], after)
-    return LoggedIn(user, registration)
+    return LoggedIn(user, registration, authentication_type)
+
+
+def _is_token(credentials: Credentials, user: Document | None, application: Document | None) -> bool:
+    """Whether what stands in place of the password is the token that the user has for the application."""
+    if not credentials.may_be_token or user is None or application is None:
+        return False
+    return rules.is_authentication_token(user, application, credentials.password)
 
 
 async def resume(services: Services, call: Call, user: Document, application: Document) -> LoggedIn:

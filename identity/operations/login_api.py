@@ -41,6 +41,7 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
         request["password"],
         request.get("loginIdTypes") or user_rules.LOGIN_ID_TYPES,
         trust_id or request.get("twoFactorTrustId"),
+        may_be_token=True,
     )
     application = None if client is None else client.application
     result = await login.authenticate(services, call, credentials, application, is_new_device=wishes.is_new_device)

@@ -1,0 +1,103 @@
+"""Authentication tokens: what a registration gives a user to log in to one application without the password."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.ids import new_id
+from tests import relying_party
+from tests.conftest import checking_client
+from tests.hearing import Hearing
+from tests.receiver import receiving
+from tests.relying_party import PASSWORD, RelyingParty
+
+
+@pytest.fixture
+async def rp(api: httpx.AsyncClient) -> RelyingParty:
+    return await relying_party.make(api)
+
+
+@pytest.fixture
+async def key(api: httpx.AsyncClient, rp: RelyingParty):
+    headers = httpx.Headers(api.headers)
+    headers["X-FusionAuth-TenantId"] = rp.tenant["id"]
+    async with checking_client(str(api.base_url), headers=headers) as client:
+        yield client
+
+
+async def enable(rp: RelyingParty, *, enabled: bool) -> None:
+    change = {"application": {"authenticationTokenConfiguration": {"enabled": enabled}}}
+    await rp.patch(f"/api/application/{rp.client_id}", change)
+
+
+async def register(key: httpx.AsyncClient, rp: RelyingParty) -> tuple[str, str]:
+    """The email and the token of a new user."""
+    user = {"email": f"{new_id()}@example.com", "password": PASSWORD}
+    body = {"user": user, "registration": {"applicationId": rp.client_id}, "generateAuthenticationToken": True}
+    answer = await key.post("/api/user/registration", json=body)
+    assert answer.status_code == 200, answer.text
+    return user["email"], answer.json()["registration"]["authenticationToken"]
+
+
+async def log_in(key: httpx.AsyncClient, rp: RelyingParty, email: str, text: str, **members: Any) -> httpx.Response:
+    body = {"loginId": email, "password": text, "applicationId": rp.client_id, **members}
+    return await key.post("/api/login", json={name: value for name, value in body.items() if value is not None})
+
+
+async def test_token_logs_in_where_the_password_does_and_is_told_as_what_it_is(key, rp) -> None:
+    await enable(rp, enabled=True)
+    email, token = await register(key, rp)
+    async with receiving() as receiver:
+        hearing = Hearing(key, receiver, rp.tenant["id"])
+        await hearing.listen(["user.login.success"])
+        answer = await log_in(key, rp, email, token)
+        (event,) = await hearing.heard("user.login.success")
+    assert answer.status_code == 200
+    assert relying_party.claims(answer.json()["token"])["authenticationType"] == "APPLICATION_TOKEN"
+    assert event["authenticationType"] == "APPLICATION_TOKEN" and token not in str(event)
+    by_password = await log_in(key, rp, email, PASSWORD)
+    assert relying_party.claims(by_password.json()["token"])["authenticationType"] == "PASSWORD"
+
+
+async def test_token_is_nothing_where_the_application_does_not_take_it(key, rp) -> None:
+    email, token = await register(key, rp)
+    assert (await log_in(key, rp, email, token)).status_code == 404
+    await enable(rp, enabled=True)
+    assert (await log_in(key, rp, email, token)).status_code == 200
+    # Nor without the application, or as anybody else, or for another application.
+    other_user, _ = await register(key, rp)
+    other = await relying_party.make(rp.api, tenant=rp.tenant)
+    await enable(other, enabled=True)
+    assert (await log_in(key, rp, email, token, applicationId=None)).status_code == 404
+    assert (await log_in(key, rp, other_user, token)).status_code == 404
+    assert (await log_in(key, other, email, token)).status_code == 404
+
+
+async def test_token_opens_no_other_door(key, rp, http) -> None:
+    await enable(rp, enabled=True)
+    await rp.configure(enabledGrants=["password"])
+    email, token = await register(key, rp)
+    answer = await rp.token(http, grant_type="password", username=email, password=token)
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
+
+
+async def test_registration_has_a_token_only_if_it_is_asked_for(key, rp) -> None:
+    user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
+    await enable(rp, enabled=True)
+    registration = (await key.get(f"/api/user/registration/{user['id']}/{rp.client_id}")).json()["registration"]
+    assert "authenticationToken" not in registration
+    for text in ("None", "null", "undefined"):
+        assert (await log_in(key, rp, user["email"], text)).status_code == 404
+
+
+async def test_attack_48_wrong_tokens_count_as_wrong_passwords(key, rp) -> None:
+    await enable(rp, enabled=True)
+    limit = {"failedLogin": {"enabled": True, "limit": 3, "timePeriodInSeconds": 600}}
+    await rp.configure_tenant(rateLimitConfiguration=limit)
+    email, token = await register(key, rp)
+    statuses = [(await log_in(key, rp, email, f"{token}{n}")).status_code for n in range(4)]
+    assert statuses == [404, 404, 404, 503]
+    assert (await log_in(key, rp, email, token)).status_code == 503
