@@ -17,7 +17,7 @@ from identity.events.catalogue import TRANSACTIONAL_EVENTS
 from identity.ids import new_id
 from tests import relying_party
 from tests.api.test_entity_types import make as make_type
-from tests.conftest import checking_client
+from tests.conftest import EMAIL_TEMPLATE, checking_client
 from tests.hearing import Hearing
 from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty
@@ -194,6 +194,23 @@ async def _wrong_password(scene: Scene) -> REQUEST:
     return scene.request("POST", "/api/login", **{**scene.credentials, "password": "wrong"})
 
 
+async def _email_verified(scene: Scene) -> REQUEST:
+    await scene.rp.configure_tenant(
+        emailConfiguration={"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
+    )
+    made = await scene.made("/api/user", user={"email": f"{new_id()}@example.com", "password": PASSWORD})
+    return lambda: scene.http.post(f"/api/user/verify-email/{made['emailVerificationId']}")
+
+
+async def _registration_verified(scene: Scene) -> REQUEST:
+    change = {"verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
+    await scene.rp.patch(f"/api/application/{scene.rp.client_id}", {"application": change})
+    assert (await scene.key.delete(scene.registration)).status_code == 200
+    registration = {"applicationId": scene.rp.client_id}
+    made = await scene.made(f"/api/user/registration/{scene.rp.user['id']}", registration=registration)
+    return lambda: scene.http.post(f"/api/user/verify-registration/{made['registrationVerificationId']}")
+
+
 STOPPED = 504
 
 
@@ -222,6 +239,9 @@ ROWS = {
     "user.create": Row(_user_create),
     "user.deactivate": Row(_user_deactivate),
     "user.delete": Row(_user_delete),
+    "user.email.verified": Row(_email_verified),
+    "user.identity.verified": Row(_email_verified),
+    "user.registration.verified": Row(_registration_verified),
     "user.identity.update": Row(_identity_update),
     # There is nothing to veto: the login stays failed, and counts as a failure.
     "user.login.failed": Row(_wrong_password, 404, except_for=(":limit:",)),
@@ -237,11 +257,8 @@ ROWS = {
 ELSEWHERE = {
     "user.action",
     "user.bulk.create",
-    "user.email.verified",
-    "user.identity.verified",
     "user.login.suspicious",
     "user.password.breach",
-    "user.registration.verified",
 }
 
 

@@ -1,0 +1,99 @@
+"""What webhooks hear of verifications: each change from unverified to verified once, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.ids import new_id
+from tests.conftest import EMAIL_TEMPLATE
+from tests.hearing import Hearing
+from tests.receiver import receiving
+
+Document = dict[str, Any]
+
+VERIFIED = ("user.email.verified", "user.identity.verified")
+CHANGED = ("user.update", "user.identity.update", "user.update.complete", "user.email.update")
+REGISTERED = ("user.registration.verified",)
+
+
+@pytest.fixture
+async def hearing(tenant: Document, tenant_api: httpx.AsyncClient) -> AsyncIterator[Hearing]:
+    email = {"verifyEmail": True, "verifyEmailWhenChanged": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
+    change = {"tenant": {"emailConfiguration": email}}
+    assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=change)).status_code == 200
+    async with receiving() as receiver:
+        hearing = Hearing(tenant_api, receiver, tenant["id"])
+        await hearing.listen([*VERIFIED, *CHANGED, *REGISTERED])
+        yield hearing
+
+
+async def make(api: httpx.AsyncClient, **members: Any) -> Document:
+    user = {"email": f"{new_id()}@example.com", "password": "password"}
+    path = "/api/user/registration" if "registration" in members else "/api/user"
+    answer = await api.post(path, json={"user": user, **members})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+async def test_verified_address_is_told_in_both_words_once(hearing: Hearing, http) -> None:
+    made = await make(hearing.api)
+    body = {"verificationId": made["emailVerificationId"], "eventInfo": {"ipAddress": "192.0.2.7"}}
+    assert (await http.post("/api/user/verify-email", json=body)).status_code == 200
+    email, identity = await hearing.heard(*VERIFIED)
+    for event in (email, identity):
+        assert event["user"]["verified"] and event["linkedObjectId"] == event["user"]["id"] == made["user"]["id"]
+        assert event["user"]["identities"][0]["verifiedReason"] == "Completed"
+        assert event["info"]["ipAddress"] == "192.0.2.7"
+        assert made["emailVerificationId"] not in str(event)
+    assert email.keys() == {"createInstant", "id", "info", "linkedObjectId", "tenantId", "type", "user"}
+    assert (identity["loginId"], identity["loginIdType"]) == (made["user"]["email"], "email")
+    order = [request.event["type"] for request in hearing.receiver.requests]
+    assert sorted(order) == sorted(VERIFIED)
+    # An administrator who says so afterwards changes nothing, and nothing is told: the next is of another user.
+    again = await hearing.api.post("/api/user/verify-email", json={"userId": made["user"]["id"]})
+    assert again.status_code == 200
+    other = await make(hearing.api)
+    assert (await hearing.api.post("/api/user/verify-email", json={"userId": other["user"]["id"]})).status_code == 200
+    for event in await hearing.heard(*VERIFIED):
+        assert event["user"]["id"] == other["user"]["id"]
+        assert event["user"]["identities"][0]["verifiedReason"] == "Administrative"
+
+
+async def test_user_who_is_made_verified_is_not_told_to_become_so(hearing: Hearing) -> None:
+    await make(hearing.api, skipVerification=True)
+    made = await make(hearing.api)
+    assert (await hearing.api.post(f"/api/user/verify-email/{made['emailVerificationId']}")).status_code == 200
+    assert {event["user"]["id"] for event in await hearing.heard(*VERIFIED)} == {made["user"]["id"]}
+
+
+async def test_changed_address_is_told_with_the_one_before_and_verified_anew(hearing: Hearing) -> None:
+    made = await make(hearing.api, skipVerification=True)
+    email = f"{new_id()}@example.com"
+    path = f"/api/user/{made['user']['id']}"
+    changed = (await hearing.api.patch(path, json={"user": {"email": email}})).json()
+    _, identity, _, update = await hearing.heard(*CHANGED)
+    previous = made["user"]["email"]
+    assert (identity["previousLoginId"], identity["newLoginId"], identity["loginIdType"]) == (previous, email, "email")
+    assert (update["previousEmail"], update["user"]["email"]) == (previous, email)
+    assert not update["user"]["verified"]
+    assert (await hearing.api.post(f"/api/user/verify-email/{changed['emailVerificationId']}")).status_code == 200
+    _, identity = await hearing.heard(*VERIFIED)
+    assert identity["loginId"] == email
+
+
+async def test_verified_registration_is_told_with_itself_beside_its_user(hearing: Hearing) -> None:
+    body = {"application": {
+        "name": f"App {new_id()}", "verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE,
+    }}  # fmt: skip
+    application_id = (await hearing.api.post("/api/application", json=body)).json()["application"]["id"]
+    made = await make(hearing.api, registration={"applicationId": application_id}, skipVerification=True)
+    answer = await hearing.api.post(f"/api/user/verify-registration/{made['registrationVerificationId']}")
+    assert answer.status_code == 200
+    (event,) = await hearing.heard(*REGISTERED)
+    assert event["registration"]["verified"] and event["registration"]["verifiedInstant"]
+    assert event["applicationId"] == event["registration"]["applicationId"] == application_id
+    assert (event["user"]["id"], event["user"]["registrations"]) == (made["user"]["id"], [])
