@@ -70,6 +70,7 @@ from identity.tokens.signing_keys import KeyRing
 from identity.web import application as web
 from identity.web import http_server
 from identity.web.in_flight import InFlight
+from identity.web.large_bodies import LargeBodies
 from identity.workers import kickstart
 from identity.workers.deliver import DeliveryWorker
 from identity.workers.logout import LogoutWorker
@@ -142,7 +143,7 @@ class Service:
         for worker in self._parts.workers:
             await worker.start()
         if sockets:
-            self._server = http_server.serving(application, settings)
+            self._server = http_server.serving(application, settings, LargeBodies(self.services))
             self._server.add_sockets(sockets)
             # After the port is open, in a thread: it takes longer than the rest of a start with the stores outside.
             self._compiling = asyncio.create_task(asyncio.to_thread(self.services.schemas.compile_all))
@@ -174,7 +175,7 @@ class Service:
         await bootstrap.ensure(self.services, _own_call(self.services.clock, self.base_url))
         if self._source is None:
             return
-        local = http_server.serving(application, self.services.config.server)
+        local = http_server.serving(application, self.services.config.server, LargeBodies(self.services))
         sockets = tornado.netutil.bind_sockets(0, "127.0.0.1")
         local.add_sockets(sockets)
         try:
@@ -315,6 +316,7 @@ def _wired(
         identity_provider_links=stores.identity_provider_links,
         scope_consents=stores.scope_consents,
         two_factor_trusts=stores.two_factor_trusts,
+        user_imports=stores.user_imports,
         pending_links=PendingLinks(redis, stores.vault),
         pushed_requests=PushedRequests(redis),
         dpop_nonces=DpopNonces(stores.vault),

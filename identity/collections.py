@@ -50,6 +50,7 @@ from identity.store.scope_consents import ScopeConsents
 from identity.store.system_settings import SystemSettingsCache
 from identity.store.text_messages import TextMessages
 from identity.store.two_factor_trusts import TwoFactorTrusts
+from identity.store.user_imports import UserImports
 from identity.store.users import Users
 from identity.store.vault import Vault
 from identity.store.webhook_event_log import WebhookEventLog
@@ -106,6 +107,7 @@ class Stores:
     scope_consents: ScopeConsents
     two_factor_trusts: TwoFactorTrusts
     claims: Claims
+    user_imports: UserImports
     vault: Vault
 
     @classmethod
@@ -152,6 +154,7 @@ class Stores:
             scope_consents=consents,
             two_factor_trusts=trusts,
             claims=Claims(database),
+            user_imports=UserImports(database),
             vault=vault,
         )
 
@@ -174,6 +177,7 @@ class Stores:
                 self.mails.ensure_indexes(),
                 self.text_messages.ensure_indexes(),
                 self.claims.ensure_indexes(),
+                self.user_imports.ensure_indexes(),
                 self.logout_notices.ensure_indexes(),
             )
 

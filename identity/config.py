@@ -50,6 +50,7 @@ class Server:
     shutdown_seconds: float
     idle_seconds: float
     max_body_bytes: int
+    max_import_bytes: int
     max_header_bytes: int
 
 

@@ -155,6 +155,12 @@ class LambdaFailed(ServiceError):
     status = 512
 
 
+class NotImported(ServiceError):
+    """A value that has to be unique is taken, in a call that did not ask to be told which: nothing was done."""
+
+    status = 500
+
+
 class Duplicate(Exception):
     """A unique index refused a write; `index` names it. Operations turn it into an `Invalid`."""
 

@@ -3,9 +3,12 @@
 And work that goes on after the answer to a request was given.
 """
 
+"""Loops beside the requests, started under supervision and surely ended; and long work that lets others go on."""
+
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
@@ -15,6 +18,21 @@ _log = structlog.get_logger(__name__)
 
 _RESTART_SECONDS = 1.0
 _PATIENCE_SECONDS = 0.05
+_STEP_SECONDS = 0.003
+"""For how long work goes on before others have their turn: a request waits this long for each of its own steps."""
+
+
+class Pace:
+    """Long work of many short steps, in which everybody else goes on: `await pace.step()` after each of them."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+
+    async def step(self) -> None:
+        """Let others go on, if this work has gone on for a few milliseconds."""
+        if time.perf_counter() - self._began > _STEP_SECONDS:
+            await asyncio.sleep(0)
+            self._began = time.perf_counter()
 
 
 class Afterwards:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import concurrent.futures
 import ctypes
 import os
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TypeVar
 
 from identity.call import Document
 from identity.domain import passwords
-from identity.domain.passwords import StoredPassword
+from identity.domain.passwords import MAXIMUM_BYTES, StoredPassword
 from identity.errors import FieldError, Unavailable
-
-MAXIMUM_BYTES: Final = 4096
-"""No rule lets a password be longer than 256 characters: whoever sends more only wants us to work."""
 
 _WAITING_PER_THREAD = 64
 _QUIET_SECONDS = 5.0
@@ -42,6 +40,24 @@ class PasswordPool:
         if _is_too_long(password):
             raise ValueError("a password is longer than any rule allows")
         return await self._run(passwords.hash_password, password, scheme, factor)
+
+    async def hash_each(self, wanted: Iterable[tuple[str, str, int]]) -> AsyncIterator[StoredPassword]:
+        """Hash very many, each (password, scheme, factor), in their order; logins go on beside that.
+
+        Half of the threads work at them, one at least, and never more are waiting. Raises ValueError as `hash` does.
+        """
+        places = max(1, self._threads // 2)
+        rest, under_way = iter(wanted), collections.deque[asyncio.Task[StoredPassword]]()
+        try:
+            while True:
+                while len(under_way) < places and (one := next(rest, None)) is not None:
+                    under_way.append(asyncio.create_task(self.hash(*one)))
+                if not under_way:
+                    return
+                yield await under_way.popleft()
+        finally:
+            for task in under_way:
+                task.cancel()
 
     async def verify(self, password: str, stored: StoredPassword) -> bool:
         """Whether this is the password. Raises Unavailable when too many wait.

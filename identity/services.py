@@ -49,6 +49,7 @@ from identity.store.system_settings import SystemSettingsCache
 from identity.store.text_messages import TextMessages
 from identity.store.tickets import Tickets
 from identity.store.two_factor_trusts import TwoFactorTrusts
+from identity.store.user_imports import UserImports
 from identity.store.users import Users
 from identity.store.webhook_event_log import WebhookEventLog
 from identity.store.webhook_health import WebhookHealth
@@ -82,6 +83,7 @@ class Services:
     login_records: LoginRecords
     claims: Claims
     identity_provider_links: IdentityProviderLinks
+    user_imports: UserImports
     pending_links: PendingLinks
     scope_consents: ScopeConsents
     two_factor_trusts: TwoFactorTrusts

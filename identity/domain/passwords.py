@@ -22,6 +22,8 @@ from identity.ids import same_secret
 
 DEFAULT_SCHEME: Final = "argon2id"
 DEFAULT_FACTOR: Final = 2
+MAXIMUM_BYTES: Final = 4096
+"""No rule lets a password be longer than 256 characters: whoever sends more only wants us to work."""
 
 # The OWASP password storage recommendation for argon2id: 19 MiB, two passes, one lane; the factor is the passes.
 _ARGON2_MEMORY_KIB = 19_456

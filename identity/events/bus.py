@@ -26,6 +26,7 @@ from identity.events.failures import Ending
 from identity.events.routing import Routes, transaction_type
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant
+from identity.store.guard import PATIENCE_SECONDS
 from identity.store.mongo import STORE_ERRORS, Database, Session
 from identity.store.outbox import Attempt, EventRow, NewDelivery, Outbox
 
@@ -39,15 +40,41 @@ _VETO = "A webhook that must agree to this change refused it, failed or could no
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happens: its type and what it tells beside the members that all events have."""
+    """Something that happens: its type and what it tells beside the members that all events have.
+
+    `tenant_id`: the tenant that it concerns, where that is not the call's.
+    """
 
     type: str
     payload: Mapping[str, Any]
+    tenant_id: TenantId | None = None
 
     @property
     def kind(self) -> EventType:
         """Its row of the catalogue; KeyError for a type that does not exist."""
         return EVENTS[self.type]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Gates:
+    """Who hears of what in the tenants that a change concerns; `own` is the call's."""
+
+    routes: Routes
+    own: TenantId | None
+    tenants: Mapping[TenantId, Document]
+
+    def targets(self, event: Event) -> tuple[Document, ...]:
+        """The webhooks that shall hear of an event."""
+        return self.routes.to(event.kind, event.tenant_id or self.own, self.tenant(event.tenant_id))
+
+    def tenant(self, tenant_id: TenantId | None) -> Document:
+        """The tenant of an event that names one, else the call's; empty where there is none."""
+        wanted = tenant_id or self.own
+        return {} if wanted is None else self.tenants.get(wanted, {})
+
+    def are_open(self) -> bool:
+        """Whether any event at all of the call's tenant, or of the instance, would be heard."""
+        return self.routes.are_open(self.own, self.tenant(None))
 
 
 Write = Callable[[Session | None], Awaitable[T]]
@@ -88,7 +115,13 @@ class Bus:
         self._routes = Routes(())
 
     async def perform(
-        self, call: Call, write: Write[T], offered: Sequence[Event] = (), announced: Announced[T] = ()
+        self,
+        call: Call,
+        write: Write[T],
+        offered: Sequence[Event] = (),
+        announced: Announced[T] = (),
+        *,
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> T:
         """Make a change together with its events, and answer what `write` answers.
 
@@ -96,23 +129,28 @@ class Bus:
         now and may veto, which raises WebhookTransactionFailed with nothing written. `announced` events come after
         it; a function of the result may make them. `write` gets the session of the transaction that also holds the
         events, or None when no gate lets an event through, in which case no transaction is needed; it runs again when
-        MongoDB calls a conflict transient.
+        MongoDB calls a conflict transient. All of it may take as long as `patience_seconds`.
         """
-        routes, tenant = await self._gates(call)
-        asked = await self._offer(call, offered, routes, tenant)
-        after = [] if callable(announced) else self._outgoing(call, announced, routes, tenant)
-        if not asked and not after and not (callable(announced) and routes.are_open(call.tenant_id, tenant)):
+        gates = await self._gates(call, offered)
+        asked = await self._offer(call, offered, gates)
+        after = [] if callable(announced) else self._outgoing(call, announced, gates)
+        if not asked and not after and not (callable(announced) and gates.are_open()):
             return await write(None)
 
         async def change(session: Session) -> T:
             result = await write(session)
-            late = self._outgoing(call, announced(result), routes, tenant) if callable(announced) else after
+            late = self._outgoing(call, announced(result), gates) if callable(announced) else after
             await self._record(session, [*asked, *late])
             return result
 
-        result = await self._database.in_transaction(change)
+        result = await self._database.in_transaction(change, patience_seconds)
         self._wake()
         return result
+
+    async def is_heard(self, tenant_id: TenantId, event_type: str) -> bool:
+        """Whether any webhook would hear of an event: for those that are much work to make."""
+        event = Event(event_type, {}, tenant_id)
+        return bool((await self._gates(None, [event])).targets(event))
 
     async def offer(self, call: Call, events: Sequence[Event]) -> None:
         """Events about something that is not written here, such as a login. Raises WebhookTransactionFailed."""
@@ -122,28 +160,30 @@ class Bus:
         """Events that nobody can veto any more, whatever their type."""
         await self.perform(call, _nothing, announced=events)
 
-    async def _gates(self, call: Call) -> tuple[Routes, Document]:
+    async def _gates(self, call: Call | None, events: Sequence[Event]) -> _Gates:
         webhooks = await self._webhooks()
         if webhooks is not self._routes.webhooks:
             self._routes = Routes(webhooks)
-        tenant = None if call.tenant_id is None else await self._tenant(call.tenant_id)
-        return self._routes, tenant or {}
+        own = None if call is None else call.tenant_id
+        concerned = {own, *(event.tenant_id for event in events)}
+        tenants = {one: await self._tenant(one) or {} for one in concerned if one is not None}
+        return _Gates(self._routes, own, tenants)
 
-    def _outgoing(self, call: Call, events: Sequence[Event], routes: Routes, tenant: Document) -> list[_Outgoing]:
+    def _outgoing(self, call: Call, events: Sequence[Event], gates: _Gates) -> list[_Outgoing]:
         """The events that anybody shall hear of, each to be delivered from now on."""
         outgoing = []
         for event in events:
-            if targets := routes.to(event.kind, call.tenant_id, tenant):
+            if targets := gates.targets(event):
                 deliveries = [_delivery(webhook, call.now) for webhook in targets]
                 outgoing.append(_Outgoing(_row(call, event), targets, deliveries))
         return outgoing
 
-    async def _offer(self, call: Call, events: Sequence[Event], routes: Routes, tenant: Document) -> list[_Outgoing]:
+    async def _offer(self, call: Call, events: Sequence[Event], gates: _Gates) -> list[_Outgoing]:
         """Ask in the order of the events, of each event all webhooks at once; the first veto ends it."""
-        outgoing = self._outgoing(call, events, routes, tenant)
+        outgoing = self._outgoing(call, events, gates)
         asked: list[_Outgoing] = []
         for one in outgoing:
-            kind = transaction_type(EVENTS[one.row.type], tenant)
+            kind = transaction_type(EVENTS[one.row.type], gates.tenant(one.row.tenant_id))
             if kind == NONE:
                 continue
             asked.append(one)
@@ -220,6 +260,7 @@ def _failures(targets: Sequence[Document], results: Sequence[Result]) -> dict[st
 def _row(call: Call, event: Event) -> EventRow:
     """The event with the members that all events have, as the bytes that go out."""
     kind = event.kind
+    tenant_id = None if kind.is_of_instance else event.tenant_id or call.tenant_id
     event_id = EventId(new_id())
     linked_object_id = kind.linked_object_id(event.payload)
     members: Document = {
@@ -228,13 +269,12 @@ def _row(call: Call, event: Event) -> EventRow:
         "id": event_id,
         "info": event_info.of(call) if kind.has_info else None,
         "linkedObjectId": linked_object_id,
-        "tenantId": None if kind.is_of_instance else call.tenant_id,
+        "tenantId": tenant_id,
         "type": kind.name,
     }
     if kind.repeats_ip_address:
         members["ipAddress"] = members["info"].get("ipAddress")
     body = orjson.dumps({"event": _without_nulls(members)}, option=orjson.OPT_SORT_KEYS)
-    tenant_id = None if kind.is_of_instance else call.tenant_id
     return EventRow(event_id, kind.name, tenant_id, linked_object_id, body, call.now, kind.holds_secrets)
 
 

@@ -33,9 +33,7 @@ def wanted(tenant: Document, request: Document) -> Wanted | None:
         return None
     ours = tenant["passwordEncryptionConfiguration"]
     scheme = request.get("encryptionScheme", ours["encryptionScheme"])
-    default = (
-        ours["encryptionSchemeFactor"] if scheme == ours["encryptionScheme"] else _FACTORS.get(scheme, _OTHER_FACTOR)
-    )
+    default = ours["encryptionSchemeFactor"] if scheme == ours["encryptionScheme"] else default_factor(scheme)
     return Wanted(request["password"], scheme, request.get("factor", default))
 
 
@@ -47,6 +45,15 @@ def of_tenant(tenant: Document, password: str) -> Wanted:
 
 def problems(tenant: Document, user: Document, password: Wanted, path: str = PATH) -> list[FieldError]:
     """What is wrong with a new password, apart from the user's past; told at `path`."""
+
+
+def default_factor(scheme: str) -> int:
+    """The cost of a scheme where nobody says another."""
+    return _FACTORS.get(scheme, _OTHER_FACTOR)
+
+
+def problems(tenant: Document, user: Document, password: Wanted) -> list[FieldError]:
+    """What is wrong with a new password, apart from the user's past."""
     if not passwords.is_known(password.scheme):
         message = "The [user.encryptionScheme] is not known."
         return [FieldError.of("invalid", "user.encryptionScheme", message)]

@@ -381,7 +381,10 @@ class Documents:
     def _closed(self, tenant_id: Tenant, document: Document) -> Document:
         if self._tenant_scoped and document.get("tenantId") != tenant_id:
             raise ValueError(f"{self.name} {document['id']} is not of tenant {tenant_id}")
-        stored = copy.deepcopy(document)
+        return self._sealed_form(copy.deepcopy(document))
+
+    def _sealed_form(self, stored: Document) -> Document:
+        """A document that is the store's own from now on, as MongoDB keeps it."""
         stored["_id"] = stored.pop("id")
         if self._has_endings:
             stored["private"] = {**stored.get("private", {}), "endings": endings.of(stored.get("name", ""))}

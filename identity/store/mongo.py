@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import random
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 from motor.motor_asyncio import (
@@ -111,19 +111,21 @@ class Database:
         self._guard.require_answering()
         await self._guard.answer(self.motor.command("ping"))
 
-    async def in_transaction(self, write: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
+    async def in_transaction(
+        self, write: Callable[[Session], Coroutine[Any, Any, T]], patience_seconds: float = PATIENCE_SECONDS
+    ) -> T:
         """Run `write` in one transaction, again when the server calls a conflict transient.
 
         Whatever `write` raises aborts the transaction and reaches the caller; a duplicate key comes out as Duplicate.
         Raises Unavailable when conflicts or an outage do not end in time: the driver's own loop would go on for two
-        minutes, and nobody waits that long.
+        minutes, and nobody waits that long; who makes very many changes at once may have more `patience_seconds`.
         """
         self._guard.require_answering()
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + patience_seconds
         async with await self._guard.answer(self._client.start_session()) as session:
             actions = self._after_commit[id(session)] = []
             try:
-                with duplicates(), within(PATIENCE_SECONDS):
+                with duplicates(), within(patience_seconds):
                     result = await _transacted(session, write, deadline, lambda: self._turns.give_back(id(session)))
             finally:
                 del self._after_commit[id(session)]
@@ -162,10 +164,18 @@ def duplicates() -> Iterator[None]:
     except DuplicateKeyError as error:
         raise Duplicate(_index_of((error.details or {}).get("errmsg", error))) from error
     except BulkWriteError as error:
-        first = error.details["writeErrors"][0]
-        if first["code"] != _DUPLICATE_KEY:
-            raise
-        raise Duplicate(_index_of(first["errmsg"])) from error
+        # Not from the error: it holds whole documents, and may end up in the log.
+        first = next(iter(error.details["writeErrors"]), {"code": None, "errmsg": "write concern"})
+        if first["code"] == _DUPLICATE_KEY:
+            raise Duplicate(_index_of(first["errmsg"])) from None
+        raise _without_documents(error, first) from None
+
+
+def _without_documents(error: BulkWriteError, first: Mapping[str, Any]) -> OperationFailure:
+    """The first failure of many writes, with what it says of trying again."""
+    labels = [label for label in ("TransientTransactionError", "RetryableWriteError") if error.has_error_label(label)]
+    message = f"a bulk write failed with code {first['code']}"
+    return OperationFailure(message, first["code"], {"errorLabels": labels, "writeErrors": [{"code": first["code"]}]})
 
 
 def _index_of(message: object) -> str:

@@ -18,12 +18,14 @@ from identity.call import Document
 from identity.domain.system_configuration import SentEvents
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant, as_datetime, later
+from identity.store.event_bodies import EventBodies
 from identity.store.mongo import Collection, Database, Session
 from identity.store.vault import Vault
 
 State = Literal["due", "succeeded", "given up", "vetoed"]
 
 _WEBHOOKS_PER_LEASE = 100
+_BODY_FIELDS = {"body": 1, "isSealed": 1, "parts": 1}
 _KEPT_FIELDS = {
     "_id": 1, "eventId": 1, "webhookId": 1, "attempts.id": 1, "base": 1, "isManual": 1, "insertInstant": 1,
 }  # fmt: skip
@@ -158,7 +160,7 @@ class Outbox:
         sent_events: Callable[[], Awaitable[SentEvents]] = _by_default,
     ) -> None:
         """`schedule_seconds`: the longest time between an event and its last attempt, in which it is always kept."""
-        self._vault = vault
+        self._bodies = EventBodies(database, vault)
         self._events: Collection = database.collection("events")
         self._deliveries: Collection = database.collection("deliveries")
         self._counters: Collection = database.collection("counters")
@@ -179,6 +181,7 @@ class Outbox:
             partialFilterExpression={"isOrdered": True, "state": "due"},
         )
         await self._deliveries.create_indexes([due, of_event, attempt, ordered, expiry])
+        await self._bodies.ensure_indexes()
 
     async def reserve_sequence(self, count: int) -> int:
         """The first of `count` fresh sequence numbers, which order events. Gaps are possible, repeats are not.
@@ -206,12 +209,17 @@ class Outbox:
         if vetoed and not kept.are_logged:
             return
         numbered = [(row, deliveries, first_sequence + index) for index, (row, deliveries) in enumerate(rows)]
-        events = [self._event(row, deliveries, sequence, vetoed=vetoed) for row, deliveries, sequence in numbered]
+        events, parts = [], {}
+        for row, deliveries, sequence in numbered:
+            body, parts[row.event_id] = self._bodies.members(row.event_id, row.body, is_sealed=row.holds_secrets)
+            events.append({**_event(row, deliveries, sequence, vetoed=vetoed), **body})
         found = [self._delivery(row, one, sequence) for row, deliveries, sequence in numbered for one in deliveries]
         for stored in found if vetoed else ():
             stored["state"] = "vetoed"
         for stored in (*events, *found):
             self._keep(stored, kept)
+        for stored in events:
+            await self._bodies.add(stored, parts[stored["_id"]], session)
         await self._events.insert_many(events, session=session)
         if found:
             await self._deliveries.insert_many(found, session=session)
@@ -273,9 +281,9 @@ class Outbox:
     async def reseal(self) -> int:
         """Seal again what was sealed under an older master key; answers how many changed."""
         changed = 0
-        async for row in self._events.find({"isSealed": True}, {"body": 1, "isSealed": 1}):
-            if not self._vault.is_current(row["body"]):
-                fresh = self._vault.seal(opened_body(self._vault, row), _place(row["_id"]))
+        async for row in self._events.find({"isSealed": True}, _BODY_FIELDS):
+            fresh = self._bodies.resealed(row)
+            if fresh is not None:
                 where = {"_id": row["_id"], "body": row["body"]}
                 changed += (await self._events.update_one(where, {"$set": {"body": fresh}})).modified_count
         return changed
@@ -310,8 +318,8 @@ class Outbox:
 
     async def _leases(self, taken: Sequence[Document], token: str) -> list[Lease]:
         wanted = {"_id": {"$in": list({row["eventId"] for row in taken})}}
-        found = self._events.find(wanted, {"body": 1, "isSealed": 1, "type": 1})
-        events = {row["_id"]: (row["type"], opened_body(self._vault, row).encode()) async for row in found}
+        found = [row async for row in self._events.find(wanted, {**_BODY_FIELDS, "type": 1})]
+        events = {row["_id"]: (row["type"], await self._bodies.opened(row)) for row in found}
         return [
             Lease(
                 row["_id"],
@@ -335,25 +343,6 @@ class Outbox:
         ]
         if writes:
             await self._deliveries.bulk_write(writes, ordered=False)
-
-    def _event(self, row: EventRow, deliveries: Sequence[NewDelivery], sequence: int, *, vetoed: bool) -> Document:
-        body = row.body.decode()
-        untried = [] if vetoed else [one.webhook_id for one in deliveries if one.first is None]
-        stored: Document = {
-            "_id": row.event_id,
-            "type": row.type,
-            "body": self._vault.seal(body, _place(row.event_id)) if row.holds_secrets else body,
-            "sequence": sequence,
-            "insertInstant": row.create_instant,
-            "untried": untried,
-            "result": "Failed" if vetoed else "Running" if untried else "Succeeded",
-            **_of(row),
-        }
-        if row.holds_secrets:
-            stored["isSealed"] = True
-        if tried := [one.first.start_instant for one in deliveries if one.first is not None]:
-            stored["lastAttemptInstant"] = max(tried)
-        return stored
 
     def _delivery(self, row: EventRow, delivery: NewDelivery, sequence: int) -> Document:
         stored: Document = {
@@ -382,25 +371,32 @@ class Outbox:
             stored["isHidden"] = True
 
 
-def opened_body(vault: Vault, stored: Mapping[str, Any]) -> str:
-    """The body of an event row."""
-    body: str = stored["body"]
-    return vault.unseal(body, _place(stored["_id"])) if stored.get("isSealed") else body
-
-
 def delivery_id(event_id: str, webhook_id: str) -> str:
     """The id of the one delivery of an event to a webhook."""
     return f"{event_id}:{webhook_id}"
+
+
+def _event(row: EventRow, deliveries: Sequence[NewDelivery], sequence: int, *, vetoed: bool) -> Document:
+    """The row of an event, all but its body."""
+    untried = [] if vetoed else [one.webhook_id for one in deliveries if one.first is None]
+    stored: Document = {
+        "_id": row.event_id,
+        "type": row.type,
+        "sequence": sequence,
+        "insertInstant": row.create_instant,
+        "untried": untried,
+        "result": "Failed" if vetoed else "Running" if untried else "Succeeded",
+        **_of(row),
+    }
+    if tried := [one.first.start_instant for one in deliveries if one.first is not None]:
+        stored["lastAttemptInstant"] = max(tried)
+    return stored
 
 
 def _of(row: EventRow) -> Document:
     """What a row of either collection tells of whom the event concerns."""
     told = {"tenantId": row.tenant_id, "linkedObjectId": row.linked_object_id}
     return {name: value for name, value in told.items() if value is not None}
-
-
-def _place(event_id: str) -> str:
-    return f"events.{event_id}.body"
 
 
 def _oldest(is_due: Document, webhook_id: WebhookId, count: int) -> list[Document]:

@@ -7,8 +7,10 @@ case, `terms` serves the one-term search, `login` sorting by what a user logs in
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+import bson
+from bson.raw_bson import RawBSONDocument
 from pymongo import IndexModel, UpdateOne
 
 from identity.call import Document
@@ -21,8 +23,9 @@ from identity.ids import ApplicationId, TenantId, UserId
 from identity.instants import Instant
 from identity.store.cache import Freshness
 from identity.store.documents import Tenant
+from identity.store.guard import within
 from identity.store.index_search import IndexSearched
-from identity.store.mongo import Database, Session, duplicates
+from identity.store.mongo import BULK_SECONDS, CHUNK, Database, Session, duplicates
 from identity.store.vault import Vault
 
 UNIQUE = (
@@ -30,6 +33,9 @@ UNIQUE = (
     Unique("username", ("tenantId", "private.usernameKey"), "user.username", sparse=True),
     Unique("phoneNumber", ("tenantId", "phoneNumber"), "user.phoneNumber", sparse=True),
 )
+
+IMPORT = "private.import"
+"""The member that names the import with which a user came."""
 
 SEALED = ("twoFactor.methods.*.secret", "twoFactor.recoveryCodes.*", "registrations.*.authenticationToken")
 
@@ -221,6 +227,38 @@ class Users(IndexSearched):
         result = await self._collection.delete_one(where, session=session)
         self._forget(session, user_id)
         return result.deleted_count == 1
+
+    def packed(self, tenant_id: TenantId, user: Document) -> bytes:
+        """A new user, which belongs to the store from now on, as bytes: they take far less room than documents do."""
+        if user["tenantId"] != tenant_id:
+            raise ValueError(f"{self.name} {user['id']} is not of tenant {tenant_id}")
+        return bson.encode(self._sealed_form(user))
+
+    async def insert_packed(self, users: Sequence[bytes]) -> None:
+        """Add many users, of whatever tenants. Raises Duplicate, with those before the one in question written."""
+        with within(BULK_SECONDS), duplicates():
+            await self._collection.insert_many([RawBSONDocument(user) for user in users])
+
+    async def remove_imported(self, tenant_ids: Sequence[TenantId], import_id: str, user_ids: Sequence[str]) -> None:
+        """Remove those of the users who came with an import."""
+        for at in range(0, len(user_ids), CHUNK):
+            own = {"_id": {"$in": list(user_ids[at : at + CHUNK])}, IMPORT: import_id}
+            with within(BULK_SECONDS):
+                await self._collection.delete_many({"tenantId": {"$in": list(tenant_ids)}, **own})
+
+    async def find_taken(self, tenant_id: TenantId, keys: Mapping[str, Sequence[str]]) -> list[Document]:
+        """The login ids (by the type, as they are compared), and whose they are, of users who have one of these."""
+        where = [{_KEY_OF_TYPE[kind]: {"$in": list(values)}} for kind, values in keys.items() if values]
+        members = {"active": 1, "email": 1, "phoneNumber": 1, "uniqueUsername": 1}
+        if not where:
+            return []
+        return [dict(found) async for found in self._collection.find({**self._of(tenant_id), "$or": where}, members)]
+
+    async def taken_ids_across_tenants(self, user_ids: Sequence[str]) -> set[str]:
+        """Those of the ids that users of any tenant have."""
+        return {
+            str(found["_id"]) async for found in self._collection.find({"_id": {"$in": list(user_ids)}}, {"_id": 1})
+        }
 
     async def existing_ids(self, tenant_id: TenantId, user_ids: Iterable[str]) -> set[str]:
         """Those of the ids that are users'."""

@@ -16,9 +16,10 @@ from identity.call import Document
 from identity.errors import Duplicate
 from identity.ids import EventId, WebhookId
 from identity.instants import Instant
+from identity.store.event_bodies import EventBodies
 from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, Collection, Database, duplicates
-from identity.store.outbox import delivery_id, opened_body
+from identity.store.outbox import delivery_id
 from identity.store.vault import Vault
 
 Asked = Literal["queued", "running", "unknown"]
@@ -44,7 +45,7 @@ class WebhookEventLog:
     """The collections `events` and `deliveries`, for those who look."""
 
     def __init__(self, database: Database, vault: Vault) -> None:
-        self._vault = vault
+        self._bodies = EventBodies(database, vault)
         self._events: Collection = database.collection("events")
         self._deliveries: Collection = database.collection("deliveries")
 
@@ -124,7 +125,7 @@ class WebhookEventLog:
             return int((await self._deliveries.update_many(where, _renewed(now))).modified_count)
 
     async def _with_deliveries(self, cursor: Any) -> list[Document]:
-        events = [{**row, "body": opened_body(self._vault, row)} async for row in cursor]
+        events = [{**row, "body": (await self._bodies.opened(row)).decode()} async for row in cursor]
         of_event: dict[str, list[Document]] = {row["_id"]: [] for row in events}
         async for row in self._deliveries.find({"eventId": {"$in": list(of_event)}}).sort("webhookId", 1):
             of_event[row["eventId"]].append(dict(row))

@@ -39,6 +39,7 @@ from identity.web.api import (
     themes,
     two_factor,
     user_actions,
+    user_import,
     users,
     verifications,
     webhook_event_logs,
@@ -126,6 +127,7 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
                 user_actions,
                 verifications,
                 passwords,
+                user_import,
                 users,
             )
             for route in module.ROUTES

@@ -46,6 +46,18 @@ async def caller(
     return ApiKeyCaller(api_key)
 
 
+async def may_call(services: Services, authorization: str, now: Instant, endpoint: str, method: str) -> bool:
+    """Whether a request comes with an API key that is good for this call, as far as its head tells: not from where."""
+    api_key = await services.api_keys.find_by_key(authorization.strip()) if authorization.strip() else None
+    try:
+        if api_key is not None:
+            _require_live(api_key, now)
+            _require_permission(api_key, endpoint, method, key_manager=False)
+    except Unauthorized:
+        return False
+    return api_key is not None
+
+
 async def tenant(services: Services, caller: Caller, header: str | None) -> TenantId | None:
     """The tenant of a call: as named, else the only one there is, else None. Raises as `named_tenant` does."""
     named = await named_tenant(services, caller, header)

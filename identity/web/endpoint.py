@@ -328,7 +328,7 @@ class Family(tornado.web.RequestHandler):
         if kind not in {"application/json", ""} and self.request.body:
             raise self.unsupported(kind)
         body = json_body.parse_object(self.request.body)
-        self._note_event_info(body)
+        self.note_event_info(body)
         return body
 
     def content_type(self) -> str:
@@ -341,14 +341,14 @@ class Family(tornado.web.RequestHandler):
         if kind not in patches.CONTENT_TYPES:
             raise self.unsupported(kind)
         body = json_body.parse(self.request.body)
-        self._note_event_info(body)
+        self.note_event_info(body)
         return kind, body
 
     def unsupported(self, kind: str) -> Invalid:
         """The error of a body of a media type that is not read here."""
         return Invalid.whole("[UnsupportedContentType]", f"The Content-Type [{kind[:100]}] is not supported here.")
 
-    def _note_event_info(self, body: Any) -> None:
+    def note_event_info(self, body: Any) -> None:
         """Let the call, and so its events, know what a body tells of the request's origin, whoever reads the body."""
         info = body.get("eventInfo") if isinstance(body, dict) else None
         if isinstance(info, dict):

@@ -29,6 +29,7 @@ from tornado.iostream import IOStream, StreamClosedError
 from identity.config import Server as Settings
 from identity.errors import TooLarge
 from identity.web.endpoint import errors_body
+from identity.web.large_bodies import BODY_SECONDS, LargeBodies
 
 # A body that is too large is still read this far, without being kept: closing while the client sends would reset the
 # connection, and the client would never see the answer.
@@ -42,7 +43,7 @@ _HEAD_TOO_LARGE = (
 ReadHead = Callable[..., Awaitable[bytes]]
 
 
-def serving(application: tornado.web.Application, settings: Settings) -> Server:
+def serving(application: tornado.web.Application, settings: Settings, large: LargeBodies) -> Server:
     """A server for the application, with the configured limits. Forwarded headers are ours to read: xheaders is off."""
     # Nothing here takes files; what is not parsed cannot be parsed wrongly.
     set_parse_body_config(ParseBodyConfig(multipart=ParseMultipartConfig(enabled=False)))
@@ -53,14 +54,14 @@ def serving(application: tornado.web.Application, settings: Settings) -> Server:
         idle_connection_timeout=settings.idle_seconds,
         body_timeout=30,
     )
-    server.max_body_bytes = settings.max_body_bytes
+    server.large = large
     return server
 
 
 class Server(tornado.httpserver.HTTPServer):
     """Tornado's server, stricter about heads and with words for what is too large."""
 
-    max_body_bytes = 2**20
+    large: LargeBodies
 
     def handle_stream(self, stream: IOStream, address: Any) -> None:
         """Read every head of this connection through `_read_head`."""
@@ -71,7 +72,7 @@ class Server(tornado.httpserver.HTTPServer):
 
     def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
         """Count the body of this request while it comes in."""
-        return _Bounded(super().start_request(server_conn, request_conn), request_conn, self.max_body_bytes)
+        return _Bounded(super().start_request(server_conn, request_conn), request_conn, self.large)
 
 
 async def _read_head(stream: IOStream, read: ReadHead, regex: bytes, max_bytes: int) -> bytes:
@@ -89,10 +90,13 @@ async def _read_head(stream: IOStream, read: ReadHead, regex: bytes, max_bytes: 
 class _Bounded(HTTPMessageDelegate):
     """Hands a request on unless its body is too large, and then answers 413 itself."""
 
-    def __init__(self, inner: HTTPMessageDelegate, connection: HTTP1Connection, max_bytes: int) -> None:
+    def __init__(self, inner: HTTPMessageDelegate, connection: HTTP1Connection, large: LargeBodies) -> None:
         self._inner = inner
         self._connection = connection
-        self._max_bytes = max_bytes
+        self._large = large
+        self._max_bytes = large.ordinary_bytes
+        self._leave: Callable[[], None] | None = None
+        self._is_closed = False
         self._size = 0
         self._is_answered = False
 
@@ -100,6 +104,29 @@ class _Bounded(HTTPMessageDelegate):
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> Awaitable[None] | None:
         self._connection.set_max_body_size(2**62)
+        if isinstance(start_line, RequestStartLine) and self._large.wants(start_line, headers):
+            return self._enter(start_line, headers)
+        return self._begin(start_line, headers)
+
+    async def _enter(self, start_line: RequestStartLine, headers: HTTPHeaders) -> None:
+        """Go on when there is a place for a large body, which is kept until the answer is written."""
+        leave = await self._large.enter(start_line, headers)
+        if leave is not None:
+            self._leave = leave
+            self._max_bytes = self._large.bytes
+            self._connection.set_body_timeout(BODY_SECONDS)
+            finish = self._connection.finish
+
+            def finished() -> None:
+                leave()
+                finish()
+
+            self._connection.finish = finished  # type: ignore[method-assign]
+            if self._is_closed:
+                leave()
+        await (self._begin(start_line, headers) or _nothing())
+
+    def _begin(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> Awaitable[None] | None:
         # What is no length at all is refused when the connection goes on to read the body.
         length = headers.get("Content-Length", "")
         if length.isdecimal() and int(length[:19]) > self._farthest:
@@ -122,6 +149,9 @@ class _Bounded(HTTPMessageDelegate):
             self._inner.finish()
 
     def on_connection_close(self) -> None:
+        self._is_closed = True
+        if self._leave is not None:
+            self._leave()
         self._inner.on_connection_close()
 
     @property
@@ -143,3 +173,7 @@ class _Bounded(HTTPMessageDelegate):
         start_line = ResponseStartLine("HTTP/1.1", TooLarge.status, "Content Too Large")
         self._connection.write_headers(start_line, headers, body)
         self._connection.finish()
+
+
+async def _nothing() -> None:
+    """What there is to wait for where the next one needs no time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from typing import Any
@@ -16,8 +17,8 @@ _TEXTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"{}[]")
 
 
-class _RefusedError(ValueError):
-    pass
+class RefusedError(ValueError):
+    """JSON that is well-formed and is not taken; its text says why."""
 
 
 def parse(body: bytes) -> Any:
@@ -27,34 +28,52 @@ def parse(body: bytes) -> Any:
     names, NaN, numbers beyond 64 bits, lone surrogates and nesting deeper than 40.
     """
     if not body.strip():
-        raise Invalid.whole("[missing]", "The request body is missing.")
-    if _deepest(body) > MAXIMUM_DEPTH:
-        raise _invalid(f"it is nested deeper than {MAXIMUM_DEPTH} levels")
+        raise missing()
+    require_shallow(body)
     try:
-        return json.loads(
-            body.decode("utf-8"),
-            object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=_float,
-            parse_constant=_constant,
-        )
+        return decoder().decode(body.decode("utf-8"))
     except json.JSONDecodeError as error:
-        raise _invalid(f"{error.msg} at line {error.lineno} column {error.colno}") from error
+        raise invalid(f"{error.msg} at line {error.lineno} column {error.colno}") from error
     except UnicodeDecodeError as error:
-        raise _invalid(f"it is not UTF-8 (byte {error.start})") from error
-    except _RefusedError as error:
-        raise _invalid(str(error)) from error
+        raise invalid(f"it is not UTF-8 (byte {error.start})") from error
+    except RefusedError as error:
+        raise invalid(str(error)) from error
+
+
+@functools.cache
+def decoder() -> json.JSONDecoder:
+    """What reads JSON strictly; it raises JSONDecodeError, and RefusedError for JSON that is not taken."""
+    return json.JSONDecoder(
+        object_pairs_hook=unrepeated, parse_int=_integer, parse_float=_float, parse_constant=_constant
+    )
+
+
+def require_shallow(text: bytes) -> None:
+    """Raise Invalid for a JSON text that is nested too deep."""
+    if _deepest(text) > MAXIMUM_DEPTH:
+        raise too_deep()
+
+
+def too_deep() -> Invalid:
+    """The error of a body that is nested too deep."""
+    return invalid(f"it is nested deeper than {MAXIMUM_DEPTH} levels")
+
+
+def missing() -> Invalid:
+    """The error of a body that is empty."""
+    return Invalid.whole("[missing]", "The request body is missing.")
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
     """As `parse`, for bodies that must be an object."""
     value = parse(body)
     if not isinstance(value, dict):
-        raise _invalid("a JSON object is expected")
+        raise invalid("a JSON object is expected")
     return value
 
 
-def _invalid(cause: str) -> Invalid:
+def invalid(cause: str) -> Invalid:
+    """The error of a body that is no JSON, or none that is taken."""
     return Invalid.whole("[invalidJSON]", f"The request body is not valid JSON: {cause}.")
 
 
@@ -72,13 +91,14 @@ def _deepest(body: bytes) -> int:
     return deepest
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of these members. Raises RefusedError for a name that occurs twice, or cannot be stored."""
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise _RefusedError("a name occurs twice in one object")
+        raise RefusedError("a name occurs twice in one object")
     for name, member in pairs:
         if "\x00" in name:
-            raise _RefusedError("a name holds a NUL")
+            raise RefusedError("a name holds a NUL")
         _check_text(name)
         _check_texts(member)
     return value
@@ -94,21 +114,21 @@ def _check_texts(member: Any) -> None:
 
 def _check_text(text: str) -> None:
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise _RefusedError("a text holds half of a surrogate pair")
+        raise RefusedError("a text holds half of a surrogate pair")
 
 
 def _integer(digits: str) -> int:
     if len(digits) > 20 or abs(int(digits)) > _MAXIMUM_INTEGER:
-        raise _RefusedError("a number does not fit into 64 bits")
+        raise RefusedError("a number does not fit into 64 bits")
     return int(digits)
 
 
 def _float(digits: str) -> float:
     value = float(digits)
     if value in (float("inf"), float("-inf")):
-        raise _RefusedError("a number is out of range")
+        raise RefusedError("a number is out of range")
     return value
 
 
 def _constant(name: str) -> float:
-    raise _RefusedError(f"{name} is not JSON")
+    raise RefusedError(f"{name} is not JSON")
