@@ -1,9 +1,7 @@
 """Loops beside the requests, started under supervision, so that no surprise ends one silently, and surely ended.
 
-And work that goes on after the answer to a request was given.
+And work that goes on after the answer to a request was given, or that lets others go on in between.
 """
-
-"""Loops beside the requests, started under supervision and surely ended; and long work that lets others go on."""
 
 from __future__ import annotations
 

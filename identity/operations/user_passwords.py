@@ -43,17 +43,13 @@ def of_tenant(tenant: Document, password: str) -> Wanted:
     return Wanted(password, ours["encryptionScheme"], ours["encryptionSchemeFactor"])
 
 
-def problems(tenant: Document, user: Document, password: Wanted, path: str = PATH) -> list[FieldError]:
-    """What is wrong with a new password, apart from the user's past; told at `path`."""
-
-
 def default_factor(scheme: str) -> int:
     """The cost of a scheme where nobody says another."""
     return _FACTORS.get(scheme, _OTHER_FACTOR)
 
 
-def problems(tenant: Document, user: Document, password: Wanted) -> list[FieldError]:
-    """What is wrong with a new password, apart from the user's past."""
+def problems(tenant: Document, user: Document, password: Wanted, path: str = PATH) -> list[FieldError]:
+    """What is wrong with a new password, apart from the user's past; told at `path`."""
     if not passwords.is_known(password.scheme):
         message = "The [user.encryptionScheme] is not known."
         return [FieldError.of("invalid", "user.encryptionScheme", message)]
