@@ -121,11 +121,17 @@ async def verified(
         return changed, is_new
 
     changed, is_new = await crud.retried(attempt)
-    await verification_codes.withdraw(services, tenant_id, KIND, user["id"])
     if is_new:
-        tenant = await services.tenants.get(None, tenant_id)
-        await notices.tell(services, call, tenant, changed, "emailVerifiedEmailTemplateId")
+        await settled(services, call, await services.tenants.get(None, tenant_id), changed)
+    else:
+        await verification_codes.withdraw(services, tenant_id, KIND, user["id"])
     return changed
+
+
+async def settled(services: Services, call: Call, tenant: Document, user: Document) -> None:
+    """What follows the commit of a verified address: what was begun counts no more, and the user is told."""
+    await verification_codes.withdraw(services, TenantId(tenant["id"]), KIND, user["id"])
+    await notices.tell(services, call, tenant, user, "emailVerifiedEmailTemplateId")
 
 
 async def resumed(services: Services, call: Call, user: Document, application: Document | None = None) -> Started:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from identity.call import Call, Document
 from identity.domain import lambdas as lambda_rules
@@ -49,13 +49,19 @@ class Along:
 
     `write` runs when no webhook vetoed, in the transaction if there is one; what it raises ends the login. `offered`
     are asked about before the login itself, `announced` are told after the commit. `told` are members that the events
-    about the login have beside the usual ones.
+    about the login have beside the usual ones. `after` is done when all of it is committed.
     """
 
     write: Write[None]
     offered: Sequence[Event] = ()
     announced: Sequence[Event] = ()
     told: Document = dataclasses.field(default_factory=dict)
+    after: Callable[[], Awaitable[None]] | None = None
+
+    async def committed(self) -> None:
+        """Do what comes after the commit."""
+        if self.after is not None:
+            await self.after()
 
 
 async def authenticate(
@@ -120,6 +126,7 @@ async def finish(
         if along is not None:
             inside = call.within(TenantId(proven.tenant["id"]))
             await services.bus.perform(inside, along.write, along.offered, along.announced)
+            await along.committed()
         return halt
     if proven.password is not None:
         await user_passwords.rehash(services, proven.tenant, proven.user, proven.password)
@@ -171,6 +178,8 @@ async def complete(
 
     before, after = ((), ()) if along is None else (along.offered, along.announced)
     await services.bus.perform(call.within(tenant_id), write, [*before, *events], after)
+    if along is not None:
+        await along.committed()
     return LoggedIn(user, registration, authentication_type)
 
 

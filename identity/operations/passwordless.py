@@ -16,14 +16,25 @@ from identity.call import Call, Document
 from identity.domain import generated_ids
 from identity.domain import users as user_rules
 from identity.domain.login import Authenticated
-from identity.errors import Invalid, NotFound, Unavailable
+from identity.errors import Conflict, Invalid, NotFound, Unavailable
 from identity.ids import Secret, TenantId, fingerprint, same_secret
-from identity.operations import api_logins, clients, login, mail, send_limits
+from identity.instants import Instant
+from identity.operations import (
+    api_logins,
+    clients,
+    email_verifications,
+    login,
+    mail,
+    send_limits,
+    two_factor_policy,
+    user_events,
+)
 from identity.operations.api_logins import Answer, Wishes
 from identity.operations.clients import Client
 from identity.operations.login import Along
 from identity.services import Services
 from identity.store.mongo import Session
+from identity.store.tickets import Ticket
 
 AUTHENTICATION_TYPE: Final = "PASSWORDLESS"
 
@@ -102,8 +113,8 @@ async def send(services: Services, call: Call, body: Document) -> None:
     await send_to(services, call, client, request["loginId"], state=request.get("state"))
 
 
-async def log_in(services: Services, call: Call, body: Document) -> Answer:
-    """The Login API response for a code.
+async def log_in(services: Services, call: Call, body: Document, trust_id: str | None = None) -> Answer:
+    """The Login API response for a code; `trust_id` is what the browser's cookie has of trust.
 
     Raises Invalid, NotFound for a code that is unknown, over or used, or whose one-time code is wrong, Unavailable
     after too many of those, and what a login raises.
@@ -115,10 +126,11 @@ async def log_in(services: Services, call: Call, body: Document) -> Answer:
     )
     wishes = dataclasses.replace(Wishes.of(request), state=found.state)
     call = call.within(found.client.tenant_id)
+    trust = trust_id or request.get("twoFactorTrustId")
     result = await login.finish(
         services,
         call,
-        found.proven,
+        await two_factor_policy.settled(services, call, found.proven, trust),
         AUTHENTICATION_TYPE,
         is_new_device=wishes.is_new_device,
         along=found.along,
@@ -195,6 +207,8 @@ async def redeem(
 ) -> Redeemed:
     """What a code stands for; it is used up by what comes of it, not here.
 
+    Who got it by email has a verified address from then on, where the tenant takes that for a proof.
+
     Raises NotFound for a code that is unknown, over or used, and for a wrong one-time code; Unavailable after too many
     of those from one address; Invalid for another application.
     """
@@ -221,13 +235,40 @@ async def _redeemed(services: Services, call: Call, code: str, one_time_code: st
     if user is None:
         raise NotFound(log_detail="the user of a passwordless login is gone")
     use = services.tickets.use(ticket.tenant_id, _KIND, code)
+    verified = _verified(client, user, ticket, call.now)
 
-    async def spend(_session: Session | None) -> None:
+    async def spend(session: Session | None) -> None:
+        if verified is not None:
+            await _replace(services, verified, user, session)
         if not await use.consume():
             raise NotFound(log_detail="the passwordless login was completed meanwhile")
 
-    proven = Authenticated(client.tenant, client.application, user, call.now)
-    return Redeemed(client, proven, Along(spend), ticket.document["state"])
+    proven = Authenticated(client.tenant, client.application, verified or user, call.now)
+    if verified is None:
+        return Redeemed(client, proven, Along(spend), ticket.document["state"])
+
+    async def tell() -> None:
+        await email_verifications.settled(services, call, client.tenant, verified)
+
+    along = Along(spend, user_events.of_verified_email(verified), after=tell)
+    return Redeemed(client, proven, along, ticket.document["state"])
+
+
+def _verified(client: Client, user: Document, ticket: Ticket, now: Instant) -> Document | None:
+    """The user with a verified address, where the code proves that the mail arrived there; None where it does not."""
+    is_proof = client.tenant["emailConfiguration"]["implicitEmailVerificationAllowed"]
+    mailed_to = ticket.document.get("mailedTo")
+    if not is_proof or mailed_to is None or mailed_to != user.get("email") or user["verified"]:
+        return None
+    return user_rules.verified_later(user, "Implicit", now)
+
+
+async def _replace(services: Services, user: Document, stored: Document, session: Session | None) -> None:
+    """Write the verified user. Raises Unavailable for one who was changed meanwhile: the code is still good."""
+    try:
+        await services.users.replace(TenantId(user["tenantId"]), user, stored["lastUpdateInstant"], session)
+    except Conflict as error:
+        raise Unavailable("The user was changed meanwhile. Try again.") from error
 
 
 async def _send_code(services: Services, call: Call, code: str) -> None:

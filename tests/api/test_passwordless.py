@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,8 +12,8 @@ import pytest
 
 from identity.ids import fingerprint, new_id
 from tests import relying_party
-from tests.conftest import NOBODY, SUPER_KEY, checking_client
-from tests.mailbox import Mailbox, receiving
+from tests.conftest import EMAIL_TEMPLATE, NOBODY, SUPER_KEY, checking_client
+from tests.mailbox import Mailbox, Received, receiving
 from tests.relying_party import RelyingParty
 
 Document = dict[str, Any]
@@ -66,8 +67,13 @@ async def log_in(http: httpx.AsyncClient, **members: Any) -> httpx.Response:
 
 
 async def mailed(mailbox: Mailbox, count: int = 1) -> list[str]:
-    """The lines of the newest mail."""
-    return (await mailbox.wait_for(count))[-1].part("plain").splitlines()
+    """The lines of the newest mail with a code, when there are so many."""
+
+    def found() -> list[Received]:
+        return [mail for mail in mailbox.mails if " at " in mail.message["Subject"]]
+
+    await mailbox.until(lambda: len(found()) >= count)
+    return found()[-1].part("plain").splitlines()
 
 
 def codes(answer: httpx.Response) -> list[str]:
@@ -248,3 +254,57 @@ async def test_a_user_who_is_not_registered_is_202(key, http, rp) -> None:
     answer = await log_in(http, **await start(key, rp, loginId=user["email"]))
     assert answer.status_code == 202
     assert "refreshToken" not in answer.json()
+
+
+async def unverified(rp: RelyingParty, key: httpx.AsyncClient, **members: Any) -> Document:
+    """A user whose address is not verified yet."""
+    await rp.configure_tenant(emailConfiguration={"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE})
+    user = {"email": f"{new_id()}@example.com", "password": relying_party.PASSWORD, **members}
+    body = {"user": user, "registration": {"applicationId": rp.client_id}}
+    made = (await key.post("/api/user/registration", json=body)).json()["user"]
+    assert made["verified"] is False
+    return dict(made)
+
+
+async def is_verified(key: httpx.AsyncClient, user: Document) -> bool:
+    return bool((await key.get(f"/api/user/{user['id']}")).json()["user"]["verified"])
+
+
+async def test_a_code_that_came_by_mail_verifies_the_address_where_the_tenant_takes_it(key, http, rp, mailbox) -> None:
+    first, second = await unverified(rp, key), await unverified(rp, key)
+    await rp.configure_tenant(emailConfiguration={"unverified": {"behavior": "Gated"}})
+    for count, (user, is_allowed) in enumerate([(first, True), (second, False)], 1):
+        await rp.configure_tenant(emailConfiguration={"implicitEmailVerificationAllowed": is_allowed})
+        await http.post("/api/passwordless/send", json={"applicationId": rp.client_id, "loginId": user["email"]})
+        code = (await mailed(mailbox, count))[0]
+        answer = await log_in(http, code=code)
+        assert answer.status_code == (200 if is_allowed else 212)
+        assert answer.json()["user"]["verified"] is is_allowed
+        assert await is_verified(key, user) is is_allowed
+
+
+async def test_a_code_that_went_another_way_verifies_nothing(key, http, rp) -> None:
+    user = await unverified(rp, key)
+    assert (await log_in(http, **await start(key, rp, loginId=user["email"]))).status_code == 200
+    assert not await is_verified(key, user)
+
+
+async def test_a_mail_to_an_address_that_was_changed_since_verifies_nothing(key, http, rp, mailbox) -> None:
+    user = await unverified(rp, key)
+    await http.post("/api/passwordless/send", json={"applicationId": rp.client_id, "loginId": user["email"]})
+    code = (await mailed(mailbox))[0]
+    change = {"user": {"email": f"{new_id()}@example.com"}}
+    assert (await key.patch(f"/api/user/{user['id']}", json=change)).status_code == 200
+    assert (await log_in(http, code=code)).status_code == 200
+    assert not await is_verified(key, user)
+
+
+async def test_a_second_factor_is_asked_for_after_the_code_and_the_state_waits_with_it(key, http, rp) -> None:
+    secret = base64.b64encode(b"01234567890123456789").decode()
+    methods = [{"method": "authenticator", "secret": secret}]
+    user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, twoFactor={"methods": methods})
+    started = await start(key, rp, loginId=user["email"], state={"at": "the door"})
+    answer = await log_in(http, **started)
+    assert (answer.status_code, answer.json()["methods"][0]["method"]) == (242, "authenticator")
+    assert answer.json()["twoFactorId"]
+    assert (await log_in(http, **started)).status_code == 404

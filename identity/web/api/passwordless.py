@@ -6,7 +6,7 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.errors import Unauthorized
-from identity.operations import passwordless
+from identity.operations import passwordless, two_factor_trust
 from identity.web.api.login import LOGIN_ANSWERS, LoginFamily
 from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
 
@@ -43,7 +43,7 @@ class LoginHandler(LoginFamily):
     @endpoint(access=Access.PUBLIC, raw_body=True, takes="api/passwordless-login.request.json", answer=_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in by a code."""
-        return self.answered(await passwordless.log_in(self.services, call, body))
+        return self.answered(await passwordless.log_in(self.services, call, body, self.cookie(two_factor_trust.COOKIE)))
 
 
 ROUTES = [
