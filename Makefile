@@ -9,9 +9,11 @@ JOBS   ?= 2
 # The gate always takes the same seed; 0 is a random one, which the report names.
 FUZZ_REQUESTS ?= 20000
 FUZZ_SEED     ?= 0
+CHAOS_EVENTS  ?= 100000
+CHAOS_SEED    ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fuzz bench docs format clean debian-run debian-test debian-bench
+.PHONY: help run test check fuzz bench chaos docs format clean debian-run debian-test debian-bench
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +37,9 @@ fuzz: debian-test $(VENV)/.installed-test  ## send FUZZ_REQUESTS made-up request
 
 bench: debian-bench $(VENV)/.installed-test  ## measure start-up, memory and rates
 	@$(PYTHON) -m bench
+
+chaos: debian-run $(VENV)/.installed-test  ## kill everything at random under load: no one of CHAOS_EVENTS (100000) may be lost
+	@$(PYTHON) -m chaos --events $(CHAOS_EVENTS) --seed $(CHAOS_SEED)
 
 docs: $(VENV)/.installed-test  ## write the generated references anew
 	PYTHONPATH=. $(PYTHON) docs/configuration_reference.py > docs/configuration.md

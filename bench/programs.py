@@ -53,6 +53,11 @@ class Program:
         """The memory that it holds now (RSS)."""
         return resident_megabytes(self.pid)
 
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal, unless it has ended."""
+        if self._popen.poll() is None:
+            self._popen.send_signal(number)
+
     async def stop(self) -> None:
         """End it; kill it when it does not listen."""
         if self._popen.poll() is None:

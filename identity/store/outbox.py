@@ -26,8 +26,11 @@ State = Literal["due", "succeeded", "given up", "vetoed"]
 
 _WEBHOOKS_PER_LEASE = 100
 _BODY_FIELDS = {"body": 1, "isSealed": 1, "parts": 1}
+_LOOKS_PER_LEASE = 8
+"""How often to look again when all that was found waits for something before it."""
 _KEPT_FIELDS = {
     "_id": 1, "eventId": 1, "webhookId": 1, "attempts.id": 1, "base": 1, "isManual": 1, "insertInstant": 1,
+    "isOrdered": 1, "linkedObjectId": 1,
 }  # fmt: skip
 
 
@@ -105,7 +108,8 @@ class NewDelivery:
 class Lease:
     """A delivery that is this process's to make until the lease runs out.
 
-    `attempts` were made before, since it was last asked for; `is_manual`: somebody asked for it again.
+    `attempts` were made before, since it was last asked for; `is_manual`: somebody asked for it again. `ordered_by` is
+    the object whose deliveries follow each other, where they do.
     """
 
     delivery_id: str
@@ -117,6 +121,7 @@ class Lease:
     insert_instant: Instant
     token: str
     is_manual: bool = False
+    ordered_by: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -134,6 +139,16 @@ class Outcome:
     def is_told(self) -> bool:
         """Whether the webhook was told of the event, or never will be."""
         return self.attempt is not None or self.next_attempt is None
+
+    @property
+    def makes_way(self) -> bool:
+        """Whether the next delivery about the same object has waited for this one."""
+        return self.next_attempt is None and self.lease.ordered_by is not None
+
+    @property
+    def instant(self) -> Instant:
+        """When it came about."""
+        return self.lease.insert_instant if self.attempt is None else self.attempt.end_instant
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -234,12 +249,18 @@ class Outbox:
         is_due = {"state": "due", "nextAttempt": {"$lte": now}}
         waiting: list[WebhookId] = await self._deliveries.distinct("webhookId", is_due)
         rooms = {webhook: room for webhook in waiting if (room := room_of(webhook)) > 0}
-        ids = await self._unblocked(await self._candidates(is_due, rooms, limit))
+        until = later(now, seconds=lease_seconds)
+        ids: list[str] = []
+        for _ in range(_LOOKS_PER_LEASE):
+            candidates = await self._candidates(is_due, rooms, limit)
+            ids = await self._unblocked(candidates, now, until)
+            if ids or not candidates:
+                break
         if not ids:
             return []
         token = new_id()
-        change = {"lease": token, "nextAttempt": later(now, seconds=lease_seconds)}
-        await self._deliveries.update_many({"_id": {"$in": ids}, **is_due}, {"$set": change})
+        change = {"lease": token, "nextAttempt": until}
+        await self._deliveries.update_many({"_id": {"$in": ids}, **is_due}, {"$set": change, "$unset": {"waits": ""}})
         taken = [dict(row) async for row in self._deliveries.find({"_id": {"$in": ids}, "lease": token}, _KEPT_FIELDS)]
         return await self._leases(taken, token)
 
@@ -251,6 +272,7 @@ class Outbox:
         """
         if outcomes:
             await self._deliveries.bulk_write([_settlement(outcome) for outcome in outcomes], ordered=False)
+        await self._let_follow([outcome for outcome in outcomes if outcome.makes_way])
         told: dict[EventId, list[Outcome]] = {}
         for outcome in outcomes:
             if outcome.is_told:
@@ -298,23 +320,46 @@ class Outbox:
         found = self._deliveries.aggregate([*branches[0], *unions])
         return [dict(row) async for row in found][:limit]
 
-    async def _unblocked(self, candidates: Sequence[Document]) -> list[str]:
-        """The ids of those that may go: an ordered delivery waits for the earlier ones about the same object.
+    async def _unblocked(self, candidates: Sequence[Document], now: Instant, until: Instant) -> list[str]:
+        """The ids of those that may go: of ordered deliveries the first about each object, when its time has come.
 
-        One that has to wait is due again when the one before it is, so that those of other objects come to the front.
+        All later ones about that object are put off together, so that those of other objects come to the front: until
+        the first is due, or `until` where it is so now. They need not wait that long when it ends: see `_let_follow`.
         """
         free = [row["_id"] for row in candidates if not row.get("isOrdered")]
+        latest: dict[tuple[str, str], int] = {}
         for row in candidates:
             if row.get("isOrdered"):
-                same = {name: row[name] for name in ("webhookId", "linkedObjectId")}
-                earlier = {**same, "isOrdered": True, "state": "due", "sequence": {"$lt": row["sequence"]}}
-                first = await self._deliveries.find_one(earlier, {"nextAttempt": 1}, sort=[("sequence", 1)])
-                if first is None:
-                    free.append(row["_id"])
-                else:
-                    put_off = {"$max": {"nextAttempt": first["nextAttempt"] + 1}}
-                    await self._deliveries.update_one({"_id": row["_id"], "state": "due"}, put_off)
+                key = (row["webhookId"], row["linkedObjectId"])
+                latest[key] = max(latest.get(key, 0), row["sequence"])
+        for key, sequence in latest.items():
+            rest = _in_order(*key)
+            first = await self._deliveries.find_one(rest, {"nextAttempt": 1, "sequence": 1}, sort=[("sequence", 1)])
+            if first is None:
+                continue
+            if first["nextAttempt"] <= now:
+                free.append(first["_id"])
+            if first["sequence"] < sequence:
+                later_ones = {**rest, "sequence": {"$gt": first["sequence"]}, "nextAttempt": {"$lte": now}}
+                put_off = first["nextAttempt"] + 1 if first["nextAttempt"] > now else until
+                await self._deliveries.update_many(later_ones, {"$set": {"nextAttempt": put_off, "waits": True}})
         return free
+
+    async def _let_follow(self, ended: Sequence[Outcome]) -> None:
+        """Let the next delivery about the same object go at once, where it waits only for those that have ended.
+
+        A process that dies before it says so leaves it to wait until the lease of the one before would have run out.
+        """
+        latest = {(outcome.lease.webhook_id, outcome.lease.ordered_by): outcome.instant for outcome in ended}
+        writes = []
+        for (webhook_id, object_id), instant in latest.items():
+            rest = _in_order(webhook_id, object_id)
+            first = await self._deliveries.find_one(rest, {"waits": 1}, sort=[("sequence", 1)])
+            if first is not None and first.get("waits"):
+                change = {"$set": {"nextAttempt": instant}, "$unset": {"waits": ""}}
+                writes.append(UpdateOne({"_id": first["_id"], "state": "due", "waits": True}, change))
+        if writes:
+            await self._deliveries.bulk_write(writes, ordered=False)
 
     async def _leases(self, taken: Sequence[Document], token: str) -> list[Lease]:
         wanted = {"_id": {"$in": list({row["eventId"] for row in taken})}}
@@ -330,6 +375,7 @@ class Outbox:
                 row["insertInstant"],
                 token,
                 row.get("isManual", False),
+                row.get("linkedObjectId") if row.get("isOrdered") else None,
             )
             for row in taken
         ]
@@ -397,6 +443,15 @@ def _of(row: EventRow) -> Document:
     """What a row of either collection tells of whom the event concerns."""
     told = {"tenantId": row.tenant_id, "linkedObjectId": row.linked_object_id}
     return {name: value for name, value in told.items() if value is not None}
+
+
+def _place(event_id: str) -> str:
+    return f"events.{event_id}.body"
+
+
+def _in_order(webhook_id: str, object_id: str | None) -> Document:
+    """The deliveries to a webhook that follow each other because they are about the same object."""
+    return {"webhookId": webhook_id, "linkedObjectId": object_id, "isOrdered": True, "state": "due"}
 
 
 def _oldest(is_due: Document, webhook_id: WebhookId, count: int) -> list[Document]:
