@@ -49,6 +49,7 @@ from identity.store.device_grants import DeviceGrants
 from identity.store.dpop_nonces import DpopNonces
 from identity.store.guard import within
 from identity.store.instance import InstanceStore
+from identity.store.lock_outs import LockOuts
 from identity.store.login_intents import LoginIntents
 from identity.store.mongo import Database
 from identity.store.one_time_ids import OneTimeIds
@@ -317,6 +318,7 @@ def _wired(
         scope_consents=stores.scope_consents,
         two_factor_trusts=stores.two_factor_trusts,
         user_imports=stores.user_imports,
+        action_logs=stores.action_logs,
         pending_links=PendingLinks(redis, stores.vault),
         pushed_requests=PushedRequests(redis),
         dpop_nonces=DpopNonces(stores.vault),
@@ -326,6 +328,7 @@ def _wired(
         device_grants=DeviceGrants(redis),
         sso_sessions=SsoSessions(redis),
         login_intents=LoginIntents(redis),
+        lock_outs=LockOuts(redis),
         rate_limits=RateLimits(redis),
         revocations=Revocations(redis),
         one_time_ids=OneTimeIds(redis),

@@ -29,7 +29,9 @@ from identity.operations import (
     tenants,
     themes,
     user_actions,
+    user_comments,
 )
+from identity.store.action_logs import ActionLogs
 from identity.store.api_keys import ApiKeys
 from identity.store.cache import Freshness
 from identity.store.claims import Claims
@@ -64,6 +66,7 @@ _STORED_RESOURCES: tuple[Resource, ...] = (
     keys.RESOURCE,
     system_configuration.RESOURCE,
     user_actions.RESOURCE,
+    user_comments.RESOURCE,
     email_templates.RESOURCE,
     lambdas.RESOURCE,
     message_templates.RESOURCE,
@@ -106,6 +109,7 @@ class Stores:
     identity_provider_links: IdentityProviderLinks
     scope_consents: ScopeConsents
     two_factor_trusts: TwoFactorTrusts
+    action_logs: ActionLogs
     claims: Claims
     user_imports: UserImports
     vault: Vault
@@ -128,6 +132,7 @@ class Stores:
             for row in _STORED_RESOURCES
         }
         links = documents["identity_provider_links"] = IdentityProviderLinks(database, vault, freshness)
+        action_logs = documents["action_logs"] = ActionLogs(database, vault, freshness)
         consents = documents["scope_consents"] = ScopeConsents(database, vault, freshness)
         trusts = documents["two_factor_trusts"] = TwoFactorTrusts(database, vault, freshness)
         api_keys = ApiKeys(database, vault, freshness, references=references.members_of("api_keys"))
@@ -153,6 +158,7 @@ class Stores:
             identity_provider_links=links,
             scope_consents=consents,
             two_factor_trusts=trusts,
+            action_logs=action_logs,
             claims=Claims(database),
             user_imports=UserImports(database),
             vault=vault,

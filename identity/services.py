@@ -17,6 +17,7 @@ from identity.outbound.http import HttpClient
 from identity.passwords import PasswordPool
 from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
+from identity.store.action_logs import ActionLogs
 from identity.store.api_keys import ApiKeys
 from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.claims import Claims
@@ -29,6 +30,7 @@ from identity.store.group_members import GroupMembers
 from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.identity_providers import IdentityProviders
 from identity.store.instance import InstanceStore
+from identity.store.lock_outs import LockOuts
 from identity.store.logbooks import Logbook
 from identity.store.login_intents import LoginIntents
 from identity.store.login_records import LoginRecords
@@ -87,6 +89,7 @@ class Services:
     pending_links: PendingLinks
     scope_consents: ScopeConsents
     two_factor_trusts: TwoFactorTrusts
+    action_logs: ActionLogs
     pushed_requests: PushedRequests
     dpop_nonces: DpopNonces
     provider_logins: Detours
@@ -97,6 +100,7 @@ class Services:
     device_grants: DeviceGrants
     sso_sessions: SsoSessions
     login_intents: LoginIntents
+    lock_outs: LockOuts
     rate_limits: RateLimits
     revocations: Revocations
     one_time_ids: OneTimeIds

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from identity.call import Document
-from identity.domain import password_rules, two_factor, users
+from identity.domain import action_logs, password_rules, two_factor, users
 from identity.instants import Instant, later
 
 NOTED_SECONDS: Final = 60
@@ -31,6 +31,16 @@ class TooManyAttempts:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class AccountLocked:
+    """Too many logins failed: whatever the password was, the account is locked, be it somebody's or nobody's.
+
+    `actions` are as `action_logs.prevention` makes them.
+    """
+
+    actions: tuple[Document, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Deactivated:
     """The user was locked out by an administrator."""
 
@@ -42,6 +52,14 @@ class Expired:
     """The user's `expiry` has come."""
 
     user: Document
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ActionPrevents:
+    """Actions on the user prevent the login; `actions` are as `action_logs.prevention` makes them."""
+
+    user: Document
+    actions: tuple[Document, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,9 +119,15 @@ class LoggedIn:
 
 
 Halt = (
-    Deactivated | Expired | SecondFactorRequired | PasswordChangeRequired | EmailNotVerified | RegistrationNotVerified
+    Deactivated
+    | ActionPrevents
+    | Expired
+    | SecondFactorRequired
+    | PasswordChangeRequired
+    | EmailNotVerified
+    | RegistrationNotVerified
 )
-LoginResult = WrongCredentials | TooManyAttempts | Halt | LoggedIn
+LoginResult = WrongCredentials | TooManyAttempts | AccountLocked | Halt | LoggedIn
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -130,6 +154,10 @@ class Authenticated:
         return None if self.application is None else users.find_registration(self.user, self.application["id"])
 
 
+Barred = Deactivated | ActionPrevents | Expired
+"""The halts of users who may not come in at all, whatever they do."""
+
+
 def halt(login: Authenticated) -> Halt | None:
     """What still stands between right credentials and a login, or None."""
     return next((found for check in _CHECKS if (found := check(login)) is not None), None)
@@ -137,6 +165,12 @@ def halt(login: Authenticated) -> Halt | None:
 
 def _deactivated(login: Authenticated) -> Halt | None:
     return None if login.user["active"] else Deactivated(login.user)
+
+
+def _prevented(login: Authenticated) -> Halt | None:
+    application_id = None if login.application is None else login.application["id"]
+    actions = action_logs.preventing(login.user, application_id, login.now)
+    return ActionPrevents(login.user, actions) if actions else None
 
 
 def _expired(login: Authenticated) -> Halt | None:
@@ -216,6 +250,7 @@ def is_noted(user: Document, application_id: str | None, now: Instant) -> bool:
 
 _CHECKS: tuple[Callable[[Authenticated], Halt | None], ...] = (
     _deactivated,
+    _prevented,
     _expired,
     _second_factor,
     _password_change,

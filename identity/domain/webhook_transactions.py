@@ -20,6 +20,12 @@ _RULES: Mapping[str, _Rule] = MappingProxyType(
 )
 
 
+def stricter(one: str, other: str) -> str:
+    """The one of two transaction types that asks for more."""
+    order = list(_RULES)
+    return max(one, other, key=order.index)
+
+
 def is_satisfied(transaction_type: str, successes: int, asked: int) -> bool:
     """Whether `successes` of `asked` webhooks let the change happen; where nobody is asked, nobody objects."""
     return asked == 0 or _RULES[transaction_type](successes, asked)

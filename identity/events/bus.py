@@ -18,7 +18,7 @@ import structlog
 from identity.call import Call, Document
 from identity.domain import event_info
 from identity.domain.delivery_schedule import Schedule
-from identity.domain.webhook_transactions import NONE, is_satisfied
+from identity.domain.webhook_transactions import NONE, is_satisfied, stricter
 from identity.errors import WebhookTransactionFailed
 from identity.events.catalogue import EVENTS, EventType
 from identity.events.delivery import Deliverer, Result
@@ -43,11 +43,13 @@ class Event:
     """Something that happens: its type and what it tells beside the members that all events have.
 
     `tenant_id`: the tenant that it concerns, where that is not the call's.
+    `transaction_type`: how many webhooks must agree at the least, whatever the tenant says of the type.
     """
 
     type: str
     payload: Mapping[str, Any]
     tenant_id: TenantId | None = None
+    transaction_type: str = NONE
 
     @property
     def kind(self) -> EventType:
@@ -88,6 +90,7 @@ class _Outgoing:
     row: EventRow
     targets: tuple[Document, ...]
     deliveries: list[NewDelivery]
+    transaction_type: str
 
 
 class Bus:
@@ -175,7 +178,7 @@ class Bus:
         for event in events:
             if targets := gates.targets(event):
                 deliveries = [_delivery(webhook, call.now) for webhook in targets]
-                outgoing.append(_Outgoing(_row(call, event), targets, deliveries))
+                outgoing.append(_Outgoing(_row(call, event), targets, deliveries, event.transaction_type))
         return outgoing
 
     async def _offer(self, call: Call, events: Sequence[Event], gates: _Gates) -> list[_Outgoing]:
@@ -183,7 +186,9 @@ class Bus:
         outgoing = self._outgoing(call, events, gates)
         asked: list[_Outgoing] = []
         for one in outgoing:
-            kind = transaction_type(EVENTS[one.row.type], gates.tenant(one.row.tenant_id))
+            kind = stricter(
+                transaction_type(EVENTS[one.row.type], gates.tenant(one.row.tenant_id)), one.transaction_type
+            )
             if kind == NONE:
                 continue
             asked.append(one)

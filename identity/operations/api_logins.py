@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from identity.call import Call, Document
+from identity.domain import action_logs, profiles
 from identity.domain import login as steps
-from identity.domain import profiles
 from identity.domain.login import LoggedIn, LoginResult
 from identity.errors import NotFound, Unavailable
 from identity.ids import TenantId
@@ -79,6 +79,8 @@ async def answer(
             return await _completed(services, call, client, result, authentication_type, wishes)
         case steps.Deactivated():
             return Answer(423)
+        case steps.ActionPrevents() | steps.AccountLocked():
+            return Answer(409, {"actions": action_logs.summaries(result.actions)})
         case steps.Expired():
             return Answer(410)
         case steps.SecondFactorRequired():

@@ -66,6 +66,7 @@ class StepFailed:
 Problem = (
     steps.WrongCredentials
     | steps.TooManyAttempts
+    | steps.AccountLocked
     | steps.Halt
     | NotRegistered
     | UnknownProvider

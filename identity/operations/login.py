@@ -19,7 +19,15 @@ from identity.domain.login import Authenticated, LoggedIn, LoginResult, TooManyA
 from identity.errors import LoginPrevented, Unavailable, WebhookTransactionFailed
 from identity.events.bus import Event, Write
 from identity.ids import ApplicationId, TenantId, UserId
-from identity.operations import crud, login_records, two_factor_policy, user_events, user_passwords, validations
+from identity.operations import (
+    crud,
+    lock_outs,
+    login_records,
+    two_factor_policy,
+    user_events,
+    user_passwords,
+    validations,
+)
 from identity.services import Services
 from identity.store.mongo import Session
 from identity.store.rate_limits import Limit
@@ -89,15 +97,22 @@ async def authenticate(
     is_token = _is_token(credentials, user, application)
     if is_token:
         authentication_type = "APPLICATION_TOKEN"
+    attempt = await lock_outs.begin(services, call, tenant, user, credentials.login_id)
     try:
         is_correct = is_token or await user_passwords.is_correct(services, tenant, user, credentials.password)
     except Unavailable:
         # Nothing was compared: who tries again while the service is busy must not lock the account that way.
         await services.rate_limits.give_back(tenant_id, limits)
+        await lock_outs.give_back(services, attempt)
         raise
+    if attempt is not None and attempt.is_locked:
+        # Whatever the password was: whoever is told right from wrong goes on guessing.
+        return await lock_outs.refused(services, call.within(tenant_id), attempt)
     if not is_correct or user is None:
         await _tell_failure(services, call, user, application, authentication_type, {"code": "credentials"})
+        await lock_outs.failed(services, call.within(tenant_id), attempt)
         return WrongCredentials()
+    await lock_outs.passed(services, attempt)
     await services.rate_limits.give_back(tenant_id, limits)
     kind = rules.may_log_in_as(user, credentials.login_id, credentials.types)
     proven = Authenticated(tenant, application, user, call.now, None if is_token else credentials.password)

@@ -66,7 +66,7 @@ async def ping(services: Services, call: Call, body: Document) -> Answer:
     wishes = dataclasses.replace(Wishes.of(request), no_refresh_token=True)
     halt = steps.halt(steps.Authenticated(tenant, application, user, call.now, is_federated=True))
     result: steps.LoginResult
-    if isinstance(halt, steps.Deactivated | steps.Expired):
+    if isinstance(halt, steps.Barred):
         result = halt
     else:
         result = await login.complete(services, call, user, application, "PING", is_new_device=wishes.is_new_device)

@@ -29,6 +29,14 @@ class Extras:
     address: str | None = None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Draft:
+    """A mail that was made and not yet taken: what it says, and the job to store."""
+
+    letter: Letter
+    mail: Mail
+
+
 _NOTHING_EXTRA = Extras()
 _AT_A_TIME = 16
 """Mails of one request that are rendered and stored at the same time."""
@@ -51,6 +59,25 @@ async def send(
     answer is empty the mail is stored, and sent by a worker, again and again if need be. What cannot be sent is told
     in the event log too: most callers have nobody to tell.
     """
+    made = await draft(services, call, tenant_id, template_id, to, data, application=application, extras=extras)
+    if not isinstance(made, Draft):
+        return made
+    await services.mails.add([made.mail], call.now)
+    return {}
+
+
+async def draft(
+    services: Services,
+    call: Call,
+    tenant_id: TenantId,
+    template_id: str,
+    to: Document | Address,
+    data: Document,
+    *,
+    application: Document | None = None,
+    extras: Extras = _NOTHING_EXTRA,
+) -> Draft | Document:
+    """As `send`, but for taking it: for a mail that is stored together with something else. Answers errors likewise."""
     template = await services.documents["email_templates"].cached(None, template_id)
     if template is None:
         return await _refused(services, call, template_id, {"parseErrors": {"template": "There is no such template."}})
@@ -65,11 +92,9 @@ async def send(
         return await _refused(services, call, template_id, {"renderErrors": {"to": "The user has no email address."}})
     letter = _letter(tenant, template, rendered, reader, extras)
     try:
-        mail = await asyncio.to_thread(_mail, tenant, letter, call)
+        return Draft(letter, await asyncio.to_thread(_mail, tenant, letter, call))
     except Undeliverable as error:
         return await _refused(services, call, template_id, {"renderErrors": {"to": str(error)}})
-    await services.mails.add([mail], call.now)
-    return {}
 
 
 async def send_all(services: Services, call: Call, template_id: str, request: Document) -> Document:

@@ -198,6 +198,8 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
         await services.scope_consents.delete_all(tenant_id, {"userId": user_id}, session)
         await services.two_factor_trusts.delete_all(tenant_id, {"userId": user_id}, session)
         await services.login_records.forget(tenant_id, UserId(user_id), session)
+        await services.action_logs.delete_all(tenant_id, {"actioneeUserId": user_id}, session)
+        await services.documents["user_comments"].delete_all(tenant_id, {"userId": user_id}, session)
 
     announced = [user_events.about("user.delete.complete", stored)]
     change = sign_outs.together(services, call, sign_out, write, as_one=True)

@@ -204,6 +204,46 @@ class Users(IndexSearched):
         self._forget(session, user_id)
         return result.modified_count == 1
 
+    async def prevent_logins(
+        self, tenant_id: TenantId, user_id: UserId, prevention: Document, session: Session | None = None
+    ) -> bool:
+        """Let an action that prevents logins stand on its user, in place of what stood there of it; False: no user."""
+        others = {
+            "$filter": {
+                "input": {"$ifNull": ["$private.preventions", []]},
+                "cond": {"$ne": ["$$this.actionId", prevention["actionId"]]},
+            }
+        }
+        change = {
+            "private.preventions": {"$concatArrays": [others, [{"$literal": prevention}]]},
+            # The version moves too: an update that read the user before must not let the user in.
+            "lastUpdateInstant": {"$add": ["$lastUpdateInstant", 1]},
+        }
+        where = {**self._of(tenant_id), "_id": user_id}
+        result = await self._collection.update_one(where, [{"$set": change}], session=session)
+        self._forget(session, user_id)
+        return result.matched_count == 1
+
+    async def prolong_prevention(self, tenant_id: TenantId, user_id: UserId, action_id: str, expiry: int) -> None:
+        """Let an action that stands on its user prevent logins for longer."""
+        await self._collection.update_one(
+            {**self._of(tenant_id), "_id": user_id, "private.preventions.actionId": action_id},
+            {"$max": {"private.preventions.$[one].expiry": expiry}, "$inc": {"lastUpdateInstant": 1}},
+            array_filters=[{"one.actionId": action_id}],
+        )
+        self.forget(user_id)
+
+    async def allow_logins(
+        self, tenant_id: TenantId, user_id: UserId, action_id: str, session: Session | None = None
+    ) -> None:
+        """Take an action that prevented logins, and is over, from its user."""
+        await self._collection.update_one(
+            {**self._of(tenant_id), "_id": user_id, "private.preventions.actionId": action_id},
+            {"$pull": {"private.preventions": {"actionId": action_id}}, "$inc": {"lastUpdateInstant": 1}},
+            session=session,
+        )
+        self._forget(session, user_id)
+
     async def remove_registrations(self, tenant_id: TenantId, application_id: ApplicationId) -> int:
         """Take every user's registration for an application away; answers how many there were."""
         return await self.update_in_chunks(

@@ -13,6 +13,7 @@ from identity.services import Services
 from identity.web import crud
 from identity.web.admin import pages as admin
 from identity.web.api import (
+    actions,
     api_keys,
     applications,
     email,
@@ -104,6 +105,7 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
         *(
             route
             for module in (
+                actions,
                 api_keys,
                 applications,
                 email,

@@ -82,7 +82,7 @@ async def tenants(service: app.Service) -> tuple[str, str]:
 async def keys(service: app.Service, tenants: tuple[str, str]) -> dict[str, str | None]:
     """One key of each kind."""
     now = service.services.clock.now()
-    elsewhere = {"endpoints": {"/api/user/comment": ["GET"]}}
+    elsewhere = {"endpoints": {"/api/connector": ["GET"]}}
     return {
         "none": None,
         "empty": "",
@@ -267,10 +267,23 @@ async def objects(service: app.Service, tenants: tuple[str, str]) -> dict[str, s
             answer = await api.post(path, json={wrapper: {"name": new_id(), **members}})
             ids[wrapper] = answer.json()[wrapper]["id"]
         ids |= await add_entity(api, ids["user_id"])
+        ids |= await add_action(api, ids)
     async with checking_client(service.base_url, headers={"Authorization": MANAGER_KEY}) as manager:
         key = await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenants[0]}})
         ids["key_id"] = key.json()["apiKey"]["id"]
     return ids
+
+
+async def add_action(api: httpx.AsyncClient, ids: dict[str, str]) -> dict[str, str]:
+    """An action on the user, and a comment about the user."""
+    lasting = {"userAction": {"name": new_id(), "temporal": True}}
+    definition = (await api.post("/api/user-action", json=lasting)).json()["userAction"]["id"]
+    who = {"actioneeUserId": ids["user_id"], "actionerUserId": ids["user_id"], "userActionId": definition}
+    taken = (await api.post("/api/user/action", json={"action": {**who, "expiry": 2**63 - 1}})).json()["action"]["id"]
+    comment = {"comment": f"Of the first tenant alone: {new_id()}", "commenterId": ids["user_id"]}
+    answer = await api.post("/api/user/comment", json={"userComment": {**comment, "userId": ids["user_id"]}})
+    assert answer.status_code == 200, answer.text
+    return {"action_id": taken, "comment": comment["comment"]}
 
 
 async def add_entity(api: httpx.AsyncClient, user_id: str) -> dict[str, str]:
@@ -289,7 +302,7 @@ async def add_entity(api: httpx.AsyncClient, user_id: str) -> dict[str, str]:
 def ids_for(route: Route, objects: dict[str, str]) -> dict[str, str]:
     resource = route.arguments.get("resource", getattr(route.handler, "resource", None))
     ids = {name: objects[name] for name in ("application_id", "key_id", "token_id", "user_id")}
-    ids["member_id"] = objects["member"]
+    ids |= {"member_id": objects["member"], "action_id": objects["action_id"]}
     if isinstance(resource, Resource):
         ids["object_id"] = objects.get("application_id" if resource.name == "application" else resource.name, new_id())
     elif "/email/send" in route.template:
@@ -306,6 +319,8 @@ def ids_for(route: Route, objects: dict[str, str]) -> dict[str, str]:
 
 
 BODIES: Document = {
+    "action": {"comment": "stolen"},
+    "userComment": {"comment": "stolen"},
     "apiKey": {},
     "auditLog": {"insertUser": "stolen", "message": "stolen"},
     "application": {"name": "Stolen"},
@@ -340,6 +355,8 @@ BODIES: Document = {
 
 
 COLLECTIONS = (
+    "action_logs",
+    "user_comments",
     "identity_providers",
     "identity_provider_links",
     "api_keys",
@@ -452,6 +469,7 @@ async def test_other_tenant_s_links_are_out_of_reach(service, client, tenants, o
         "group/member/search",
         "system/audit-log/search",
         "tenant",
+        "user/comment/search",
         "user/search?queryString=*",
     ],
 )
@@ -459,6 +477,6 @@ async def test_lists_of_another_tenant_s_key_hold_nothing_of_this_one(service, c
     key = await add_key(service, tenantId=tenants[1])
     answer = await client.get(f"/api/{path}", headers={"Authorization": key})
     assert answer.status_code == 200
-    names = ("application_id", "entity", "group", "identityProvider", "member", "message", "user_id")
+    names = ("application_id", "comment", "entity", "group", "identityProvider", "member", "message", "user_id")
     for foreign in (*(objects[name] for name in names), tenants[0], DEFAULT_TENANT):
         assert foreign not in answer.text

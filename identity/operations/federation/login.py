@@ -188,7 +188,7 @@ async def _reconciled(services: Services, call: Call, attempt: _Attempt) -> Outc
     async def once() -> Document:
         change = await _change(services, call, attempt)
         outcome.append(change)
-        if change is None or isinstance(change.halt, steps.Deactivated | steps.Expired):
+        if change is None or isinstance(change.halt, steps.Barred):
             return {}
         if change.halt is None:
             await _require_valid(services, call, attempt, change.person)
@@ -219,7 +219,7 @@ async def _change(services: Services, call: Call, attempt: _Attempt) -> _Change 
     assert link is not None
     person = Person(user, None if is_new else user, _new_registration(call, attempt, user))
     early = _halt(call, attempt, user)
-    if not isinstance(early, steps.Deactivated | steps.Expired):
+    if not isinstance(early, steps.Barred):
         person = await people.filled(services, call, provider, client.application, person, identity, attempt.trace)
     return _Change(person, link, "slot" in link, _halt(call, attempt, person.user))
 

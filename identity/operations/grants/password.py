@@ -48,6 +48,8 @@ _DEVICE = "metaData.device."
 _REFUSALS: Mapping[type[steps.LoginResult], tuple[str, str]] = {
     steps.WrongCredentials: ("invalid_user_credentials", "The user credentials are invalid."),
     steps.Deactivated: ("user_locked", "The user is locked."),
+    steps.AccountLocked: ("login_prevented", "Too many attempts failed: the account is locked."),
+    steps.ActionPrevents: ("login_prevented", "An action on the user prevents the login."),
     steps.Expired: ("user_expired", "The user has expired."),
     steps.EmailNotVerified: ("email_verification_required", "The email address has to be verified first."),
     steps.RegistrationNotVerified: ("registration_verification_required", "The registration has to be verified first."),
@@ -150,7 +152,9 @@ async def _change_required(
     )
 
 
-def _refusal(result: steps.WrongCredentials | steps.TooManyAttempts | steps.Halt) -> OAuth2Error:
+def _refusal(
+    result: steps.WrongCredentials | steps.TooManyAttempts | steps.AccountLocked | steps.Halt,
+) -> OAuth2Error:
     """What stands between a user and the tokens, in the words of the API."""
     if isinstance(result, steps.TooManyAttempts):
         return InvalidGrant("unknown", f"Too many attempts failed. Try again in {result.wait_seconds} seconds.")

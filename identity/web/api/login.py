@@ -10,7 +10,7 @@ from identity.operations import api_logins, login_api, refresh_token_api, two_fa
 from identity.web.endpoint import Access, ApiHandler, Query, Reply, Route, endpoint
 
 LOGIN_ANSWERS: Final = {200: "api/login.response.json", 401: None, 410: None, 423: None} | dict.fromkeys(
-    (202, 203, 212, 213, 232, 242), "api/login.response.json"
+    (202, 203, 212, 213, 232, 242, 409), "api/login.response.json"
 )
 """The statuses of the Login API response, and what their bodies are."""
 

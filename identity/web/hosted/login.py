@@ -28,6 +28,8 @@ _MESSAGES: Mapping[type[Problem], str] = {
     steps.WrongCredentials: "[InvalidLogin]",
     steps.TooManyAttempts: "[RateLimitedException]",
     steps.Deactivated: "[UserLockedException]",
+    steps.AccountLocked: "[LoginPreventedException]",
+    steps.ActionPrevents: "[LoginPreventedException]",
     steps.Expired: "[UserExpiredException]",
     steps.SecondFactorRequired: "[TwoFactorRequired]",
     steps.PasswordChangeRequired: "[PasswordChangeRequired]",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "active": "Whether actions that are live are wanted, or those that are not; all, where it is not said.",
     "accurateTotal": "Whether to count beyond ten thousand.",
     "applicationId": "The application that is asked about.",
     "async": "Whether to answer before everything is removed.",
@@ -41,6 +42,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "numberOfResults": "How many objects at most.",
     "oldValue": "Only rows whose old value holds this text.",
     "orderBy": "The fields to sort by, separated by commas, each with ASC or DESC.",
+    "preventingLogin": "Whether only actions are wanted that keep the user from logging in now.",
     "queryString": "A `*`, one term, or `field:term`.",
     "reactivate": "Whether to bring a deactivated object back; the body is not read then.",
     "reason": "Only rows whose reason holds this text.",

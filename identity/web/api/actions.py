@@ -1,0 +1,103 @@
+"""/api/user/action and /api/user/comment: what is done to users, and what is noted about them."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain.resource import Resource
+from identity.errors import Invalid
+from identity.ids import parse_id
+from identity.operations import actions, user_comments
+from identity.web.crud import SearchHandler
+from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+
+_TAKES = "api/action.request.json"
+_ANSWER = "api/action.response.json"
+
+
+class ActionsHandler(ApiHandler):
+    """Take an action; list those on a user."""
+
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_TAKES, answer=_ANSWER)
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Take an action on a user."""
+        return Reply({"action": await actions.take(self.services, call, body)})
+
+    @endpoint(
+        access=Access.API_KEY,
+        query={"userId": "uuid", "active": "boolean", "preventingLogin": "boolean"},
+        answer="api/actions.response.json",
+    )
+    async def get(self, call: Call) -> Reply:
+        """The actions on a user: all, those that are live or are not, or those that prevent logins."""
+        user_id = self.query().get("userId")
+        if not user_id:
+            raise Invalid.field("missing", "userId", "You must specify the [userId] parameter.")
+        active = self.flag("active") if "active" in self.query() else None
+        preventing = self.flag("preventingLogin")
+        if preventing and active is not None:
+            message = "The [preventingLogin] cannot be used together with [active]."
+            raise Invalid.field("notAllowed", "preventingLogin", message)
+        found = await actions.retrieve_of_user(
+            self.services, call, _uuid("userId", user_id), active=active, preventing_login=preventing
+        )
+        return Reply({"actions": found})
+
+
+class ActionHandler(ApiHandler):
+    """One action on a user."""
+
+    @endpoint(access=Access.API_KEY, answer=_ANSWER)
+    async def get(self, call: Call, action_id: str) -> Reply:
+        """Retrieve."""
+        return Reply({"action": await actions.retrieve(self.services, call, action_id)})
+
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_TAKES, answer=_ANSWER)
+    async def put(self, call: Call, action_id: str, body: Document) -> Reply:
+        """Modify: another end, another comment."""
+        return Reply({"action": await actions.modify(self.services, call, body, action_id)})
+
+    @endpoint(access=Access.API_KEY, takes=_TAKES, answer=_ANSWER)
+    async def delete(self, call: Call, action_id: str) -> Reply:
+        """Cancel: end it before its time."""
+        return Reply({"action": await actions.cancel(self.services, call, self.optional_body(), action_id)})
+
+
+class CommentsHandler(ApiHandler):
+    """Comment on a user."""
+
+    @endpoint(access=Access.API_KEY, raw_body=True, takes="api/user-comment.json", answer="api/user-comment.json")
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Note something about a user."""
+        return Reply({"userComment": await user_comments.add(self.services, call, body)})
+
+
+class CommentsOfUserHandler(ApiHandler):
+    """The comments about a user."""
+
+    @endpoint(access=Access.API_KEY, answer="api/user-comments.response.json")
+    async def get(self, call: Call, user_id: str) -> Reply:
+        """Retrieve all, the newest first."""
+        return Reply({"userComments": await user_comments.retrieve_of_user(self.services, call, user_id)})
+
+
+class CommentSearchHandler(SearchHandler):
+    """Search of comments."""
+
+    resource: Resource = user_comments.RESOURCE
+
+
+def _uuid(name: str, text: str) -> str:
+    """The id in a query parameter. Raises Invalid for a text that is none."""
+    found = parse_id(text)
+    if found is None:
+        raise Invalid.field("couldNotConvert", name, f"The [{name}] must be a UUID.")
+    return found
+
+
+ROUTES = [
+    Route("/api/user/action", ActionsHandler),
+    Route("/api/user/action/{action_id}", ActionHandler),
+    Route("/api/user/comment", CommentsHandler),
+    Route("/api/user/comment/search", CommentSearchHandler),
+    Route("/api/user/comment/{user_id}", CommentsOfUserHandler),
+]
