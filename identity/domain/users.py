@@ -133,7 +133,7 @@ def problems(user: Document) -> list[FieldError]:
         errors.append(
             FieldError.of("invalidPhone", "user.phoneNumber", "The [user.phoneNumber] must be an E.164 number.")
         )
-    if not _is_telephone(user.get("mobilePhone")):
+    if not is_telephone(user.get("mobilePhone")):
         errors.append(FieldError.of("invalid", "user.mobilePhone", "The [user.mobilePhone] is not a phone number."))
     for field in ("username", *SEARCH_FIELDS[:3], "middleName"):
         if re.search(r"[\x00-\x1f\x7f]", user.get(field, "")):
@@ -328,7 +328,7 @@ def _identity(user: Document, kind: str, value: str) -> Document:
     return identity
 
 
-def _is_telephone(text: str | None) -> bool:
+def is_telephone(text: str | None) -> bool:
     """Whether a text can be dialled: digits with the usual separators, perhaps an extension."""
     return text is None or re.fullmatch(r"\+?[0-9(][0-9 ()./-]{3,30}( ?(x|ext\.?) ?[0-9]{1,6})?", text) is not None
 
@@ -343,7 +343,7 @@ def _method_problems(methods: list[Document]) -> list[FieldError]:
             errors.append(
                 FieldError.of("blank", f"{path}.{needed}", f"You must specify the [{path}.{needed}] property.")
             )
-        elif needed == "secret" and not _is_totp_secret(method["secret"]):
+        elif needed == "secret" and not is_totp_secret(method["secret"]):
             errors.append(
                 FieldError.of("invalid", f"{path}.secret", f"The [{path}.secret] must be base64 of 16 to 128 bytes.")
             )
@@ -353,7 +353,8 @@ def _method_problems(methods: list[Document]) -> list[FieldError]:
     return errors
 
 
-def _is_totp_secret(text: str) -> bool:
+def is_totp_secret(text: str) -> bool:
+    """Whether a text is the Base64 of a secret that an authenticator may have."""
     try:
         return 16 <= len(base64.b64decode(text, validate=True)) <= 128
     except (binascii.Error, ValueError):

@@ -8,7 +8,7 @@ from identity.call import Call, Document
 from identity.domain import generated_ids, totp, two_factor
 from identity.errors import Invalid
 from identity.ids import Secret, TenantId, fingerprint, same_secret
-from identity.operations import mail, send_limits
+from identity.operations import mail, messages, send_limits
 from identity.operations.mail import Extras
 from identity.services import Services
 
@@ -71,6 +71,19 @@ async def send(
     if address.method == two_factor.EMAIL:
         extras = Extras(address=address.value)
         await mail.send(services, call, tenant_id, template_id, user, data, application=application, extras=extras)
+        return
+    messenger_id = tenant["multiFactorConfiguration"][address.method]["messengerId"]
+    await messages.send_sms(
+        services,
+        call,
+        tenant_id,
+        messenger_id,
+        template_id,
+        user,
+        data,
+        application=application,
+        phone_number=address.value,
+    )
 
 
 def matching_step(method: Document, shown: str, call: Call) -> int | None:
@@ -99,7 +112,7 @@ class Step:
 def _template_id(tenant: Document, application: Document | None, method: str) -> str | None:
     own = {} if application is None else application["multiFactorConfiguration"][method]
     settings = tenant["multiFactorConfiguration"][method]
-    if method == two_factor.SMS:
+    if method == two_factor.SMS and settings.get("messengerId") is None:
         return None
     found: str | None = own.get("templateId") or settings.get("templateId")
     return found

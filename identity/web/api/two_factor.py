@@ -5,12 +5,30 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Call, Document
-from identity.operations import two_factor_login_api, two_factor_logins, two_factor_trust
+from identity.operations import (
+    api_logins,
+    two_factor_login_api,
+    two_factor_logins,
+    two_factor_method_api,
+    two_factor_methods,
+    two_factor_status,
+    two_factor_trust,
+)
+from identity.web.api.jwt import BearerFamily
 from identity.web.api.login import LOGIN_ANSWERS, LoginFamily
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+from identity.web.endpoint import Access, ApiHandler, Query, Reply, Route, endpoint
 
 _LOGIN_ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if status != 401} | {421: None}
 _SEND: Final = "api/two-factor-login-send.request.json"
+_STATUS: Final = "api/two-factor-status.request.json"
+_STATUS_ANSWERS: Final = dict.fromkeys((200, 242), "api/two-factor-status.response.json")
+_STATUS_QUERY: Final[Query] = {"applicationId": "uuid", "userId": "uuid"}
+_ENABLE: Final = "api/two-factor.request.json"
+_ENABLED: Final = {200: "api/two-factor.response.json?", 404: None, 421: None}
+_DISABLE: Final = "api/two-factor-disable.request.json"
+_DISABLED: Final = {200: None, 404: None, 421: None}
+_DISABLE_QUERY: Final[Query] = {"code": "text", "methodId": "text"}
+_CODES: Final = "api/two-factor-recovery-code.response.json"
 
 
 class StartHandler(ApiHandler):
@@ -55,8 +73,124 @@ class LoginSendHandler(ApiHandler):
         return Reply()
 
 
+class SecretHandler(BearerFamily):
+    """Secrets for authenticator apps."""
+
+    @endpoint(access=Access.KEY_OR_BEARER, answer="api/two-factor-secret.response.json")
+    async def get(self, call: Call) -> Reply:
+        """Make one."""
+        await two_factor_method_api.require_caller(self.services, call, self.token())
+        return Reply(two_factor_methods.new_secret())
+
+
+class SendHandler(BearerFamily):
+    """The codes with which methods are added and removed."""
+
+    @endpoint(access=Access.KEY_OR_BEARER, raw_body=True, takes="api/two-factor-send.request.json")
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Send one."""
+        await two_factor_method_api.send_code(self.services, call, self.token(), body)
+        return Reply()
+
+
+class StatusHandler(ApiHandler):
+    """Whether a second factor is wanted of a user."""
+
+    @endpoint(access=Access.API_KEY, query=_STATUS_QUERY, answer=_STATUS_ANSWERS)
+    async def get(self, call: Call) -> Reply:
+        """Ask for a login."""
+        return await self.asked(call, None)
+
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_STATUS, answer=_STATUS_ANSWERS)
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Ask for a login or another deed."""
+        return self.told(await two_factor_status.retrieve(self.services, call, body))
+
+    async def asked(self, call: Call, trust_id: str | None) -> Reply:
+        """What is asked by query, of a device that may be trusted."""
+        query = {name: self.query().get(name) for name in _STATUS_QUERY}
+        named = {name: value for name, value in {**query, "twoFactorTrustId": trust_id}.items() if value}
+        return self.told(await two_factor_status.retrieve(self.services, call, named))
+
+    def told(self, answer: api_logins.Answer) -> Reply:
+        """The status with the trust that there is."""
+        return Reply(answer.body, answer.status)
+
+
+class TrustStatusHandler(StatusHandler):
+    """As StatusHandler, of a device that may be trusted."""
+
+    uuid_paths = False
+    SUPPORTED_METHODS = ("GET", "OPTIONS")
+
+    @endpoint(access=Access.API_KEY, query=_STATUS_QUERY, answer=_STATUS_ANSWERS)
+    async def get(self, call: Call, two_factor_trust_id: str) -> Reply:
+        """Ask for a login."""
+        return await self.asked(call, two_factor_trust_id)
+
+
+class MethodsHandler(BearerFamily):
+    """The methods of the user whose access token it is."""
+
+    def path_name(self, name: str) -> str:
+        """The id goes by the name the API gives it."""
+        return {"user_id": "userId"}.get(name, name)
+
+    @endpoint(access=Access.KEY_OR_BEARER, raw_body=True, takes=_ENABLE, answer=_ENABLED)
+    async def post(self, call: Call, body: Document, user_id: str | None = None) -> Reply:
+        """Add one."""
+        added = await two_factor_method_api.enable(self.services, call, self.token(), body, user_id)
+        return Reply(added or None)
+
+    @endpoint(access=Access.KEY_OR_BEARER, query=_DISABLE_QUERY, takes=_DISABLE, answer=_DISABLED)
+    async def delete(self, call: Call, user_id: str | None = None) -> Reply:
+        """Remove one, or all by a recovery code; what the body says goes before the query."""
+        asked = {name: self.query().get(name) for name in _DISABLE_QUERY}
+        body = {**{name: value for name, value in asked.items() if value}, **self.optional_body()}
+        await two_factor_method_api.disable(self.services, call, self.token(), body, user_id)
+        return Reply()
+
+
+class UserMethodsHandler(MethodsHandler):
+    """The methods of a user."""
+
+    @endpoint(access=Access.API_KEY, raw_body=True, takes="api/two-factor-update.request.json")
+    async def put(self, call: Call, user_id: str, body: Document) -> Reply:
+        """Name one."""
+        await two_factor_method_api.rename(self.services, call, body, user_id)
+        return Reply()
+
+
+class RecoveryCodesHandler(ApiHandler):
+    """The recovery codes of a user."""
+
+    def path_name(self, name: str) -> str:
+        """The id goes by the name the API gives it."""
+        return {"user_id": "userId"}.get(name, name)
+
+    @endpoint(access=Access.API_KEY, answer=_CODES)
+    async def get(self, call: Call, user_id: str) -> Reply:
+        """Those that are left."""
+        codes = await two_factor_method_api.retrieve_recovery_codes(self.services, call, user_id)
+        return Reply({"recoveryCodes": codes})
+
+    @endpoint(access=Access.API_KEY, takes="api/event-info.request.json", answer=_CODES)
+    async def post(self, call: Call, user_id: str) -> Reply:
+        """Put ten new ones in their place."""
+        self.optional_body()  # for what it tells of the origin
+        codes = await two_factor_method_api.generate_recovery_codes(self.services, call, user_id)
+        return Reply({"recoveryCodes": codes})
+
+
 ROUTES = [
-    Route("/api/two-factor/start", StartHandler),
-    Route("/api/two-factor/login", LoginHandler),
+    Route("/api/two-factor/secret", SecretHandler),
+    Route("/api/two-factor/send", SendHandler),
     Route("/api/two-factor/send/{two_factor_id}", LoginSendHandler),
+    Route("/api/two-factor/start", StartHandler),
+    Route("/api/two-factor/status", StatusHandler),
+    Route("/api/two-factor/status/{two_factor_trust_id}", TrustStatusHandler),
+    Route("/api/two-factor/login", LoginHandler),
+    Route("/api/user/two-factor", MethodsHandler),
+    Route("/api/user/two-factor/{user_id}", UserMethodsHandler),
+    Route("/api/user/two-factor/recovery-code/{user_id}", RecoveryCodesHandler),
 ]

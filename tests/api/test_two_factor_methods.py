@@ -1,0 +1,437 @@
+"""The two-factor methods of users over HTTP: added, named, removed, and recovery codes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.ids import new_id
+from tests import relying_party, two_factor, veto
+from tests.conftest import NOBODY, SUPER_KEY, checking_client
+from tests.hearing import Hearing
+from tests.mailbox import Mailbox
+from tests.mailbox import receiving as receiving_mail
+from tests.receiver import answers, receiving
+from tests.relying_party import PASSWORD, RelyingParty
+
+Document = dict[str, Any]
+OTHER_SECRET = base64.b64encode(b"another secret of an app").decode()
+
+
+@pytest.fixture
+async def rp(api: httpx.AsyncClient) -> RelyingParty:
+    found = await relying_party.make(api)
+    login = {"generateRefreshTokens": True, "requireAuthentication": False}
+    await found.patch(f"/api/application/{found.client_id}", {"application": {"loginConfiguration": login}})
+    return found
+
+
+@pytest.fixture
+async def key(service, rp: RelyingParty) -> AsyncIterator[httpx.AsyncClient]:
+    """A caller with an API key and the relying party's tenant."""
+    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
+    async with checking_client(service.base_url, headers=headers) as client:
+        yield client
+
+
+@pytest.fixture
+async def mailbox(rp: RelyingParty) -> AsyncIterator[Mailbox]:
+    async with receiving_mail() as box:
+        await two_factor.enable_email(rp, box)
+        yield box
+
+
+def path(rp: RelyingParty) -> str:
+    return f"/api/user/two-factor/{rp.user['id']}"
+
+
+async def methods_of(key: httpx.AsyncClient, rp: RelyingParty) -> list[Document]:
+    return (await key.get(f"/api/user/{rp.user['id']}")).json()["user"]["twoFactor"]["methods"]
+
+
+async def codes_of(key: httpx.AsyncClient, rp: RelyingParty) -> list[str]:
+    answer = await key.get(f"/api/user/two-factor/recovery-code/{rp.user['id']}")
+    assert answer.status_code == 200
+    return answer.json()["recoveryCodes"]
+
+
+async def enable(key: httpx.AsyncClient, rp: RelyingParty, clock, **members: Any) -> httpx.Response:
+    """Add the authenticator of the tests, unless told otherwise."""
+    secret = members.get("secret", two_factor.SECRET)
+    code = two_factor.code(clock.now(), secret=secret or two_factor.SECRET)
+    body = {"method": "authenticator", "secret": secret, "code": code, **members}
+    return await key.post(path(rp), json={name: value for name, value in body.items() if value is not None})
+
+
+async def enabled(key: httpx.AsyncClient, rp: RelyingParty, clock, **members: Any) -> Document:
+    answer = await enable(key, rp, clock, **members)
+    assert answer.status_code == 200, answer.text
+    return answer.json() if answer.content else {}
+
+
+async def add_email(key: httpx.AsyncClient, rp: RelyingParty, mailbox: Mailbox, address: str) -> httpx.Response:
+    body = {"userId": rp.user["id"], "method": "email", "email": address}
+    assert (await key.post("/api/two-factor/send", json=body)).status_code == 200
+    code = await two_factor.mailed_code(mailbox, len(mailbox.mails) + 1)
+    return await key.post(path(rp), json={"method": "email", "email": address, "code": code})
+
+
+async def remove(key: httpx.AsyncClient, rp: RelyingParty, **query: str) -> httpx.Response:
+    return await key.delete(path(rp), params=query)
+
+
+def codes(answer: httpx.Response) -> set[str]:
+    assert answer.status_code == 400, answer.text
+    return {entry["code"] for entries in answer.json().get("fieldErrors", {}).values() for entry in entries}
+
+
+async def token_of(http: httpx.AsyncClient, rp: RelyingParty) -> str:
+    body = {"loginId": rp.login_id, "password": PASSWORD, "applicationId": rp.client_id}
+    answer = await http.post("/api/login", json=body)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["token"])
+
+
+# Secrets
+
+
+async def test_a_secret_is_twenty_random_bytes_in_both_of_its_forms(key, http, rp) -> None:
+    bearer = {"Authorization": f"Bearer {await token_of(http, rp)}"}
+    made = [
+        (await key.get("/api/two-factor/secret")).json(),
+        (await http.get("/api/two-factor/secret", headers=bearer)).json(),
+    ]
+    assert made[0] != made[1]
+    for one in made:
+        raw = base64.b64decode(one["secret"])
+        assert len(raw) == 20
+        assert base64.b32decode(one["secretBase32Encoded"]) == raw
+
+
+async def test_nobody_gets_a_secret_without_a_key_or_a_token(http) -> None:
+    assert (await http.get("/api/two-factor/secret")).status_code == 401
+    assert (await http.get("/api/two-factor/secret", headers={"Authorization": "Bearer no"})).status_code == 401
+
+
+# Adding
+
+
+async def test_the_first_method_gives_ten_recovery_codes_and_the_second_an_empty_body(key, rp, clock) -> None:
+    given = (await enabled(key, rp, clock, name="Phone"))["recoveryCodes"]
+    assert len(set(given)) == 10
+    assert all(re.fullmatch("[A-Z2-9]{5}-[A-Z2-9]{5}", code) for code in given)
+    encoded = base64.b32encode(base64.b64decode(OTHER_SECRET)).decode().lower()
+    code = two_factor.code(clock.now(), secret=OTHER_SECRET)
+    second = await enable(key, rp, clock, secret=None, secretBase32Encoded=encoded, code=code)
+    assert (second.status_code, second.content) == (200, b"")
+    first, other = await methods_of(key, rp)
+    assert first["authenticator"] == {"algorithm": "HmacSHA1", "codeLength": 6, "timeStep": 30}
+    assert (first["method"], first["name"], first["lastUsed"], "secret" in first) == (
+        "authenticator",
+        "Phone",
+        False,
+        False,
+    )
+    assert re.fullmatch("[A-Z0-9]{4}", first["id"]) and first["id"] != other["id"]
+    assert await codes_of(key, rp) == given
+
+
+async def test_a_wrong_code_is_421_and_adds_nothing(key, rp, clock) -> None:
+    answer = await enable(key, rp, clock, code=two_factor.wrong_code(clock.now()))
+    assert (answer.status_code, answer.content) == (421, b"")
+    assert await methods_of(key, rp) == []
+
+
+async def test_a_user_adds_and_removes_a_method_with_an_access_token(key, http, rp, clock) -> None:
+    bearer = {"Authorization": f"Bearer {await token_of(http, rp)}"}
+    http.cookies.clear()
+    body = {"method": "authenticator", "secret": two_factor.SECRET, "code": two_factor.code(clock.now())}
+    assert (await http.post("/api/user/two-factor", json=body)).status_code == 401
+    assert (await http.post(f"/api/user/two-factor/{NOBODY}", json=body, headers=bearer)).status_code == 404
+    assert (await http.post("/api/user/two-factor", json=body, headers=bearer)).status_code == 200
+    (method,) = await methods_of(key, rp)
+    query = {"methodId": method["id"], "code": two_factor.code(clock.now(), steps=1)}
+    assert (await http.delete("/api/user/two-factor", params=query, headers=bearer)).status_code == 200
+    assert await methods_of(key, rp) == []
+
+
+WRONG: dict[str, tuple[Document, str]] = {
+    "no method": ({"method": None}, "[blank]method"),
+    "unknown method": ({"method": "pigeon"}, "[invalid]method"),
+    "no code": ({"code": None}, "[blank]code"),
+    "no secret": ({"secret": None, "code": "123456"}, "[blank]secret"),
+    "short secret": ({"secret": "YWJj", "code": "123456"}, "[invalid]secret"),
+    "bad Base32": ({"secret": None, "code": "1", "secretBase32Encoded": "1!"}, "[invalid]secretBase32Encoded"),
+    "no email": ({"method": "email"}, "[blank]email"),
+    "no number": ({"method": "sms"}, "[blank]mobilePhone"),
+    "bad number": ({"method": "sms", "mobilePhone": "call me"}, "[invalid]mobilePhone"),
+    "email is off": ({"method": "email", "email": "a@example.com"}, "[disabled]method"),
+    "challenge of nobody": ({"twoFactorId": "none"}, "[invalid]twoFactorId"),
+    "unknown application": ({"applicationId": NOBODY}, "[invalid]applicationId"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+async def test_what_cannot_be_added_is_told(key, rp, clock, case) -> None:
+    change, code = WRONG[case]
+    assert codes(await enable(key, rp, clock, **change)) == {code}
+    assert await methods_of(key, rp) == []
+
+
+async def test_an_authenticator_can_be_switched_off_and_set_otherwise(key, rp, clock) -> None:
+    await rp.configure_tenant(multiFactorConfiguration={"authenticator": {"enabled": False}})
+    assert codes(await enable(key, rp, clock)) == {"[disabled]method"}
+
+
+async def test_the_same_method_is_not_added_twice(key, rp, clock) -> None:
+    await enabled(key, rp, clock)
+    assert codes(await enable(key, rp, clock, code=two_factor.code(clock.now(), steps=1))) == {"[duplicate]secret"}
+
+
+async def test_users_of_other_tenants_are_unknown(api, key, rp, clock, service) -> None:
+    other = await relying_party.make(api)
+    for client_path in (path(other), f"/api/user/two-factor/{NOBODY}"):
+        body = {"method": "authenticator", "secret": two_factor.SECRET, "code": two_factor.code(clock.now())}
+        assert (await key.post(client_path, json=body)).status_code == 404
+        assert (await key.delete(client_path, params={"code": "123456"})).status_code == 404
+        assert (await key.put(client_path, json={"methodId": "AAAA"})).status_code == 404
+    assert (await key.get(f"/api/user/two-factor/recovery-code/{other.user['id']}")).status_code == 404
+    assert (await key.post(f"/api/user/two-factor/recovery-code/{other.user['id']}")).status_code == 404
+    body = {"userId": other.user["id"], "method": "email", "email": "a@example.com"}
+    assert (await key.post("/api/two-factor/send", json=body)).status_code == 404
+
+
+# Codes by email and text message
+
+
+async def test_an_email_method_is_added_with_the_newest_code_sent_to_its_address(key, rp, mailbox) -> None:
+    body = {"userId": rp.user["id"], "method": "email", "email": "Second@Example.com"}
+    for _ in range(2):
+        assert (await key.post("/api/two-factor/send", json=body)).status_code == 200
+    first, second = [mail.part("plain").strip() for mail in await mailbox.wait_for(2)]
+    assert mailbox.mails[0].recipients == ["second@example.com"]
+    wanted = {"method": "email", "email": "second@example.com"}
+    assert re.fullmatch("[0-9]{6}", second)
+    if first != second:
+        assert (await key.post(path(rp), json={**wanted, "code": first})).status_code == 421
+    assert (await key.post(path(rp), json={**wanted, "email": "third@example.com", "code": second})).status_code == 421
+    assert (await key.post(path(rp), json={**wanted, "code": second})).status_code == 200
+    (method,) = await methods_of(key, rp)
+    assert (method["method"], method["email"]) == ("email", "second@example.com")
+
+
+async def test_of_64_racers_with_one_code_one_adds_the_method(key, rp, mailbox) -> None:
+    body = {"userId": rp.user["id"], "method": "email", "email": "a@example.com"}
+    await key.post("/api/two-factor/send", json=body)
+    wanted = {"method": "email", "email": "a@example.com", "code": await two_factor.mailed_code(mailbox)}
+    found = await asyncio.gather(*(key.post(path(rp), json=wanted) for _ in range(64)))
+    assert [answer.status_code for answer in found].count(200) == 1
+    assert {answer.status_code for answer in found} <= {200, 400, 421, 503}
+    assert len(await methods_of(key, rp)) == 1
+
+
+async def test_after_five_wrong_codes_the_right_one_counts_no_more(key, rp, mailbox) -> None:
+    body = {"userId": rp.user["id"], "method": "email", "email": "a@example.com"}
+    await key.post("/api/two-factor/send", json=body)
+    wanted = {"method": "email", "email": "a@example.com"}
+    code = await two_factor.mailed_code(mailbox)
+    wrong = "000000" if code != "000000" else "000001"
+    for _ in range(5):
+        assert (await key.post(path(rp), json={**wanted, "code": wrong})).status_code == 421
+    assert (await key.post(path(rp), json={**wanted, "code": code})).status_code == 421
+
+
+async def test_a_number_is_added_with_a_code_by_text_message(key, rp) -> None:
+    async with receiving() as receiver:
+        await two_factor.enable_sms(rp, receiver.url)
+        body = {"userId": rp.user["id"], "method": "sms", "mobilePhone": "+14155550100"}
+        assert (await key.post("/api/two-factor/send", json=body)).status_code == 200
+        (request,) = await receiver.wait_for(1)
+    sent = json.loads(request.body)
+    assert sent["phoneNumber"] == "+14155550100"
+    wanted = {"method": "sms", "mobilePhone": "+14155550100", "code": sent["textMessage"]}
+    assert (await key.post(path(rp), json=wanted)).status_code == 200
+    assert (await methods_of(key, rp))[0]["mobilePhone"] == "+14155550100"
+
+
+async def test_codes_are_sent_for_methods_with_messages_alone(key, rp, mailbox) -> None:
+    about = {"userId": rp.user["id"]}
+    app = {**about, "method": "authenticator"}
+    assert codes(await key.post("/api/two-factor/send", json=app)) == {"[cannotSend]method"}
+    assert codes(await key.post("/api/two-factor/send", json=about)) == {"[blank]method"}
+    assert codes(await key.post("/api/two-factor/send", json={"method": "email"})) == {"[missing]userId"}
+    sms = {**about, "method": "sms", "mobilePhone": "+14155550100"}
+    assert codes(await key.post("/api/two-factor/send", json=sms)) == {"[disabled]method"}
+    assert (await key.post("/api/two-factor/send", json={**about, "methodId": "AAAA"})).status_code == 404
+
+
+async def test_how_many_codes_a_user_is_sent_is_limited_where_the_tenant_says_so(key, rp, mailbox) -> None:
+    limit = {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}
+    await rp.configure_tenant(rateLimitConfiguration={"sendTwoFactor": limit})
+    body = {"userId": rp.user["id"], "method": "email", "email": "a@example.com"}
+    statuses = [(await key.post("/api/two-factor/send", json=body)).status_code for _ in range(3)]
+    assert statuses == [200, 200, 503]
+
+
+# Naming and removing
+
+
+async def test_a_method_gets_another_name_or_none(key, rp, clock) -> None:
+    await enabled(key, rp, clock, name="Phone")
+    (method,) = await methods_of(key, rp)
+    assert (await key.put(path(rp), json={"methodId": method["id"], "name": "Tablet"})).status_code == 200
+    assert (await methods_of(key, rp))[0]["name"] == "Tablet"
+    assert (await key.put(path(rp), json={"methodId": method["id"]})).status_code == 200
+    assert "name" not in (await methods_of(key, rp))[0]
+    assert (await key.put(path(rp), json={"methodId": "AAAA"})).status_code == 404
+    assert codes(await key.put(path(rp), json={})) == {"[blank]methodId"}
+
+
+async def test_a_method_goes_with_its_code_and_the_last_one_takes_the_recovery_codes_along(
+    key, rp, clock, mailbox
+) -> None:
+    given = (await enabled(key, rp, clock))["recoveryCodes"]
+    assert (await add_email(key, rp, mailbox, "a@example.com")).status_code == 200
+    app, email = await methods_of(key, rp)
+    assert (await remove(key, rp, methodId=app["id"], code=two_factor.wrong_code(clock.now()))).status_code == 421
+    assert codes(await remove(key, rp, methodId=app["id"])) == {"[blank]code"}
+    assert codes(await remove(key, rp, code=two_factor.code(clock.now(), steps=1))) == {"[blank]methodId"}
+    assert (await remove(key, rp, methodId="AAAA", code="123456")).status_code == 404
+    right = {"methodId": app["id"], "code": two_factor.code(clock.now(), steps=1)}
+    assert (await key.request("DELETE", path(rp), json=right)).status_code == 200
+    assert [one["id"] for one in await methods_of(key, rp)] == [email["id"]]
+    assert await codes_of(key, rp) == given
+    body = {"userId": rp.user["id"], "methodId": email["id"]}
+    assert (await key.post("/api/two-factor/send", json=body)).status_code == 200
+    code = await two_factor.mailed_code(mailbox, 2)
+    assert (await remove(key, rp, methodId=email["id"], code=code)).status_code == 200
+    assert (await methods_of(key, rp), await codes_of(key, rp)) == ([], [])
+
+
+async def test_a_recovery_code_removes_all_methods(key, rp, clock) -> None:
+    given = (await enabled(key, rp, clock))["recoveryCodes"]
+    code = two_factor.code(clock.now(), secret=OTHER_SECRET)
+    await enabled(key, rp, clock, secret=OTHER_SECRET, code=code)
+    assert (await remove(key, rp, code=given[3].lower().replace("-", " "))).status_code == 200
+    assert (await methods_of(key, rp), await codes_of(key, rp)) == ([], [])
+
+
+async def test_of_64_racers_with_one_recovery_code_one_removes_the_methods(key, rp, clock) -> None:
+    given = (await enabled(key, rp, clock))["recoveryCodes"]
+    found = await asyncio.gather(*(remove(key, rp, code=given[0]) for _ in range(64)))
+    assert [answer.status_code for answer in found].count(200) == 1
+    assert await methods_of(key, rp) == []
+
+
+async def test_attack_48_codes_to_remove_a_method_cannot_be_tried_without_end(key, rp, clock) -> None:
+    await enabled(key, rp, clock)
+    (method,) = await methods_of(key, rp)
+    wrong = two_factor.wrong_code(clock.now())
+    statuses = [(await remove(key, rp, methodId=method["id"], code=wrong)).status_code for _ in range(11)]
+    assert statuses == [421] * 10 + [503]
+    right = {"methodId": method["id"], "code": two_factor.code(clock.now(), steps=1)}
+    assert (await remove(key, rp, **right)).status_code == 503
+    clock.advance(seconds=1000)  # time moves for codes, and not for the counters in Redis
+    assert (await remove(key, rp, methodId=method["id"], code=two_factor.code(clock.now()))).status_code == 503
+
+
+# Recovery codes
+
+
+async def test_new_recovery_codes_take_the_place_of_those_before(key, rp, clock) -> None:
+    recovery = f"/api/user/two-factor/recovery-code/{rp.user['id']}"
+    assert codes(await key.post(recovery)) == {"[invalid]userId"}
+    before = (await enabled(key, rp, clock))["recoveryCodes"]
+    fresh = (await key.post(recovery)).json()["recoveryCodes"]
+    assert len(set(fresh)) == 10 and not set(fresh) & set(before)
+    assert await codes_of(key, rp) == fresh
+    assert (await remove(key, rp, code=before[0], methodId="AAAA")).status_code == 404
+
+
+async def test_recovery_codes_and_secrets_are_sealed_at_rest(key, rp, clock, service) -> None:
+    given = (await enabled(key, rp, clock))["recoveryCodes"]
+    stored = await service.services.database.motor["users"].find_one({"_id": rp.user["id"]})
+    assert given[0] not in str(stored) and two_factor.SECRET not in str(stored)
+
+
+# What goes with it
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_refresh_tokens_end_with_the_first_method_where_the_tenant_says_so(key, http, rp, clock, is_on) -> None:
+    policy = {"refreshTokenRevocationPolicy": {"onMultiFactorEnable": is_on}}
+    await rp.configure_tenant(jwtConfiguration=policy)
+    await token_of(http, rp)
+    tokens = f"/api/jwt/refresh?userId={rp.user['id']}"
+    assert len((await key.get(tokens)).json()["refreshTokens"]) == 1
+    await enabled(key, rp, clock)
+    assert len((await key.get(tokens)).json()["refreshTokens"]) == (0 if is_on else 1)
+
+
+async def test_a_veto_of_the_end_of_refresh_tokens_leaves_everything_as_it_was(key, http, rp, clock, service) -> None:
+    policy = {"refreshTokenRevocationPolicy": {"onMultiFactorEnable": True}}
+    await rp.configure_tenant(jwtConfiguration=policy)
+    await token_of(http, rp)
+    async with receiving(answers(500)) as receiver:
+        hearing = Hearing(rp.api, receiver, rp.tenant["id"])
+        await hearing.listen(["jwt.refresh-token.revoke", "user.two-factor.method.add"], "AbsoluteMajority")
+        async with veto.unchanged(service, rp.tenant["id"]):
+            assert (await enable(key, rp, clock)).status_code == 504
+        receiver.behaviour = answers(200)
+        assert (await enable(key, rp, clock)).status_code == 200
+
+
+async def test_webhooks_hear_of_methods_that_come_and_go(key, rp, clock) -> None:
+    async with receiving() as receiver:
+        hearing = Hearing(rp.api, receiver, rp.tenant["id"])
+        await hearing.listen(["user.two-factor.method.add", "user.two-factor.method.remove", "user.update"])
+        given = (await enabled(key, rp, clock, eventInfo={"deviceName": "phone"}))["recoveryCodes"]
+        (added,) = await hearing.heard("user.two-factor.method.add")
+        (method,) = await methods_of(key, rp)
+        assert added["method"] == {name: value for name, value in method.items() if name != "name"}
+        assert added["info"]["deviceName"] == "phone"
+        assert (added["linkedObjectId"], added["user"]["twoFactor"]["recoveryCodes"]) == (rp.user["id"], [])
+        assert two_factor.SECRET not in json.dumps(added)
+        await remove(key, rp, code=given[0])
+        (removed,) = await hearing.heard("user.two-factor.method.remove")
+        assert (removed["method"], removed["user"]["twoFactor"]["methods"]) == (added["method"], [])
+
+
+async def test_the_user_is_told_by_mail_of_methods_that_come_and_go(key, rp, clock, mailbox) -> None:
+    texts = {"Add": "added {{ method.method }}", "Remove": "removed {{ method.method }}"}
+    configuration = {}
+    for deed, text in texts.items():
+        body = {"name": new_id(), "defaultSubject": "Notice", "defaultHtmlTemplate": text, "defaultTextTemplate": text}
+        made = await rp.api.post("/api/email/template", json={"emailTemplate": body})
+        configuration[f"twoFactorMethod{deed}EmailTemplateId"] = made.json()["emailTemplate"]["id"]
+    await rp.configure_tenant(emailConfiguration=configuration)
+    given = (await enabled(key, rp, clock))["recoveryCodes"]
+    assert (await mailbox.wait_for(1))[0].part("plain").strip() == "added authenticator"
+    await remove(key, rp, code=given[0])
+    assert (await mailbox.wait_for(2))[1].part("plain").strip() == "removed authenticator"
+
+
+async def test_who_has_to_have_a_method_adds_one_in_the_middle_of_the_login(key, http, rp, clock) -> None:
+    await rp.configure_tenant(multiFactorConfiguration={"loginPolicy": "Required"})
+    body = {"loginId": rp.login_id, "password": PASSWORD, "applicationId": rp.client_id}
+    waiting = await http.post("/api/login", json=body)
+    assert waiting.status_code == 242
+    assert waiting.json()["configurableMethods"] == ["authenticator"]
+    two_factor_id = waiting.json()["twoFactorId"]
+    added = await enabled(key, rp, clock, twoFactorId=two_factor_id)
+    assert len(added["recoveryCodes"]) == 10
+    done = await http.post("/api/two-factor/login", json={"twoFactorId": two_factor_id, "code": added["code"]})
+    assert done.status_code == 200, done.text
+    other = await relying_party.make_user(rp.api, rp.tenant["id"])
+    waits = (await http.post("/api/login", json=body)).json()["twoFactorId"]
+    code = two_factor.code(clock.now(), secret=OTHER_SECRET)
+    wanted = {"method": "authenticator", "secret": OTHER_SECRET, "twoFactorId": waits, "code": code}
+    answer = await key.post(f"/api/user/two-factor/{other['id']}", json=wanted)
+    assert codes(answer) == {"[invalid]twoFactorId"}
