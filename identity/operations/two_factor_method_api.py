@@ -59,6 +59,7 @@ async def send_code(services: Services, call: Call, token: str | None, body: Doc
 
     Raises as `two_factor_methods.send_code`, and NotFound for an unknown method.
     """
+    await require_caller(services, call, token)
     request = services.schemas[_SEND].read(body)
     about = await subject(services, call, token, request.get("userId"))
     application = await _application(services, about, request)
@@ -75,8 +76,8 @@ async def send_code(services: Services, call: Call, token: str | None, body: Doc
 
 async def enable(services: Services, call: Call, token: str | None, body: Document, user_id: str | None) -> Document:
     """Add a method: `recoveryCodes` for the first one, and `code` where a login waits for it; else nothing."""
-    request = services.schemas[_ENABLE].read(body)
     about = await subject(services, call, token, user_id)
+    request = services.schemas[_ENABLE].read(body)
     application = await _application(services, about, request)
     waiting = await _waiting(services, about, request.get("twoFactorId"))
     added = await two_factor_methods.enable(
@@ -92,8 +93,8 @@ async def enable(services: Services, call: Call, token: str | None, body: Docume
 
 async def disable(services: Services, call: Call, token: str | None, body: Document, user_id: str | None) -> None:
     """Remove a method, or all for a recovery code. Raises as `two_factor_methods.disable`."""
-    request = services.schemas[_DISABLE].read(body)
     about = await subject(services, call, token, user_id)
+    request = services.schemas[_DISABLE].read(body)
     application = await _application(services, about, request)
     await two_factor_methods.disable(
         services,

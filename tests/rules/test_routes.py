@@ -68,7 +68,16 @@ OPTIONAL_KEY = {
     ("/api/user/forgot-password", "POST"),
 }
 # What an API key opens, or a user's access token.
-KEY_OR_BEARER = {("/api/user/change-password", "GET"), ("/api/user/change-password", "POST")}
+KEY_OR_BEARER = {
+    ("/api/two-factor/secret", "GET"),
+    ("/api/two-factor/send", "POST"),
+    ("/api/user/change-password", "GET"),
+    ("/api/user/change-password", "POST"),
+    ("/api/user/two-factor", "DELETE"),
+    ("/api/user/two-factor", "POST"),
+    ("/api/user/two-factor/{user_id}", "DELETE"),
+    ("/api/user/two-factor/{user_id}", "POST"),
+}
 # What a user's access token opens, and no API key.
 BEARER = {("/api/jwt/issue", "GET"), ("/api/jwt/validate", "GET")}
 

@@ -6,7 +6,6 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.operations import (
-    api_logins,
     two_factor_login_api,
     two_factor_logins,
     two_factor_method_api,
@@ -24,7 +23,8 @@ _STATUS: Final = "api/two-factor-status.request.json"
 _STATUS_ANSWERS: Final = dict.fromkeys((200, 242), "api/two-factor-status.response.json")
 _STATUS_QUERY: Final[Query] = {"applicationId": "uuid", "userId": "uuid"}
 _ENABLE: Final = "api/two-factor.request.json"
-_ENABLED: Final = {200: "api/two-factor.response.json?", 404: None, 421: None}
+_ADDED: Final = "api/two-factor.response.json"
+_ENABLED: Final = {200: f"{_ADDED}?", 404: None, 421: None}
 _DISABLE: Final = "api/two-factor-disable.request.json"
 _DISABLED: Final = {200: None, 404: None, 421: None}
 _DISABLE_QUERY: Final[Query] = {"code": "text", "methodId": "text"}
@@ -93,8 +93,23 @@ class SendHandler(BearerFamily):
         return Reply()
 
 
-class StatusHandler(ApiHandler):
+class StatusFamily(ApiHandler):
     """Whether a second factor is wanted of a user."""
+
+    async def asked(self, call: Call, trust_id: str | None) -> Reply:
+        """What is asked by query, of a device that may be trusted."""
+        query = {name: self.query().get(name) for name in _STATUS_QUERY}
+        named = {name: value for name, value in {**query, "twoFactorTrustId": trust_id}.items() if value}
+        return await self.told(call, named)
+
+    async def told(self, call: Call, body: Document) -> Reply:
+        """The status with the trust that there is."""
+        answer = await two_factor_status.retrieve(self.services, call, body)
+        return Reply(answer.body, answer.status)
+
+
+class StatusHandler(StatusFamily):
+    """As StatusFamily, for a login or another deed."""
 
     @endpoint(access=Access.API_KEY, query=_STATUS_QUERY, answer=_STATUS_ANSWERS)
     async def get(self, call: Call) -> Reply:
@@ -104,24 +119,13 @@ class StatusHandler(ApiHandler):
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_STATUS, answer=_STATUS_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
         """Ask for a login or another deed."""
-        return self.told(await two_factor_status.retrieve(self.services, call, body))
-
-    async def asked(self, call: Call, trust_id: str | None) -> Reply:
-        """What is asked by query, of a device that may be trusted."""
-        query = {name: self.query().get(name) for name in _STATUS_QUERY}
-        named = {name: value for name, value in {**query, "twoFactorTrustId": trust_id}.items() if value}
-        return self.told(await two_factor_status.retrieve(self.services, call, named))
-
-    def told(self, answer: api_logins.Answer) -> Reply:
-        """The status with the trust that there is."""
-        return Reply(answer.body, answer.status)
+        return await self.told(call, body)
 
 
-class TrustStatusHandler(StatusHandler):
-    """As StatusHandler, of a device that may be trusted."""
+class TrustStatusHandler(StatusFamily):
+    """As StatusFamily, of a device that may be trusted."""
 
     uuid_paths = False
-    SUPPORTED_METHODS = ("GET", "OPTIONS")
 
     @endpoint(access=Access.API_KEY, query=_STATUS_QUERY, answer=_STATUS_ANSWERS)
     async def get(self, call: Call, two_factor_trust_id: str) -> Reply:
