@@ -1,8 +1,7 @@
 """Users who come from elsewhere: what an import may bring, and the user that it makes.
 
 An import is trusted more than any other request: no password rule is asked, and what was verified elsewhere is
-verified here. Errors name the user by its place (`users[3].email`); their codes do not, so that a caller can look for
-one (`[duplicate]users.email`).
+verified here.
 """
 
 from __future__ import annotations
@@ -15,14 +14,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from identity.call import Document
-from identity.domain import passwords, registrations, users
+from identity.domain import imports, passwords, registrations, users
 from identity.errors import FieldError
 from identity.ids import TenantId, UserId, new_id
 from identity.instants import Instant
-
-MAXIMUM_USERS: Final = 10_000
-MAXIMUM_ERRORS: Final = 100
-"""Nobody reads more of them."""
 
 _PASSWORD_MEMBERS = frozenset({"password", "salt", "factor", "encryptionScheme"})
 _HASH_BYTES: Final[Mapping[str, int]] = {
@@ -49,20 +44,6 @@ class Material:
     tenant: Document
     applications: Mapping[str, Document]
     group_ids: frozenset[str]
-
-
-def at(index: int, error: FieldError) -> FieldError:
-    """An error of one user (`user.email`, or `user` itself) as that of a user of an import."""
-    inner = error.path.removeprefix("user")
-    path = f"users[{index}]{inner}"
-    code = error.code.replace(error.path, f"users{inner}")
-    return FieldError(path, code, error.message.replace(f"[{error.path}]", f"[{path}]"))
-
-
-def error(index: int, kind: str, name: str, message: str) -> FieldError:
-    """An error of a member of a user; `{}` in the message stands for its path."""
-    path = f"users[{index}].{name}"
-    return FieldError(path, f"[{kind}]users.{name}", message.format(f"[{path}]"))
 
 
 def user(wanted: Document, tenant_id: TenantId, now: Instant) -> Document:
@@ -93,7 +74,7 @@ def registration(wanted: Document, application: Document, now: Instant) -> Docum
 def problems(index: int, wanted: Document, made: Document, material: Material) -> list[FieldError]:
     """What is wrong with a user, whatever other users there are."""
     return [
-        *(at(index, problem) for problem in users.problems(made)),
+        *(imports.at("users", index, problem) for problem in users.problems(made)),
         *_password_problems(index, wanted),
         *_registration_problems(index, wanted["registrations"], material),
         *_membership_problems(index, wanted["memberships"], material.group_ids),
@@ -114,21 +95,21 @@ def hashed(wanted: Document, default_factor: int) -> Document:
 def _password_problems(index: int, wanted: Document) -> Iterable[FieldError]:
     if "encryptionScheme" not in wanted:
         if len(wanted.get("password", "").encode()) > passwords.MAXIMUM_BYTES:
-            yield error(index, "tooLong", "password", f"The {{}} may have at most {passwords.MAXIMUM_BYTES} bytes.")
+            yield _error(index, "tooLong", "password", f"The {{}} may have at most {passwords.MAXIMUM_BYTES} bytes.")
         return
     scheme = wanted["encryptionScheme"]
     if not passwords.is_known(scheme):
-        yield error(index, "invalid", "encryptionScheme", "The {} is not known.")
+        yield _error(index, "invalid", "encryptionScheme", "The {} is not known.")
         return
     for name, kind in (("password", "blank"), ("salt", "blank")):
         if name not in wanted:
-            yield error(index, kind, name, "You must specify the {} property.")
+            yield _error(index, kind, name, "You must specify the {} property.")
     if "factor" in wanted and not passwords.is_acceptable_factor(scheme, wanted["factor"]):
-        yield error(index, "invalid", "factor", f"The {{}} is out of range for {scheme}.")
+        yield _error(index, "invalid", "factor", f"The {{}} is out of range for {scheme}.")
     if "salt" in wanted and not is_salt(scheme, wanted["salt"]):
-        yield error(index, "invalid", "salt", f"The {{}} is no salt of {scheme}.")
+        yield _error(index, "invalid", "salt", f"The {{}} is no salt of {scheme}.")
     if "password" in wanted and not is_hash(scheme, wanted["password"]):
-        yield error(index, "invalid", "password", f"The {{}} is no hash of {scheme}.")
+        yield _error(index, "invalid", "password", f"The {{}} is no hash of {scheme}.")
 
 
 def is_salt(scheme: str, salt: str) -> bool:
@@ -149,6 +130,10 @@ def is_hash(scheme: str, text: str) -> bool:
     return _size(text) == _HASH_BYTES[scheme]
 
 
+def _error(index: int, kind: str, name: str, message: str) -> FieldError:
+    return imports.error("users", index, kind, name, message)
+
+
 def _size(text: str) -> int:
     """How many bytes a base64 text stands for; less than none when it is no base64."""
     try:
@@ -163,13 +148,15 @@ def _registration_problems(index: int, wanted: Iterable[Document], material: Mat
         name = f"registrations[{number}]"
         application = material.applications.get(one["applicationId"])
         if application is None:
-            yield error(index, "invalid", f"{name}.applicationId", "The {} must name an existing application.")
+            yield _error(index, "invalid", f"{name}.applicationId", "The {} must name an existing application.")
             continue
         if one["applicationId"] in seen:
-            yield error(index, "duplicate", f"{name}.applicationId", "The {} names an application for the second time.")
+            yield _error(
+                index, "duplicate", f"{name}.applicationId", "The {} names an application for the second time."
+            )
         seen.add(one["applicationId"])
         for problem in registrations.role_problems(one["roles"], application):
-            yield error(index, "invalid", f"{name}.roles", problem.message)
+            yield _error(index, "invalid", f"{name}.roles", problem.message)
 
 
 def _membership_problems(index: int, wanted: Iterable[Document], group_ids: frozenset[str]) -> Iterable[FieldError]:
@@ -177,7 +164,7 @@ def _membership_problems(index: int, wanted: Iterable[Document], group_ids: froz
     for number, one in enumerate(wanted):
         name = f"memberships[{number}].groupId"
         if one["groupId"] not in group_ids:
-            yield error(index, "invalid", name, "The {} must name an existing group.")
+            yield _error(index, "invalid", name, "The {} must name an existing group.")
         elif one["groupId"] in seen:
-            yield error(index, "duplicate", name, "The {} names a group for the second time.")
+            yield _error(index, "duplicate", name, "The {} names a group for the second time.")
         seen.add(one["groupId"])

@@ -23,3 +23,11 @@ async def run(
     if found and query.ids is None and not is_last:
         more["nextResults"] = searches.next_results(criteria, query, prefix)
     return total, found, more
+
+
+async def ids(documents: IndexSearched, call: Call, criteria: Document, limit: int) -> list[str]:
+    """The ids of those that match, `limit` at most. Raises Invalid."""
+    query = searches.read(documents.fields, criteria, "")
+    if call.tenant_id is None:
+        return await documents.ids_across_tenants(query, limit)
+    return await documents.ids(call.tenant_id, query, limit)

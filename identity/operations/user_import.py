@@ -17,7 +17,7 @@ import orjson
 
 from identity.call import Call, Document
 from identity.domain import groups as group_rules
-from identity.domain import passwords, users
+from identity.domain import imports, passwords, users
 from identity.domain import user_import as rules
 from identity.errors import Conflict, Duplicate, FieldError, Invalid, NotImported
 from identity.events.bus import Event
@@ -66,12 +66,11 @@ class _Given:
     def take(self, user: Any) -> None:
         """Judge the shape of one user and keep it. Raises Invalid when there are too many, of users or of errors."""
         index = len(self.users)
-        if index >= rules.MAXIMUM_USERS:
-            message = f"The [users] may be {rules.MAXIMUM_USERS} in one call."
-            raise Invalid.field("tooMany", "users", message)
+        if index >= imports.MAXIMUM_ITEMS:
+            raise Invalid([imports.too_many("users")])
         tidy, errors = self._shape.examine({"user": user})
         wanted = tidy.get("user")
-        self.errors += [rules.at(index, error) for error in errors]
+        self.errors += [imports.at("users", index, error) for error in errors]
         _require_few(self.errors)
         self.users.append(b"" if errors else orjson.dumps(wanted))
         if not errors:
@@ -96,7 +95,7 @@ async def run(services: Services, call: Call, read: Read) -> None:
     rest = await read(given.take)
     request = services.schemas[REQUEST].read({**rest, "users": []} if given.users else rest)
     if not given.users:
-        raise Invalid.field("empty", "users", "You must specify the [users] property.")
+        raise Invalid([imports.empty("users")])
     materials = await _materials(services, call, given)
     drafts = await _drafts(call, given, request, materials)
     crud.gather(drafts.errors)
@@ -316,14 +315,14 @@ async def _taken(services: Services, logins: Sequence[_Login]) -> list[FieldErro
     for index, login in enumerate(logins):
         for where, key, name in _unique(login):
             if key in seen:
-                errors.append(rules.error(index, "duplicate", name, f"The {{}} names {where} for the second time."))
+                errors.append(_error(index, "duplicate", name, f"The {{}} names {where} for the second time."))
             seen.add(key)
         await pace.step()
     for at in range(0, len(logins), _LOOKED_UP):
-        if len(errors) >= rules.MAXIMUM_ERRORS:
+        if len(errors) >= imports.MAXIMUM_ERRORS:
             break
         errors += await _stored(services, at, logins[at : at + _LOOKED_UP])
-    return errors[: rules.MAXIMUM_ERRORS]
+    return errors[: imports.MAXIMUM_ERRORS]
 
 
 def _unique(login: _Login) -> Iterable[tuple[str, tuple[str, ...], str]]:
@@ -351,7 +350,7 @@ async def _stored(services: Services, first: int, logins: Sequence[_Login]) -> l
             for kind, value in users.login_ids(found).items():
                 by_key[kind, tenant_id, users.login_key(value)] = found["active"]
     return [
-        rules.error(first + index, "duplicate" if by_key[key] else "inactive", name, "The {} is taken already.")
+        _error(first + index, "duplicate" if by_key[key] else "inactive", name, "The {} is taken already.")
         for index, login in enumerate(logins)
         for _, key, name in _unique(login)
         if key in by_key
@@ -381,11 +380,15 @@ def _only(document: Document, *names: str) -> Document:
 def _tenant_problem(index: int, named: str | None) -> FieldError:
     if named is None:
         message = "You must specify the {}, because no tenant is named by the API key or a header."
-        return rules.error(index, "missing", "tenantId", message)
-    return rules.error(index, "invalid", "tenantId", "The {} must name the tenant of the call, or an existing one.")
+        return _error(index, "missing", "tenantId", message)
+    return _error(index, "invalid", "tenantId", "The {} must name the tenant of the call, or an existing one.")
+
+
+def _error(index: int, kind: str, name: str, message: str) -> FieldError:
+    return imports.error("users", index, kind, name, message)
 
 
 def _require_few(errors: Sequence[FieldError]) -> None:
     """Give up when there are so many errors that nobody reads more."""
-    if len(errors) >= rules.MAXIMUM_ERRORS:
-        raise Invalid(errors[: rules.MAXIMUM_ERRORS])
+    if len(errors) >= imports.MAXIMUM_ERRORS:
+        raise Invalid(errors[: imports.MAXIMUM_ERRORS])

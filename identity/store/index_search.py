@@ -14,6 +14,8 @@ from identity.domain.index_search import Fields, IndexQuery, Term
 from identity.domain.search_indexes import Order
 from identity.ids import TenantId
 from identity.store.documents import Documents
+from identity.store.guard import within
+from identity.store.mongo import BULK_SECONDS
 
 
 class IndexSearched(Documents):
@@ -40,6 +42,19 @@ class IndexSearched(Documents):
     async def search_index_across_tenants(self, query: IndexQuery) -> tuple[int, list[Document]]:
         """As `search_index`, over all tenants: for callers with a global key who name no tenant."""
         return await self._search_index({}, query)
+
+    async def ids(self, tenant_id: TenantId, query: IndexQuery, limit: int) -> list[str]:
+        """The ids of the documents that match, `limit` at most."""
+        return await self._ids(self._of(tenant_id), query, limit)
+
+    async def ids_across_tenants(self, query: IndexQuery, limit: int) -> list[str]:
+        """As `ids`, over all tenants."""
+        return await self._ids({}, query, limit)
+
+    async def _ids(self, scope: Mapping[str, Any], query: IndexQuery, limit: int) -> list[str]:
+        where = {"$and": [dict(scope), _matching(self.fields, query)]}
+        with within(BULK_SECONDS):
+            return [found["_id"] async for found in self._collection.find(where, {"_id": 1}).limit(limit)]
 
     async def _search_index(self, scope: Mapping[str, Any], query: IndexQuery) -> tuple[int, list[Document]]:
         where = {"$and": [dict(scope), _matching(self.fields, query)]}

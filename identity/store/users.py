@@ -300,6 +300,14 @@ class Users(IndexSearched):
             str(found["_id"]) async for found in self._collection.find({"_id": {"$in": list(user_ids)}}, {"_id": 1})
         }
 
+    async def registrations_of_across_tenants(self, user_ids: Sequence[str]) -> dict[str, tuple[TenantId, set[str]]]:
+        """The tenant of each of the users that are there, and the applications that they are registered for."""
+        members = {"tenantId": 1, "registrations.applicationId": 1}
+        return {
+            found["_id"]: (found["tenantId"], {one["applicationId"] for one in found["registrations"]})
+            async for found in self._collection.find({"_id": {"$in": list(user_ids)}}, members)
+        }
+
     async def existing_ids(self, tenant_id: TenantId, user_ids: Iterable[str]) -> set[str]:
         """Those of the ids that are users'."""
         where = {**self._of(tenant_id), "_id": {"$in": list(user_ids)}}

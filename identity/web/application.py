@@ -40,6 +40,7 @@ from identity.web.api import (
     themes,
     two_factor,
     user_actions,
+    user_bulk,
     user_import,
     users,
     verifications,
@@ -129,6 +130,7 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
                 user_actions,
                 verifications,
                 passwords,
+                user_bulk,
                 user_import,
                 users,
             )

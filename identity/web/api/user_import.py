@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from identity.call import Call, Document
-from identity.operations import user_import
+from identity.operations import refresh_token_import, user_import
 from identity.web import long_bodies
 from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
 
@@ -38,6 +38,17 @@ class UserImportHandler(LongBodyHandler):
         return Reply()
 
 
+class RefreshTokenImportHandler(LongBodyHandler):
+    """`/api/user/refresh-token/import`."""
+
+    @endpoint(access=Access.API_KEY, takes=refresh_token_import.REQUEST, answer=_ANSWER)
+    async def post(self, call: Call) -> Reply:
+        """Add up to ten thousand refresh tokens."""
+        await refresh_token_import.run(self.services, call, self.reader("refreshTokens"))
+        return Reply()
+
+
 ROUTES = [
+    Route("/api/user/refresh-token/import", RefreshTokenImportHandler),
     Route("/api/user/import", UserImportHandler),
 ]

@@ -1,0 +1,45 @@
+"""/api/user/bulk: many users deactivated, or removed, at once."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain.search import whole_number
+from identity.operations import user_deletions
+from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+
+
+class UserBulkHandler(ApiHandler):
+    """`/api/user/bulk`."""
+
+    @endpoint(
+        access=Access.API_KEY,
+        query={
+            "dryRun": "boolean",
+            "hardDelete": "boolean",
+            "limit": "integer",
+            "query": "text",
+            "queryString": "text",
+            "userId": "uuids",
+            "userIds": "uuids",
+        },
+        takes=user_deletions.REQUEST,
+        answer="api/user-delete.response.json",
+    )
+    async def delete(self, call: Call) -> Reply:
+        """Deactivate, or with `hardDelete` remove for good; what the body says wins over the query."""
+        request = {**self._queried(), **self.optional_body()}
+        return Reply(await user_deletions.delete(self.services, call, request))
+
+    def _queried(self) -> Document:
+        query = self.query()
+        found: Document = {name: query[name] for name in ("query", "queryString") if query.get(name)}
+        found |= {name: self.flag(name) for name in ("dryRun", "hardDelete") if query.get(name)}
+        if user_ids := [*self.texts("userId"), *self.texts("userIds")]:
+            found["userIds"] = user_ids
+        if limit := query.get("limit"):
+            number = whole_number(limit)
+            found["limit"] = limit if number is None else number
+        return found
+
+
+ROUTES = [Route("/api/user/bulk", UserBulkHandler)]
