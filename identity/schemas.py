@@ -66,12 +66,14 @@ def _is_uuid(value: object) -> bool:
     return not isinstance(value, str) or parse_id(value) is not None
 
 
+def is_email(text: str) -> bool:
+    """Whether a text may be an email address."""
+    return re.fullmatch(r"[^\s@\x00-\x1f\"<>]{1,64}@[^\s@\x00-\x1f\"<>]{1,190}", text) is not None
+
+
 @_formats.checks("email")
 def _is_email(value: object) -> bool:
-    return (
-        not isinstance(value, str)
-        or re.fullmatch(r"[^\s@\x00-\x1f\"<>]{1,64}@[^\s@\x00-\x1f\"<>]{1,190}", value) is not None
-    )
+    return not isinstance(value, str) or is_email(value)
 
 
 @_formats.checks("date", raises=ValueError)

@@ -182,6 +182,18 @@ def verified_as(user: Document, reason: str, now: Instant) -> Document:
     return changed
 
 
+def with_verified_phone(user: Document, reason: str, now: Instant) -> Document:
+    """The user whose phone number is verified; it is remembered for this very number."""
+    proof = {"value": user["phoneNumber"], "verifiedInstant": now, "verifiedReason": reason}
+    return {**user, "private": {**user["private"], "verifiedPhone": proof}}
+
+
+def has_verified_phone(user: Document) -> bool:
+    """Whether the phone number that the user has now is verified."""
+    proof = user["private"].get("verifiedPhone")
+    return proof is not None and proof["value"] == user.get("phoneNumber")
+
+
 def is_pending(user: Document) -> bool:
     """Whether the user's email waits to be verified."""
     return not user["verified"] and user["private"].get("verifiedReason") == "Pending"
@@ -315,9 +327,12 @@ def find_registration(user: Document, application_id: str) -> Document | None:
 
 
 def _identity(user: Document, kind: str, value: str) -> Document:
-    if kind != "email":
-        reason = "Unverifiable" if kind == "username" else "Disabled"
-        identity: Document = {"verified": False, "verifiedReason": reason}
+    identity: Document
+    if kind == "phoneNumber" and has_verified_phone(user):
+        proof = user["private"]["verifiedPhone"]
+        identity = {"verified": True} | {name: proof[name] for name in ("verifiedInstant", "verifiedReason")}
+    elif kind != "email":
+        identity = {"verified": False, "verifiedReason": "Unverifiable" if kind == "username" else "Disabled"}
     else:
         identity = {"verified": user["verified"], "verifiedReason": user["private"].get("verifiedReason", "Disabled")}
         if "verifiedInstant" in user:

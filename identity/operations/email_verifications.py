@@ -10,12 +10,13 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.domain import users as rules
+from identity.domain.mail_messages import Address
 from identity.errors import NotFound, Unavailable
 from identity.ids import TenantId
-from identity.operations import crud, mail, notices, send_limits, user_events, verification_codes
+from identity.operations import mail, notices, send_limits, user_events, verification_codes, verified_users
 from identity.operations.verification_codes import Started
+from identity.operations.verified_users import Change
 from identity.services import Services
-from identity.store.mongo import Session
 from identity.store.tickets import Use
 
 KIND: Final = "emailVerification"
@@ -63,14 +64,21 @@ async def begin_for_change(
 
 
 async def send_mail(
-    services: Services, call: Call, tenant: Document, user: Document, application: Document | None, started: Started
-) -> None:
-    """Mail what completes a verification; nothing happens where no template is named."""
+    services: Services,
+    call: Call,
+    tenant: Document,
+    to: Document | Address,
+    application: Document | None,
+    started: Started,
+) -> bool:
+    """Mail what completes a verification to a user, or to whom it will be; False where no template is named."""
     own = None if application is None else application["emailConfiguration"].get("emailVerificationEmailTemplateId")
     template_id = own or tenant["emailConfiguration"].get("verificationEmailTemplateId")
-    if template_id is not None:
-        data = started.mail_values()
-        await mail.send(services, call, TenantId(tenant["id"]), template_id, user, data, application=application)
+    if template_id is None:
+        return False
+    data = started.mail_values()
+    await mail.send(services, call, TenantId(tenant["id"]), template_id, to, data, application=application)
+    return True
 
 
 async def complete(
@@ -104,23 +112,15 @@ async def verified(
     """
     tenant_id = TenantId(user["tenantId"])
 
-    async def attempt() -> tuple[Document, bool]:
-        stored = await services.users.get(tenant_id, user["id"])
+    def change_of(stored: Document) -> Change | None:
         if stored.get("email") != user.get("email"):
             raise NotFound(log_detail="the address was changed meanwhile")
-        is_new = "email" in stored and not stored["verified"]
-        changed = rules.verified_later(stored, reason, call.now) if is_new else stored
+        if "email" not in stored or stored["verified"]:
+            return None
+        changed = rules.verified_later(stored, reason, call.now)
+        return Change(changed, user_events.of_verified_email(changed))
 
-        async def write(session: Session | None) -> None:
-            await verification_codes.spend(use)
-            if is_new:
-                await services.users.replace(tenant_id, changed, stored["lastUpdateInstant"], session)
-
-        offered = user_events.of_verified_email(changed) if is_new else []
-        await services.bus.perform(call.within(tenant_id), write, offered)
-        return changed, is_new
-
-    changed, is_new = await crud.retried(attempt)
+    changed, is_new = await verified_users.write(services, call, user, change_of, use)
     if is_new:
         await settled(services, call, await services.tenants.get(None, tenant_id), changed)
     else:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from identity.call import Call, Document
 from identity.domain import groups as group_rules
 from identity.domain import users as rules
 from identity.errors import Duplicate, FieldError, Invalid
 from identity.ids import ApplicationId, TenantId, UserId, new_id
-from identity.operations import crud, groups, notices, user_passwords
+from identity.operations import crud, groups, login_id_proofs, notices, user_passwords
 from identity.operations.user_passwords import Wanted
 from identity.services import Services
 from identity.store import group_members
+from identity.store.tickets import Use
 
 _ATTEMPTS_AT_A_SUFFIX = 20
 
@@ -26,6 +28,8 @@ class Draft:
     password: Wanted | None
     others: list[Document]
     errors: list[FieldError]
+    uses: Sequence[Use] = ()
+    """What proves something of the user, and is used up by its creation."""
 
 
 async def tenant_for(services: Services, call: Call, application_id: str | None) -> TenantId:
@@ -49,16 +53,18 @@ async def draft(services: Services, call: Call, tenant_id: TenantId, request: Do
     user["memberships"] = _memberships(wanted, user, call)
     user = await with_unique_username(services, tenant, user)
     user = rules.verified_as(user, _verified_reason(tenant, user, request), call.now)
+    proven = await login_id_proofs.applied(services, tenant_id, user, request.get("verificationIds", []), call.now)
+    user = proven.user
     password = user_passwords.wanted(tenant, wanted)
     others = await services.users.find_duplicates(tenant_id, user)
     errors = rules.problems(user) + await shared_problems(services, tenant_id, request)
     errors += [] if request["disableDomainBlock"] else rules.blocked_problems(user, _blocked_domains(tenant))
     errors += _password_problems(tenant, user, password)
     errors += await _membership_problems(services, tenant_id, wanted["memberships"])
-    errors += rules.duplicate_problems(user, others)
+    errors += [*proven.errors, *rules.duplicate_problems(user, others)]
     if user_id is not None and await services.users.cached_across_tenants(user_id) is not None:
         errors.append(duplicate_id(user))
-    return Draft(tenant, user, password, others, errors)
+    return Draft(tenant, user, password, others, errors, proven.uses)
 
 
 async def finished(services: Services, call: Call, made: Draft, more: list[FieldError]) -> Document:

@@ -13,10 +13,10 @@ from identity.domain import registrations as rules
 from identity.domain import users as user_rules
 from identity.errors import NotFound, Unavailable
 from identity.ids import TenantId
-from identity.operations import crud, mail, send_limits, user_events, verification_codes
+from identity.operations import mail, send_limits, user_events, verification_codes, verified_users
 from identity.operations.verification_codes import Started
+from identity.operations.verified_users import Change
 from identity.services import Services
-from identity.store.mongo import Session
 from identity.store.tickets import Use
 
 KIND: Final = "registrationVerification"
@@ -89,28 +89,19 @@ async def verified(
     Nothing is told when it is verified already. `use` is the ticket that proved it. Raises NotFound when user or
     registration are gone, and WebhookTransactionFailed.
     """
-    tenant_id = TenantId(user["tenantId"])
 
-    async def attempt() -> Document:
-        stored = await services.users.get(tenant_id, user["id"])
+    def change_of(stored: Document) -> Change | None:
         registration = user_rules.find_registration(stored, application_id)
         if registration is None:
             raise NotFound(log_detail="the registration is gone")
-        is_new = not registration["verified"]
-        done = rules.verified(registration, call.now) if is_new else registration
-        changed = user_rules.moved(rules.with_registration(stored, done), call.now) if is_new else stored
+        if registration["verified"]:
+            return None
+        done = rules.verified(registration, call.now)
+        changed = user_rules.moved(rules.with_registration(stored, done), call.now)
+        return Change(changed, [user_events.about_registration("user.registration.verified", changed, done)])
 
-        async def write(session: Session | None) -> None:
-            await verification_codes.spend(use)
-            if is_new:
-                await services.users.replace(tenant_id, changed, stored["lastUpdateInstant"], session)
-
-        event = user_events.about_registration("user.registration.verified", changed, done)
-        await services.bus.perform(call.within(tenant_id), write, [event] if is_new else [])
-        return changed
-
-    changed = await crud.retried(attempt)
-    await verification_codes.withdraw(services, tenant_id, KIND, _owner(user, application_id))
+    changed, _is_new = await verified_users.write(services, call, user, change_of, use)
+    await verification_codes.withdraw(services, TenantId(user["tenantId"]), KIND, _owner(user, application_id))
     return changed
 
 

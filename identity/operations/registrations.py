@@ -162,7 +162,7 @@ async def _create_both(
     user = user_rules.filed(rules.with_registration(user, registration))
     offered = [user_events.about_registration("user.registration.create", user, registration)]
     announced = [user_events.about_registration("user.registration.create.complete", user, registration)]
-    await users.insert(services, call, user, offered=offered, announced=announced)
+    await users.insert(services, call, user, offered=offered, announced=announced, uses=made.uses)
     await email_verifications.begin_for_change(services, call.within(tenant_id), made.tenant, None, user, application)
     return user, registration
 

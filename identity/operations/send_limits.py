@@ -14,6 +14,7 @@ Kind = Literal[
     "forgotPassword",
     "sendEmailVerification",
     "sendPasswordless",
+    "sendPhoneVerification",
     "sendRegistrationVerification",
     "sendTwoFactor",
 ]

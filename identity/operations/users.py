@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from identity.call import Call, Document
@@ -26,9 +26,11 @@ from identity.operations import (
     user_events,
     user_passwords,
     user_tokens,
+    verification_codes,
 )
 from identity.services import Services
 from identity.store.mongo import Session
+from identity.store.tickets import Use
 
 SCHEMA = user_answers.SCHEMA
 
@@ -50,7 +52,7 @@ async def create(services: Services, call: Call, body: Document, user_id: str | 
     tenant_id = await new_users.tenant_for(services, call, request.get("applicationId"))
     made = await new_users.draft(services, call, tenant_id, request, user_id)
     user = rules.filed(await new_users.finished(services, call, made, []))
-    await insert(services, call, user)
+    await insert(services, call, user, uses=made.uses)
     application = await new_users.application_of(services, tenant_id, request.get("applicationId"))
     await email_verifications.begin_for_change(services, call.within(tenant_id), made.tenant, None, user, application)
     return Created(user, await user_tokens.issue(services, call, user, application, "USER_CREATE"))
@@ -63,8 +65,12 @@ async def insert(
     *,
     offered: Iterable[Event] = (),
     announced: Iterable[Event] = (),
+    uses: Sequence[Use] = (),
 ) -> None:
-    """Write a new user and tell of it, `offered` and `announced` after its own events. Raises Invalid."""
+    """Write a new user and tell of it, `offered` and `announced` after its own events. Raises Invalid.
+
+    `uses` prove something of the user: whoever comes second with one of them is told NotFound.
+    """
     before = [user_events.about("user.create", user), *offered]
     after = [user_events.about("user.create.complete", user), *announced, *user_events.two_factor_changes(None, user)]
     tenant_id = TenantId(user["tenantId"])
@@ -74,6 +80,8 @@ async def insert(
         await group_members.join(services, tenant_id, user["memberships"], session)
 
     async def write(session: Session | None) -> None:
+        for use in uses:
+            await verification_codes.spend(use)
         if not user["memberships"]:
             await services.users.insert(tenant_id, user, session)
         else:

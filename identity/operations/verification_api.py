@@ -75,7 +75,7 @@ async def start_email(services: Services, call: Call, wanted: Wanted) -> Documen
     if isinstance(call.caller, ApiKeyCaller):
         if user is None:
             raise NotFound(log_detail="no user with this email")
-        return _answer(await begin(user, send=wanted.is_sent))
+        return (await begin(user, send=wanted.is_sent)).answer()
     if user is not None and not user["verified"]:
         with contextlib.suppress(Unavailable):
             await begin(user, send=True)
@@ -99,9 +99,8 @@ async def start_registration(services: Services, call: Call, wanted: Wanted) -> 
     if isinstance(call.caller, ApiKeyCaller):
         if user is None or registration is None:
             raise NotFound(log_detail="no user with this email and a registration")
-        return _answer(
-            await registration_verifications.begin(services, call, tenant, user, application, send=wanted.is_sent)
-        )
+        started = await registration_verifications.begin(services, call, tenant, user, application, send=wanted.is_sent)
+        return started.answer()
     if user is not None and registration is not None and not registration["verified"]:
         with contextlib.suppress(Unavailable):
             await registration_verifications.begin(services, call, tenant, user, application)
@@ -115,11 +114,6 @@ async def retrieve_by_verification_id(services: Services, call: Call, verificati
         if ticket is not None:
             return await services.users.get(ticket.tenant_id, ticket.document.get("userId", ticket.owner))
     raise NotFound(log_detail="no such verification")
-
-
-def _answer(started: Started) -> Document:
-    code = {} if started.one_time_code is None else {"oneTimeCode": started.one_time_code}
-    return {"verificationId": started.id, **code}
 
 
 def _required(verification_id: str | None) -> str:

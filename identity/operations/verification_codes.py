@@ -30,6 +30,10 @@ class Started:
     id: Secret
     one_time_code: Secret | None = None
 
+    def answer(self) -> Document:
+        """What callers with an API key are told of it."""
+        return {"verificationId": self.id} | ({} if self.one_time_code is None else {"oneTimeCode": self.one_time_code})
+
     def mail_values(self) -> Document:
         """What the template of its message reads."""
         return {"verificationId": self.id, "verificationOneTimeCode": self.one_time_code or ""}

@@ -1,11 +1,11 @@
-"""/api/user/verify-email and /api/user/verify-registration: the end, and the beginning, of verifications."""
+"""/api/user/verify-email, /api/user/verify-registration, /api/identity/verify: verifications from beginning to end."""
 
 from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from identity.call import Call
-from identity.operations import verification_api
+from identity.call import Call, Document
+from identity.operations import identity_verifications, verification_api
 from identity.operations.verification_api import Wanted
 from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
 
@@ -78,7 +78,54 @@ class StartRegistrationHandler(VerifyRegistrationHandler):
         return Reply(await verification_api.start_registration(self.services, call, wanted) or None)
 
 
+class VerifyIdentityHandler(ApiHandler):
+    """Say that a login id is verified."""
+
+    @endpoint(access=Access.API_KEY, raw_body=True, takes="api/identity-verify.request.json")
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Verify a login id of a user at once."""
+        await identity_verifications.verify(self.services, call, body)
+        return Reply()
+
+
+class StartIdentityHandler(ApiHandler):
+    """Begin to verify a login id."""
+
+    @endpoint(access=Access.API_KEY, raw_body=True, takes="api/identity-verify-start.request.json", answer=_STARTED)
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Begin, and send nothing."""
+        return Reply(await identity_verifications.start(self.services, call, body))
+
+
+class SendIdentityHandler(ApiHandler):
+    """Send what verifies a login id."""
+
+    @endpoint(access=Access.API_KEY, raw_body=True, takes="api/identity-verify-send.request.json")
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Send it to the login id."""
+        await identity_verifications.send(self.services, call, body)
+        return Reply()
+
+
+class CompleteIdentityHandler(ApiHandler):
+    """Verify a login id."""
+
+    @endpoint(
+        access=Access.API_KEY,
+        raw_body=True,
+        takes="api/identity-verify-complete.request.json",
+        answer="api/identity-verify-complete.response.json",
+    )
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Verify by the id, and the code that goes with it."""
+        return Reply(await identity_verifications.complete(self.services, call, body))
+
+
 ROUTES = [
+    Route("/api/identity/verify", VerifyIdentityHandler),
+    Route("/api/identity/verify/complete", CompleteIdentityHandler),
+    Route("/api/identity/verify/send", SendIdentityHandler),
+    Route("/api/identity/verify/start", StartIdentityHandler),
     Route("/api/user/verify-email", StartEmailHandler),
     Route("/api/user/verify-email/{verification_id}", VerifyEmailHandler),
     Route("/api/user/verify-registration", StartRegistrationHandler),
