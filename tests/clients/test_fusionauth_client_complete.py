@@ -25,27 +25,25 @@ LATER = {
     check_change_password_using_login_id check_change_password_using_login_id_and_ip_address
     check_change_password_using_login_id_and_login_id_types
     check_change_password_using_login_id_and_login_id_types_and_ip_address comment_on_user
-    complete_verify_identity create_user_consent deactivate_users deactivate_users_by_ids
+    create_user_consent deactivate_users deactivate_users_by_ids
     delete_registration_with_request delete_user_with_request delete_users delete_users_by_query
     disable_two_factor disable_two_factor_with_request enable_two_factor
-    forgot_password generate_email_verification_id generate_registration_verification_id
+    forgot_password
     generate_two_factor_recovery_codes generate_two_factor_secret generate_two_factor_secret_using_jwt
     import_refresh_tokens import_users
-    modify_action passwordless_login patch_user_consent resend_email_verification
-    resend_email_verification_with_application_template resend_registration_verification retrieve_action
+    modify_action passwordless_login patch_user_consent
+    retrieve_action
     retrieve_actions retrieve_actions_preventing_login retrieve_active_actions retrieve_inactive_actions
     retrieve_recent_logins
     retrieve_two_factor_recovery_codes retrieve_two_factor_status retrieve_two_factor_status_with_request
-    retrieve_user_by_change_password_id retrieve_user_by_username retrieve_user_by_verification_id
+    retrieve_user_by_change_password_id retrieve_user_by_username
     retrieve_user_comments retrieve_user_consent retrieve_user_consents retrieve_user_recent_logins
     revoke_user_consent
     search_login_records search_user_comments search_users search_users_by_query_string send_passwordless_code
     send_two_factor_code
     send_two_factor_code_for_enable_disable send_two_factor_code_for_login
-    send_two_factor_code_for_login_using_method send_verify_identity start_passwordless_login
-    start_two_factor_login start_verify_identity two_factor_login update_two_factor update_user_consent
-    verify_email verify_email_address verify_email_address_by_user_id verify_identity
-    verify_registration verify_user_registration
+    send_two_factor_code_for_login_using_method start_passwordless_login
+    start_two_factor_login two_factor_login update_two_factor update_user_consent
     """,
     "Webhooks in full": """
     retrieve_webhook_attempt_log retrieve_webhook_event_log search_webhook_event_logs
