@@ -71,6 +71,7 @@ from identity.web.oauth2 import (
     userinfo,
     verification_gates,
 )
+from identity.web.self_service import verify
 
 _log = structlog.get_logger("identity.access")
 
@@ -141,6 +142,7 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
         *start_idp_link.ROUTES,
         *passwordless_pages.ROUTES,
         *verification_gates.ROUTES,
+        *verify.ROUTES,
         *pages.ROUTES,
         *admin.ROUTES,
     ]

@@ -1,0 +1,239 @@
+"""The links of verification mails: what looking at one does, what pressing the button does, and another one for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+
+import pytest
+
+from identity.ids import new_id
+from tests import relying_party
+from tests.api.test_notices import make_template
+from tests.conftest import checking_client
+from tests.hearing import Hearing
+from tests.mailbox import receiving as mailbox_of
+from tests.receiver import answers, in_turn, receiving
+from tests.relying_party import PASSWORD, page
+
+
+@pytest.fixture
+async def gate(rp, api):
+    """The relying party, whose tenant verifies addresses, and whose application verifies registrations."""
+    template_id = await make_template(api, "${verificationId} ${verificationOneTimeCode}")
+    await rp.configure_tenant(emailConfiguration={"verifyEmail": True, "verificationEmailTemplateId": template_id})
+    await rp.patch(
+        f"/api/application/{rp.client_id}",
+        {"application": {"verifyRegistration": True, "verificationEmailTemplateId": template_id}},
+    )
+    return rp
+
+
+async def made(rp, **members) -> dict:
+    """What registering a new user answers; the ids of both links are in it."""
+    body = {
+        "user": {"email": f"{new_id()}@example.com", "password": PASSWORD},
+        "registration": {"applicationId": rp.client_id},
+        **members,
+    }
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    answer = await rp.api.post("/api/user/registration", json=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    found = dict(answer.json())
+    shown = (await rp.api.get(f"/api/user/{found['user']['id']}", headers=headers)).json()
+    return {**shown, **found}
+
+
+async def with_code(rp) -> dict:
+    """What making a user answers where a code is mailed."""
+    body = {"user": {"email": f"{new_id()}@example.com", "password": PASSWORD}}
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    return dict((await rp.api.post("/api/user", json=body, headers=headers)).json())
+
+
+def link(of, kind: str) -> str:
+    key = "emailVerificationId" if kind == "email" else "registrationVerificationId"
+    return f"/{kind}/verify/{of[key]}"
+
+
+async def is_verified(rp, user_id: str, kind: str) -> bool:
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    user = (await rp.api.get(f"/api/user/{user_id}", headers=headers)).json()["user"]
+    return bool(user["verified"] if kind == "email" else user["registrations"][0]["verified"])
+
+
+async def press(browser, shown, **answers_: str):
+    form = page(shown).forms[0]
+    action = form["action"] or str(shown.request.url.path)
+    return await browser.post(action, data={**form["fields"], **answers_})
+
+
+@pytest.mark.parametrize("kind", ["email", "registration"])
+async def test_looking_at_a_link_verifies_nothing_and_pressing_the_button_does(gate, browser, kind):
+    found = await made(gate)
+    for _ in range(3):
+        shown = await browser.get(link(found, kind), params={"client_id": gate.client_id})
+        assert shown.status_code == 200
+        assert not await is_verified(gate, found["user"]["id"], kind)
+    done = await press(browser, shown)
+    assert done.status_code == 302
+    assert done.headers["Location"] == f"/{kind}/complete?client_id={gate.client_id}"
+    assert await is_verified(gate, found["user"]["id"], kind)
+    told = await browser.get(done.headers["Location"])
+    assert "verified" in page(told).text
+    for header in ("Referrer-Policy", "Cache-Control"):
+        assert shown.headers[header] in {"no-referrer", "no-store"}
+    again = await browser.get(link(found, kind))
+    assert (again.status_code, again.headers["Location"]) == (302, f"/{kind}/complete")
+    assert (await press(browser, shown)).headers["Location"].startswith(f"/{kind}/complete")
+
+
+async def test_link_verifies_at_once_where_its_user_is_signed_in_and_nobody_else(gate, browser, api):
+    found, other = await made(gate), await made(gate)
+    gate.user = found["user"]
+    await gate.log_in(browser)
+    shown = await browser.get(link(other, "email"))
+    assert shown.status_code == 200
+    assert not await is_verified(gate, other["user"]["id"], "email")
+    done = await browser.get(link(found, "email"))
+    assert (done.status_code, done.headers["Location"]) == (302, "/email/complete")
+    assert await is_verified(gate, found["user"]["id"], "email")
+
+
+@pytest.mark.parametrize(
+    ("kind", "event"), [("email", "user.email.verified"), ("registration", "user.registration.verified")]
+)
+async def test_veto_leaves_the_link_good_and_following_it_tells_once(gate, browser, api, kind, event):
+    found = await made(gate)
+    shown = await browser.get(link(found, kind))
+    async with receiving(in_turn(answers(500), answers())) as receiver:
+        hearing = Hearing(api, receiver, gate.tenant["id"])
+        await hearing.listen([event], "AbsoluteMajority")
+        told = await press(browser, shown)
+        assert told.status_code == 200
+        assert "refused by a check" in page(told).text
+        assert not await is_verified(gate, found["user"]["id"], kind)
+        assert (await press(browser, told)).status_code == 302
+        assert (await press(browser, told)).status_code == 302
+        _, heard = await hearing.heard(event, event)
+        await hearing.listen([], "None")
+    assert heard["user"]["id"] == found["user"]["id"]
+    assert await is_verified(gate, found["user"]["id"], kind)
+
+
+async def test_of_64_who_press_the_button_at_once_all_hear_that_it_is_done_and_one_event_is_told(gate, browser, api):
+    found = await made(gate)
+    shown = await browser.get(link(found, "email"))
+    async with receiving() as receiver:
+        hearing = Hearing(api, receiver, gate.tenant["id"])
+        await hearing.listen(["user.email.verified"])
+        done = await asyncio.gather(*(press(browser, shown) for _ in range(64)))
+        assert {one.status_code for one in done} <= {200, 302}
+        assert (await browser.get(link(found, "email"))).status_code == 302
+        await hearing.heard("user.email.verified")
+    assert len(receiver.requests) == 1
+
+
+async def test_code_of_the_mail_is_asked_for_where_there_is_one_and_tried_five_times(gate, browser):
+    await gate.configure_tenant(
+        emailConfiguration={"verificationStrategy": "FormField", "unverified": {"behavior": "Gated"}}
+    )
+    found = await with_code(gate)
+    shown = await browser.get(link(found, "email"))
+    assert re.search(r'<input id="oneTimeCode"[^>]*autocomplete="one-time-code"', shown.text)
+    assert "Please enter the code" in page(await press(browser, shown)).text
+    told = await press(browser, shown, oneTimeCode="WRONG")
+    assert "not the code" in page(told).text
+    assert (await press(browser, told, oneTimeCode=found["emailVerificationOneTimeCode"])).status_code == 302
+    assert await is_verified(gate, found["user"]["id"], "email")
+    found = await with_code(gate)
+    shown = await browser.get(link(found, "email"))
+    for _ in range(5):
+        told = await press(browser, shown, oneTimeCode="WRONG")
+    told = await press(browser, shown, oneTimeCode=found["emailVerificationOneTimeCode"])
+    assert "not valid any more" in page(told).text
+    assert not await is_verified(gate, found["user"]["id"], "email")
+
+
+async def test_attack_42_button_works_only_for_the_browser_that_was_shown_it(service, gate, browser):
+    found = await made(gate)
+    shown = await browser.get(link(found, "email"))
+    assert (await press(browser, shown, csrf_token="x")).status_code == 403
+    async with checking_client(service.base_url) as scanner:
+        assert (await scanner.post(link(found, "email"), data=page(shown).forms[0]["fields"])).status_code == 403
+    assert not await is_verified(gate, found["user"]["id"], "email")
+
+
+async def test_attack_54_link_of_another_tenant_is_none(gate, browser, api):
+    found = await made(gate)
+    other = await relying_party.make(api)
+    for named in ({"tenantId": other.tenant["id"]}, {"client_id": other.client_id}):
+        assert "not valid any more" in page(await browser.get(link(found, "email"), params=named)).text
+    mixed = {"client_id": other.client_id, "tenantId": gate.tenant["id"]}
+    assert (await browser.get(link(found, "email"), params=mixed)).status_code == 400
+    assert (await browser.get(link(found, "registration").replace("registration", "email"))).status_code == 200
+
+
+async def test_link_that_is_over_offers_another_one_and_says_the_same_of_everybody(service, gate, browser):
+    async with mailbox_of() as mailbox:
+        await gate.configure_tenant(emailConfiguration=mailbox.configuration())
+        for kind in ("email", "registration"):
+            found = await made(gate)
+            count = len(await mailbox.wait_for(len(mailbox.mails) + 2))
+            at = {"client_id": gate.client_id}
+            shown = await browser.get(f"/{kind}/verify/{new_id()}", params=at)
+            assert "not valid any more" in page(shown).text
+            assert page(shown).forms[0]["action"] == f"/{kind}/verify"
+            nobody = await press(browser, shown, email=f"{new_id()}@example.com")
+            somebody = await press(browser, shown, email=found["user"]["email"])
+            assert (nobody.status_code, nobody.headers["Location"]) == (302, f"/{kind}/sent?client_id={gate.client_id}")
+            assert alike(nobody) == alike(somebody)
+            mails = await mailbox.wait_for(count + 1)
+            assert mails[-1].recipients == [found["user"]["email"]]
+            fresh = mails[-1].part("plain").split()[0]
+            shown = await browser.get(f"/{kind}/verify/{fresh}", params=at)
+            assert (await press(browser, shown)).status_code == 302
+            assert await is_verified(gate, found["user"]["id"], kind)
+            sent = await browser.get(nobody.headers["Location"])
+            assert "on its way" in page(sent).text
+        with contextlib.suppress(AttributeError):
+            await service.services.afterwards.finish()
+        assert len(mailbox.mails) == count + 1
+
+
+def alike(answer) -> tuple:
+    """All that a browser sees of an answer."""
+    headers = {name: value for name, value in answer.headers.items() if name not in {"date", "set-cookie"}}
+    cookies = sorted(line.partition("=")[0] for line in answer.headers.get_list("Set-Cookie"))
+    return answer.status_code, headers, cookies, answer.text
+
+
+async def test_form_for_another_link_is_judged(gate, browser, rp):
+    shown = await browser.get("/email/verify", params={"client_id": gate.client_id})
+    assert "Please enter your email address" in page(await press(browser, shown, email=" ")).text
+    assert (await press(browser, shown, email="a@example.com", csrf_token="x")).status_code == 403
+    await gate.configure_tenant(emailConfiguration={"verifyEmail": False})
+    told = await browser.get(f"/email/verify/{new_id()}", params={"client_id": gate.client_id})
+    assert not page(told).forms
+    assert (await press(browser, shown, email="a@example.com")).status_code == 400
+    assert not page(await browser.get("/registration/verify", params={"tenantId": rp.tenant["id"]})).forms
+
+
+async def test_attack_48_one_address_asks_for_only_so_many_links(gate, browser, monkeypatch):
+    monkeypatch.setattr("identity.operations.verification_links.ADDRESS_MAILS", 2)
+    shown = await browser.get("/email/verify", params={"client_id": gate.client_id})
+    for _ in range(2):
+        assert (await press(browser, shown, email="a@example.com")).status_code == 302
+    told = await press(browser, shown, email="b@example.com")
+    assert "Too many attempts" in page(told).text
+
+
+async def test_link_goes_back_to_the_login_that_it_came_from(gate, browser):
+    found = await made(gate)
+    shown = await browser.get(link(found, "email"), params=gate.query())
+    done = await press(browser, shown)
+    told = await browser.get(done.headers["Location"])
+    back = re.search(r'class="button" href="(/oauth2/authorize\?[^"]+)"', told.text)
+    assert back is not None
+    assert (await browser.get(back[1].replace("&amp;", "&"))).status_code == 200
