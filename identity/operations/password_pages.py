@@ -125,13 +125,10 @@ async def _remember(
     await services.tickets.issue(tenant_id, kind, found.user["id"], document, _SECONDS, make=lambda: key)
 
 
-async def _remembered(
-    services: Services, kind: str, found: Found, change_id: str, browser: str
-) -> Document | None:
+async def _remembered(services: Services, kind: str, found: Found, change_id: str, browser: str) -> Document | None:
     ticket = await services.tickets.find(TenantId(found.tenant["id"]), kind, _key(change_id, browser))
     return None if ticket is None or not browser or ticket.owner != found.user["id"] else ticket.document
 
 
 def _key(change_id: str, browser: str) -> str:
     return fingerprint(f"{_SHOWN} {change_id} {browser}")
-

@@ -71,6 +71,7 @@ from identity.web.oauth2 import (
     userinfo,
     verification_gates,
 )
+from identity.web.self_service import passwords as password_pages
 from identity.web.self_service import verify
 
 _log = structlog.get_logger("identity.access")
@@ -143,6 +144,7 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
         *passwordless_pages.ROUTES,
         *verification_gates.ROUTES,
         *verify.ROUTES,
+        *password_pages.ROUTES,
         *pages.ROUTES,
         *admin.ROUTES,
     ]

@@ -42,3 +42,16 @@ async def found(rp: RelyingParty, **query: str) -> dict[str, Any] | None:
 def an_email() -> str:
     """An address that nobody has."""
     return f"{new_id()}@example.com"
+
+
+async def press(browser: httpx.AsyncClient, shown: httpx.Response, number: int = 0, **answers: str) -> httpx.Response:
+    """Send a form of a page, the first one unless told otherwise, under the names that its fields have."""
+    form = page(shown).forms[number]
+    return await browser.post(form["action"], data={**form["fields"], **answers})
+
+
+def alike(answer: httpx.Response) -> tuple[object, ...]:
+    """All that a browser sees of an answer."""
+    headers = {name: value for name, value in answer.headers.items() if name not in {"date", "set-cookie"}}
+    cookies = sorted(line.partition("=")[0] for line in answer.headers.get_list("Set-Cookie"))
+    return answer.status_code, headers, cookies, answer.text

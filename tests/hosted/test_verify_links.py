@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 
 import pytest
@@ -13,6 +12,7 @@ from tests import relying_party
 from tests.api.test_notices import make_template
 from tests.conftest import checking_client
 from tests.hearing import Hearing
+from tests.hosted.signing_up import alike, press
 from tests.mailbox import receiving as mailbox_of
 from tests.receiver import answers, in_turn, receiving
 from tests.relying_party import PASSWORD, page
@@ -61,12 +61,6 @@ async def is_verified(rp, user_id: str, kind: str) -> bool:
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     user = (await rp.api.get(f"/api/user/{user_id}", headers=headers)).json()["user"]
     return bool(user["verified"] if kind == "email" else user["registrations"][0]["verified"])
-
-
-async def press(browser, shown, **answers_: str):
-    form = page(shown).forms[0]
-    action = form["action"] or str(shown.request.url.path)
-    return await browser.post(action, data={**form["fields"], **answers_})
 
 
 @pytest.mark.parametrize("kind", ["email", "registration"])
@@ -179,8 +173,9 @@ async def test_link_that_is_over_offers_another_one_and_says_the_same_of_everybo
     async with mailbox_of() as mailbox:
         await gate.configure_tenant(emailConfiguration=mailbox.configuration())
         for kind in ("email", "registration"):
+            before = len(mailbox.mails)
             found = await made(gate)
-            count = len(await mailbox.wait_for(len(mailbox.mails) + 2))
+            count = len(await mailbox.wait_for(before + 2))
             at = {"client_id": gate.client_id}
             shown = await browser.get(f"/{kind}/verify/{new_id()}", params=at)
             assert "not valid any more" in page(shown).text
@@ -197,16 +192,8 @@ async def test_link_that_is_over_offers_another_one_and_says_the_same_of_everybo
             assert await is_verified(gate, found["user"]["id"], kind)
             sent = await browser.get(nobody.headers["Location"])
             assert "on its way" in page(sent).text
-        with contextlib.suppress(AttributeError):
-            await service.services.afterwards.finish()
+        await service.services.afterwards.finish()
         assert len(mailbox.mails) == count + 1
-
-
-def alike(answer) -> tuple:
-    """All that a browser sees of an answer."""
-    headers = {name: value for name, value in answer.headers.items() if name not in {"date", "set-cookie"}}
-    cookies = sorted(line.partition("=")[0] for line in answer.headers.get_list("Set-Cookie"))
-    return answer.status_code, headers, cookies, answer.text
 
 
 async def test_form_for_another_link_is_judged(gate, browser, rp):

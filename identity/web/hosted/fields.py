@@ -38,20 +38,22 @@ class Field:
 class Form:
     """What a page of fields shows; `remember` is None where it does not ask whether to stay signed in.
 
-    `links` are ways to other pages: text and address. `notes` stand below the form.
+    `links` are ways to other pages: text and address. `notes` stand below the form. `buttons` are further
+    ones, each a form of its own: text, name of the value, value.
     """
 
-    action: str
-    hidden: Sequence[tuple[str, str]]
     title: str
     heading: str
     lead: str
     submit: str
+    action: str = ""
+    hidden: Sequence[tuple[str, str]] = ()
     fields: Sequence[Field] = ()
     message: str = ""
     remember: bool | None = None
     links: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = ()
+    buttons: Sequence[tuple[str, str, str]] = ()
 
 
 def with_errors(fields: Iterable[Field], errors: Iterable[FieldError], look: Look) -> list[Field]:

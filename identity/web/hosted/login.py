@@ -9,8 +9,9 @@ from http.cookies import Morsel
 from identity.domain import login as steps
 from identity.domain import self_registration as rules
 from identity.operations import authorization_steps as outcomes
-from identity.operations import passwordless, request_sources
+from identity.operations import notices, password_changes, passwordless, request_sources
 from identity.operations.authorization_steps import LoginPage, Problem
+from identity.operations.clients import Client
 from identity.operations.federation import departures
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, looks, render
@@ -77,6 +78,7 @@ async def reply(
         asks_password=bool(page.login_id) or not offer.manages_domains,
         offer=offer,
         passwordless=beside(handler, "passwordless", given, names) if is_by_mail else "",
+        forgot=_forgot(page.client, given, names),
         register=beside(handler, "register", given, names) if rules.is_offered(page.client.application) else "",
         status=status,
     )
@@ -114,6 +116,17 @@ def beside(handler: OAuth2Handler, page: str, given: Mapping[str, str], names: I
     kept = request_sources.carried(given)
     query = {name: kept[name] for name in names if name in kept}
     return f"{place(handler)}/{page}?{urllib.parse.urlencode(query)}"
+
+
+def _forgot(client: Client, given: Mapping[str, str], names: Iterable[str]) -> str:
+    """The way to the page for a forgotten password, which stands beside no tenant; nothing where no mail is sent."""
+    if notices.template_of(client.tenant, client.application, password_changes.FORGOT) is None:
+        return ""
+    kept = request_sources.carried(given)
+    query = {name: kept[name] for name in names if name in kept}
+    if client.application["universalConfiguration"].get("universal"):
+        query["tenantId"] = client.tenant_id
+    return f"/password/forgot?{urllib.parse.urlencode(query)}"
 
 
 def place(handler: OAuth2Handler) -> str:

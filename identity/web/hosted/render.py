@@ -43,6 +43,7 @@ class LoginForm:
     is_invalid: bool = False
     asks_password: bool = True
     offer: Offer = NOTHING
+    forgot: str = ""
     register: str = ""
     passwordless: str = ""
     status: int = 200

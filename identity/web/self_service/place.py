@@ -9,12 +9,14 @@ from http.cookies import Morsel
 from typing import Any, ClassVar, Final
 
 from identity.call import Call, Document
+from identity.domain import two_factor
+from identity.errors import FieldError
 from identity.ids import TenantId
 from identity.operations import access_lists, clients, login_intents
 from identity.operations.clients import Client
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, fields, looks, render
-from identity.web.hosted.fields import Form
+from identity.web.hosted.fields import Field, Form
 from identity.web.hosted.looks import Look
 from identity.web.oauth2.family import PageHandler
 
@@ -60,6 +62,7 @@ class SelfServiceHandler(PageHandler):
     """A page outside of a login."""
 
     advice: ClassVar[str] = "The link that brought you here is not complete, or not one of ours."
+    _issued: tuple[str, Morsel[str]] | None = None
 
     async def place(self, call: Call, given: Document, tenant: Document | None = None) -> Place:
         """Where a request stands: by the `tenant` of what it is about, else by what it names, else the default one.
@@ -81,19 +84,46 @@ class SelfServiceHandler(PageHandler):
         kept = {name: value for name, value in given.items() if name in names}
         return Place(tenant, client, await looks.of(self, tenant, application, given), kept)
 
+    def issued(self) -> tuple[str, Morsel[str]]:
+        """The token of this browser's forms, and its cookie; the same for everything that one answer is made of."""
+        if self._issued is None:
+            self._issued = csrf.issue(self)
+        return self._issued
+
     def is_ours(self, form: Document) -> bool:
         """Whether a form is one that we showed to this browser."""
         return csrf.is_valid(self, form.get(csrf.FIELD, ""))
 
     def form_page(self, place: Place, form: Form, *, status: int = 200) -> Reply:
         """A page with a form, which carries the place and the token of this browser."""
-        token, cookie = csrf.issue(self)
+        token, cookie = self.issued()
         hidden = [*form.hidden, *place.carried.items(), (csrf.FIELD, token)]
         form = dataclasses.replace(form, hidden=hidden, action=form.action or self.request.path)
         cookies = [cookie, *looks.cookies(self, place.given)]
         return fields.page(
             form, place.look, redirect_uri=place.given.get("redirect_uri"), status=status, cookies=cookies
         )
+
+    def challenge_page(
+        self, place: Place, methods: Sequence[Document], message: str, *, is_sent: bool, status: int = 200
+    ) -> Reply:
+        """The question for a second factor; `methods` as they may be shown. A code is sent when a button is pressed."""
+        look = place.look
+        sendable = [method for method in methods if method["method"] in two_factor.SENT]
+        buttons = [
+            (look.fill("twoFactor.send", method[two_factor.SENT[method["method"]]]), "methodId", method["id"])
+            for method in sendable
+        ]
+        errors = [FieldError.of("invalid", "code", look[message])] if message else []
+        form = Form(
+            title=look["twoFactor.title"],
+            heading=look["twoFactor.heading"],
+            lead=look["twoFactor.sent" if is_sent else "twoFactor.lead"],
+            submit=look["twoFactor.submit"],
+            fields=fields.with_errors([Field("code", look["twoFactor.code"], "text", "one-time-code")], errors, look),
+            buttons=buttons,
+        )
+        return self.form_page(place, form, status=status)
 
     def notice(
         self,

@@ -67,8 +67,6 @@ class _Verify(SelfServiceHandler):
         look = place.look
         code = Field(_CODE, look["verify.code"], "text", "one-time-code")
         form = Form(
-            action="",
-            hidden=[],
             title=look[f"{self.room}Verify.title"],
             heading=look[f"{self.room}Verify.heading"],
             lead=look[f"{self.room}Verify.code" if link.asks_code else f"{self.room}Verify.lead"],
@@ -85,7 +83,6 @@ class _Verify(SelfServiceHandler):
         look = place.look
         form = Form(
             action=f"/{self.room}/verify",
-            hidden=[],
             title=look["verifyOver.title"],
             heading=look["verifyOver.heading"],
             lead=look["verifyOver.lead"],

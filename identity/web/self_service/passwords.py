@@ -1,0 +1,230 @@
+"""`/password/*`: a forgotten password, the link of the mail about it, and the form on which a password is changed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Final
+
+from identity.call import Call, Document
+from identity.errors import FieldError, Invalid, InvalidRequest, NotFound, Unavailable, WebhookTransactionFailed
+from identity.operations import halted_logins, login_intents, notices, password_changes, password_pages, pending_logins
+from identity.operations.halted_logins import Waiting
+from identity.operations.password_pages import Challenge, Change
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.hosted import csrf, login
+from identity.web.hosted.fields import Field, Form, password_hints, unplaced, with_errors
+from identity.web.oauth2.family import PAGE_OR_REDIRECT
+from identity.web.oauth2.login_flow import LoginFlowHandler
+from identity.web.self_service.place import REQUEST, Place, SelfServiceHandler
+
+_FORGOT: Final = "oauth2/forgot-password.form.json"
+_CHANGE: Final = "oauth2/change-password.form.json"
+_PASSWORD: Final = "password"  # noqa: S105 (the name of a field)
+_CONFIRM: Final = "passwordConfirm"
+_DIFFERENT: Final = FieldError.of("doNotMatch", _CONFIRM, "The two passwords are not the same.")
+
+
+class ForgotHandler(SelfServiceHandler):
+    """Asks for whom a mail is to be sent; nobody learns whether anybody is there."""
+
+    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call) -> Reply:
+        """Show the form."""
+        given = self.parameters(REQUEST)
+        return self.asked(await self.place(call, given), given.get("login_hint", ""))
+
+    @endpoint(access=Access.BROWSER, form=_FORGOT, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def post(self, call: Call, form: Document) -> Reply:
+        """Send the mail, when the answer is out."""
+        place, login_id = await self.place(call, form), form.get("loginId", "").strip()
+        if not self.is_ours(form):
+            return self.asked(place, login_id, message=login.STALE, status=403)
+        if not is_sent(place):
+            raise InvalidRequest("unknown", "No mails for forgotten passwords are sent here.")
+        if not login_id:
+            return self.asked(place, login_id, message="forgot.blank")
+        state = {name: value for name, value in place.given.items() if name not in {"client_id", "tenantId"}}
+        try:
+            await password_changes.ask(
+                self.services, call.within(place.tenant_id), place.tenant, login_id,
+                application=place.application, state=state or None,
+            )  # fmt: skip
+        except Unavailable:
+            return self.asked(place, login_id, message="[RateLimitedException]")
+        return self.moved("/password/sent", place)
+
+    def asked(self, place: Place, login_id: str, *, message: str = "", status: int = 200) -> Reply:
+        """The form; or that there is none, where no such mails are sent."""
+        look = place.look
+        links = [(look["forgot.back"], place.login)] if place.login else []
+        if not is_sent(place):
+            return self.notice(place, "forgotOff", links=links)
+        field = Field("loginId", look["login.loginId"], "text", "username", login_id[:500], is_focused=True)
+        form = Form(
+            title=look["forgot.title"],
+            heading=look["forgot.heading"],
+            lead=look["forgot.lead"],
+            submit=look["forgot.submit"],
+            fields=[field],
+            message=look[message] if message else "",
+            links=links,
+        )
+        return self.form_page(place, form, status=status)
+
+
+class SentHandler(SelfServiceHandler):
+    """What is said after the form was sent, to everybody."""
+
+    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call) -> Reply:
+        """Say that a mail is on its way, if it is."""
+        place = await self.place(call, self.parameters(REQUEST))
+        links = [(place.look["forgot.back"], place.login)] if place.login else []
+        return self.notice(place, "forgotSent", links=[*links, (place.look["forgotSent.again"], forgot_path(place))])
+
+
+class CompleteHandler(SelfServiceHandler):
+    """The end of a change."""
+
+    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call) -> Reply:
+        """Say that the password was changed."""
+        place = await self.place(call, self.parameters(REQUEST))
+        links = [(place.look["selfService.login"], place.login)] if place.login else []
+        return self.notice(place, "passwordComplete", links=links)
+
+
+class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
+    """The form for a new password, of the mail's link or in the middle of a login; the second factor comes first."""
+
+    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call, change_id: str) -> Reply:
+        """Show the form. A link may be fetched as often as anybody likes."""
+        place, _ = await self.around(call, self.parameters(REQUEST), change_id)
+        if place is None:
+            return await self.over(call, self.parameters(REQUEST))
+        try:
+            step = await password_pages.show(self.services, call, change_id, self.issued()[0])
+        except NotFound:
+            return await self.over(call, self.parameters(REQUEST))
+        return self.asked(place, step)
+
+    @endpoint(access=Access.BROWSER, form=_CHANGE, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def post(self, call: Call, form: Document, change_id: str) -> Reply:
+        """Take the code of the second factor, or the new password."""
+        place, waiting = await self.around(call, form, change_id)
+        browser = csrf.browser(self)
+        try:
+            if place is None:
+                raise NotFound
+            step = await password_pages.show(self.services, call, change_id, browser)
+            if not self.is_ours(form):
+                return self.asked(place, step, message=login.STALE, status=403)
+            if isinstance(step, Challenge):
+                return self.asked(place, await self.challenged(call, form, change_id, browser))
+            return await self.changed(call, place, step, form, change_id, waiting)
+        except NotFound:
+            return await self.over(call, form)
+
+    async def around(self, call: Call, given: Document, change_id: str) -> tuple[Place | None, Waiting | None]:
+        """Whose page it is, and the login that waits for it, if one does; no place for an id that is over."""
+        named = await self.place(call, given)
+        inside = call.within(named.tenant_id) if {"client_id", "tenantId"} & given.keys() else call
+        try:
+            found = await password_changes.look(self.services, inside, change_id)
+        except NotFound:
+            return None, None
+        place = await self.place(call, given, found.tenant)
+        if "intent" not in given:
+            return place, None
+        hints, cookie = self.tenant_hints(None, given), self.cookie(login_intents.COOKIE)
+        waiting = await pending_logins.find(self.services, call, hints, given, cookie, halted_logins.CHANGE_PASSWORD)
+        if waiting.halted.user_id != found.user["id"]:
+            raise halted_logins.over()
+        return place, waiting
+
+    async def challenged(self, call: Call, form: Document, change_id: str, browser: str) -> Challenge | Change:
+        """What comes of an answer to the question for a second factor."""
+        if form.get("action") == "send":
+            method_id = form.get("methodId", "")
+            return await password_pages.send(self.services, call, change_id, browser, method_id)
+        return await password_pages.answer(self.services, call, change_id, browser, form.get("code", ""))
+
+    async def changed(
+        self, call: Call, place: Place, step: Change, form: Document, change_id: str, waiting: Waiting | None
+    ) -> Reply:
+        """The way on when the password is set; the form again when it cannot be."""
+        password = form.get(_PASSWORD, "")
+        if password != form.get(_CONFIRM, ""):
+            return self.asked(place, step, errors=[_DIFFERENT])
+        try:
+            await password_pages.complete(self.services, call, step, change_id, password)
+        except Invalid as error:
+            return self.asked(place, step, errors=error.fields)
+        except WebhookTransactionFailed:
+            return self.asked(place, step, message="verify.vetoed")
+        except Unavailable:
+            return self.asked(place, step, message="[ServiceBusy]")
+        if waiting is None:
+            return self.moved("/password/complete", place)
+        self.proven = waiting.proven
+        halted = dataclasses.replace(waiting.halted, reason_to_change=None)
+        following = await pending_logins.resume(self.services, call, waiting, self.browser(), halted)
+        return await self.shown(following, waiting.proven.given)
+
+    def asked(
+        self,
+        place: Place,
+        step: Challenge | Change,
+        *,
+        errors: Sequence[FieldError] = (),
+        message: str = "",
+        status: int = 200,
+    ) -> Reply:
+        """The question for the second factor, or the form for the password."""
+        look = place.look
+        if isinstance(step, Challenge):
+            return self.challenge_page(
+                place, step.methods, step.message or message, is_sent=step.is_sent, status=status
+            )
+        hints = password_hints(place.tenant["passwordValidationRules"], look)
+        plain = [
+            Field(_PASSWORD, look["changePassword.password"], "password", "new-password", hints=hints),
+            Field(_CONFIRM, look["changePassword.confirm"], "password", "new-password"),
+        ]
+        reason = step.found.about.reason
+        told = " ".join(unplaced(errors, plain, look))
+        form = Form(
+            title=look["changePassword.title"],
+            heading=look["changePassword.setUp" if step.found.about.is_setup else "changePassword.heading"],
+            lead=look[f"changePassword.{reason.lower()}"] if reason else "",
+            submit=look["changePassword.submit"],
+            fields=with_errors(plain, errors, look),
+            message=look[message] if message else told,
+        )
+        return self.form_page(place, form, status=status)
+
+    async def over(self, call: Call, given: Document) -> Reply:
+        """The page for an id that does not count any more."""
+        place = await self.place(call, given)
+        links = [(place.look["passwordOver.again"], forgot_path(place))] if is_sent(place) else []
+        return self.notice(place, "passwordOver", links=links)
+
+
+def is_sent(place: Place) -> bool:
+    """Whether mails for forgotten passwords are sent at all."""
+    return notices.template_of(place.tenant, place.application, password_changes.FORGOT) is not None
+
+
+def forgot_path(place: Place) -> str:
+    """The way to the page for a forgotten password."""
+    return f"/password/forgot?{place.query}" if place.carried else "/password/forgot"
+
+
+ROUTES = [
+    Route("/password/forgot", ForgotHandler),
+    Route("/password/sent", SentHandler),
+    Route("/password/complete", CompleteHandler),
+    Route("/password/change/{change_id}", ChangeHandler),
+]
