@@ -152,6 +152,8 @@ def test_every_text_that_a_template_shows_exists() -> None:
     # Some keys are put together from a stem and what was found: `deviceApproval.` and the name of a member.
     stems = {key: re.sub(r"(?<=[.\]])\w+$", "", key) for key in page_texts.TEXTS}
     unsaid = {key for key in page_texts.TEXTS.keys() - scopes if key not in said and f'"{stems[key]}' not in said}
+    # Pages that only say something have a title, a heading and a text each, under the one name that is passed.
+    unsaid -= {key for key in unsaid if f'"{stems[key][:-1]}"' in said}
     # The codes of field errors are put together too: of what is wrong, and the field.
     codes = (re.fullmatch(r"\[(\w+)\][\w.]*?(\w+)", key) for key in unsaid)
     assert unsaid == {code[0] for code in codes if code and f'"{code[1]}"' in said and code[2] in said}

@@ -26,7 +26,10 @@ class _Verify(SelfServiceHandler):
 
     kind: Kind
     room: str
-    """The first part of the paths, which is that of the keys of the texts too."""
+    """The first part of the paths."""
+    texts: str
+    ending: str
+    """The first parts of the keys of the texts: of the link's page, and of the last one."""
 
     async def around(self, call: Call, given: Document, verification_id: str) -> tuple[Place, Link | None]:
         """Whose page it is, and what the link stands for: whoever names another tenant than the link's finds none."""
@@ -67,10 +70,10 @@ class _Verify(SelfServiceHandler):
         look = place.look
         code = Field(_CODE, look["verify.code"], "text", "one-time-code")
         form = Form(
-            title=look[f"{self.room}Verify.title"],
-            heading=look[f"{self.room}Verify.heading"],
-            lead=look[f"{self.room}Verify.code" if link.asks_code else f"{self.room}Verify.lead"],
-            submit=look[f"{self.room}Verify.submit"],
+            title=look[f"{self.texts}.title"],
+            heading=look[f"{self.texts}.heading"],
+            lead=look[f"{self.texts}.code" if link.asks_code else f"{self.texts}.lead"],
+            submit=look[f"{self.texts}.submit"],
             fields=with_errors([code], errors, look) if link.asks_code else [],
             message=look[message] if message else "",
         )
@@ -160,7 +163,7 @@ class _Complete(_Verify):
     async def get(self, call: Call) -> Reply:
         """Say that it is verified."""
         place = await self.place(call, self.parameters(REQUEST))
-        return self.notice(place, f"{self.room}Complete", links=_back(place))
+        return self.notice(place, self.ending, links=_back(place))
 
 
 def _back(place: Place) -> list[tuple[str, str]]:
@@ -168,9 +171,19 @@ def _back(place: Place) -> list[tuple[str, str]]:
     return [(place.look["selfService.login"], place.login)] if place.login else []
 
 
+_KINDS: Final = (
+    {"kind": verification_links.EMAIL, "room": "email", "texts": "emailVerify", "ending": "emailComplete"},
+    {
+        "kind": verification_links.REGISTRATION,
+        "room": "registration",
+        "texts": "registrationVerify",
+        "ending": "registrationComplete",
+    },
+)
+
 ROUTES = [
-    Route(f"/{room}{path}", handler, {"kind": kind, "room": room})
-    for room, kind in (("email", verification_links.EMAIL), ("registration", verification_links.REGISTRATION))
+    Route(f"/{about['room']}{path}", handler, about)
+    for about in _KINDS
     for path, handler in (
         ("/verify/{verification_id}", _Link),
         ("/verify", _Again),
