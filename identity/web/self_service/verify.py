@@ -27,7 +27,7 @@ class _Verify(SelfServiceHandler):
     kind: Kind
     room: str
     """The first part of the paths."""
-    texts: str
+    words: str
     ending: str
     """The first parts of the keys of the texts: of the link's page, and of the last one."""
 
@@ -70,10 +70,10 @@ class _Verify(SelfServiceHandler):
         look = place.look
         code = Field(_CODE, look["verify.code"], "text", "one-time-code")
         form = Form(
-            title=look[f"{self.texts}.title"],
-            heading=look[f"{self.texts}.heading"],
-            lead=look[f"{self.texts}.code" if link.asks_code else f"{self.texts}.lead"],
-            submit=look[f"{self.texts}.submit"],
+            title=look[f"{self.words}.title"],
+            heading=look[f"{self.words}.heading"],
+            lead=look[f"{self.words}.code" if link.asks_code else f"{self.words}.lead"],
+            submit=look[f"{self.words}.submit"],
             fields=with_errors([code], errors, look) if link.asks_code else [],
             message=look[message] if message else "",
         )
@@ -172,11 +172,11 @@ def _back(place: Place) -> list[tuple[str, str]]:
 
 
 _KINDS: Final = (
-    {"kind": verification_links.EMAIL, "room": "email", "texts": "emailVerify", "ending": "emailComplete"},
+    {"kind": verification_links.EMAIL, "room": "email", "words": "emailVerify", "ending": "emailComplete"},
     {
         "kind": verification_links.REGISTRATION,
         "room": "registration",
-        "texts": "registrationVerify",
+        "words": "registrationVerify",
         "ending": "registrationComplete",
     },
 )
