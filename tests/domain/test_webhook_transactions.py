@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from identity.domain.webhook_transactions import is_satisfied
+from identity.domain.webhook_transactions import is_satisfied, stricter
 from identity.schemas import load
 
 # Successes needed among n = 0..6 webhooks.
@@ -37,3 +37,10 @@ def test_more_successes_never_turn_a_satisfied_transaction_down() -> None:
             verdicts = [is_satisfied(transaction_type, successes, asked) for successes in range(asked + 1)]
             assert verdicts == sorted(verdicts)
             assert verdicts[-1]
+
+
+def test_the_stricter_of_two_types_is_that_which_needs_more() -> None:
+    order = list(NEEDED)
+    for one in order:
+        for other in order:
+            assert stricter(one, other) == order[max(order.index(one), order.index(other))]

@@ -138,6 +138,14 @@ async def _revoke(scene: Scene) -> REQUEST:
     return scene.request("DELETE", f"/api/jwt/refresh/{login['refreshTokenId']}")
 
 
+async def _action(scene: Scene) -> REQUEST:
+    await scene.logged_in()
+    wanted = {"name": new_id(), "temporal": True, "preventLogin": True}
+    definition = (await scene.made("/api/user-action", userAction=wanted))["userAction"]["id"]
+    who = {"actioneeUserId": scene.rp.user["id"], "actionerUserId": scene.rp.user["id"], "userActionId": definition}
+    return scene.request("POST", "/api/user/action", action={**who, "expiry": 2**63 - 1}, broadcast=True)
+
+
 async def _user_create(scene: Scene) -> REQUEST:
     return scene.request("POST", "/api/user", user={"email": f"{new_id()}@example.com", "password": PASSWORD})
 
@@ -236,6 +244,7 @@ ROWS = {
     "jwt.public-key.update": Row(_public_key_update),
     "jwt.refresh": Row(_refresh),
     "jwt.refresh-token.revoke": Row(_revoke),
+    "user.action": Row(_action),
     "user.create": Row(_user_create),
     "user.deactivate": Row(_user_deactivate),
     "user.delete": Row(_user_delete),
@@ -255,7 +264,6 @@ ROWS = {
 }
 
 ELSEWHERE = {
-    "user.action",
     "user.bulk.create",
     "user.login.suspicious",
     "user.password.breach",

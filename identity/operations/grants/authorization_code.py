@@ -36,7 +36,9 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     identified.require(grant_type, has_proof=has_proof)
     if grant.get("dpopJkt") not in {None, identified.key_thumbprint}:
         raise InvalidGrant("unknown", "The code is bound to a key, which the request does not prove to have.")
-    user = await live_users.get(services, client.tenant_id, grant["userId"], call.now, InvalidGrant)
+    user = await live_users.get(
+        services, client.tenant_id, grant["userId"], call.now, InvalidGrant, logging_in_to=client.client_id
+    )
     granted = tuple(grant.get("resources", ()))
     login = Login(
         tenant=client.tenant,

@@ -65,7 +65,9 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
 async def _login(services: Services, call: Call, identified: Identified, poll: Poll) -> Login:
     """Whom the device was approved by. It is no part of the browser session in which that was done."""
     client, approval = identified.client, poll.approval
-    user = await live_users.get(services, client.tenant_id, approval["userId"], call.now, InvalidGrant)
+    user = await live_users.get(
+        services, client.tenant_id, approval["userId"], call.now, InvalidGrant, logging_in_to=client.client_id
+    )
     return Login(
         tenant=client.tenant,
         application=client.application,

@@ -1,0 +1,338 @@
+"""What webhooks and users hear of actions on users: every phase, with its payload and mail, once, or a veto."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from identity.ids import TenantId, UserId, new_id
+from identity.operations import action_endings
+from tests.api.test_actions import HOUR, INDEFINITE, Scene
+from tests.hearing import Hearing
+from tests.mailbox import Mailbox
+from tests.mailbox import receiving as receiving_mail
+from tests.receiver import Receiver, answers, receiving
+from tests.veto import unchanged
+
+Document = dict[str, Any]
+
+TEMPLATE = {
+    "defaultSubject": "${event.phase} ${event.action}",
+    "defaultHtmlTemplate": "<p>${event.comment!''}</p>",
+    "defaultTextTemplate": "${event.phase} of ${event.localizedAction} by ${tenant.name}",
+    "localizedTextTemplates": {"de": "${event.localizedAction}: ${event.localizedDuration!'unbegrenzt'}"},
+}
+
+
+class Stage(Scene):
+    """A scene whose webhook and mailbox hear of actions."""
+
+    def __init__(self, service: Any, api: Any, tenant: Document, receiver: Receiver, mailbox: Mailbox) -> None:
+        super().__init__(service, api, tenant)
+        self.receiver, self.mailbox = receiver, mailbox
+        self.hearing = Hearing(api, receiver, tenant["id"])
+
+    async def begin(self, transaction_type: str = "None") -> None:
+        await super().begin()
+        await self.hearing.listen(["user.action"], transaction_type)
+        change = {"tenant": {"emailConfiguration": self.mailbox.configuration()}}
+        answer = await self.api.patch(f"/api/tenant/{self.tenant['id']}", json=change)
+        assert answer.status_code == 200, answer.text
+
+    async def mailing(self, **members: Any) -> Document:
+        """A temporal user action with mails."""
+        body = {"emailTemplate": {"name": new_id(), **TEMPLATE}}
+        made = (await self.api.post("/api/email/template", json=body)).json()["emailTemplate"]
+        mails = {f"{phase}EmailTemplateId": made["id"] for phase in ("start", "modify", "cancel", "end")}
+        return await self.definition(temporal=True, userEmailingEnabled=True, **mails, **members)
+
+    async def told(self, definition: Document, **members: Any) -> tuple[Document, Document]:
+        """The action and its event."""
+        body = {**self.request(definition, **members), "broadcast": True}
+        answer = await self.api.post("/api/user/action", json=body)
+        assert answer.status_code == 200, answer.text
+        (event,) = await self.hearing.heard("user.action")
+        return answer.json()["action"], event
+
+    async def change(self, method: str, action: Document, *, broadcast: bool = True, **members: Any) -> Any:
+        body = {"action": {"actionerUserId": self.moderator["id"], **members}, "broadcast": broadcast}
+        return await self.api.request(method, f"/api/user/action/{action['id']}", json=body)
+
+    async def sweep(self) -> None:
+        await action_endings.sweep(self.service.services)
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as found:
+        yield found
+
+
+@pytest.fixture
+async def stage(service, tenant_api, tenant, receiver) -> AsyncIterator[Stage]:
+    async with receiving_mail() as mailbox:
+        found = Stage(service, tenant_api, tenant, receiver, mailbox)
+        await found.begin()
+        yield found
+
+
+async def test_the_start_of_an_action_is_told_whole(stage: Stage) -> None:
+    options = [{"name": "soft", "localizedNames": {"de": "sanft"}}]
+    members = {"localizedNames": {"de": "Stumm"}, "options": options, "userNotificationsEnabled": True}
+    definition = await stage.definition(temporal=True, **members)
+    reason = await stage.reason(localizedTexts={"de": "Benehmen"})
+    expiry = stage.now + 2 * 24 * HOUR
+    applications = []
+    for _ in range(2):
+        made = await stage.api.post("/api/application", json={"application": {"name": new_id()}})
+        applications.append(made.json()["application"]["id"])
+    action, event = await stage.told(
+        definition,
+        applicationIds=sorted(applications, reverse=True),
+        comment="a comment",
+        expiry=expiry,
+        notifyUser=True,
+        option="soft",
+        reasonId=reason["id"],
+    )
+    own = {name: event.pop(name) for name in ("createInstant", "id", "info")}
+    assert own["info"]["ipAddress"] == "127.0.0.1"
+    assert event.pop("localizedDuration") in {"2 Tage", "1 Tag 23 Stunden"}
+    assert event == {
+        "action": definition["name"],
+        "actionId": action["id"],
+        "actioneeUserId": stage.user["id"],
+        "actionerUserId": stage.moderator["id"],
+        "applicationIds": sorted(applications),
+        "comment": "a comment",
+        "emailedUser": False,
+        "expiry": expiry,
+        "linkedObjectId": stage.user["id"],
+        "localizedAction": "Stumm",
+        "localizedOption": "sanft",
+        "localizedReason": "Benehmen",
+        "notifyUser": True,
+        "option": "soft",
+        "phase": "start",
+        "reason": reason["text"],
+        "reasonCode": reason["code"],
+        "tenantId": stage.tenant["id"],
+        "type": "user.action",
+    }
+
+
+async def test_an_action_that_lasts_for_no_time_has_a_start_and_nothing_else(stage: Stage) -> None:
+    _, event = await stage.told(await stage.definition(), expiry=1, notifyUser=True)
+    assert event["phase"] == "start"
+    assert event["notifyUser"] is False, "the user action does not notify"
+    assert {"expiry", "localizedDuration"}.isdisjoint(event)
+
+
+async def test_without_broadcast_nobody_is_told(stage: Stage) -> None:
+    action = await stage.take(await stage.definition(temporal=True), expiry=INDEFINITE)
+    assert (await stage.change("PUT", action, broadcast=False, comment="x")).status_code == 200
+    assert (await stage.change("DELETE", action, broadcast=False)).status_code == 200
+    _, event = await stage.told(await stage.definition())
+    assert event["actionId"] != action["id"]
+    assert len(stage.receiver.requests) == 1
+
+
+async def test_changes_are_told_and_mailed_by_their_own_templates(stage: Stage) -> None:
+    definition = await stage.mailing(includeEmailInEventJSON=True, localizedNames={"de": "Stumm"})
+    action, start = await stage.told(definition, expiry=stage.now + HOUR, emailUser=True, comment="Mind your words")
+    assert action["emailUserOnEnd"] is True
+    changed = await stage.change("PUT", action, expiry=INDEFINITE, emailUser=True)
+    assert changed.status_code == 200, changed.text
+    (modify,) = await stage.hearing.heard("user.action")
+    assert (await stage.change("DELETE", action, emailUser=True, comment="Enough")).status_code == 200
+    (cancel,) = await stage.hearing.heard("user.action")
+    assert [event["phase"] for event in (start, modify, cancel)] == ["start", "modify", "cancel"]
+    assert all(event["emailedUser"] for event in (start, modify, cancel))
+    assert (modify["expiry"], cancel["comment"]) == (INDEFINITE, "Enough")
+    assert "localizedDuration" not in modify
+    mails = {mail.message["Subject"]: mail for mail in await stage.mailbox.wait_for(3)}
+    subjects = [f"{phase} {definition['name']}" for phase in ("start", "modify", "cancel")]
+    assert set(mails) == set(subjects)
+    assert mails[subjects[1]].part("plain").strip() == "Stumm: unbegrenzt"
+    email = start["email"]
+    assert (email["subject"], email["html"]) == (subjects[0], "<p>Mind your words</p>")
+    assert [to["address"] for to in email["to"]] == [stage.user["email"]]
+    assert (email["from"]["address"], email["attachments"]) == ("service@example.com", [])
+    assert email["text"] == "Stumm: 1 Stunde"
+
+
+async def test_no_mail_goes_to_who_shall_get_none_or_can_get_none(stage: Stage) -> None:
+    definition = await stage.mailing(includeEmailInEventJSON=True)
+    _, event = await stage.told(definition, expiry=INDEFINITE)
+    assert event["emailedUser"] is False
+    assert "email" not in event
+    silent = await stage.definition(temporal=True)
+    _, event = await stage.told(silent, expiry=INDEFINITE, emailUser=True)
+    assert event["emailedUser"] is False, "the user action has no mails"
+    stage.user = (
+        await stage.api.post("/api/user", json={"user": {"username": new_id(), "password": "password"}})
+    ).json()["user"]
+    _, event = await stage.told(definition, expiry=INDEFINITE, emailUser=True)
+    assert event["emailedUser"] is False
+    assert stage.mailbox.mails == []
+
+
+async def test_the_end_is_brought_about_once_by_however_many_processes(stage: Stage, clock) -> None:
+    definition = await stage.mailing(preventLogin=True)
+    action = await stage.take(definition, expiry=stage.now + 60_000, emailUser=True, notifyUser=True, comment="c")
+    user = await stage.service.services.users.get(stage.tenant["id"], stage.user["id"])
+    assert [one["actionId"] for one in user["private"]["preventions"]] == [action["id"]]
+    clock.advance(seconds=61)
+    await asyncio.gather(*(stage.sweep() for _ in range(16)))
+    (event,) = await stage.hearing.heard("user.action")
+    assert (event["phase"], event["actionId"], event["comment"]) == ("end", action["id"], "c")
+    assert "actionerUserId" not in event
+    assert event["emailedUser"] is True
+    await stage.mailbox.wait_for(2)
+    assert sorted(mail.message["Subject"].split()[0] for mail in stage.mailbox.mails) == ["end", "start"]
+    shown = (await stage.api.get(f"/api/user/action/{action['id']}")).json()["action"]
+    assert shown["endEventSent"] is True
+    assert shown["expiry"] == action["expiry"]
+    user = await stage.service.services.users.get(stage.tenant["id"], stage.user["id"])
+    assert user["private"]["preventions"] == []
+    await stage.sweep()
+    assert len(stage.receiver.requests) == 1
+
+
+async def test_an_end_without_an_event_is_an_end_all_the_same(stage: Stage, clock) -> None:
+    action = await stage.take(await stage.definition(temporal=True, sendEndEvent=False), expiry=stage.now + 1000)
+    told = await stage.take(await stage.definition(temporal=True), expiry=stage.now + 1000)
+    clock.advance(seconds=2)
+    await stage.sweep()
+    (event,) = await stage.hearing.heard("user.action")
+    assert event["actionId"] == told["id"]
+    shown = (await stage.api.get(f"/api/user/action/{action['id']}")).json()["action"]
+    assert shown["endEventSent"] is False
+    assert await stage.service.services.action_logs.find_due_across_tenants(stage.now, 1000) == []
+
+
+async def test_an_action_that_was_cancelled_does_not_end_once_more(stage: Stage, clock) -> None:
+    action = await stage.take(await stage.definition(temporal=True), expiry=stage.now + 1000)
+    await stage.change("DELETE", action, broadcast=False)
+    clock.advance(seconds=2)
+    await stage.sweep()
+    assert stage.receiver.requests == []
+
+
+async def test_the_end_of_an_action_whose_user_action_is_gone_is_written_and_not_told(stage: Stage, clock) -> None:
+    definition = await stage.definition(temporal=True)
+    action = await stage.take(definition, expiry=stage.now + 1000)
+    assert (await stage.api.delete(f"/api/user-action/{definition['id']}?hardDelete=true")).status_code == 200
+    clock.advance(seconds=2)
+    await stage.sweep()
+    shown = (await stage.api.get(f"/api/user/action/{action['id']}")).json()["action"]
+    assert (shown["name"], shown["endEventSent"]) == (definition["name"], False)
+    assert stage.receiver.requests == []
+
+
+async def test_who_dies_in_the_middle_of_an_end_leaves_it_to_the_others(stage: Stage, clock, monkeypatch) -> None:
+    action = await stage.take(await stage.mailing(), expiry=stage.now + 1000, emailUser=True)
+    await stage.mailbox.wait_for(1)
+    clock.advance(seconds=2)
+    mails = stage.service.services.mails
+
+    async def dies(*_arguments: Any) -> None:
+        raise RuntimeError("the process is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(mails, "add", dies)
+        await stage.sweep()
+    shown = (await stage.api.get(f"/api/user/action/{action['id']}")).json()["action"]
+    assert shown["endEventSent"] is False
+    assert stage.receiver.requests == []
+    await stage.sweep()
+    (event,) = await stage.hearing.heard("user.action")
+    assert (event["phase"], event["emailedUser"]) == ("end", True)
+    await stage.mailbox.wait_for(2)
+
+
+@pytest.mark.parametrize("by", ["tenant", "user action"])
+async def test_a_veto_of_a_phase_leaves_everything_as_it_was(service, tenant_api, tenant, by, clock) -> None:
+    async with receiving(answers(500)) as receiver, receiving_mail() as mailbox:
+        stage = Stage(service, tenant_api, tenant, receiver, mailbox)
+        await stage.begin("AbsoluteMajority" if by == "tenant" else "None")
+        asked = {} if by == "tenant" else {"transactionType": "Any"}
+        definition = await stage.mailing(preventLogin=True, **asked)
+        login = {"loginId": stage.user["email"], "password": "password"}
+        assert (await tenant_api.post("/api/login", json=login)).status_code == 200
+        body = {**stage.request(definition, expiry=INDEFINITE, emailUser=True), "broadcast": True}
+        async with unchanged(service, tenant["id"]):
+            answer = await tenant_api.post("/api/user/action", json=body)
+        assert answer.status_code == 504
+        await stage.hearing.heard("user.action")
+        assert (await tenant_api.post("/api/login", json=login)).status_code == 200
+        action = await stage.take(definition, expiry=stage.now + HOUR)
+        for method in ("PUT", "DELETE"):
+            async with unchanged(service, tenant["id"]):
+                answer = await stage.change(method, action, expiry=INDEFINITE, emailUser=True)
+            assert answer.status_code == 504, answer.text
+            await stage.hearing.heard("user.action")
+        assert (await tenant_api.post("/api/login", json=login)).status_code == 409
+        clock.advance(seconds=3601)
+        await stage.sweep()
+        (event,) = await stage.hearing.heard("user.action")
+        assert event["phase"] == "end", "nobody waits for the end, and nobody can veto it"
+        assert (await tenant_api.post("/api/login", json=login)).status_code == 200
+
+
+async def test_agreement_is_asked_for_by_the_stricter_of_tenant_and_user_action(service, tenant_api, tenant) -> None:
+    async with receiving() as agreeing, receiving(answers(500)) as refusing, receiving_mail() as mailbox:
+        stage = Stage(service, tenant_api, tenant, agreeing, mailbox)
+        await stage.begin("Any")
+        await Hearing(tenant_api, refusing, tenant["id"]).listen(["user.action"], "Any")
+        for own, status in (("None", 200), ("SimpleMajority", 200), ("AbsoluteMajority", 504)):
+            definition = await stage.definition(transactionType=own)
+            answer = await tenant_api.post("/api/user/action", json={**stage.request(definition), "broadcast": True})
+            assert answer.status_code == status, own
+
+
+async def test_actions_and_comments_go_with_their_user_and_with_the_tenant(stage: Stage) -> None:
+    services, tenant_id = stage.service.services, TenantId(stage.tenant["id"])
+    for user in (stage.user, stage.moderator):
+        stage.user = user
+        await stage.take(await stage.definition())
+        body = {"comment": "c", "commenterId": stage.moderator["id"], "userId": user["id"]}
+        assert (await stage.api.post("/api/user/comment", json={"userComment": body})).status_code == 200
+    assert (await stage.api.delete(f"/api/user/{stage.moderator['id']}?hardDelete=true")).status_code == 200
+    for collection, member in (("action_logs", "actioneeUserId"), ("user_comments", "userId")):
+        kept = await services.documents[collection].find_all(tenant_id)
+        assert stage.moderator["id"] not in [one[member] for one in kept]
+        assert len(kept) == 1
+    assert (await stage.api.delete(f"/api/tenant/{tenant_id}")).status_code == 200
+    for collection in ("action_logs", "user_comments", "text_messages"):
+        assert await services.database.collection(collection).count_documents({"tenantId": tenant_id}) == 0
+
+
+async def test_the_stores_know_their_tenant(stage: Stage) -> None:
+    services, other = stage.service.services, TenantId(new_id())
+    action = await stage.ban()
+    logs, users, user_id = services.action_logs, services.users, UserId(stage.user["id"])
+    tenant_id = TenantId(stage.tenant["id"])
+    assert not await logs.prolong(other, action["id"], INDEFINITE, stage.now)
+    assert not await logs.end(other, action["id"], INDEFINITE, is_told=True)
+    assert await logs.find_lock_out(other, user_id) is None
+    assert not await users.prevent_logins(other, user_id, {"actionId": "x"})
+    await users.allow_logins(other, user_id, action["id"])
+    await users.prolong_prevention(other, user_id, action["id"], INDEFINITE)
+    (kept,) = (await users.get(tenant_id, user_id))["private"]["preventions"]
+    assert (kept["actionId"], kept["expiry"]) == (action["id"], action["expiry"])
+    assert (await logs.get(tenant_id, action["id"]))["expiry"] == action["expiry"]
+    locks = services.lock_outs
+    assert await locks.count(tenant_id, user_id, 60) == 1
+    assert await locks.count(other, user_id, 60) == 1
+    await locks.clear(other, user_id)
+    await locks.give_back(other, user_id)
+    assert await locks.count(tenant_id, user_id, 60) == 2
+    await locks.give_back(tenant_id, user_id)
+    assert await locks.count(tenant_id, user_id, 60) == 2
+    await locks.lock_nobody(tenant_id, "nobody", stage.now + HOUR, stage.now)
+    assert await locks.is_nobody_locked(tenant_id, "nobody")
+    assert not await locks.is_nobody_locked(other, "nobody")

@@ -1,0 +1,168 @@
+"""Users whom an action keeps from logging in: at every way in, for as long as it lasts, and what ends with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from identity.ids import new_id
+from tests import relying_party
+from tests.relying_party import PASSWORD, page
+
+Document = dict[str, Any]
+INDEFINITE = 9223372036854775807
+REFUSED = "This sign-in was refused."
+
+
+async def ban(api: Any, user_id: str, **members: Any) -> Document:
+    """A live action that prevents logins."""
+    wanted = {"name": new_id(), "temporal": True, "preventLogin": True, "localizedNames": {"de": "Sperre"}}
+    definition = (await api.post("/api/user-action", json={"userAction": wanted})).json()["userAction"]
+    action = {"actioneeUserId": user_id, "actionerUserId": user_id, "userActionId": definition["id"]}
+    # The tenant is found by the user.
+    headers = {"X-FusionAuth-TenantId": ""}
+    answer = await api.post(
+        "/api/user/action", json={"action": {**action, "expiry": INDEFINITE, **members}}, headers=headers
+    )
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json()["action"])
+
+
+async def cancel(api: Any, action: Document) -> None:
+    by = {"action": {"actionerUserId": action["actioneeUserId"]}}
+    headers = {"X-FusionAuth-TenantId": ""}
+    answer = await api.request("DELETE", f"/api/user/action/{action['id']}", json=by, headers=headers)
+    assert answer.status_code == 200, answer.text
+
+
+async def log_in(rp: Any, api: Any, password: str = PASSWORD, **members: Any) -> Any:
+    body = {"loginId": rp.login_id, "password": password, "applicationId": rp.client_id, **members}
+    return await api.post("/api/login", json=body, headers={"X-FusionAuth-TenantId": rp.tenant["id"]})
+
+
+async def with_refresh_tokens(rp: Any, **policy: Any) -> None:
+    settings = {"allowTokenRefresh": True, "generateRefreshTokens": True}
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": {"loginConfiguration": settings}})
+    if policy:
+        await rp.configure_tenant(jwtConfiguration={"refreshTokenRevocationPolicy": policy})
+
+
+async def test_the_login_api_tells_who_knows_the_password_what_prevents_the_login(rp, api) -> None:
+    reason = {"code": new_id()[:8], "text": f"Fraud {new_id()}"}
+    reason = (await api.post("/api/user-action-reason", json={"userActionReason": reason})).json()["userActionReason"]
+    action = await ban(api, rp.user["id"], reasonId=reason["id"])
+    assert (await log_in(rp, api, "wrong")).status_code == 404
+    answer = await log_in(rp, api)
+    assert answer.status_code == 409
+    assert answer.json() == {
+        "actions": [
+            {
+                "actionId": action["id"],
+                "actionerUserId": rp.user["id"],
+                "expiry": INDEFINITE,
+                "localizedName": action["name"],
+                "localizedReason": reason["text"],
+                "name": action["name"],
+                "reason": reason["text"],
+                "reasonCode": reason["code"],
+            }
+        ]
+    }
+    assert not answer.cookies
+    await cancel(api, action)
+    assert (await log_in(rp, api)).status_code == 200
+
+
+async def test_an_action_prevents_logins_until_it_ends_by_itself(rp, api, clock, service) -> None:
+    await ban(api, rp.user["id"], expiry=service.services.clock.now() + 60_000)
+    assert (await log_in(rp, api)).status_code == 409
+    clock.advance(seconds=61)
+    assert (await log_in(rp, api)).status_code == 200
+
+
+async def test_an_action_for_some_applications_prevents_logins_to_those(rp, api, new_browser) -> None:
+    other = await relying_party.make(api, tenant=rp.tenant)
+    tokens = await rp.tokens(new_browser(), new_browser())
+    others = await relying_party.make_user(api, rp.tenant["id"], other.client_id)
+    await ban(api, rp.user["id"], applicationIds=[other.client_id])
+    assert (await log_in(rp, api)).status_code == 200
+    assert (await log_in(rp, api, applicationId=other.client_id)).status_code == 409
+    assert (await rp.refresh(new_browser(), tokens["refresh_token"])).status_code == 200
+    body = {"loginId": rp.login_id, "password": PASSWORD}
+    tenant = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    assert (await api.post("/api/login", json=body, headers=tenant)).status_code == 200
+    assert others["id"] != rp.user["id"]
+
+
+async def test_a_ping_does_not_go_round_an_action(rp, api) -> None:
+    action = await ban(api, rp.user["id"])
+    answer = await api.put(
+        f"/api/login/{rp.user['id']}/{rp.client_id}", headers={"X-FusionAuth-TenantId": rp.tenant["id"]}
+    )
+    assert answer.status_code == 409
+    assert [one["actionId"] for one in answer.json()["actions"]] == [action["id"]]
+
+
+async def test_the_password_grant_says_that_the_login_is_prevented(rp, api, http) -> None:
+    await rp.configure(enabledGrants=["password"])
+    await ban(api, rp.user["id"])
+    form = {"grant_type": "password", "username": rp.login_id, "redirect_uri": None}
+    answer = await rp.token(http, **form, password=PASSWORD)
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
+    assert answer.json()["error_reason"] == "login_prevented"
+    answer = await rp.token(http, **form, password="wrong")
+    assert answer.json()["error_reason"] == "invalid_user_credentials"
+
+
+async def test_the_login_page_says_so_to_who_knows_the_password(rp, api, browser) -> None:
+    await ban(api, rp.user["id"])
+    shown = await rp.authorize(browser)
+    wrong = await rp.submit(browser, shown, loginId=rp.login_id, password="wrong")
+    assert REFUSED not in page(wrong).text
+    answer = await rp.submit(browser, shown, loginId=rp.login_id, password=PASSWORD)
+    assert answer.status_code == 200
+    assert REFUSED in page(answer).text
+
+
+async def test_a_session_does_not_outlive_the_start_of_an_action(rp, api, browser) -> None:
+    await rp.code(browser)
+    assert (await rp.authorize(browser)).status_code == 302
+    action = await ban(api, rp.user["id"])
+    answer = await rp.authorize(browser)
+    assert answer.status_code == 200
+    await cancel(api, action)
+    assert (await rp.authorize(browser)).status_code == 200, "the session is over, and does not come back"
+
+
+async def test_a_code_from_before_gives_no_tokens(rp, api, browser, http) -> None:
+    code = await rp.code(browser)
+    await ban(api, rp.user["id"])
+    answer = await rp.exchange(http, code)
+    assert (answer.status_code, answer.json()["error_reason"]) == (400, "login_prevented")
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_refresh_tokens_end_where_the_tenant_says_so(rp, api, browser, http, ends) -> None:
+    await with_refresh_tokens(rp, onLoginPrevented=ends)
+    tokens = await rp.tokens(browser, http)
+    bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
+    await ban(api, rp.user["id"])
+    answer = await rp.refresh(http, tokens["refresh_token"])
+    if ends:
+        assert answer.json()["error_reason"] == "refresh_token_not_found"
+        assert (await http.get("/oauth2/userinfo", headers=bearer)).status_code == 401
+    else:
+        assert answer.status_code == 200
+        assert (await http.get("/oauth2/userinfo", headers=bearer)).status_code == 200
+
+
+async def test_an_update_of_the_user_does_not_let_the_user_in(rp, api) -> None:
+    await ban(api, rp.user["id"])
+    tenant = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    body = {"user": {"email": rp.login_id, "firstName": "Ada"}}
+    answer = await api.put(f"/api/user/{rp.user['id']}", json=body, headers=tenant)
+    assert answer.status_code == 200
+    assert "private" not in answer.text
+    assert "preventions" not in answer.text
+    assert (await log_in(rp, api)).status_code == 409
