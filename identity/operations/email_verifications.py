@@ -72,13 +72,19 @@ async def send_mail(
     started: Started,
 ) -> bool:
     """Mail what completes a verification to a user, or to whom it will be; False where no template is named."""
-    own = None if application is None else application["emailConfiguration"].get("emailVerificationEmailTemplateId")
-    template_id = own or tenant["emailConfiguration"].get("verificationEmailTemplateId")
+    template_id = template_of(tenant, application)
     if template_id is None:
         return False
     data = started.mail_values()
     await mail.send(services, call, TenantId(tenant["id"]), template_id, to, data, application=application)
     return True
+
+
+def template_of(tenant: Document, application: Document | None) -> str | None:
+    """The template of the mail that verifies an address: the application's, else the tenant's."""
+    own = None if application is None else application["emailConfiguration"].get("emailVerificationEmailTemplateId")
+    found: str | None = own or tenant["emailConfiguration"].get("verificationEmailTemplateId")
+    return found
 
 
 async def complete(

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import AsyncIterator
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain import users as rules
 from identity.errors import Forbidden, Invalid, NotFound, Unauthorized, Unavailable
-from identity.ids import TenantId, parse_id
-from identity.operations import crud, email_verifications, registration_verifications, users
+from identity.ids import Secret, TenantId, new_secret, parse_id
+from identity.operations import crud, email_verifications, login, pretended_mails, registration_verifications, users
 from identity.operations.verification_codes import Started
 from identity.services import Services
+from identity.store.rate_limits import Limit
 
 _EMAIL = "api/verify-email.request.json"
 _REGISTRATION = "api/verify-registration.request.json"
+_FAILURES = 200
+_FAILURE_SECONDS = 900
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,14 +48,17 @@ async def verify_email(services: Services, call: Call, body: Document, verificat
             raise Invalid.field("missing", "user.email", "The user has no email address that could be verified.")
         await email_verifications.verified(services, call, user, "Administrative")
         return
-    await email_verifications.complete(services, call, _required(wanted), request.get("oneTimeCode"))
+    shown = _required(wanted)
+    async with _guarded(services, call):
+        await email_verifications.complete(services, call, shown, request.get("oneTimeCode"))
 
 
 async def verify_registration(services: Services, call: Call, body: Document, verification_id: str | None) -> None:
     """Verify a registration by the id in the body, else in the path. Raises as `verify_email` does."""
     request = services.schemas[_REGISTRATION].read(body)
     wanted = _required(request.get("verificationId") or verification_id)
-    await registration_verifications.complete(services, call, wanted, request.get("oneTimeCode"))
+    async with _guarded(services, call):
+        await registration_verifications.complete(services, call, wanted, request.get("oneTimeCode"))
 
 
 async def start_email(services: Services, call: Call, wanted: Wanted) -> Document:
@@ -76,9 +83,11 @@ async def start_email(services: Services, call: Call, wanted: Wanted) -> Documen
         if user is None:
             raise NotFound(log_detail="no user with this email")
         return (await begin(user, send=wanted.is_sent)).answer()
-    if user is not None and not user["verified"]:
-        with contextlib.suppress(Unavailable):
+    with contextlib.suppress(Unavailable):
+        if user is not None and not user["verified"]:
             await begin(user, send=True)
+            return {}
+    await _pretend(services, call, tenant, email_verifications.template_of(tenant, application), email, application)
     return {}
 
 
@@ -101,9 +110,11 @@ async def start_registration(services: Services, call: Call, wanted: Wanted) -> 
             raise NotFound(log_detail="no user with this email and a registration")
         started = await registration_verifications.begin(services, call, tenant, user, application, send=wanted.is_sent)
         return started.answer()
-    if user is not None and registration is not None and not registration["verified"]:
-        with contextlib.suppress(Unavailable):
+    with contextlib.suppress(Unavailable):
+        if user is not None and registration is not None and not registration["verified"]:
             await registration_verifications.begin(services, call, tenant, user, application)
+            return {}
+    await _pretend(services, call, tenant, application.get("verificationEmailTemplateId"), email, application)
     return {}
 
 
@@ -114,6 +125,37 @@ async def retrieve_by_verification_id(services: Services, call: Call, verificati
         if ticket is not None:
             return await services.users.get(ticket.tenant_id, ticket.document.get("userId", ticket.owner))
     raise NotFound(log_detail="no such verification")
+
+
+async def _pretend(
+    services: Services, call: Call, tenant: Document, template_id: str | None, email: str, application: Document | None
+) -> None:
+    """Work as if somebody were written to."""
+    data = Started(new_secret(), Secret("A1B2C3")).mail_values()
+    await pretended_mails.render(services, call, tenant, template_id, email, data, application)
+
+
+@contextlib.asynccontextmanager
+async def _guarded(services: Services, call: Call) -> AsyncIterator[None]:
+    """Stops an address that shows ids which stand for nothing: a tenant may have them as short as four digits.
+
+    Raises Unavailable.
+    """
+    limit = Limit("verification-address", login.network(call.origin.ip_address), _FAILURES, _FAILURE_SECONDS)
+    if isinstance(call.caller, ApiKeyCaller):
+        yield
+        return
+    wait_seconds = await services.rate_limits.take(services.default_tenant_id, [limit])
+    if wait_seconds is not None:
+        raise Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
+    try:
+        yield
+    except NotFound:
+        raise
+    except BaseException:
+        await services.rate_limits.give_back(services.default_tenant_id, [limit])
+        raise
+    await services.rate_limits.give_back(services.default_tenant_id, [limit])
 
 
 def _required(verification_id: str | None) -> str:

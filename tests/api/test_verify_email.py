@@ -9,7 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from identity.ids import new_id
+from identity.domain import mail_templates
+from identity.ids import new_id, new_text
+from identity.operations import verification_api
 from tests.api.test_notices import make_template
 from tests.conftest import NOBODY
 from tests.mailbox import Mailbox, receiving
@@ -314,6 +316,35 @@ async def test_attack_46_after_five_wrong_codes_the_id_is_gone(place: Place, htt
     right = {**body, "oneTimeCode": made["emailVerificationOneTimeCode"]}
     assert (await http.post(PATH, json=right)).status_code == 404
     assert not (await place.user(made["user"]["id"]))["verified"]
+
+
+async def test_attack_48_address_that_guesses_ids_is_stopped_and_others_are_not(
+    links: Place, http, monkeypatch
+) -> None:
+    monkeypatch.setattr(verification_api, "_FAILURES", 3)
+    made = await links.made()
+    headers = {"X-Forwarded-For": f"2001:db8:{new_text(4, '123456789')}::1"}
+    statuses = [(await http.post(f"{PATH}/{n:04}", headers=headers)).status_code for n in range(4)]
+    assert statuses == [404, 404, 404, 503]
+    path = f"{PATH}/{made['emailVerificationId']}"
+    assert (await http.post(path, headers=headers)).status_code == 503
+    assert (await http.post(path, headers={"X-Forwarded-For": "203.0.113.77"})).status_code == 200
+
+
+async def test_attack_44_nobody_is_written_to_with_the_same_work(links: Place, http, monkeypatch) -> None:
+    rendered = []
+    render = mail_templates.render
+
+    def counted(*arguments: Any) -> Any:
+        rendered.append(arguments[1]["user"]["email"])
+        return render(*arguments)
+
+    monkeypatch.setattr(mail_templates, "render", counted)
+    made = await links.made()
+    emails = [made["user"]["email"], f"{new_id()}@example.com"]
+    for email in emails:
+        await http.put(PATH, params={"email": email}, headers={"X-FusionAuth-TenantId": links.tenant_id})
+    assert rendered[1:] == emails
 
 
 async def test_attack_46_of_64_racing_callers_one_gets_through(links: Place, http) -> None:
