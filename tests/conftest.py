@@ -21,6 +21,7 @@ from identity.ids import new_id
 from identity.instants import Instant, SystemClock
 from identity.store.embedded.stores import EmbeddedStores
 from tests import openapi
+from tests.plain_http import NO_TLS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -195,7 +196,7 @@ async def tenant_api(service: app.Service, tenant: dict[str, Any]) -> AsyncItera
 def checking_client(base_url: str, **settings: Any) -> httpx.AsyncClient:
     """An httpx client that asserts, of every answer, what always holds."""
     return httpx.AsyncClient(
-        base_url=base_url, timeout=30, event_hooks={"response": [_check]}, trust_env=False, **settings
+        base_url=base_url, timeout=30, event_hooks={"response": [_check]}, trust_env=False, verify=NO_TLS, **settings
     )
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import httpx
 
+from tests.plain_http import NO_TLS
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE_SECONDS = 60
 
@@ -82,7 +84,7 @@ class Process:
 
     def is_ready(self) -> bool:
         with contextlib.suppress(httpx.HTTPError):
-            return httpx.get(f"{self.url}/api/health", timeout=5).status_code == 200
+            return httpx.get(f"{self.url}/api/health", timeout=5, verify=NO_TLS).status_code == 200
         return False
 
     def wait_for(self, condition) -> None:
