@@ -85,6 +85,12 @@ def find_method(user: Document, method_id: str) -> Document | None:
     return None
 
 
+def lost_methods(before: Document, after: Document) -> bool:
+    """Whether a user has a method no more that was there before."""
+    kept = {method["id"] for method in after["twoFactor"]["methods"]}
+    return any(method["id"] not in kept for method in before["twoFactor"]["methods"])
+
+
 def shown(method: Document, *, is_masked: bool) -> Document:
     """A method without its secret; `is_masked`: its address only tells those who know it which one it is."""
     seen: Document = {name: method[name] for name in _SHOWN if name in method}

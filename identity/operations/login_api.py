@@ -9,7 +9,7 @@ from identity.domain import login as steps
 from identity.domain import users as user_rules
 from identity.errors import NotFound, Unauthorized
 from identity.ids import TenantId
-from identity.operations import api_logins, clients, crud, login, one_time_passwords
+from identity.operations import api_logins, clients, crud, login, one_time_passwords, two_factor_policy
 from identity.operations.api_logins import Answer, Wishes
 from identity.operations.clients import Client
 from identity.operations.login import Credentials
@@ -35,7 +35,8 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     call = api_logins.informed(call.within(TenantId(tenant["id"])), request)
     wishes = Wishes.of(request)
     if "oneTimePassword" in request:
-        return await _log_in_once(services, call, client, tenant, request["oneTimePassword"], wishes)
+        trust = trust_id or request.get("twoFactorTrustId")
+        return await _log_in_once(services, call, client, tenant, request["oneTimePassword"], wishes, trust)
     credentials = Credentials(
         request["loginId"],
         request["password"],
@@ -74,7 +75,13 @@ async def ping(services: Services, call: Call, body: Document) -> Answer:
 
 
 async def _log_in_once(
-    services: Services, call: Call, client: Client | None, tenant: Document, value: str, wishes: Wishes
+    services: Services,
+    call: Call,
+    client: Client | None,
+    tenant: Document,
+    value: str,
+    wishes: Wishes,
+    trust_id: str | None,
 ) -> Answer:
     """The response for a one-time password, with the state of the change that it comes from."""
     found = await one_time_passwords.redeem(services, TenantId(tenant["id"]), value)
@@ -82,6 +89,7 @@ async def _log_in_once(
     proven = steps.Authenticated(
         tenant, application, found.user, call.now, has_second_factor=found.about.has_second_factor
     )
+    proven = await two_factor_policy.settled(services, call, proven, trust_id)
     kind = one_time_passwords.AUTHENTICATION_TYPE
     result = await login.finish(services, call, proven, kind, is_new_device=wishes.is_new_device, along=found.along)
     may_refresh = found.about.may_refresh and not wishes.no_refresh_token

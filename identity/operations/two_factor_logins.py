@@ -292,7 +292,11 @@ def _found(services: Services, call: Call, waiting: Waiting, code: str) -> Verif
     """What a code is: one that was sent, one of an authenticator, or a recovery code."""
     ticket = services.tickets.use(waiting.ticket.tenant_id, KIND, waiting.two_factor_id)
     user, sent = waiting.user, waiting.about.get("sent")
-    if sent is not None and two_factor_codes.is_code(sent["code"], code):
+    # A code that went to an address which is gone meanwhile completes no login any more.
+    is_open = sent is not None and (
+        "methodId" not in sent or two_factor.find_method(user, sent["methodId"]) is not None
+    )
+    if sent is not None and is_open and two_factor_codes.is_code(sent["code"], code):
         return Verified(waiting, sent["method"], sent.get("methodId", ""), ticket, None, services=services)
     for method in user["twoFactor"]["methods"]:
         step = two_factor_codes.matching_step(method, code, call)

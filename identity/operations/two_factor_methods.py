@@ -157,8 +157,6 @@ async def disable(
         return changed
 
     changed = await crud.retried(attempt)
-    # A code that was sent to an address that is gone must not complete a login any more.
-    await services.tickets.withdraw(TenantId(user["tenantId"]), two_factor_logins.KIND, user["id"])
     for method in removed:
         await _notify(services, call, tenant, changed, "twoFactorMethodRemoveEmailTemplateId", method, application)
 
@@ -309,14 +307,13 @@ async def _replace(
     """Write the user with other methods and tell of them. Raises Conflict, and WrongCode for a code used meanwhile."""
     tenant_id = TenantId(stored["tenantId"])
     events = user_events.two_factor_changes(stored, user)
-    is_removal = any(event.type == "user.two-factor.method.remove" for event in events)
     sign_out = await sign_outs.prepare(services, call, stored) if ends else None
 
     async def write(session: Session | None) -> None:
         if once is not None and not await once.consume():
             raise WrongCode(log_detail="the code was used before")
         await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
-        if is_removal:
+        if two_factor.lost_methods(stored, user):
             await two_factor_trust.withdraw(services, stored, session)
 
     change = sign_outs.together(services, call, sign_out, write)

@@ -9,6 +9,7 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain import patch as patches
+from identity.domain import two_factor
 from identity.domain import users as rules
 from identity.errors import Duplicate, FieldError, Invalid, NotFound
 from identity.events.bus import Event
@@ -22,6 +23,7 @@ from identity.operations import (
     notices,
     sign_outs,
     sso,
+    two_factor_trust,
     user_answers,
     user_events,
     user_passwords,
@@ -288,6 +290,8 @@ async def _replace(services: Services, call: Call, tenant: Document, stored: Doc
 
     async def write(session: Session | None) -> None:
         await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
+        if two_factor.lost_methods(stored, user):
+            await two_factor_trust.withdraw(services, stored, session)
 
     announced = user_events.after_update(stored, user, new_password=new_password)
     try:

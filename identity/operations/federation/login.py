@@ -30,7 +30,16 @@ from identity.errors import (
 )
 from identity.events.bus import Event
 from identity.ids import ApplicationId, TenantId, UserId
-from identity.operations import api_logins, clients, crud, identity_provider_links, login, login_records, user_events
+from identity.operations import (
+    api_logins,
+    clients,
+    crud,
+    identity_provider_links,
+    login,
+    login_records,
+    two_factor_policy,
+    user_events,
+)
 from identity.operations.clients import Client
 from identity.operations.federation import external_jwt, openid_connect, people
 from identity.operations.federation.people import Person
@@ -64,6 +73,7 @@ class _Attempt:
     wishes: api_logins.Wishes
     no_link: bool
     trace: Trace
+    trust_id: str | None = dataclasses.field(default=None, repr=False)
 
     @property
     def authentication_type(self) -> str:
@@ -81,8 +91,12 @@ class _Change:
     halt: steps.Halt | None
 
 
-async def log_in(services: Services, call: Call, body: Document, *, only: str | None = None) -> api_logins.Answer:
+async def log_in(
+    services: Services, call: Call, body: Document, *, only: str | None = None, trust_id: str | None = None
+) -> api_logins.Answer:
     """The Login API response for somebody who comes from a provider; `only` is the one type that is let in here.
+
+    `trust_id` is what the browser's cookie has of trust.
 
     Raises Invalid, as LoginPrevented where a lambda refuses the login; LambdaFailed; Unauthorized where what the
     provider says cannot be trusted; NotFound where nobody is linked and nobody may be; Unavailable after too many
@@ -96,7 +110,7 @@ async def log_in(services: Services, call: Call, body: Document, *, only: str | 
 
     async def attempt() -> api_logins.Answer:
         identity = await _identified(services, call, provider, client, request, trace)
-        asked = _Attempt(provider, client, identity, wishes, request.get("noLink", False), trace)
+        asked = _Attempt(provider, client, identity, wishes, request.get("noLink", False), trace, trust_id)
         result = await _reconciled(services, call, asked)
         if isinstance(result, Pending):
             return api_logins.Answer(232, {"pendingIdPLinkId": result.pending_id})
@@ -108,9 +122,17 @@ async def log_in(services: Services, call: Call, body: Document, *, only: str | 
 
 
 async def authenticate(
-    services: Services, call: Call, client: Client, provider: Document, answer: Mapping[str, str]
+    services: Services,
+    call: Call,
+    client: Client,
+    provider: Document,
+    answer: Mapping[str, str],
+    *,
+    trust_id: str | None = None,
 ) -> Outcome:
     """Who comes back to our pages from an OpenID Connect provider with its answer, and what is in their way.
+
+    `trust_id` is what the browser's cookie has of trust.
 
     Raises as `log_in` does.
     """
@@ -118,7 +140,7 @@ async def authenticate(
 
     async def attempt() -> Outcome:
         identity = await openid_connect.identify(services, call, provider, client.client_id, answer, trace)
-        asked = _Attempt(provider, client, identity, api_logins.Wishes(), False, trace)
+        asked = _Attempt(provider, client, identity, api_logins.Wishes(), False, trace, trust_id)
         return await _reconciled(services, call, asked)
 
     result = await _limited(services, call, provider, trace, attempt)
@@ -218,10 +240,10 @@ async def _change(services: Services, call: Call, attempt: _Attempt) -> _Change 
         link = await _new_link(services, call, attempt, UserId(user["id"]), stale=link)
     assert link is not None
     person = Person(user, None if is_new else user, _new_registration(call, attempt, user))
-    early = _halt(call, attempt, user)
+    early = await _halt(services, call, attempt, user)
     if not isinstance(early, steps.Barred):
         person = await people.filled(services, call, provider, client.application, person, identity, attempt.trace)
-    return _Change(person, link, "slot" in link, _halt(call, attempt, person.user))
+    return _Change(person, link, "slot" in link, await _halt(services, call, attempt, person.user))
 
 
 async def _new_link(
@@ -254,9 +276,10 @@ def _new_registration(call: Call, attempt: _Attempt, user: Document) -> Document
     return registrations.new(wanted, application, call.now, is_verified=not application["verifyRegistration"])
 
 
-def _halt(call: Call, attempt: _Attempt, user: Document) -> steps.Halt | None:
+async def _halt(services: Services, call: Call, attempt: _Attempt, user: Document) -> steps.Halt | None:
     client = attempt.client
-    halt = steps.halt(steps.Authenticated(client.tenant, client.application, user, call.now, is_federated=True))
+    proven = steps.Authenticated(client.tenant, client.application, user, call.now, is_federated=True)
+    halt = steps.halt(await two_factor_policy.settled(services, call, proven, attempt.trust_id))
     if not isinstance(halt, steps.SecondFactorRequired):
         return halt
     return dataclasses.replace(halt, authentication_type=attempt.authentication_type, told=_told(attempt.provider))

@@ -8,6 +8,7 @@ from identity.domain.resource import Resource
 from identity.errors import Invalid
 from identity.ids import parse_id
 from identity.operations import identity_providers as operations
+from identity.operations import two_factor_trust
 from identity.operations.federation import login
 from identity.web.api.login import LOGIN_ANSWERS, LoginFamily
 from identity.web.crud import CollectionHandler, ObjectHandler, ResourceHandler, SearchHandler
@@ -120,7 +121,8 @@ class ProviderLoginHandler(LoginFamily):
     @endpoint(access=Access.PUBLIC, raw_body=True, takes=_REQUEST, answer=LOGIN_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in."""
-        return self.answered(await login.log_in(self.services, call, body))
+        trust_id = self.cookie(two_factor_trust.COOKIE)
+        return self.answered(await login.log_in(self.services, call, body, trust_id=trust_id))
 
 
 class ReconcileHandler(LoginFamily):
@@ -129,7 +131,8 @@ class ReconcileHandler(LoginFamily):
     @endpoint(access=Access.PUBLIC, raw_body=True, takes=_REQUEST, answer=LOGIN_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in through a provider of type ExternalJWT."""
-        return self.answered(await login.log_in(self.services, call, body, only=EXTERNAL_JWT))
+        trust_id = self.cookie(two_factor_trust.COOKIE)
+        return self.answered(await login.log_in(self.services, call, body, only=EXTERNAL_JWT, trust_id=trust_id))
 
 
 ROUTES = [
