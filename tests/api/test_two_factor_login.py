@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
-from tests import relying_party, two_factor
-from tests.conftest import SUPER_KEY, checking_client
+from identity.ids import fingerprint
+from identity.operations import two_factor_trust
+from tests import relying_party, two_factor, veto
+from tests.conftest import EMAIL_TEMPLATE, NOBODY, SUPER_KEY, checking_client
+from tests.hearing import Hearing
+from tests.mailbox import receiving as receiving_mail
+from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty
 
 Document = dict[str, Any]
@@ -76,3 +84,487 @@ async def test_a_wrong_code_is_421_and_an_unknown_challenge_404(http, rp, clock)
     assert (wrong.status_code, wrong.content) == (421, b"")
     assert (await complete(http, "no-such-challenge", two_factor.code(clock.now()))).status_code == 404
     assert (await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))).status_code == 200
+
+
+async def started(key: httpx.AsyncClient, rp: RelyingParty, **members: Any) -> Document:
+    answer = await key.post("/api/two-factor/start", json={"userId": rp.user["id"], **members})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def codes(answer: httpx.Response) -> set[str]:
+    assert answer.status_code == 400, answer.text
+    return {entry["code"] for entries in answer.json().get("fieldErrors", {}).values() for entry in entries}
+
+
+async def policy(rp: RelyingParty, login: str, *, application: bool = False, **members: Any) -> None:
+    if application:
+        await change(rp, multiFactorConfiguration={"loginPolicy": login, **members})
+    else:
+        await rp.configure_tenant(multiFactorConfiguration={"loginPolicy": login, **members})
+
+
+async def trusted(http: httpx.AsyncClient, rp: RelyingParty, clock, steps: int = 0, **members: Any) -> str:
+    """Log in with a second factor, and trust the computer; the answer's cookies are left to the caller."""
+    waiting = await challenged(http, rp, **members)
+    answer = await complete(http, waiting["twoFactorId"], two_factor.code(clock.now(), steps=steps), trustComputer=True)
+    assert answer.status_code in {200, 202}, answer.text
+    return str(answer.json()["twoFactorTrustId"])
+
+
+# Codes
+
+
+async def test_a_challenge_is_good_for_five_codes(http, rp, clock) -> None:
+    two_factor_id = (await challenged(http, rp))["twoFactorId"]
+    wrong = two_factor.wrong_code(clock.now())
+    assert [(await complete(http, two_factor_id, wrong)).status_code for _ in range(5)] == [421] * 5
+    assert (await complete(http, two_factor_id, two_factor.code(clock.now()))).status_code == 404
+
+
+async def test_attack_48_starting_anew_does_not_help_to_guess_codes(key, http, rp, clock) -> None:
+    wrong = two_factor.wrong_code(clock.now())
+    statuses = []
+    for _ in range(3):
+        two_factor_id = (await started(key, rp))["twoFactorId"]
+        statuses += [(await complete(http, two_factor_id, wrong)).status_code for _ in range(4)]
+    assert statuses == [421] * 10 + [503] * 2
+    last = await started(key, rp)
+    assert (await complete(http, last["twoFactorId"], last["code"])).status_code == 503
+    other = await relying_party.make_user(rp.api, rp.tenant["id"])
+    free = await started(key, rp, userId=other["id"])
+    assert (await complete(http, free["twoFactorId"], free["code"])).status_code == 200
+
+
+async def test_attack_48_a_right_code_takes_no_wrong_one_back(key, http, rp, clock) -> None:
+    wrong = two_factor.wrong_code(clock.now())
+    for _ in range(5):
+        begun = await started(key, rp)
+        await complete(http, begun["twoFactorId"], wrong)
+        await complete(http, begun["twoFactorId"], wrong)
+        last = await complete(http, begun["twoFactorId"], begun["code"])
+    assert last.status_code == 503
+
+
+async def test_a_code_of_an_authenticator_counts_a_step_early_and_late_and_only_once(key, http, rp, clock) -> None:
+    clock.advance(seconds=30 - clock.now() % 30_000 / 1000)  # to where a step begins: there is time to show the codes
+    now = clock.now()
+    for steps, status in ((-1, 200), (1, 200), (1, 421), (-1, 421), (3, 421), (-2, 421)):
+        begun = await started(key, rp)
+        assert (await complete(http, begun["twoFactorId"], two_factor.code(now, steps=steps))).status_code == status
+
+
+async def test_of_64_racers_with_one_challenge_one_logs_in(key, http, rp, clock) -> None:
+    begun = await started(key, rp)
+    found = await asyncio.gather(*(complete(http, begun["twoFactorId"], begun["code"], noJWT=True) for _ in range(64)))
+    assert [answer.status_code for answer in found].count(200) == 1
+    assert {answer.status_code for answer in found} <= {200, 404}
+
+
+async def test_of_64_racers_with_one_code_of_the_authenticator_one_logs_in(key, http, rp, clock) -> None:
+    ids = [(await started(key, rp))["twoFactorId"] for _ in range(64)]
+    code = two_factor.code(clock.now())
+    found = await asyncio.gather(*(complete(http, one, code, noJWT=True) for one in ids))
+    assert [answer.status_code for answer in found].count(200) == 1
+    assert {answer.status_code for answer in found} <= {200, 421, 503}
+
+
+async def test_a_recovery_code_logs_in_once(key, http, rp) -> None:
+    given = (await key.post(f"/api/user/two-factor/recovery-code/{rp.user['id']}")).json()["recoveryCodes"]
+    first, second = await challenged(http, rp), await challenged(http, rp)
+    assert (await complete(http, first["twoFactorId"], given[0].lower())).status_code == 200
+    assert (await complete(http, second["twoFactorId"], given[0])).status_code == 421
+    left = (await key.get(f"/api/user/two-factor/recovery-code/{rp.user['id']}")).json()["recoveryCodes"]
+    assert left == given[1:]
+
+
+async def test_of_64_racers_with_one_recovery_code_one_logs_in(key, http, rp) -> None:
+    given = (await key.post(f"/api/user/two-factor/recovery-code/{rp.user['id']}")).json()["recoveryCodes"]
+    ids = [(await started(key, rp))["twoFactorId"] for _ in range(64)]
+    found = await asyncio.gather(*(complete(http, one, given[0], noJWT=True) for one in ids))
+    assert [answer.status_code for answer in found].count(200) == 1
+    assert len((await key.get(f"/api/user/two-factor/recovery-code/{rp.user['id']}")).json()["recoveryCodes"]) == 9
+
+
+async def test_a_code_by_email_completes_the_login_and_earlier_ones_do_not(key, http, rp) -> None:
+    async with receiving_mail() as box:
+        await two_factor.enable_email(rp, box, "{{ code }}")
+        await add_methods(rp, {"method": "email", "email": "second@example.com"})
+        waiting = await challenged(http, rp)
+        (method,) = waiting["methods"]
+        assert method["email"] == "s***@example.com"
+        for body in ({"methodId": method["id"]}, None):  # older clients send no body
+            answer = await http.post(f"/api/two-factor/send/{waiting['twoFactorId']}", json=body)
+            assert (answer.status_code, answer.content) == (200, b"")
+        first, second = [mail.part("plain").strip() for mail in await box.wait_for(2)]
+    assert box.mails[0].recipients == ["second@example.com"]
+    if first != second:
+        assert (await complete(http, waiting["twoFactorId"], first)).status_code == 421
+    assert (await complete(http, waiting["twoFactorId"], second)).status_code == 200
+    assert (await key.get(f"/api/user/{rp.user['id']}")).json()["user"]["twoFactor"]["methods"][0]["lastUsed"] is True
+
+
+async def test_a_code_by_text_message_completes_the_login(http, rp) -> None:
+    await add_methods(rp, {"method": "sms", "mobilePhone": "+1 415 555 0100"})
+    async with receiving() as receiver:
+        await two_factor.enable_sms(rp, receiver.url)
+        waiting = await challenged(http, rp)
+        (method,) = waiting["methods"]
+        assert method["mobilePhone"] == "***00"
+        answer = await http.post(f"/api/two-factor/send/{waiting['twoFactorId']}", json={"methodId": method["id"]})
+        assert answer.status_code == 200
+        (request,) = await receiver.wait_for(1)
+    code = json.loads(request.body)["textMessage"]
+    assert (await complete(http, waiting["twoFactorId"], code)).status_code == 200
+
+
+async def test_a_code_that_went_to_a_removed_address_counts_no_more(http, rp) -> None:
+    async with receiving_mail() as box:
+        await two_factor.enable_email(rp, box)
+        await add_methods(rp, {"method": "email", "email": "stolen@example.com"})
+        waiting = await challenged(http, rp)
+        await http.post(f"/api/two-factor/send/{waiting['twoFactorId']}", json={})
+        code = await two_factor.mailed_code(box)
+    await add_methods(rp, two_factor.authenticator())
+    assert (await complete(http, waiting["twoFactorId"], code)).status_code == 421
+
+
+async def test_what_cannot_be_sent_is_told(http, rp, api) -> None:
+    waiting = await challenged(http, rp)
+    send = f"/api/two-factor/send/{waiting['twoFactorId']}"
+    assert codes(await http.post(send, json={"methodId": waiting["methods"][0]["id"]})) == {"[cannotSend]method"}
+    assert codes(await http.post(send, json={"methodId": "AAAA"})) == {"[invalid]methodId"}
+    assert codes(await http.post(send, json={})) == {"[invalid]methodId"}
+    assert (await http.post("/api/two-factor/send/none", json={})).status_code == 404
+    await add_methods(
+        rp, {"method": "email", "email": "a@example.com"}, {"method": "sms", "mobilePhone": "+14155550100"}
+    )
+    waiting = await challenged(http, rp)
+    for method in waiting["methods"]:  # no template is named
+        answer = await http.post(f"/api/two-factor/send/{waiting['twoFactorId']}", json={"methodId": method["id"]})
+        assert codes(answer) == {"[cannotSend]method"}
+
+
+async def test_one_challenge_is_good_for_ten_messages(http, rp) -> None:
+    async with receiving_mail() as box:
+        await two_factor.enable_email(rp, box)
+        await add_methods(rp, {"method": "email", "email": "a@example.com"})
+        send = f"/api/two-factor/send/{(await challenged(http, rp))['twoFactorId']}"
+        statuses = [(await http.post(send, json={})).status_code for _ in range(11)]
+    assert statuses == [200] * 10 + [503]
+
+
+async def test_another_tenant_finds_no_challenge(service, http, rp, api, clock) -> None:
+    other = await relying_party.make(api)
+    waiting = await challenged(http, rp)
+    headers = {"X-FusionAuth-TenantId": other.tenant["id"]}
+    async with checking_client(service.base_url, headers=headers) as elsewhere:
+        assert (await complete(elsewhere, waiting["twoFactorId"], two_factor.code(clock.now()))).status_code == 404
+        assert (await elsewhere.post(f"/api/two-factor/send/{waiting['twoFactorId']}", json={})).status_code == 404
+    assert (await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))).status_code == 200
+
+
+async def test_a_challenge_ends_in_time(http, rp, clock, service) -> None:
+    await rp.configure_tenant(externalIdentifierConfiguration={"twoFactorIdTimeToLiveInSeconds": 77})
+    two_factor_id = (await challenged(http, rp))["twoFactorId"]
+    redis = service.services.redis
+    ttl = await redis.client.ttl(redis.key("ticket", "two-factor", f"{{{fingerprint(two_factor_id)}}}"))
+    assert 60 < ttl <= 77
+
+
+@pytest.mark.parametrize("body", [{}, {"twoFactorId": "x"}, {"code": "x"}])
+async def test_what_is_missing_is_told(http, body) -> None:
+    answer = await http.post("/api/two-factor/login", json=body)
+    assert codes(answer) == {f"[blank]{name}" for name in ("code", "twoFactorId") if name not in body}
+
+
+# Policies
+
+
+async def test_whole_addresses_are_for_callers_with_a_key(key, http, rp) -> None:
+    await add_methods(rp, {"method": "email", "email": "second@example.com", "name": "Second"})
+    (masked,), (whole,) = (await challenged(http, rp))["methods"], (await challenged(key, rp))["methods"]
+    assert (masked["email"], whole["email"]) == ("s***@example.com", "second@example.com")
+    assert {**masked, "email": ""} == {**whole, "email": ""}
+    assert whole.keys() == {"id", "method", "email", "lastUsed", "name"}
+
+
+async def test_the_policy_of_the_application_wins_over_that_of_the_tenant(http, rp) -> None:
+    await policy(rp, "Disabled")
+    assert (await log_in(http, rp)).status_code == 200
+    await policy(rp, "Enabled", application=True)
+    assert (await log_in(http, rp)).status_code == 242
+    await policy(rp, "Enabled")
+    await policy(rp, "Disabled", application=True)
+    assert (await log_in(http, rp)).status_code == 200
+
+
+async def test_who_has_no_method_is_asked_for_one_where_it_is_required(http, rp) -> None:
+    await add_methods(rp)
+    assert (await log_in(http, rp)).status_code == 200
+    await policy(rp, "Required", email={"enabled": True, "templateId": EMAIL_TEMPLATE})
+    waiting = await challenged(http, rp)
+    assert waiting.keys() == {"twoFactorId", "methods", "configurableMethods"}
+    assert (waiting["methods"], waiting["configurableMethods"]) == ([], ["authenticator", "email"])
+
+
+# Trust
+
+
+async def test_a_trusted_device_is_not_asked_again_until_the_trust_ends(http, rp, clock) -> None:
+    waiting = await challenged(http, rp)
+    answer = await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()), trustComputer=True)
+    trust_id = answer.json()["twoFactorTrustId"]
+    (cookie,) = [one for one in answer.cookies.jar if one.name == "fusionauth.trust"]
+    assert cookie.value == trust_id and cookie.has_nonstandard_attr("HttpOnly")
+    assert (await log_in(http, rp)).status_code == 200  # by the cookie
+    http.cookies.clear()
+    assert (await log_in(http, rp)).status_code == 242
+    assert (await log_in(http, rp, twoFactorTrustId=trust_id)).status_code == 200
+    assert (await log_in(http, rp, twoFactorTrustId="nonsense")).status_code == 242
+    clock.advance(seconds=2_592_000)
+    assert (await log_in(http, rp, twoFactorTrustId=trust_id)).status_code == 242
+
+
+async def test_the_cookie_wins_over_the_body(http, rp, clock) -> None:
+    trust_id = await trusted(http, rp, clock)
+    http.cookies.clear()
+    http.cookies.set("fusionauth.trust", "nonsense")
+    assert (await log_in(http, rp, twoFactorTrustId=trust_id)).status_code == 242
+    http.cookies.set("fusionauth.trust", trust_id)
+    assert (await log_in(http, rp, twoFactorTrustId="nonsense")).status_code == 200
+
+
+async def test_without_the_wish_a_device_is_not_trusted(http, rp, clock) -> None:
+    waiting = await challenged(http, rp)
+    answer = await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))
+    assert "twoFactorTrustId" not in answer.json() and "fusionauth.trust" not in answer.cookies
+
+
+async def test_the_policy_says_whose_trust_counts(http, rp, clock, api) -> None:
+    other = await relying_party.make(api, tenant=rp.tenant)
+    there = {"applicationId": other.client_id}
+    await change(other, loginConfiguration={"requireAuthentication": False})
+    elsewhere = await trusted(http, rp, clock, **there)
+    http.cookies.clear()
+    for trust, status in (("Any", 200), ("This", 242), ("None", 242)):
+        await policy(rp, "Enabled", application=True, trustPolicy=trust)
+        assert (await log_in(http, rp, twoFactorTrustId=elsewhere)).status_code == status, trust
+    await policy(rp, "Enabled", application=True, trustPolicy="This")
+    http.cookies.set("fusionauth.trust", elsewhere)
+    assert await trusted(http, rp, clock, steps=1) == elsewhere  # one device, trusted for both
+    assert (await log_in(http, rp)).status_code == 200
+    await policy(rp, "Enabled", application=True, trustPolicy="None")
+    assert (await log_in(http, rp)).status_code == 242
+
+
+async def test_an_application_may_trust_for_another_time(http, rp, clock) -> None:
+    await change(rp, externalIdentifierConfiguration={"twoFactorTrustIdTimeToLiveInSeconds": 60})
+    trust_id = await trusted(http, rp, clock)
+    http.cookies.clear()
+    assert (await log_in(http, rp, twoFactorTrustId=trust_id)).status_code == 200
+    clock.advance(seconds=60)
+    assert (await log_in(http, rp, twoFactorTrustId=trust_id)).status_code == 242
+
+
+async def test_trust_is_the_users_own(http, rp, clock) -> None:
+    trust_id = await trusted(http, rp, clock)
+    http.cookies.clear()
+    other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
+    body = {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}}
+    await rp.patch(f"/api/user/{other['id']}", body)
+    assert (await log_in(http, rp, loginId=other["email"], twoFactorTrustId=trust_id)).status_code == 242
+
+
+@pytest.mark.parametrize("way", ["recovery code", "administrator"])
+async def test_trust_goes_with_a_method_that_is_removed(key, http, rp, clock, way) -> None:
+    trust_id = await trusted(http, rp, clock)
+    http.cookies.clear()
+    if way == "administrator":
+        await add_methods(rp)
+    else:
+        given = (await key.post(f"/api/user/two-factor/recovery-code/{rp.user['id']}")).json()["recoveryCodes"]
+        removal = await key.delete(f"/api/user/two-factor/{rp.user['id']}", params={"code": given[0]})
+        assert removal.status_code == 200
+    await add_methods(rp, two_factor.authenticator())
+    assert (await log_in(http, rp, twoFactorTrustId=trust_id)).status_code == 242
+
+
+async def test_trust_goes_with_its_user_and_its_application(http, rp, clock, service, key) -> None:
+    trusts = service.services.two_factor_trusts
+    await trusted(http, rp, clock)
+    (stored,) = await trusts.find_unordered(rp.tenant["id"], {"userId": rp.user["id"]})
+    assert [trust["applicationId"] for trust in stored["trusts"]] == [rp.client_id]
+    await key.delete(f"/api/application/{rp.client_id}", params={"hardDelete": "true"})
+    (stored,) = await trusts.find_unordered(rp.tenant["id"], {"userId": rp.user["id"]})
+    assert stored["trusts"] == []
+    await key.delete(f"/api/user/{rp.user['id']}", params={"hardDelete": "true"})
+    assert await trusts.find_unordered(rp.tenant["id"], {"userId": rp.user["id"]}) == []
+
+
+# Starting one over the API
+
+
+async def test_a_started_login_takes_the_callers_code_or_makes_one_and_gives_the_state_back(key, http, rp) -> None:
+    made = await started(key, rp, applicationId=rp.client_id, state={"at": "the door"})
+    assert made.keys() == {"twoFactorId", "code", "methods"}
+    assert re.fullmatch("[0-9]{6}", made["code"])
+    done = (await complete(http, made["twoFactorId"], made["code"])).json()
+    assert (done["state"], relying_party.claims(done["token"])["aud"]) == ({"at": "the door"}, rp.client_id)
+    chosen = await started(key, rp, userId=None, loginId=rp.login_id, code="our own code")
+    assert chosen["code"] == "our own code"
+    done = await complete(http, chosen["twoFactorId"], "Our own code ", applicationId=rp.client_id)
+    assert done.status_code == 200
+    assert relying_party.claims(done.json()["token"])["aud"] == rp.client_id
+
+
+async def test_a_start_needs_a_user_that_there_is(key, rp, api) -> None:
+    other = await relying_party.make(api)
+    assert codes(await key.post("/api/two-factor/start", json={})) == {"[blank]loginId"}
+    for body in ({"userId": NOBODY}, {"loginId": "nobody@example.com"}, {"userId": other.user["id"]}):
+        assert (await key.post("/api/two-factor/start", json=body)).status_code == 404
+    wrong = {"userId": rp.user["id"], "applicationId": other.client_id}
+    assert codes(await key.post("/api/two-factor/start", json=wrong)) == {"[invalid]applicationId"}
+
+
+async def test_a_login_goes_on_to_the_application_that_it_was_begun_for(http, rp, api, clock) -> None:
+    other = await relying_party.make(api, tenant=rp.tenant)
+    for begun in (rp.client_id, None):
+        if begun is None:
+            await rp.configure_tenant(loginConfiguration={"requireAuthentication": False})
+        waiting = await challenged_at(http, rp, begun)
+        code = two_factor.code(clock.now())
+        answer = await complete(http, waiting["twoFactorId"], code, applicationId=other.client_id)
+        assert codes(answer) == {"[invalid]applicationId"}
+
+
+async def challenged_at(http: httpx.AsyncClient, rp: RelyingParty, application_id: str | None) -> Document:
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    body = {"loginId": rp.login_id, "password": PASSWORD, "applicationId": application_id}
+    answer = await http.post("/api/login", json={name: value for name, value in body.items() if value}, headers=headers)
+    assert answer.status_code == 242, answer.text
+    return dict(answer.json())
+
+
+async def test_a_trust_token_belongs_to_its_challenge_and_counts_once(key, http, rp, service) -> None:
+    begun = await started(key, rp, trustChallenge="a challenge")
+    token = (await complete(http, begun["twoFactorId"], begun["code"])).json()["trustToken"]
+    services, user = service.services, await service.services.users.get(rp.tenant["id"], rp.user["id"])
+    assert not await two_factor_trust.is_trust_token(services, user, token)
+    assert not await two_factor_trust.is_trust_token(services, user, token, "another challenge")
+    assert not await two_factor_trust.is_trust_token(services, {**user, "id": NOBODY}, token, "a challenge")
+    assert await two_factor_trust.is_trust_token(services, user, token, "a challenge")
+    uses = [two_factor_trust.take_trust_token(services, user, token).consume() for _ in range(64)]
+    assert sum(await asyncio.gather(*uses)) == 1
+
+
+# What a completed login may still be told
+
+
+async def test_who_is_not_registered_is_202(http, rp, clock) -> None:
+    user = await relying_party.make_user(rp.api, rp.tenant["id"])
+    rp.user = user
+    await add_methods(rp, two_factor.authenticator())
+    waiting = await challenged(http, rp)
+    answer = await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))
+    assert answer.status_code == 202
+    assert answer.json().keys() >= {"user", "token", "trustToken"} and "refreshToken" not in answer.json()
+
+
+async def test_a_password_that_has_to_be_changed_is_told_after_the_second_factor(http, rp, clock) -> None:
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"passwordChangeRequired": True}})
+    waiting = await challenged(http, rp)
+    assert "changePasswordReason" not in waiting
+    answer = await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))
+    assert answer.status_code == 203
+    assert (answer.json()["changePasswordReason"], "token" in answer.json()) == ("Administrative", False)
+
+
+async def test_a_reason_that_only_the_password_shows_is_remembered(http, rp, clock) -> None:
+    await rp.configure_tenant(passwordValidationRules={"requireNumber": True, "validateOnLogin": True})
+    waiting = await challenged(http, rp)
+    answer = await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))
+    assert (answer.status_code, answer.json()["changePasswordReason"]) == (203, "Validation")
+
+
+async def test_who_was_locked_or_has_expired_meanwhile_does_not_get_in(key, http, rp, clock) -> None:
+    waiting = await challenged(http, rp)
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"expiry": clock.now() + 1000}})
+    other = await challenged(http, rp)
+    clock.advance(seconds=2)
+    assert (await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))).status_code == 410
+    await key.delete(f"/api/user/{rp.user['id']}")
+    answer = await complete(http, other["twoFactorId"], two_factor.code(clock.now(), steps=1))
+    assert (answer.status_code, answer.content) == (423, b"")
+
+
+async def test_gates_hold_after_the_second_factor(http, rp, clock, service) -> None:
+    gated = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE, "unverified": {"behavior": "Gated"}}
+    await rp.configure_tenant(emailConfiguration=gated)
+    users = service.services.users
+    user = await users.find(rp.tenant["id"], rp.user["id"])
+    await users.replace(rp.tenant["id"], {**user, "verified": False}, user["lastUpdateInstant"])
+    waiting = await challenged(http, rp)
+    answer = await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))
+    assert (answer.status_code, "token" in answer.json()) == (212, False)
+
+
+# Events
+
+TOLD = ("user.two-factor.challenge", "user.two-factor.failed-attempt", "user.two-factor.success", "user.login.success")
+
+
+async def test_webhooks_hear_of_the_challenge_of_wrong_codes_and_of_the_right_one(http, rp, clock) -> None:
+    async with receiving() as receiver:
+        hearing = Hearing(rp.api, receiver, rp.tenant["id"])
+        await hearing.listen(TOLD)
+        waiting = await challenged(http, rp)
+        (begun,) = await hearing.heard(TOLD[0])
+        assert (begun["user"]["id"], begun["applicationId"], "method" in begun) == (rp.user["id"], rp.client_id, False)
+        await complete(http, waiting["twoFactorId"], two_factor.wrong_code(clock.now()))
+        (failed,) = await hearing.heard(TOLD[1])
+        assert (failed["method"], failed["applicationId"]) == ("authenticator", rp.client_id)
+        code = two_factor.code(clock.now())
+        await complete(http, waiting["twoFactorId"], code, ipAddress="192.0.2.7")
+        success, login = await hearing.heard(TOLD[2], TOLD[3])
+        assert (success["method"], success["info"]["ipAddress"]) == ("authenticator", "192.0.2.7")
+        assert (login["authenticationType"], login["ipAddress"]) == ("PASSWORD", "192.0.2.7")
+        assert all(secret not in str([begun, failed, success]) for secret in (waiting["twoFactorId"], code))
+
+
+async def test_a_vetoed_login_leaves_challenge_and_code_as_they_were(key, http, rp, clock, service) -> None:
+    given = (await key.post(f"/api/user/two-factor/recovery-code/{rp.user['id']}")).json()["recoveryCodes"]
+    waiting = await challenged(http, rp)
+    async with receiving(answers(500)) as receiver:
+        hearing = Hearing(rp.api, receiver, rp.tenant["id"])
+        await hearing.listen(TOLD, "AbsoluteMajority")
+        for code in (two_factor.code(clock.now()), given[0]):
+            async with veto.unchanged(service, rp.tenant["id"]):
+                answer = await complete(http, waiting["twoFactorId"], code, trustComputer=True)
+                assert answer.status_code == 504
+        receiver.behaviour = answers(200)
+        assert (await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))).status_code == 200
+
+
+# Status
+
+
+async def test_the_status_says_whether_a_second_factor_is_wanted(key, http, rp, clock) -> None:
+    about = {"userId": rp.user["id"], "applicationId": rp.client_id}
+    assert (await key.get("/api/two-factor/status", params=about)).status_code == 242
+    trust_id = await trusted(http, rp, clock)
+    answer = await key.get(f"/api/two-factor/status/{trust_id}", params=about)
+    assert (answer.status_code, answer.json()["twoFactorTrustId"]) == (200, trust_id)
+    (trust,) = answer.json()["trusts"]
+    assert trust.keys() == {"applicationId", "startInstant", "expiration"}
+    assert trust["expiration"] == trust["startInstant"] + 2_592_000_000
+    for action, status in (("login", 200), ("changePassword", 242), ("stepUp", 242)):
+        body = {**about, "action": action, "twoFactorTrustId": trust_id}
+        assert (await key.post("/api/two-factor/status", json=body)).status_code == status, action
+    unknown = await key.get("/api/two-factor/status/unknown", params=about)
+    assert (unknown.status_code, unknown.json()) == (242, {})
+    await policy(rp, "Disabled")
+    for action in ("login", "changePassword", "stepUp"):
+        assert (await key.post("/api/two-factor/status", json={**about, "action": action})).status_code == 200
+    assert codes(await key.get("/api/two-factor/status")) == {"[missing]userId"}
+    assert (await key.get("/api/two-factor/status", params={"userId": NOBODY})).status_code == 404
