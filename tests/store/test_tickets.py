@@ -88,6 +88,26 @@ async def test_after_some_tries_the_ticket_is_gone(tickets, tenant_id):
     assert await tickets.find(tenant_id, KIND, secret) is None
 
 
+async def test_of_64_who_try_the_first_ones_may_still_use_the_ticket_up_and_one_does(tickets, tenant_id):
+    secret = await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
+
+    async def racer() -> bool:
+        if await tickets.find_to_try(tenant_id, KIND, secret, 3) is None:
+            return False
+        return await tickets.consume(tenant_id, KIND, secret) is not None
+
+    assert sum(await asyncio.gather(*(racer() for _ in range(64)))) == 1
+    assert await tickets.consume(tenant_id, KIND, secret) is None
+
+
+async def test_a_ticket_that_was_tried_too_often_is_for_no_other_tenant(tickets, tenant_id):
+    secret = await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
+    for _ in range(4):
+        await tickets.find_to_try(tenant_id, KIND, secret, 3)
+    assert await tickets.consume(TenantId(new_id()), KIND, secret) is None
+    assert await tickets.consume(tenant_id, KIND, secret) is not None
+
+
 async def test_document_may_change_while_the_id_stays(tickets, tenant_id, redis):
     secret = await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
     assert await tickets.replace(tenant_id, KIND, secret, {"state": "another"})

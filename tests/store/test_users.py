@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import copy
 from collections.abc import AsyncIterator
@@ -13,7 +14,7 @@ from identity.domain import users as rules
 from identity.domain.index_search import IndexQuery, Term, read
 from identity.domain.user_search import FIELDS
 from identity.errors import Conflict, Duplicate
-from identity.ids import new_id
+from identity.ids import TenantId, new_id
 from identity.instants import Instant
 from identity.store.cache import Freshness
 from identity.store.mongo import Database
@@ -339,3 +340,27 @@ async def test_only_the_version_that_was_seen_is_deleted_and_only_in_its_tenant(
     assert not await users.delete_version(OTHER, user["id"], NOW)
     assert await users.delete_version(ONE, user["id"], NOW)
     assert await users.find(ONE, user["id"]) is None
+
+
+async def test_a_recovery_code_is_spent_once_by_whoever_is_first(users: Users) -> None:
+    user = await add(users, email="a@example.com", twoFactor={"methods": [], "recoveryCodes": ["AAAAA-22222", "other"]})
+    assert not await users.spend_recovery_code(TenantId(new_id()), user["id"], "AAAAA-22222")
+    racers = (users.spend_recovery_code(user["tenantId"], user["id"], "aaaaa22222") for _ in range(64))
+    assert sum(await asyncio.gather(*racers)) == 1
+    stored = await users.get(user["tenantId"], user["id"])
+    assert stored["twoFactor"]["recoveryCodes"] == ["other"]
+    assert stored["lastUpdateInstant"] > user["lastUpdateInstant"]
+    assert not await users.spend_recovery_code(user["tenantId"], new_id(), "other")
+
+
+async def test_the_method_that_was_used_last_is_noted(users: Users) -> None:
+    methods = [
+        {"id": name, "method": "email", "email": "a@example.com", "lastUsed": name == "AAAA"}
+        for name in ("AAAA", "BBBB")
+    ]
+    user = await add(users, email="a@example.com", twoFactor={"methods": methods, "recoveryCodes": []})
+    await users.note_second_factor(TenantId(new_id()), user["id"], "BBBB")
+    assert (await users.get(user["tenantId"], user["id"]))["twoFactor"]["methods"] == methods
+    await users.note_second_factor(user["tenantId"], user["id"], "BBBB")
+    found = (await users.get(user["tenantId"], user["id"]))["twoFactor"]["methods"]
+    assert [method["lastUsed"] for method in found] == [False, True]
