@@ -23,7 +23,7 @@ _FEDERATED: Final = frozenset(
 _SECOND: Final[Mapping[str, tuple[str, ...]]] = {
     "authenticator": ("otp", "mfa"),
     "email": ("otp", "mfa"),
-    "recovery": ("otp", "mfa"),
+    "recoveryCode": ("otp", "mfa"),
     "sms": ("otp", "sms", "mfa"),
     "voice": ("otp", "tel", "mfa"),
 }

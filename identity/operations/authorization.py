@@ -144,13 +144,14 @@ async def log_in(
     found = await authenticated(services, call.within(client.tenant_id), client, credentials)
     if isinstance(found, steps.Halt):
         kind = users.may_log_in_as(found.user, login_id, credentials.types)
-        halted = HaltedLogin(found.user["id"], "PASSWORD", kind, is_persistent)
+        reason = found.reason_to_change if isinstance(found, steps.SecondFactorRequired) else None
+        halted = HaltedLogin(found.user["id"], "PASSWORD", kind, is_persistent, reason_to_change=reason)
         return await login_gates.stop(services, call, proven, halted, found)
     if not isinstance(found, steps.LoggedIn):
         return LoginPage(client, credentials.login_id, found)
     if is_kept_out(client, found.user):
         return LoginPage(client, credentials.login_id, NotRegistered())
-    fresh = NewLogin(found.user, "PASSWORD", is_persistent)
+    fresh = NewLogin(found.user, "PASSWORD", is_persistent, is_judged=True)
     return await enter(services, call, proven, request, browser, fresh)
 
 
@@ -170,7 +171,8 @@ async def enter(
         client_id=proven.client.client_id,
         replacing=browser.sso_secret,
     )
-    current = Current(session, fresh.user, secret, fresh.authentication_type)
+    has_factor = fresh.is_judged or bool(fresh.second_factor)
+    current = Current(session, fresh.user, secret, fresh.authentication_type, has_factor)
     return await proceed(services, call, proven, request, current)
 
 
@@ -186,7 +188,7 @@ async def step_up(
     secret, session = await sso.begin(
         services, call, client.tenant, fresh, client_id=client.client_id, replacing=replacing
     )
-    return dataclasses.replace(current, session=session, secret=secret)
+    return dataclasses.replace(current, session=session, secret=secret, has_second_factor=True)
 
 
 async def proceed(
@@ -246,7 +248,12 @@ async def recall(
 def gate(call: Call, client: Client, current: Current) -> Problem | None:
     """What stands between a login and this application: the gates of a fresh login hold for a session too."""
     authenticated = steps.Authenticated(
-        client.tenant, client.application, current.user, call.now, is_federated=current.is_federated
+        client.tenant,
+        client.application,
+        current.user,
+        call.now,
+        is_federated=current.is_federated,
+        has_second_factor=current.has_second_factor,
     )
     halt = steps.halt(authenticated)
     if halt is None and _lacks_registration(client, current.user):

@@ -94,19 +94,22 @@ class Proven:
 class Browser:
     """What a browser shows: its SSO cookie, and the Origin of a request from outside (None for our own form).
 
-    `federation_secret` is what ties its ways to identity providers, and back, to it.
+    `federation_secret` is what ties its ways to identity providers, and back, to it; `trust_id` tells whether it is a
+    device on which a second factor need not be shown again.
     """
 
     sso_secret: str = dataclasses.field(default="", repr=False)
     origin: str | None = None
     federation_secret: str = dataclasses.field(default="", repr=False)
+    trust_id: str = dataclasses.field(default="", repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewLogin:
     """A user who authenticated, how, and whether the session is to outlive the browser; just now if nothing is said.
 
-    `second_factor` is the method of the second factor, empty where there was none.
+    `second_factor` is the method of the second factor, empty where there was none. `is_judged`: whether a second factor
+    is needed was judged a moment ago.
     """
 
     user: Document
@@ -114,6 +117,7 @@ class NewLogin:
     is_persistent: bool = False
     auth_instant: Instant | None = None
     second_factor: str = ""
+    is_judged: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -121,12 +125,14 @@ class Current:
     """A session of a browser with its user; `secret` is what its cookie holds, empty where the tenant has SSO off.
 
     `authentication_type` is how this request was authenticated: PING where the session made a login unnecessary.
+    `has_second_factor`: one was shown, or need not be for this request.
     """
 
     session: SsoSession
     user: Document
     secret: str = dataclasses.field(repr=False)
     authentication_type: str = "PING"
+    has_second_factor: bool = False
 
     @property
     def is_federated(self) -> bool:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain.authorization_request import AuthorizationRequest
+from identity.domain.login import Authenticated
 from identity.errors import LoginRequired
-from identity.operations import clients, sso
+from identity.operations import clients, sso, two_factor_policy
 from identity.operations.authorization_steps import Browser, Current
 from identity.operations.clients import Client
 from identity.operations.login_intents import LoginIntent
@@ -33,7 +34,8 @@ async def find(
         return None
     if client.client_id not in session.client_ids:
         await services.sso_sessions.join(client.tenant_id, browser.sso_secret, client.client_id)
-    return Current(session, user, browser.sso_secret)
+    has_factor = await _has_second_factor(services, call, client, session, user, browser)
+    return Current(session, user, browser.sso_secret, has_second_factor=has_factor)
 
 
 async def recall(
@@ -49,7 +51,7 @@ async def recall(
     if user is None:
         return None
     secret = browser.sso_secret if intent.is_kept else ""
-    return Current(session, user, secret, intent.authentication_type)
+    return Current(session, user, secret, intent.authentication_type, intent.has_second_factor)
 
 
 async def recall_session(
@@ -60,7 +62,10 @@ async def recall_session(
     if session is None or session.session_id != session_id:
         return None
     user = await _live_user(services, call, client, session)
-    return None if user is None else Current(session, user, browser.sso_secret)
+    if user is None:
+        return None
+    has_factor = await _has_second_factor(services, call, client, session, user, browser)
+    return Current(session, user, browser.sso_secret, has_second_factor=has_factor)
 
 
 async def require_expected(services: Services, request: AuthorizationRequest, user_id: str) -> None:
@@ -74,6 +79,18 @@ async def _live_user(services: Services, call: Call, client: Client, session: Ss
     if user is None or not user["active"] or (user.get("expiry") or call.now + 1) <= call.now:
         return None
     return user
+
+
+async def _has_second_factor(
+    services: Services, call: Call, client: Client, session: SsoSession, user: Document, browser: Browser
+) -> bool:
+    """Whether a session had a second factor, or needs none at this application on a device that is trusted.
+
+    The device is looked up only where somebody would be asked otherwise.
+    """
+    had = bool(session.second_factor)
+    known = Authenticated(client.tenant, client.application, user, call.now, has_second_factor=had)
+    return (await two_factor_policy.settled(services, call, known, browser.trust_id)).has_second_factor
 
 
 async def _is_expected(services: Services, request: AuthorizationRequest, user_id: str) -> bool:

@@ -105,6 +105,12 @@ def opened(stored: Document) -> HaltedLogin:
     return HaltedLogin(*(stored[name] for name in _FIELDS))
 
 
+def after(waiting: Waiting, halted: HaltedLogin, page: str, intent: str) -> Waiting:
+    """A login as its next page finds it, by the secret of its new intent."""
+    cookie = login_intents.cookie_with(waiting.cookie, intent)
+    return Waiting(waiting.proven, halted, page, cookie, login_intents.id_of(intent))
+
+
 async def remember_details(services: Services, waiting: Waiting, **details: Any) -> bool:
     """Change what the page of a waiting login needs to know; False when the login went on meanwhile."""
     halted = dataclasses.replace(waiting.halted, details={**waiting.halted.details, **details})

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Awaitable
 
-from identity.call import Call
+from identity.call import Call, Document
 from identity.domain import login as steps
-from identity.domain import users
-from identity.errors import Unavailable
-from identity.operations import email_verifications, halted_logins, registration_verifications
+from identity.domain import two_factor, users
+from identity.errors import Invalid, Unavailable
+from identity.operations import (
+    email_verifications,
+    halted_logins,
+    password_changes,
+    registration_verifications,
+    two_factor_logins,
+    two_factor_policy,
+)
 from identity.operations.authorization_steps import LoginPage, Proven, SsoCookie, Step
 from identity.operations.halted_logins import HaltedLogin
 from identity.operations.verification_codes import Started
@@ -22,14 +30,22 @@ async def stop(
     halted: HaltedLogin,
     halt: steps.Halt,
     cookie: SsoCookie | None = None,
+    trust_id: str = "",
 ) -> Step:
     """The page for what is missing; the login page with a text where no page of ours can help.
 
-    Who is sent to verify something gets a mail, unless one is on its way already.
+    Who is sent to verify something gets a mail, unless one is on its way already. `trust_id` is what the browser shows
+    of being trusted, where that was not looked at before.
     """
     client, user = proven.client, halt.user
     call = call.within(client.tenant_id)
     match halt:
+        case steps.SecondFactorRequired() if user["twoFactor"]["methods"]:
+            return await _challenge(services, call, proven, halted, halt, cookie, trust_id)
+        case steps.SecondFactorRequired() if halt.configurable:
+            return await halted_logins.wait(services, proven, halted, halted_logins.TWO_FACTOR_ENABLE, cookie)
+        case steps.PasswordChangeRequired() if not halted.session_id:
+            return await _change_password(services, call, proven, halted, halt)
         case steps.EmailNotVerified():
             await _mailed(email_verifications.resumed(services, call, user, client.application))
             return await halted_logins.wait(services, proven, halted, halted_logins.VERIFY_EMAIL, cookie)
@@ -37,6 +53,67 @@ async def stop(
             await _mailed(registration_verifications.resumed(services, call, user, client.application))
             return await halted_logins.wait(services, proven, halted, halted_logins.VERIFY_REGISTRATION, cookie)
     return LoginPage(client, users.login_value(user), halt)
+
+
+def sends(method: Document) -> bool:
+    """Whether the codes of a method are messages."""
+    return method["method"] in two_factor.SENT
+
+
+async def _challenge(
+    services: Services,
+    call: Call,
+    proven: Proven,
+    halted: HaltedLogin,
+    halt: steps.SecondFactorRequired,
+    cookie: SsoCookie | None,
+    trust_id: str,
+) -> Step:
+    """To the page that asks for a code. Who has one method need not choose, and gets its message at once."""
+    client, page = proven.client, halted_logins.TWO_FACTOR
+    known = steps.Authenticated(client.tenant, client.application, halt.user, call.now)
+    if (await two_factor_policy.settled(services, call, known, trust_id)).has_second_factor:
+        # Nothing is asked of a trusted device: the page goes on by itself.
+        return await halted_logins.wait(services, proven, halted, page, cookie)
+    told = dataclasses.replace(halt, authentication_type=halted.authentication_type, identity_type=halted.identity_type)
+    two_factor_id = (await two_factor_logins.challenge(services, call, client, told))["twoFactorId"]
+    methods = halt.user["twoFactor"]["methods"]
+    details = {"twoFactorId": two_factor_id, "methodId": methods[0]["id"] if len(methods) == 1 else ""}
+    if len(methods) == 1 and sends(methods[0]):
+        details["message"] = await send(services, call, two_factor_id, methods[0]["id"])
+    waiting = halted.with_details(**details)
+    suffix = "" if len(methods) == 1 else "-methods"
+    return await halted_logins.wait(services, proven, waiting, page, cookie, suffix)
+
+
+async def send(services: Services, call: Call, two_factor_id: str, method_id: str) -> str:
+    """Send the code of a method; answers the key of what the page says of it. Raises NotFound for a challenge over."""
+    try:
+        await two_factor_logins.send(services, call, two_factor_id, method_id)
+    except Unavailable:
+        return "[RateLimitedException]"
+    except Invalid:
+        return "twoFactor.cannotSend"
+    return "twoFactor.sent"
+
+
+async def _change_password(
+    services: Services, call: Call, proven: Proven, halted: HaltedLogin, halt: steps.PasswordChangeRequired
+) -> Step:
+    """To the page that changes the password, which counts only for this login."""
+    client = proven.client
+    change_id = await password_changes.begin(
+        services,
+        call,
+        client.tenant,
+        halt.user,
+        reason=halt.reason,
+        application=client.application,
+        is_trusted=halt.has_second_factor,
+    )
+    waiting = dataclasses.replace(halted, reason_to_change=halt.reason)
+    page = halted_logins.CHANGE_PASSWORD
+    return await halted_logins.wait(services, proven, waiting, page, suffix=f"/{change_id}")
 
 
 async def _mailed(attempt: Awaitable[Started]) -> None:

@@ -35,6 +35,7 @@ class LoginIntent:
     session: SsoSession
     is_kept: bool
     authentication_type: str
+    has_second_factor: bool
 
 
 async def remember(services: Services, proven: Proven, current: Current, page: str) -> str:
@@ -49,6 +50,7 @@ async def remember(services: Services, proven: Proven, current: Current, page: s
         "isPersistent": session.is_persistent,
         "isKept": bool(current.secret),
         "authenticationType": current.authentication_type,
+        "hasSecondFactor": current.has_second_factor,
     }
     return await keep(services, proven, page, intent)
 
@@ -132,4 +134,6 @@ def _opened(client: Client, stored: Document | None) -> LoginIntent | None:
         frozenset({client.client_id}),
         stored["secondFactor"],
     )
-    return LoginIntent(stored["given"], session, stored["isKept"], stored["authenticationType"])
+    return LoginIntent(
+        stored["given"], session, stored["isKept"], stored["authenticationType"], stored["hasSecondFactor"]
+    )

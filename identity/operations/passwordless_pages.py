@@ -16,7 +16,15 @@ from identity.domain import generated_ids
 from identity.domain import login as steps
 from identity.domain import users as user_rules
 from identity.errors import Invalid, InvalidRequest, NotFound, Unavailable
-from identity.operations import authorization, device_approvals, login, login_gates, passwordless, request_sources
+from identity.operations import (
+    authorization,
+    device_approvals,
+    login,
+    login_gates,
+    passwordless,
+    request_sources,
+    two_factor_policy,
+)
 from identity.operations.authorization_steps import (
     Browser,
     LoginPage,
@@ -124,20 +132,24 @@ async def log_in(
     await device_approvals.require(services, call, client, request)
     try:
         found = await passwordless.redeem(services, inside, code, one_time_code, application_id=client.client_id)
-        attempt = login.finish(services, inside, found.proven, passwordless.AUTHENTICATION_TYPE, along=found.along)
+        credentials = await two_factor_policy.settled(services, inside, found.proven, browser.trust_id)
+        attempt = login.finish(services, inside, credentials, passwordless.AUTHENTICATION_TYPE, along=found.along)
         result = await authorization.told(attempt)
     except (NotFound, Invalid):
         return None if one_time_code is not None else LoginPage(client, problem=StepFailed(_OVER))
     except Unavailable:
         return LoginPage(client, problem=steps.TooManyAttempts(0))
     if isinstance(result, steps.Halt):
-        halted = HaltedLogin(result.user["id"], passwordless.AUTHENTICATION_TYPE, is_persistent=is_persistent)
+        reason = result.reason_to_change if isinstance(result, steps.SecondFactorRequired) else None
+        halted = HaltedLogin(
+            result.user["id"], passwordless.AUTHENTICATION_TYPE, is_persistent=is_persistent, reason_to_change=reason
+        )
         return await login_gates.stop(services, call, proven, halted, result)
     if not isinstance(result, steps.LoggedIn):
         return LoginPage(client, user_rules.login_value(found.proven.user), result)
     if authorization.is_kept_out(client, result.user):
         return LoginPage(client, user_rules.login_value(result.user), NotRegistered())
-    fresh = NewLogin(result.user, passwordless.AUTHENTICATION_TYPE, is_persistent)
+    fresh = NewLogin(result.user, passwordless.AUTHENTICATION_TYPE, is_persistent, is_judged=True)
     return await authorization.enter(services, call, proven, request, browser, fresh)
 
 

@@ -5,11 +5,21 @@ A page ends by `resume`, with the login as the page leaves it. Nothing is told o
 
 from __future__ import annotations
 
+import dataclasses
+
 from identity.call import Call, Document
 from identity.domain import identity_providers, users
 from identity.domain import login as steps
 from identity.ids import UserId
-from identity.operations import authorization, clients, current_logins, halted_logins, login, login_gates
+from identity.operations import (
+    authorization,
+    clients,
+    current_logins,
+    halted_logins,
+    login,
+    login_gates,
+    two_factor_policy,
+)
 from identity.operations.authorization_steps import Browser, LoginPage, NewLogin, NotRegistered, Step
 from identity.operations.clients import TenantHints
 from identity.operations.halted_logins import Claim, HaltedLogin, Waiting
@@ -39,10 +49,12 @@ async def user_of(services: Services, waiting: Waiting) -> Document | None:
     return await services.users.find(waiting.client.tenant_id, UserId(waiting.halted.user_id))
 
 
-async def missing(services: Services, call: Call, waiting: Waiting) -> steps.Halt | None:
+async def missing(services: Services, call: Call, waiting: Waiting, browser: Browser) -> steps.Halt | None:
     """What is missing to a waiting login as of now; nothing is used up."""
     user = await user_of(services, waiting)
-    return None if user is None else steps.halt(_authenticated(call, waiting, waiting.halted, user))
+    if user is None:
+        return None
+    return steps.halt(await _authenticated(services, call, waiting, waiting.halted, user, browser))
 
 
 async def resume(
@@ -66,7 +78,7 @@ async def resume(
     if halted.session_id:
         return await _resume_session(services, call, waiting, browser, halted, claim, along)
     request = authorization.validated(call, waiting.proven)
-    authenticated = _authenticated(call, waiting, halted, user)
+    authenticated = await _authenticated(services, call, waiting, halted, user, browser)
     attempt = login.finish(
         services,
         call.within(client.tenant_id),
@@ -82,7 +94,13 @@ async def resume(
         return LoginPage(client, users.login_value(user), result)
     if authorization.is_kept_out(client, result.user):
         return LoginPage(client, users.login_value(user), NotRegistered())
-    fresh = NewLogin(result.user, halted.authentication_type, halted.is_persistent, second_factor=halted.second_factor)
+    fresh = NewLogin(
+        result.user,
+        halted.authentication_type,
+        halted.is_persistent,
+        second_factor=halted.second_factor,
+        is_judged=True,
+    )
     return await authorization.enter(services, call, waiting.proven, request, browser, fresh)
 
 
@@ -108,10 +126,22 @@ async def _resume_session(
     return await authorization.proceed(services, call, waiting.proven, request, current)
 
 
-def _authenticated(call: Call, waiting: Waiting, halted: HaltedLogin, user: Document) -> steps.Authenticated:
+async def _authenticated(
+    services: Services, call: Call, waiting: Waiting, halted: HaltedLogin, user: Document, browser: Browser
+) -> steps.Authenticated:
+    """What is known of a login; a device that is trusted stands for a second factor."""
     client = waiting.client
     is_federated = halted.authentication_type in identity_providers.AUTHENTICATION_TYPES.values()
-    return steps.Authenticated(client.tenant, client.application, user, call.now, is_federated=is_federated)
+    known = steps.Authenticated(
+        client.tenant,
+        client.application,
+        user,
+        call.now,
+        is_federated=is_federated,
+        has_second_factor=bool(halted.second_factor),
+        reason_to_change=halted.reason_to_change,
+    )
+    return await two_factor_policy.settled(services, call, known, browser.trust_id)
 
 
 def _together(claim: Claim, along: Along | None) -> Along:
@@ -120,7 +150,8 @@ def _together(claim: Claim, along: Along | None) -> Along:
         return Along(claim.write)
 
     async def write(session: Session | None) -> None:
-        await claim.write(session)
+        # What the page proved comes first: where it was used up meanwhile, the login waits on.
         await along.write(session)
+        await claim.write(session)
 
-    return Along(write, along.offered, along.announced)
+    return dataclasses.replace(along, write=write)

@@ -69,7 +69,7 @@ class Gate:
 
 async def show(services: Services, call: Call, waiting: Waiting, browser: Browser, message: str = "") -> Gate | Step:
     """The page; or what comes next where nothing is left to verify here. Raises OAuth2Error."""
-    halt = await pending_logins.missing(services, call, waiting)
+    halt = await pending_logins.missing(services, call, waiting, browser)
     if isinstance(halt, _HALTS[waiting.page]):
         return Gate(waiting, halt.user, message)
     return await pending_logins.resume(services, call, waiting, browser)

@@ -68,6 +68,8 @@ from identity.web.oauth2 import (
     revoke,
     start_idp_link,
     token,
+    two_factor_challenge,
+    two_factor_enable,
     userinfo,
     verification_gates,
 )
@@ -142,6 +144,8 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
         *callback.ROUTES,
         *start_idp_link.ROUTES,
         *passwordless_pages.ROUTES,
+        *two_factor_challenge.ROUTES,
+        *two_factor_enable.ROUTES,
         *verification_gates.ROUTES,
         *verify.ROUTES,
         *password_pages.ROUTES,

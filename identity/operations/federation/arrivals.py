@@ -13,7 +13,7 @@ from typing import Final
 from identity.call import Call, Document
 from identity.domain import identity_providers as rules
 from identity.domain import login as steps
-from identity.domain import page_texts, users
+from identity.domain import page_texts
 from identity.errors import (
     AlreadyLinked,
     Invalid,
@@ -25,7 +25,7 @@ from identity.errors import (
     WebhookTransactionFailed,
 )
 from identity.ids import TenantId, new_secret
-from identity.operations import authorization, event_logs
+from identity.operations import authorization, event_logs, login_gates
 from identity.operations.authorization_steps import (
     Browser,
     LinkWanted,
@@ -41,6 +41,7 @@ from identity.operations.authorization_steps import (
 from identity.operations.clients import TenantHints
 from identity.operations.federation import departures
 from identity.operations.federation import login as federation
+from identity.operations.halted_logins import HaltedLogin
 from identity.services import Services
 
 FAILED: Final = "[ExternalAuthenticationException]"
@@ -102,9 +103,11 @@ async def arrive(services: Services, call: Call, detour: Detour, answer: Mapping
         return LoginPage(client, "", problem_of(error))
     if isinstance(result, federation.Pending):
         return await _link_wanted(services, detour, result, browser)
+    kind, is_persistent = rules.AUTHENTICATION_TYPES[provider["type"]], document["isPersistent"]
     if not isinstance(result, steps.LoggedIn):
-        return LoginPage(client, users.login_value(result.user), result)
-    fresh = NewLogin(result.user, rules.AUTHENTICATION_TYPES[provider["type"]], document["isPersistent"])
+        halted = HaltedLogin(result.user["id"], kind, is_persistent=is_persistent)
+        return await login_gates.stop(services, call, detour.proven, halted, result, trust_id=browser.trust_id)
+    fresh = NewLogin(result.user, kind, is_persistent, is_judged=True)
     return await authorization.enter(services, call, detour.proven, request, browser, fresh)
 
 

@@ -79,7 +79,7 @@ async def log_in(
         await _complete(services, inside, wanted, result.user)
     except ServiceError as error:
         return LoginPage(client, credentials.login_id, arrivals.problem_of(error))
-    fresh = NewLogin(result.user, "PASSWORD", wanted.is_persistent)
+    fresh = NewLogin(result.user, "PASSWORD", wanted.is_persistent, is_judged=True)
     return await authorization.enter(services, call, wanted.proven, request, browser, fresh)
 
 

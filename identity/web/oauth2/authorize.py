@@ -61,7 +61,7 @@ class AuthorizeHandler(LoginFlowHandler):
                 self.services, call, proven, browser, form["identityProviderId"], is_persistent=is_persistent
             )
         else:
-            credentials = Credentials(form.get("loginId", ""), form.get("password", ""))
+            credentials = Credentials(form.get("loginId", ""), form.get("password", ""), trust_id=browser.trust_id)
             step = await authorization.log_in(
                 self.services, call, proven, browser, credentials, is_persistent=is_persistent
             )

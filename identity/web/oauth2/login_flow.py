@@ -14,7 +14,14 @@ from typing import Final
 from identity.call import Call, Document
 from identity.domain import redirect_uris
 from identity.errors import InvalidRequestObject, OAuth2Error, ServerError, ServiceError
-from identity.operations import authorization, authorization_responses, login_intents, request_sources, sso
+from identity.operations import (
+    authorization,
+    authorization_responses,
+    login_intents,
+    request_sources,
+    sso,
+    two_factor_trust,
+)
 from identity.operations.authorization_steps import (
     AuthorizationResponse,
     Browser,
@@ -45,7 +52,9 @@ class LoginFlowHandler(PageHandler):
     def browser(self, *, from_outside: bool = False) -> Browser:
         """What this browser shows of itself; its Origin only counts for what comes from outside."""
         origin = self.request.headers.get("Origin") if from_outside else None
-        return Browser(self.cookie(sso.COOKIE), origin, self.cookie(departures.COOKIE))
+        return Browser(
+            self.cookie(sso.COOKIE), origin, self.cookie(departures.COOKIE), self.cookie(two_factor_trust.COOKIE)
+        )
 
     async def resolved(self, call: Call, given: Document, tenant_id: str | None) -> Document:
         """The parameters that count, whether they came with this request, or were pushed, or signed."""

@@ -34,8 +34,9 @@ class StartIdPLinkHandler(LoginFlowHandler):
         if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
             return await self.link_page(LinkPage(wanted, login_id), message=login.STALE, status=403)
         self.proven = wanted.proven
-        credentials = Credentials(login_id, form.get("password", ""))
-        step = await linking.log_in(self.services, call, wanted, self.browser(), credentials)
+        browser = self.browser()
+        credentials = Credentials(login_id, form.get("password", ""), trust_id=browser.trust_id)
+        step = await linking.log_in(self.services, call, wanted, browser, credentials)
         if isinstance(step, LinkPage):
             return await self.link_page(step)
         return await self.shown(step, wanted.proven.given)

@@ -1,0 +1,123 @@
+"""`/oauth2/two-factor`, `/oauth2/two-factor-methods`: a login waits for a second factor."""
+
+from __future__ import annotations
+
+import dataclasses
+import urllib.parse
+from typing import ClassVar, Final
+
+from identity.call import Call, Document
+from identity.operations import halted_logins, login_gates, two_factor_pages, two_factor_trust
+from identity.operations.authorization_steps import Step
+from identity.operations.halted_logins import Waiting
+from identity.operations.two_factor_pages import Challenge, WentOn
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.hosted import login, two_factor
+from identity.web.oauth2.family import PAGE_OR_REDIRECT
+from identity.web.oauth2.waiting import WaitingHandler
+
+_REQUEST: Final = "oauth2/waiting.request.json"
+_FORM: Final = "oauth2/two-factor.form.json"
+_METHODS_FORM: Final = "oauth2/two-factor-methods.form.json"
+
+
+class _Family(WaitingHandler):
+    """What both pages have in common: they are about one challenge, and there is a way from each to the other."""
+
+    page_name: ClassVar[str] = halted_logins.TWO_FACTOR
+
+    def beside(self, waiting: Waiting, page: str) -> str:
+        """The address of the other page."""
+        query = {"client_id": waiting.client.client_id, "tenantId": waiting.client.tenant_id}
+        return f"{login.place(self)}/{page}?{urllib.parse.urlencode(query | {'intent': waiting.intent_id})}"
+
+    async def choice(self, page: Challenge, *, status: int = 200) -> Reply:
+        """The page on which a method is chosen."""
+        look = await self.look(page.waiting)
+        return self.form_page(page.waiting, look, "two_factor_methods.html", two_factor.choice(page, look), status)
+
+
+class TwoFactorHandler(_Family):
+    """Asks for the code of a method."""
+
+    @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
+        """Show the page; or that of the choice, where none was made yet."""
+        waiting = await self.waiting(call, self.parameters(_REQUEST), tenant_id)
+        return await self.told(waiting, await two_factor_pages.show(self.services, call, waiting, self.browser()))
+
+    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Take a code, or the wish for another message; unless the form is not one that this browser was shown."""
+        waiting, browser = await self.waiting(call, form, tenant_id), self.browser()
+        if not self.is_ours(form):
+            page = await two_factor_pages.show(self.services, call, waiting, browser, login.STALE)
+            return await self.told(waiting, page, status=403)
+        if form.get("action") == "resend":
+            method_id = waiting.halted.details.get("methodId", "")
+            return await self.told(
+                waiting, await two_factor_pages.choose(self.services, call, waiting, browser, method_id)
+            )
+        trusts = form.get("trustComputer") == "true"
+        page_or_end = await two_factor_pages.enter_code(
+            self.services, call, waiting, browser, form.get("code", "").strip(), trusts=trusts
+        )
+        if isinstance(page_or_end, Challenge):
+            return await self.told(waiting, page_or_end)
+        return await self.ended(waiting, page_or_end)
+
+    async def told(self, waiting: Waiting, step: Challenge | Step, *, status: int = 200) -> Reply:
+        """The page, or what comes next."""
+        if not isinstance(step, Challenge):
+            return await self.went_on(waiting, step)
+        if step.chosen is None:
+            return Reply(status=302, headers={"Location": self.beside(waiting, "two-factor-methods")})
+        look = await self.look(waiting)
+        other = self.beside(waiting, "two-factor-methods") if len(step.methods) > 1 else ""
+        values = {
+            **two_factor.code(step, look),
+            "other": other,
+            "resends": login_gates.sends(step.chosen),
+        }
+        return self.form_page(waiting, look, "two_factor.html", values, status)
+
+    async def ended(self, waiting: Waiting, end: WentOn) -> Reply:
+        """What comes next, with the cookie of a browser that is trusted from now on."""
+        reply = await self.went_on(waiting, end.step)
+        if end.trust is None:
+            return reply
+        secret, seconds = end.trust
+        return dataclasses.replace(
+            reply, cookies=[*reply.cookies, self.new_cookie(two_factor_trust.COOKIE, secret, seconds)]
+        )
+
+
+class MethodsHandler(_Family):
+    """Asks which method is to be used."""
+
+    @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
+        """Show the page."""
+        waiting = await self.waiting(call, self.parameters(_REQUEST), tenant_id)
+        step = await two_factor_pages.show(self.services, call, waiting, self.browser())
+        return await self.choice(step) if isinstance(step, Challenge) else await self.went_on(waiting, step)
+
+    @endpoint(access=Access.BROWSER, form=_METHODS_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Take the choice, and go to the page of its code; unless the form is not one that this browser was shown."""
+        waiting, browser = await self.waiting(call, form, tenant_id), self.browser()
+        is_ours, status = self.is_ours(form), 200
+        if is_ours:
+            step = await two_factor_pages.choose(self.services, call, waiting, browser, form.get("methodId", ""))
+        else:
+            step, status = await two_factor_pages.show(self.services, call, waiting, browser, login.STALE), 403
+        if not isinstance(step, Challenge):
+            return await self.went_on(waiting, step)
+        if step.message in {login.STALE, two_factor_pages.CHOOSE}:
+            return await self.choice(step, status=status)
+        return Reply(status=302, headers={"Location": self.beside(waiting, "two-factor")})
+
+
+_HANDLERS = {"/oauth2/two-factor": TwoFactorHandler, "/oauth2/two-factor-methods": MethodsHandler}
+
+ROUTES = [Route(prefix + path, handler) for path, handler in _HANDLERS.items() for prefix in ("", "/{tenant_id}")]
