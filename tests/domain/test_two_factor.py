@@ -113,4 +113,4 @@ def test_a_second_factor_comes_before_a_new_password_and_remembers_why_there_has
     later = halt(
         Authenticated(after.tenant, None, after.user, after.now, has_second_factor=True, reason_to_change="Breached")
     )
-    assert later == PasswordChangeRequired(after.user, "Breached")
+    assert later == PasswordChangeRequired(after.user, "Breached", has_second_factor=True)

@@ -8,9 +8,10 @@ import pytest
 
 from identity.ids import new_id
 from identity.operations import login
-from tests import relying_party
+from tests import relying_party, two_factor
 from tests.conftest import NOBODY
-from tests.receiver import answers
+from tests.hearing import Hearing
+from tests.receiver import answers, receiving
 from tests.relying_party import claims
 
 Document = dict[str, Any]
@@ -100,6 +101,25 @@ async def test_a_second_factor_is_asked_for(federated, fake) -> None:
     answer = await federated.logged_in(242)
     assert set(answer) == {"methods", "twoFactorId"}
     assert answer["methods"][0]["email"] == "s***@example.com"
+
+
+async def test_a_second_factor_completes_the_login_of_the_provider(federated, fake, http, clock, service) -> None:
+    user = await linked_user(federated, fake)
+    methods = [two_factor.authenticator()]
+    await federated.api.patch(f"/api/user/{user['id']}", json={"user": {"twoFactor": {"methods": methods}}})
+    waiting = await federated.logged_in(242)
+    body = {"twoFactorId": waiting["twoFactorId"], "code": two_factor.code(clock.now()), "trustComputer": True}
+    async with receiving() as receiver:
+        hearing = Hearing(federated.api, receiver, federated.tenant["id"])
+        await hearing.listen(["user.login.success"])
+        answer = await http.post("/api/two-factor/login", json=body)
+        (told,) = await hearing.heard("user.login.success")
+    assert answer.status_code == 200, answer.text
+    assert claims(answer.json()["token"])["authenticationType"] == "OPENID_CONNECT"
+    assert (told["authenticationType"], told["identityProviderId"]) == ("OPENID_CONNECT", federated.provider["id"])
+    assert told["identityProviderName"] == federated.provider["name"]
+    federated.public.cookies.set("fusionauth.trust", answer.json()["twoFactorTrustId"])
+    assert (await federated.logged_in(200))["user"]["id"] == user["id"]
 
 
 async def test_a_password_here_need_not_be_changed(federated, fake) -> None:
