@@ -34,6 +34,7 @@ from identity.operations import (
 )
 from identity.operations.webhook_keys import WebhookKeys
 from identity.operations.webhook_watch import WebhookWatch
+from identity.outbound import breached_passwords
 from identity.outbound.client_keys import PublishedKeys
 from identity.outbound.federation import FederationClient
 from identity.outbound.http import HttpClient
@@ -340,6 +341,7 @@ def _wired(
         bus=delivery.bus,
         http=delivery.http,
         federation=_federation(config),
+        breached_passwords=breached_passwords.source_of(config.breaches, f"identity/{__version__}"),
         client_keys=_client_keys(config),
         deliverer=delivery.deliverer,
         webhook_event_log=stores.webhook_event_log,
@@ -361,6 +363,7 @@ def _wired(
             delivery.http.close,
             services.federation.close,
             services.client_keys.close,
+            services.breached_passwords.close,
             services.sandbox.close,
             services.afterwards.finish,
         ),

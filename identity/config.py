@@ -155,6 +155,19 @@ class ClientKeys:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Breaches:
+    """Where breached passwords are looked for; timeouts are milliseconds."""
+
+    source: str
+    file: Path | None
+    url: str
+    pairs: bool
+    connect_timeout: int
+    read_timeout: int
+    allowed_networks: tuple[Network, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Audit:
     """What the service writes into the audit log by itself."""
 
@@ -194,6 +207,7 @@ class Config:
     lambdas: Lambdas
     identity_providers: IdentityProviders
     client_keys: ClientKeys
+    breaches: Breaches
     audit: Audit
     logging: Logging
     metrics: Metrics
@@ -446,11 +460,14 @@ def _file_faults(folder: Path, values: Mapping[str, Any]) -> Iterator[str]:
         ("kickstart", "file"): "create it, or set null",
         ("secrets", "master_key_file"): "create it, or set null to have one made",
         ("email", "authorities_file"): "create it, or set null to trust those of the system alone",
+        ("breaches", "file"): "create it, or set null",
     }
     for (section, name), remedy in remedies.items():
         given = values[section][name]
         if given is not None and not (folder / given).is_file():
             yield f"{folder / FILE_NAME}: {section}.{name}: there is no file {folder / given}; {remedy}"
+    if values["breaches"]["source"] == "file" and values["breaches"]["file"] is None:
+        yield f"{folder / FILE_NAME}: breaches.file: the source is a file; name it, or set breaches.source to none"
 
 
 # From checked values to dataclasses.
@@ -498,6 +515,13 @@ def _typed(folder: Path, values: dict[str, Any]) -> Config:
         ),
         client_keys=ClientKeys(
             **{**values["client_keys"], "allowed_networks": _networks(values["client_keys"]["allowed_networks"])}
+        ),
+        breaches=Breaches(
+            **{
+                **values["breaches"],
+                "file": _below(folder, values["breaches"]["file"]),
+                "allowed_networks": _networks(values["breaches"]["allowed_networks"]),
+            }
         ),
         audit=Audit(**values["audit"]),
         logging=Logging(**values["logging"]),

@@ -12,6 +12,7 @@ from identity.events.delivery import Deliverer
 from identity.ids import TenantId
 from identity.instants import Clock
 from identity.loops import Afterwards
+from identity.outbound import breached_passwords
 from identity.outbound.federation import FederationClient
 from identity.outbound.http import HttpClient
 from identity.passwords import PasswordPool
@@ -114,6 +115,8 @@ class Services:
     """For calls in the name of whoever configured a webhook."""
     federation: FederationClient
     """For calls to the identity providers of others, through a client of its own."""
+    breached_passwords: breached_passwords.Source
+    """Where passwords that became known are looked for."""
     client_keys: ClientKeys
     """The public keys of applications, fetched through a client of its own, too."""
     deliverer: Deliverer

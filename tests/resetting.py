@@ -11,7 +11,9 @@ from typing import Any
 import httpx
 
 from identity import app
-from identity.ids import new_id
+from identity.ids import fingerprint, new_id
+from identity.operations import change_ids
+from identity.store.redis import Redis
 from tests import relying_party
 from tests.conftest import SUPER_KEY, checking_client
 from tests.mailbox import Mailbox, receiving
@@ -27,6 +29,7 @@ MAIL = "Go to https://example.com/password/change/${changePasswordId}?back=${sta
 class Resetting:
     """A relying party whose tenant mails ids, with callers who have a key and callers who have none."""
 
+    service: app.Service
     rp: RelyingParty
     key: httpx.AsyncClient
     nobody: httpx.AsyncClient
@@ -35,6 +38,15 @@ class Resetting:
     @property
     def tenant_id(self) -> str:
         return str(self.rp.tenant["id"])
+
+    @property
+    def redis(self) -> Redis:
+        """Where ids are kept."""
+        return self.service.services.redis
+
+    def key_of(self, change_id: str) -> str:
+        """The key in Redis of an id."""
+        return self.redis.key("ticket", change_ids.KIND, f"{{{fingerprint(change_id)}}}")
 
     async def user(self, **members: Any) -> dict[str, Any]:
         """A user of the application with the usual password."""
@@ -98,7 +110,7 @@ async def resetting(service: app.Service, api: httpx.AsyncClient, **members: Any
         await rp.configure_tenant(**own)
         logins = {"generateRefreshTokens": True, "allowTokenRefresh": True}
         await rp.patch(f"/api/application/{rp.client_id}", {"application": {"loginConfiguration": logins}})
-        yield Resetting(rp, key, nobody, box)
+        yield Resetting(service, rp, key, nobody, box)
 
 
 async def make_template(api: httpx.AsyncClient, text: str) -> str:

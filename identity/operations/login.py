@@ -20,6 +20,7 @@ from identity.errors import LoginPrevented, Unavailable, WebhookTransactionFaile
 from identity.events.bus import Event, Write
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations import (
+    breached_logins,
     crud,
     lock_outs,
     login_records,
@@ -115,7 +116,10 @@ async def authenticate(
     await lock_outs.passed(services, attempt)
     await services.rate_limits.give_back(tenant_id, limits)
     kind = rules.may_log_in_as(user, credentials.login_id, credentials.types)
-    proven = Authenticated(tenant, application, user, call.now, None if is_token else credentials.password)
+    password = None if is_token else credentials.password
+    if user["active"] and password is not None:
+        user = await breached_logins.at_login(services, call, tenant, user, password)
+    proven = Authenticated(tenant, application, user, call.now, password)
     proven = await two_factor_policy.settled(services, call, proven, credentials.trust_id)
     return await finish(services, call, proven, authentication_type, identity_type=kind, is_new_device=is_new_device)
 

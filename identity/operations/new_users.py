@@ -9,8 +9,17 @@ from identity.call import Call, Document
 from identity.domain import groups as group_rules
 from identity.domain import users as rules
 from identity.errors import Duplicate, FieldError, Invalid
-from identity.ids import ApplicationId, TenantId, UserId, new_id
-from identity.operations import crud, groups, login_id_proofs, notices, user_passwords
+from identity.ids import ApplicationId, TenantId, UserId, new_id, new_secret
+from identity.operations import (
+    breaches,
+    crud,
+    email_verifications,
+    groups,
+    login_id_proofs,
+    notices,
+    password_changes,
+    user_passwords,
+)
 from identity.operations.user_passwords import Wanted
 from identity.services import Services
 from identity.store import group_members
@@ -21,13 +30,17 @@ _ATTEMPTS_AT_A_SUFFIX = 20
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Draft:
-    """A user who is asked for, with everything that stands in the way."""
+    """A user who is asked for, with everything that stands in the way.
+
+    `is_set_up`: the user is to set the first password by a mail, and has a random one until then.
+    """
 
     tenant: Document
     user: Document
     password: Wanted | None
     others: list[Document]
     errors: list[FieldError]
+    is_set_up: bool = False
     uses: Sequence[Use] = ()
     """What proves something of the user, and is used up by its creation."""
 
@@ -44,8 +57,8 @@ async def tenant_for(services: Services, call: Call, application_id: str | None)
 async def draft(services: Services, call: Call, tenant_id: TenantId, request: Document, user_id: str | None) -> Draft:
     """The user that a request asks for, judged against everything but the unique indexes.
 
-    A message with which the user sets a password needs a template, and there are none yet: `sendSetPasswordEmail` is
-    ignored, as the contract has it where it is not configured, and a password is asked for.
+    `sendSetPasswordEmail` takes the place of a password where there is a template and an address to send it to; else
+    it is ignored, as the contract has it, and a password is asked for.
     """
     tenant = await services.tenants.get(None, tenant_id)
     wanted = request["user"]
@@ -55,16 +68,18 @@ async def draft(services: Services, call: Call, tenant_id: TenantId, request: Do
     user = rules.verified_as(user, _verified_reason(tenant, user, request), call.now)
     proven = await login_id_proofs.applied(services, tenant_id, user, request.get("verificationIds", []), call.now)
     user = proven.user
-    password = user_passwords.wanted(tenant, wanted)
+    is_set_up = await _is_set_up(services, tenant, user, request)
+    password = None if is_set_up else user_passwords.wanted(tenant, wanted)
     others = await services.users.find_duplicates(tenant_id, user)
     errors = rules.problems(user) + await shared_problems(services, tenant_id, request)
     errors += [] if request["disableDomainBlock"] else rules.blocked_problems(user, _blocked_domains(tenant))
-    errors += _password_problems(tenant, user, password)
+    errors += [] if is_set_up else await _password_problems(services, tenant, user, password)
     errors += await _membership_problems(services, tenant_id, wanted["memberships"])
     errors += [*proven.errors, *rules.duplicate_problems(user, others)]
     if user_id is not None and await services.users.cached_across_tenants(user_id) is not None:
         errors.append(duplicate_id(user))
-    return Draft(tenant, user, password, others, errors, proven.uses)
+    password = user_passwords.of_tenant(tenant, new_secret()) if is_set_up else password
+    return Draft(tenant, user, password, others, errors, is_set_up, proven.uses)
 
 
 async def finished(services: Services, call: Call, made: Draft, more: list[FieldError]) -> Document:
@@ -75,6 +90,15 @@ async def finished(services: Services, call: Call, made: Draft, more: list[Field
     crud.gather(errors)
     assert made.password is not None
     return await user_passwords.with_password(services, made.tenant, made.user, made.password, call.now)
+
+
+async def welcome(services: Services, call: Call, made: Draft, user: Document, application: Document | None) -> None:
+    """Send a new user, who is stored, the one mail of the two that there may be: for a password, or to verify."""
+    inside = call.within(TenantId(made.tenant["id"]))
+    if made.is_set_up:
+        await password_changes.set_up(services, inside, made.tenant, user, application)
+    else:
+        await email_verifications.begin_for_change(services, inside, made.tenant, None, user, application)
 
 
 async def shared_problems(services: Services, tenant_id: TenantId, request: Document) -> list[FieldError]:
@@ -128,6 +152,16 @@ async def application_of(services: Services, tenant_id: TenantId, application_id
     )
 
 
+async def _is_set_up(services: Services, tenant: Document, user: Document, request: Document) -> bool:
+    """Whether the user is to be mailed an id for the first password, and can be."""
+    kind = request.get("sendSetPasswordIdentityType", "email" if request["sendSetPasswordEmail"] else "doNotSend")
+    if kind != "email" or rules.mail_address(user) is None:
+        return False
+    application_id = request.get("applicationId") or request.get("registration", {}).get("applicationId")
+    application = await application_of(services, TenantId(tenant["id"]), application_id)
+    return notices.template_of(tenant, application, password_changes.SET_UP) is not None
+
+
 def _memberships(wanted: Document, user: Document, call: Call) -> list[Document]:
     """The memberships that a new user comes with."""
     return [group_rules.membership(one, one["groupId"], user["id"], call.now) for one in wanted["memberships"]]
@@ -162,7 +196,11 @@ def _blocked_domains(tenant: Document) -> list[str]:
     return list(tenant["registrationConfiguration"]["blockedDomains"])
 
 
-def _password_problems(tenant: Document, user: Document, password: Wanted | None) -> list[FieldError]:
+async def _password_problems(
+    services: Services, tenant: Document, user: Document, password: Wanted | None
+) -> list[FieldError]:
+    path = user_passwords.PATH
     if password is None:
-        return [FieldError.of("blank", "user.password", "You must specify the [user.password] property.")]
-    return user_passwords.problems(tenant, user, password)
+        return [FieldError.of("blank", path, f"You must specify the [{path}] property.")]
+    errors = user_passwords.problems(tenant, user, password)
+    return errors or await breaches.problems(services, tenant, user, password.password, path)

@@ -20,6 +20,7 @@ from identity.operations import (
     change_ids,
     crud,
     email_verifications,
+    lock_outs,
     login,
     mail,
     notices,
@@ -246,7 +247,9 @@ async def make(services: Services, call: Call, tenant: Document, user_id: str, c
         return user, verifies
 
     user, verifies = await crud.retried(attempt)
-    await one_time_passwords.withdraw(services, user)
+    await settle(services, user)
+    if change.is_reset:
+        await lock_outs.cancel_lock_out(services, call, tenant, user)
     if verifies:
         await verification_codes.withdraw(services, tenant_id, email_verifications.KIND, user_id)
     name: notices.Template = "passwordUpdateEmailTemplateId"
@@ -271,6 +274,12 @@ async def _start_quietly(
 
 def _asking(address: str) -> Limit:
     return Limit("forgot-password-address", login.network(address), ADDRESS_MAILS, ADDRESS_SECONDS)
+
+
+async def settle(services: Services, user: Document) -> None:
+    """After a new password, however it came about: what was handed out for the one before is worth nothing now."""
+    await change_ids.withdraw(services, user)
+    await one_time_passwords.withdraw(services, user)
 
 
 def wrong_current_password() -> Invalid:

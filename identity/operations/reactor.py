@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from identity.call import Document
+from identity.call import Call, Document
+from identity.domain import breaches
 from identity.services import Services
 
 FEATURES = (
@@ -30,8 +31,31 @@ FEATURES = (
     "webAuthnRoamingAuthenticators",
 )
 
+_COUNT_OF = {
+    breaches.COMMON: "matchedCommonPasswordsCount",
+    breaches.EXACT: "matchedExactCount",
+    breaches.SEEN: "matchedPasswordCount",
+    breaches.SUB_ADDRESS: "matchedSubAddressCount",
+}
+_COUNTED = ("actionRequired", *_COUNT_OF.values(), "passwordsCheckedCount")
+
 
 def status(services: Services) -> Document:
     """Each feature as `license.features` has it."""
     has = services.config.license.has
     return {"licensed": True, **{name: "ACTIVE" if has(name) else "DISABLED" for name in FEATURES}}
+
+
+async def metrics(services: Services, call: Call) -> Document:
+    """How many users of each tenant that the caller may see have a password of which kind."""
+    found: Document = {}
+    for row in await services.users.count_breached_across_tenants():
+        tenant_id, status = row["_id"]["tenantId"], row["_id"]["status"]
+        if call.caller.tenant_id not in {None, tenant_id}:
+            continue
+        counts = found.setdefault(tenant_id, dict.fromkeys(_COUNTED, 0))
+        counts["passwordsCheckedCount"] += row["count"]
+        if status in _COUNT_OF:
+            counts[_COUNT_OF[status]] += row["count"]
+            counts["actionRequired"] += row["count"]
+    return {"breachedPasswordMetrics": found}

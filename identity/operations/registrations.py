@@ -14,7 +14,6 @@ from identity.errors import FieldError, Invalid, NotFound
 from identity.ids import ApplicationId, TenantId, new_secret
 from identity.operations import (
     crud,
-    email_verifications,
     group_roles,
     login_records,
     new_users,
@@ -45,15 +44,17 @@ class Registered:
 async def create(services: Services, call: Call, body: Document, user_id: str | None) -> Registered:
     """Register an existing user, or with `user` in the body a new one. Raises NotFound and Invalid."""
     request = services.schemas[SCHEMA].read(body)
+    is_set_up = False
     if "user" in request:
-        user, registration = await _create_both(services, call, request, user_id)
+        user, registration, is_set_up = await _create_both(services, call, request, user_id)
     elif user_id is None:
         raise Invalid.field("missing", "userId", "You must specify the [userId] in the path, or the [user] property.")
     else:
         user, registration = await _register(services, call, request, user_id)
     application = await new_users.application_of(services, TenantId(user["tenantId"]), registration["applicationId"])
     await verify(services, call, user, registration["applicationId"])
-    token = await user_tokens.issue(services, call, user, application, "REGISTRATION")
+    # Whoever has yet to set a password is not logged in by being made.
+    token = {} if is_set_up else await user_tokens.issue(services, call, user, application, "REGISTRATION")
     if token:
         await login_records.add(services, call, user, registration["applicationId"])
     return Registered(user, await _effective(services, user, registration["applicationId"]), token)
@@ -64,7 +65,7 @@ async def create_both(
 ) -> tuple[Document, Document]:
     """A new user with a registration, without a token: for a page, which logs the user in. Raises Invalid."""
     request = services.schemas[SCHEMA].read(body)
-    user, registration = await _create_both(services, call, request, user_id, approve)
+    user, registration, _ = await _create_both(services, call, request, user_id, approve)
     await verify(services, call, user, registration["applicationId"])
     return user, registration
 
@@ -150,7 +151,8 @@ async def _register(services: Services, call: Call, request: Document, user_id: 
 
 async def _create_both(
     services: Services, call: Call, request: Document, user_id: str | None, approve: Approve | None = None
-) -> tuple[Document, Document]:
+) -> tuple[Document, Document, bool]:
+    """The user and the registration, and whether the user has yet to set a password."""
     wanted = request["registration"]
     tenant_id = await new_users.tenant_for(services, call, wanted.get("applicationId"))
     made = await new_users.draft(services, call, tenant_id, request, user_id)
@@ -163,8 +165,8 @@ async def _create_both(
     offered = [user_events.about_registration("user.registration.create", user, registration)]
     announced = [user_events.about_registration("user.registration.create.complete", user, registration)]
     await users.insert(services, call, user, offered=offered, announced=announced, uses=made.uses)
-    await email_verifications.begin_for_change(services, call.within(tenant_id), made.tenant, None, user, application)
-    return user, registration
+    await new_users.welcome(services, call, made, user, application)
+    return user, registration, made.is_set_up
 
 
 async def _new_registration(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 from identity.call import Document
+from identity.domain import breaches as breach_rules
 from identity.domain import password_rules, passwords, users
 from identity.domain.passwords import StoredPassword
 from identity.errors import FieldError
 from identity.instants import Instant, later
+from identity.operations import breaches
 from identity.services import Services
 
 _FACTORS = {"argon2id": 2, "bcrypt": 12, "salted-hmac-sha256": 1, "phpass-md5": 2048, "phpass-sha512": 2048}
@@ -76,7 +78,7 @@ async def problems_of_change(
     *,
     is_forced: bool = False,
 ) -> list[FieldError]:
-    """What the user's past has against a new password: a change too recent, or the password being used before.
+    """What is against a new password: a change too recent, its being used before, or its having become known.
 
     A change that is `is_forced` on the user is never too early.
     """
@@ -91,7 +93,7 @@ async def problems_of_change(
             if await services.passwords.verify(password.password, used):
                 errors.append(FieldError.of("previouslyUsed", path, "The password was used before."))
                 break
-    return errors
+    return errors or await breaches.problems(services, tenant, stored, password.password, path)
 
 
 async def with_password(
@@ -104,7 +106,10 @@ async def with_password(
     if rules["enabled"] and rules["count"] > 1:
         private["previousPasswords"] = [dataclasses.asdict(used) for used in _used(user)[: rules["count"] - 1]]
     private["password"] = dataclasses.asdict(hashed)
-    return {**user, "passwordLastUpdateInstant": now, "private": private}
+    told = {name: value for name, value in user.items() if not name.startswith("breachedPassword")}
+    changed = {**told, "passwordLastUpdateInstant": now, "private": private}
+    # Whoever sets a password has asked `breaches.problems` before.
+    return breach_rules.marked(changed, breach_rules.NONE, now) if breaches.is_on(services, tenant) else changed
 
 
 async def is_correct(services: Services, tenant: Document, user: Document | None, password: str) -> bool:

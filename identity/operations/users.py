@@ -21,6 +21,7 @@ from identity.operations import (
     index_search,
     new_users,
     notices,
+    password_changes,
     sign_outs,
     sso,
     two_factor_trust,
@@ -56,8 +57,10 @@ async def create(services: Services, call: Call, body: Document, user_id: str | 
     user = rules.filed(await new_users.finished(services, call, made, []))
     await insert(services, call, user, uses=made.uses)
     application = await new_users.application_of(services, tenant_id, request.get("applicationId"))
-    await email_verifications.begin_for_change(services, call.within(tenant_id), made.tenant, None, user, application)
-    return Created(user, await user_tokens.issue(services, call, user, application, "USER_CREATE"))
+    await new_users.welcome(services, call, made, user, application)
+    # Whoever has yet to set a password is not logged in by being made.
+    token = {} if made.is_set_up else await user_tokens.issue(services, call, user, application, "USER_CREATE")
+    return Created(user, token)
 
 
 async def insert(
@@ -300,6 +303,8 @@ async def _replace(services: Services, call: Call, tenant: Document, stored: Doc
     except Duplicate as duplicate:
         raise await new_users.duplicate_error(services, user, duplicate) from duplicate
     await sign_outs.finish(services, call, sign_out)
+    if new_password:
+        await password_changes.settle(services, user)
     await notices.tell_changes(services, call, tenant, stored, user, new_password=new_password)
 
 

@@ -92,6 +92,11 @@ class Users(IndexSearched):
             *super().indexes(),
             IndexModel([("tenantId", 1), ("registrations.applicationId", 1)], name="registrations"),
             IndexModel([("tenantId", 1), ("memberships.groupId", 1)], name="memberships"),
+            IndexModel(
+                [("tenantId", 1), ("breachedPasswordStatus", 1)],
+                name="breaches",
+                partialFilterExpression={"breachedPasswordStatus": {"$exists": True}},
+            ),
             IndexModel([("tenantId", 1), ("_id", 1)], name="unverified", partialFilterExpression=PENDING),
             IndexModel(
                 [("tenantId", 1), ("registrations.applicationId", 1), ("_id", 1)],
@@ -243,6 +248,25 @@ class Users(IndexSearched):
             session=session,
         )
         self._forget(session, user_id)
+
+    async def note_password(
+        self,
+        tenant_id: TenantId,
+        user_id: UserId,
+        password_hash: str,
+        changed: Document,
+        session: Session | None = None,
+    ) -> None:
+        """Set these members, which tell of a password, unless the password changed meanwhile."""
+        where = {**self._of(tenant_id), "_id": user_id, "private.password.hash": password_hash}
+        await self._collection.update_one(where, {"$set": changed}, session=session)
+        self._forget(session, user_id)
+
+    async def count_breached_across_tenants(self) -> list[Document]:
+        """For each tenant and breachedPasswordStatus how many users have it: `_id` {tenantId, status}, and `count`."""
+        group = {"_id": {"tenantId": "$tenantId", "status": "$breachedPasswordStatus"}, "count": {"$sum": 1}}
+        where = {"breachedPasswordStatus": {"$exists": True}}
+        return [row async for row in self._collection.aggregate([{"$match": where}, {"$group": group}])]
 
     async def remove_registrations(self, tenant_id: TenantId, application_id: ApplicationId) -> int:
         """Take every user's registration for an application away; answers how many there were."""

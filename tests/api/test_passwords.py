@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
-from tests.resetting import NEW_PASSWORD, Resetting, resetting
+from identity.ids import new_id
+from identity.operations import login, password_changes, two_factor_trust
+from tests import relying_party
+from tests.conftest import EMAIL_TEMPLATE, checking_client
+from tests.relying_party import PASSWORD
+from tests.resetting import NEW_PASSWORD, Resetting, codes, id_in, make_template, resetting
 
 
 @pytest.fixture
@@ -28,3 +36,492 @@ async def test_a_mailed_id_sets_a_password_once_and_logs_the_user_in_once(place:
     assert once.status_code == 200, once.text
     assert once.json()["state"] == {"back": "/home"} and "refreshToken" in once.json()
     assert (await place.log_in_once(body["oneTimePassword"])).status_code == 404
+
+
+# Forgotten
+
+
+async def test_a_caller_with_a_key_gets_the_id_and_may_choose_it_and_send_it_by_other_means(place: Resetting) -> None:
+    chosen = f"chosen-{new_id()}"
+    assert await place.change_id(changePasswordId=chosen) == chosen
+    taken = {"loginId": place.rp.login_id, "sendForgotPasswordMessage": False, "changePasswordId": chosen}
+    answer = await place.key.post("/api/user/forgot-password", json=taken)
+    assert codes(answer) == {"changePasswordId": ["duplicate"]}
+    found = await place.key.get("/api/user", params={"changePasswordId": chosen})
+    assert found.json()["user"]["id"] == place.rp.user["id"]
+    assert (await place.key.get("/api/user", params={"changePasswordId": "nobody's"})).status_code == 404
+    sent = await place.key.post("/api/user/forgot-password", json={"loginId": place.rp.login_id})
+    (mail,) = await place.mailbox.wait_for(1)
+    assert id_in(mail.part("plain")) == sent.json()["changePasswordId"]
+
+
+async def test_older_names_of_the_login_id_bound_what_is_tried(place: Resetting) -> None:
+    name = f"name-{new_id()}"
+    user = await place.user(username=name)
+    for body, status in (({"email": user["email"]}, 200), ({"username": name}, 200), ({"email": name}, 404)):
+        answer = await place.key.post("/api/user/forgot-password", json={**body, "sendForgotPasswordEmail": False})
+        assert answer.status_code == status, body
+    typed = {"loginId": name, "loginIdTypes": ["email"], "sendForgotPasswordEmail": False}
+    assert (await place.key.post("/api/user/forgot-password", json=typed)).status_code == 404
+
+
+async def test_what_a_key_is_told_of_users_nobody_else_is(place: Resetting) -> None:
+    """Attack 44: without a key every login id looks alike."""
+    without_address = f"name-{new_id()}"
+    await place.user(email=None, username=without_address)
+    gone = await place.user()
+    await place.key.delete(f"/api/user/{gone['id']}")
+    for login_id, status in ((without_address, 422), (gone["email"], 404), ("nobody@example.com", 404)):
+        body = {"loginId": login_id}
+        told = await place.key.post("/api/user/forgot-password", json=body)
+        assert (told.status_code, told.content) == (status, b""), login_id
+        hidden = await place.nobody.post("/api/user/forgot-password", json=body)
+        assert (hidden.status_code, hidden.content) == (200, b""), login_id
+    known = await place.nobody.post("/api/user/forgot-password", json={"loginId": place.rp.login_id})
+    varying = {"date", "content-length"}
+    assert {k: v for k, v in known.headers.items() if k not in varying} == {
+        k: v for k, v in hidden.headers.items() if k not in varying
+    }
+    (mail,) = await place.mailbox.wait_for(1)
+    assert mail.recipients == [place.rp.login_id]
+
+
+async def test_without_a_template_the_feature_is_off_but_for_ids_that_nobody_is_sent(place: Resetting) -> None:
+    await place.rp.configure_tenant(emailConfiguration={"forgotPasswordEmailTemplateId": None})
+    body = {"loginId": place.rp.login_id}
+    for client in (place.key, place.nobody):
+        answer = await client.post("/api/user/forgot-password", json=body)
+        assert (answer.status_code, answer.content) == (403, b"")
+    # Without a key a mail is always meant.
+    quiet = await place.nobody.post("/api/user/forgot-password", json={**body, "sendForgotPasswordEmail": False})
+    assert quiet.status_code == 403
+    assert await place.change_id()
+
+
+async def test_the_template_of_the_application_goes_before_the_tenant_s(place: Resetting, api) -> None:
+    template_id = await make_template(api, "${application.name}: /password/change/${changePasswordId}")
+    mails = {"forgotPasswordEmailTemplateId": template_id}
+    await place.rp.patch(f"/api/application/{place.rp.client_id}", {"application": {"emailConfiguration": mails}})
+    await place.mailed_id(applicationId=place.rp.client_id)
+    await place.mailed_id()
+    texts = [mail.part("plain") for mail in place.mailbox.mails]
+    assert texts[0].startswith(place.rp.application["name"]) and texts[1].startswith("Go to")
+
+
+async def test_bad_requests_for_a_forgotten_password_are_told(place: Resetting) -> None:
+    async def ask(client, **body):
+        return await client.post("/api/user/forgot-password", json=body)
+
+    assert codes(await ask(place.nobody)) == {"loginId": ["missing"]}
+    login = {"loginId": place.rp.login_id}
+    assert codes(await ask(place.nobody, **login, applicationId=new_id())) == {"applicationId": ["invalid"]}
+    assert codes(await ask(place.nobody, **login, state={"long": "x" * 10_001})) == {"state": ["tooLong"]}
+    # Whoever chooses the id knows it: that takes a key.
+    assert (await ask(place.nobody, **login, changePasswordId="mine")).status_code == 401
+    wrong = await place.nobody.post("/api/user/forgot-password", json=login, headers={"Authorization": "no key"})
+    assert wrong.status_code == 401
+    # Not even a mail went out, nor is there an id.
+    assert (await place.nobody.get("/api/user/change-password/mine")).status_code == 404
+    assert place.mailbox.mails == []
+
+
+async def test_the_tenant_limits_how_often_a_user_may_forget(place: Resetting) -> None:
+    limit = {"forgotPassword": {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}}
+    await place.rp.configure_tenant(rateLimitConfiguration=limit)
+    for login_id in (place.rp.login_id, "nobody@example.com"):
+        answers = [await place.nobody.post("/api/user/forgot-password", json={"loginId": login_id}) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [200, 200, 503], login_id
+    mails = await place.mailbox.wait_for(2)
+    assert {mail.recipients[0] for mail in mails} == {place.rp.login_id}
+    refused = await place.key.post("/api/user/forgot-password", json={"loginId": place.rp.login_id})
+    assert refused.status_code == 503
+
+
+async def test_one_address_may_ask_for_so_many_mails_and_no_more(place: Resetting, monkeypatch) -> None:
+    monkeypatch.setattr(password_changes, "ADDRESS_MAILS", 3)
+    logins = [f"nobody-{index}@example.com" for index in range(4)]
+    answers = [await place.nobody.post("/api/user/forgot-password", json={"loginId": one}) for one in logins]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 503]
+
+
+# The id
+
+
+async def test_attack_46_an_id_is_over_after_its_time(place: Resetting, clock) -> None:
+    settings = {"changePasswordIdTimeToLiveInSeconds": 1}
+    await place.rp.configure_tenant(externalIdentifierConfiguration=settings)
+    change_id = await place.change_id()
+    key = place.key_of(change_id)
+    assert 0 < await place.redis.client.pttl(key) <= 1000
+    await place.redis.client.delete(key)
+    assert (await place.nobody.get(f"/api/user/change-password/{change_id}")).status_code == 404
+    assert (await place.change(change_id)).status_code == 404
+
+
+async def test_attack_46_an_id_is_as_the_tenant_has_it_made_and_redis_does_not_hold_it(place: Resetting) -> None:
+    generator = {"changePasswordIdGenerator": {"type": "randomAlphaNumeric", "length": 12}}
+    await place.rp.configure_tenant(externalIdentifierConfiguration=generator)
+    change_id = await place.change_id()
+    assert len(change_id) == 12 and change_id.isalnum()
+    keys = [key async for key in place.redis.client.scan_iter(match="*change-password*")]
+    assert keys and not [key for key in keys if change_id in str(key)]
+
+
+async def test_attack_46_of_64_who_show_an_id_one_changes_the_password(place: Resetting) -> None:
+    change_id = await place.change_id()
+    passwords = [f"battery number {index}" for index in range(64)]
+    answers = await asyncio.gather(*(place.change(change_id, password) for password in passwords))
+    statuses = [answer.status_code for answer in answers]
+    assert (statuses.count(200), statuses.count(404)) == (1, 63)
+    assert (await place.log_in(passwords[statuses.index(200)])).status_code == 200
+
+
+async def test_attack_46_of_64_who_show_a_one_time_password_one_logs_in(place: Resetting) -> None:
+    once = (await place.change(await place.change_id())).json()["oneTimePassword"]
+    answers = await asyncio.gather(*(place.log_in_once(once) for _ in range(64)))
+    statuses = [answer.status_code for answer in answers]
+    assert (statuses.count(200), statuses.count(404)) == (1, 63)
+
+
+async def test_attack_46_every_id_of_a_user_ends_with_a_change_of_the_password(place: Resetting) -> None:
+    other = await place.user()
+    ids = [await place.change_id() for _ in range(3)]
+    others = await place.change_id(loginId=other["email"])
+    assert (await place.change(ids[1])).status_code == 200
+    assert [(await place.change(one)).status_code for one in ids] == [404, 404, 404]
+    later = await place.change_id()
+    await place.rp.patch(f"/api/user/{place.rp.user['id']}", {"user": {"password": "set by an administrator"}})
+    assert (await place.change(later)).status_code == 404
+    assert (await place.change(others)).status_code == 200
+
+
+async def test_attack_46_an_id_that_was_mailed_dies_with_the_address(place: Resetting) -> None:
+    change_id = await place.mailed_id()
+    await place.rp.patch(f"/api/user/{place.rp.user['id']}", {"user": {"email": f"{new_id()}@example.com"}})
+    assert (await place.nobody.get(f"/api/user/change-password/{change_id}")).status_code == 404
+    assert (await place.change(change_id)).status_code == 404
+
+
+async def test_attack_46_an_id_is_its_user_s_and_its_tenant_s(place: Resetting, service, api) -> None:
+    change_id = await place.change_id()
+    async with resetting(service, api) as elsewhere:
+        assert (await elsewhere.change(change_id)).status_code == 404
+        assert (await elsewhere.nobody.get(f"/api/user/change-password/{change_id}")).status_code == 404
+        assert (await elsewhere.key.get("/api/user", params={"changePasswordId": change_id})).status_code == 404
+        once = (await place.change(change_id, loginId=elsewhere.rp.login_id)).json()["oneTimePassword"]
+        assert (await elsewhere.log_in_once(once)).status_code == 404
+        assert (await elsewhere.log_in(NEW_PASSWORD)).status_code == 404
+    assert (await place.log_in_once(once)).status_code == 200
+
+
+async def test_attack_46_wrong_ids_from_one_address_come_to_an_end(place: Resetting, monkeypatch) -> None:
+    monkeypatch.setattr(login, "ADDRESS_FAILURES", 3)
+    change_id = await place.change_id()
+    guesses = [await place.nobody.get(f"/api/user/change-password/guess-{index}") for index in range(4)]
+    assert [answer.status_code for answer in guesses] == [404, 404, 404, 503]
+    assert (await place.change(change_id)).status_code == 503
+
+
+async def test_attack_46_an_id_of_a_user_who_is_locked_or_gone_is_none(place: Resetting) -> None:
+    locked, gone = await place.user(), await place.user()
+    ids = [await place.change_id(loginId=user["email"]) for user in (locked, gone)]
+    await place.key.delete(f"/api/user/{locked['id']}")
+    await place.key.delete(f"/api/user/{gone['id']}", params={"hardDelete": "true"})
+    assert [(await place.change(one)).status_code for one in ids] == [404, 404]
+
+
+async def test_attack_47_the_link_of_a_mail_is_the_template_s_whatever_host_is_asked(place: Resetting) -> None:
+    headers = {"Host": "evil.example.com", "X-Forwarded-Host": "evil.example.com"}
+    await place.nobody.post("/api/user/forgot-password", json={"loginId": place.rp.login_id}, headers=headers)
+    (mail,) = await place.mailbox.wait_for(1)
+    assert b"evil.example.com" not in mail.raw
+
+
+# The change
+
+
+async def test_the_path_the_body_and_the_current_password_are_looked_at(place: Resetting) -> None:
+    change_id = await place.change_id()
+    assert codes(await place.change(change_id, "")) == {"password": ["blank"]}
+    missing = await place.nobody.post(f"/api/user/change-password/{change_id}", json={})
+    assert codes(missing) == {"password": ["blank"]}
+    assert codes(await place.change(change_id, currentPassword="wrong")) == {"currentPassword": ["invalid"]}
+    body = {"changePasswordId": change_id, "password": NEW_PASSWORD, "currentPassword": PASSWORD}
+    # The body goes before the path.
+    assert (await place.nobody.post("/api/user/change-password/another", json=body)).status_code == 200
+    nothing = await place.nobody.post("/api/user/change-password", json={"password": NEW_PASSWORD})
+    assert nothing.status_code == 401
+
+
+RULES = {
+    "tooShort": ({"minLength": 30, "maxLength": 64}, "too short"),
+    "tooLong": ({"minLength": 1, "maxLength": 10}, "far too long to be kept"),
+    "singleCase": ({"requireMixedCase": True}, "lower case alone"),
+    "onlyAlpha": ({"requireNonAlpha": True}, "OnlyLetters1"),
+    "requireNumber": ({"requireNumber": True}, "no digit in here"),
+    "previouslyUsed": ({"rememberPreviousPasswords": {"enabled": True, "count": 2}}, PASSWORD),
+    "containsEmail": ({"disallowUserLoginId": True}, "my ada@example.com password"),
+    "containsUsername": ({"disallowUserLoginId": True}, "my lovelace-1 password"),
+    "containsPhoneNumber": ({"disallowUserLoginId": True}, "my +15555550123 password"),
+    "breachedCommonPassword": ({"breachDetection": {"enabled": True, "matchMode": "Low"}}, "Password123!"),
+}
+
+
+async def test_each_rule_is_told_wherever_a_password_is_set(place: Resetting) -> None:
+    names = {"email": "ada@example.com", "username": "lovelace-1", "phoneNumber": "+15555550123"}
+    user = await place.user(**names)
+    claims = {"loginId": user["email"], "password": PASSWORD, "applicationId": place.rp.client_id}
+    for code, (rules, password) in RULES.items():
+        await place.rp.configure_tenant(passwordValidationRules=rules)
+        change_id = await place.change_id(loginId=user["email"])
+        assert codes(await place.change(change_id, password)) == {"password": [code]}, code
+        by_login_id = {"loginId": user["email"], "password": password}
+        assert codes(await place.key.post("/api/user/change-password", json=by_login_id)) == {"password": [code]}, code
+        token = (await place.key.post("/api/login", json=claims)).json()["token"]
+        by_token = {"currentPassword": PASSWORD, "password": password}
+        headers = {"Authorization": f"Bearer {token}"}
+        told = await place.nobody.post("/api/user/change-password", json=by_token, headers=headers)
+        assert codes(told) == {"password": [code]}, code
+        patched = await place.key.patch(f"/api/user/{user['id']}", json={"user": {"password": password}})
+        assert codes(patched) == {"user.password": [code]}, code
+        if code != "previouslyUsed":
+            wanted = {"user": {"email": "ada2@example.com", "username": "lovelace-1", "password": password}}
+            wanted["user"] |= {"phoneNumber": "+15555550123"} if code == "containsPhoneNumber" else {}
+            wanted["user"] |= {"email": "ada@example.com"} if code == "containsEmail" else {}
+            for path in ("/api/user", "/api/user/registration"):
+                body = {**wanted, "registration": {"applicationId": place.rp.client_id}}
+                created = codes(await place.key.post(path, json=body))
+                assert created["user.password"] == [code], (code, path)
+        usual = {
+            "minLength": 8, "maxLength": 256, "requireMixedCase": False, "requireNonAlpha": False,
+            "requireNumber": False, "rememberPreviousPasswords": {"enabled": False}, "disallowUserLoginId": False,
+            "breachDetection": {"enabled": False},
+        }  # fmt: skip
+        await place.rp.configure_tenant(passwordValidationRules=usual)
+    assert (await place.key.post("/api/login", json=claims)).status_code == 200
+
+
+async def test_a_password_may_not_be_changed_again_too_soon_unless_it_has_to_be(place: Resetting) -> None:
+    await place.rp.configure_tenant(minimumPasswordAge={"enabled": True, "seconds": 3600})
+    assert codes(await place.change(await place.change_id())) == {"password": ["tooYoung"]}
+    await place.rp.patch(f"/api/user/{place.rp.user['id']}", {"user": {"passwordChangeRequired": True}})
+    forced = (await place.log_in()).json()
+    assert forced["changePasswordReason"] == "Administrative"
+    assert (await place.change(forced["changePasswordId"])).status_code == 200
+    await place.rp.configure_tenant(minimumPasswordAge={"enabled": False})
+    assert (await place.change(await place.change_id())).status_code == 200
+
+
+async def test_a_login_that_wants_another_password_goes_on_with_the_one_time_password(place: Resetting) -> None:
+    await place.rp.patch(f"/api/user/{place.rp.user['id']}", {"user": {"passwordChangeRequired": True}})
+    waiting = await place.log_in()
+    assert waiting.status_code == 203
+    once = (await place.change(waiting.json()["changePasswordId"])).json()["oneTimePassword"]
+    done = await place.log_in_once(once)
+    assert done.status_code == 200
+    claims = relying_party.claims(done.json()["token"])
+    assert claims["authenticationType"] == "ONE_TIME_PASSWORD"
+    stored = await place.stored()
+    assert stored["passwordChangeRequired"] is False and "passwordChangeReason" not in stored
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_refresh_tokens_end_as_the_tenant_has_it_and_sessions_in_any_case(place: Resetting, http, is_on) -> None:
+    policy = {"refreshTokenRevocationPolicy": {"onPasswordChanged": is_on}}
+    await place.rp.configure_tenant(jwtConfiguration=policy)
+    async with checking_client(str(place.nobody.base_url)) as browser:
+        await place.rp.log_in(browser)
+        kept = (await place.log_in()).json()
+        assert (await place.change(await place.change_id())).status_code == 200
+        refreshed = await place.nobody.post("/api/jwt/refresh", json={"refreshToken": kept["refreshToken"]})
+        assert refreshed.status_code == (400 if is_on else 200)
+        # The login page again: nobody is signed in.
+        assert (await place.rp.authorize(browser)).status_code == 200
+
+
+@pytest.mark.parametrize(("is_allowed", "is_mailed"), [(True, True), (False, True), (True, False)])
+async def test_who_read_the_mail_has_a_verified_address_where_the_tenant_has_it(
+    place: Resetting, is_allowed: bool, is_mailed: bool
+) -> None:
+    mails = {
+        "verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE,
+        "implicitEmailVerificationAllowed": is_allowed,
+    }  # fmt: skip
+    body = {"user": {"email": f"{new_id()}@example.com", "password": PASSWORD}}
+    user = (await place.key.post("/api/user", json=body)).json()["user"]
+    await place.rp.configure_tenant(emailConfiguration=mails)
+    ask = place.mailed_id if is_mailed else place.change_id
+    assert (await place.change(await ask(loginId=user["email"]))).status_code == 200
+    stored = await place.stored(user["id"])
+    assert stored["verified"] is (is_allowed and is_mailed)
+    if stored["verified"]:
+        assert stored["identities"][0]["verifiedReason"] == "Implicit"
+
+
+async def test_the_new_password_is_told_to_the_user(place: Resetting, api) -> None:
+    reset, update = await make_template(api, "was reset"), await make_template(api, "was updated")
+    await place.rp.configure_tenant(emailConfiguration={"passwordUpdateEmailTemplateId": update})
+    await place.change(await place.change_id())
+    await place.mailbox.wait_for(1)
+    await place.rp.configure_tenant(emailConfiguration={"passwordResetSuccessEmailTemplateId": reset})
+    await place.change(await place.change_id(), "a third battery")
+    await place.mailbox.wait_for(2)
+    body = {"loginId": place.rp.login_id, "password": "a fourth battery"}
+    await place.key.post("/api/user/change-password", json=body)
+    mails = await place.mailbox.wait_for(3)
+    assert [mail.part("plain").strip() for mail in mails] == ["was updated", "was reset", "was updated"]
+
+
+# By login id, with a key
+
+
+async def test_a_caller_with_a_key_changes_the_password_of_a_login_id(place: Resetting) -> None:
+    async def change(**members):
+        return await place.key.post("/api/user/change-password", json={"password": NEW_PASSWORD, **members})
+
+    login_id = place.rp.login_id
+    assert codes(await change()) == {"loginId": ["missing"]}
+    assert codes(await change(loginId="nobody@example.com")) == {"loginId": ["invalid"]}
+    assert codes(await change(loginId=login_id, loginIdTypes=["username"])) == {"loginId": ["invalid"]}
+    assert codes(await change(loginId=login_id, currentPassword="wrong")) == {"currentPassword": ["invalid"]}
+    done = await change(loginId=login_id, currentPassword=PASSWORD)
+    assert (done.status_code, done.content) == (200, b"")
+    assert (await place.log_in(NEW_PASSWORD)).status_code == 200
+    nobody = await place.nobody.post(
+        "/api/user/change-password", json={"loginId": login_id, "password": "mine"}, headers={"Authorization": "no key"}
+    )
+    assert nobody.status_code == 401
+
+
+async def test_attack_48_wrong_current_passwords_count_as_failed_logins(place: Resetting) -> None:
+    limit = {"failedLogin": {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}}
+    await place.rp.configure_tenant(rateLimitConfiguration=limit)
+    body = {"loginId": place.rp.login_id, "password": NEW_PASSWORD, "currentPassword": "wrong"}
+    answers = [await place.key.post("/api/user/change-password", json=body) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [400, 400, 503]
+    assert (await place.log_in()).status_code == 503
+
+
+# By access token
+
+
+@pytest.mark.parametrize("with_refresh_token", [True, False])
+async def test_a_user_changes_the_own_password_and_keeps_what_was_shown(
+    place: Resetting, with_refresh_token: bool
+) -> None:
+    session = (await place.log_in()).json()
+    body = {"currentPassword": PASSWORD, "password": NEW_PASSWORD}
+    if with_refresh_token:
+        body["refreshToken"] = session["refreshToken"]
+    headers = {"Authorization": f"Bearer {session['token']}"}
+    assert (await place.nobody.get("/api/user/change-password", headers=headers)).status_code == 200
+    answer = await place.nobody.post("/api/user/change-password", json=body, headers=headers)
+    assert answer.json().keys() == {"oneTimePassword"}
+    done = await place.log_in_once(answer.json()["oneTimePassword"])
+    assert done.status_code == 200
+    assert ("refreshToken" in done.json()) is with_refresh_token
+
+
+async def test_a_token_takes_the_current_password_and_a_refresh_token_of_the_same_user(place: Resetting) -> None:
+    session, other = (await place.log_in()).json(), await place.user()
+    foreign = (await place.log_in(loginId=other["email"])).json()["refreshToken"]
+    headers = {"Authorization": f"JWT {session['token']}"}
+
+    async def change(**members):
+        body = {"password": NEW_PASSWORD, **members}
+        return await place.nobody.post("/api/user/change-password", json=body, headers=headers)
+
+    assert codes(await change()) == {"currentPassword": ["missing"]}
+    assert codes(await change(currentPassword="wrong")) == {"currentPassword": ["invalid"]}
+    assert codes(await change(currentPassword=PASSWORD, refreshToken=foreign)) == {"refreshToken": ["invalid"]}
+    assert (await place.log_in()).status_code == 200
+    wrong = {"Authorization": "Bearer nonsense"}
+    for method in ("GET", "POST"):
+        answer = await place.nobody.request(method, "/api/user/change-password", headers=wrong, json={"password": "x"})
+        assert (answer.status_code, answer.content) == (401, b"")
+
+
+# Second factors
+
+
+async def test_a_user_with_a_second_factor_shows_a_trust_token(place: Resetting) -> None:
+    method = {"method": "email", "email": "second@example.com"}
+    multi = {"email": {"enabled": True, "templateId": EMAIL_TEMPLATE}}
+    await place.rp.configure_tenant(multiFactorConfiguration=multi)
+    user = await place.user(twoFactor={"methods": [method]})
+    change_id = await place.change_id(loginId=user["email"])
+    required = {"": ["[TrustTokenRequired]"]}
+    assert codes(await place.nobody.get(f"/api/user/change-password/{change_id}")) == required
+    by_login_id = await place.key.get("/api/user/change-password", params={"loginId": user["email"]})
+    assert codes(by_login_id) == required
+    assert codes(await place.change(change_id)) == required
+    assert codes(await place.change(change_id, trustToken="guess")) == {"trustToken": ["invalid"]}
+    token = await trust_token(place, user, "the challenge")
+    assert codes(await place.change(change_id, trustToken=token)) == {"trustToken": ["invalid"]}
+    wrong = await place.change(change_id, trustToken=token, trustChallenge="another")
+    assert codes(wrong) == {"trustToken": ["invalid"]}
+    foreign = await trust_token(place, place.rp.user, "the challenge")
+    stolen = await place.change(change_id, trustToken=foreign, trustChallenge="the challenge")
+    assert codes(stolen) == {"trustToken": ["invalid"]}
+    done = await place.change(change_id, trustToken=token, trustChallenge="the challenge")
+    assert done.status_code == 200, done.text
+    # The second factor was there: the login that follows asks for none.
+    once = await place.log_in_once(done.json()["oneTimePassword"])
+    assert once.status_code == 200, once.text
+    again = await place.change_id(loginId=user["email"])
+    used = await place.change(again, "a third battery", trustToken=token, trustChallenge="the challenge")
+    assert codes(used) == {"trustToken": ["invalid"]}
+    # The API key stands for it.
+    body = {"loginId": user["email"], "password": "a fourth battery"}
+    assert (await place.key.post("/api/user/change-password", json=body)).status_code == 200
+    await place.rp.configure_tenant(multiFactorConfiguration={"loginPolicy": "Disabled"})
+    assert (
+        await place.nobody.get(f"/api/user/change-password/{await place.change_id(loginId=user['email'])}")
+    ).is_success
+
+
+async def trust_token(place: Resetting, user: dict[str, Any], challenge: str) -> str:
+    """As a completed two-factor login gives one."""
+    services = place.service.services
+    tenant = await services.tenants.get(None, place.tenant_id)
+    return await two_factor_trust.issue_trust_token(services, tenant, user, challenge)
+
+
+# First passwords
+
+
+@pytest.mark.parametrize("path", ["/api/user", "/api/user/registration"])
+async def test_a_new_user_sets_the_first_password_by_the_only_mail_there_is(place: Resetting, path: str, api) -> None:
+    template_id = await make_template(api, "verify ${verificationId}")
+    mails = {"verifyEmail": True, "verificationEmailTemplateId": template_id}
+    await place.rp.configure_tenant(emailConfiguration=mails, minimumPasswordAge={"enabled": True, "seconds": 3600})
+    user = {"email": f"{new_id()}@example.com", "password": "dropped anyway"}
+    body = {"user": user, "sendSetPasswordEmail": True, "registration": {"applicationId": place.rp.client_id}}
+    made = await place.key.post(path, json=body)
+    assert made.status_code == 200, made.text
+    assert "token" not in made.json() and not made.json()["user"]["verified"]
+    assert (await place.log_in("dropped anyway", loginId=user["email"])).status_code == 404
+    (mail,) = await place.mailbox.wait_for(1)
+    change_id = id_in(mail.part("plain"))
+    seconds = await place.redis.client.ttl(place.key_of(change_id))
+    assert 86_000 < seconds <= 86_400
+    assert (await place.change(change_id)).status_code == 200
+    logged_in = await place.log_in(NEW_PASSWORD, loginId=user["email"])
+    assert logged_in.status_code == (200 if path.endswith("registration") else 202)
+    assert (await place.stored(made.json()["user"]["id"]))["verified"]
+    assert len(place.mailbox.mails) == 1
+
+
+async def test_without_a_template_or_an_address_a_first_password_is_asked_for(place: Resetting) -> None:
+    named = {"user": {"username": f"name-{new_id()}"}, "sendSetPasswordEmail": True}
+    assert codes(await place.key.post("/api/user", json=named)) == {"user.password": ["blank"]}
+    addressed = {"user": {"email": f"{new_id()}@example.com"}, "sendSetPasswordEmail": True}
+    unwanted = {**addressed, "sendSetPasswordIdentityType": "doNotSend"}
+    assert codes(await place.key.post("/api/user", json=unwanted)) == {"user.password": ["blank"]}
+    await place.rp.configure_tenant(emailConfiguration={"setPasswordEmailTemplateId": None})
+    assert codes(await place.key.post("/api/user", json=addressed)) == {"user.password": ["blank"]}
+    given = {**addressed, "user": {**addressed["user"], "password": PASSWORD}}
+    made = await place.key.post("/api/user", json=given)
+    assert made.status_code == 200 and "token" in made.json()
+    assert (await place.log_in(loginId=given["user"]["email"])).status_code == 202
+    assert place.mailbox.mails == []
