@@ -86,6 +86,18 @@ async def test_a_locked_user_is_423_and_nothing_changes(federated, fake) -> None
     assert await federated.user(user["id"]) == before
 
 
+async def test_a_user_whom_an_action_keeps_out_is_409_and_nothing_changes(federated, fake) -> None:
+    user = await linked_user(federated, fake)
+    wanted = {"name": new_id(), "temporal": True, "preventLogin": True}
+    made = (await federated.api.post("/api/user-action", json={"userAction": wanted})).json()["userAction"]
+    who = {"actioneeUserId": user["id"], "actionerUserId": user["id"], "userActionId": made["id"]}
+    taken = await federated.api.post("/api/user/action", json={"action": {**who, "expiry": 2**63 - 1}})
+    before = await federated.user(user["id"])
+    answer = await federated.logged_in(409)
+    assert [one["actionId"] for one in answer["actions"]] == [taken.json()["action"]["id"]]
+    assert await federated.user(user["id"]) == before
+
+
 async def test_an_expired_user_is_410(federated, fake, service) -> None:
     user = await linked_user(federated, fake)
     past = service.services.clock.now() - 1000
