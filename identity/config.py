@@ -168,6 +168,13 @@ class Breaches:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class GeoIp:
+    """Where addresses are."""
+
+    file: Path | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Audit:
     """What the service writes into the audit log by itself."""
 
@@ -208,6 +215,7 @@ class Config:
     identity_providers: IdentityProviders
     client_keys: ClientKeys
     breaches: Breaches
+    geoip: GeoIp
     audit: Audit
     logging: Logging
     metrics: Metrics
@@ -459,6 +467,7 @@ def _file_faults(folder: Path, values: Mapping[str, Any]) -> Iterator[str]:
     remedies = {
         ("kickstart", "file"): "create it, or set null",
         ("secrets", "master_key_file"): "create it, or set null to have one made",
+        ("geoip", "file"): "put it there, or set null to know no places",
         ("email", "authorities_file"): "create it, or set null to trust those of the system alone",
         ("breaches", "file"): "create it, or set null",
     }
@@ -523,6 +532,7 @@ def _typed(folder: Path, values: dict[str, Any]) -> Config:
                 "allowed_networks": _networks(values["breaches"]["allowed_networks"]),
             }
         ),
+        geoip=GeoIp(_below(folder, values["geoip"]["file"])),
         audit=Audit(**values["audit"]),
         logging=Logging(**values["logging"]),
         metrics=Metrics(**{**metrics, "allowed_networks": _networks(metrics["allowed_networks"])}),

@@ -15,6 +15,7 @@ from identity.loops import Afterwards
 from identity.outbound import breached_passwords
 from identity.outbound.federation import FederationClient
 from identity.outbound.http import HttpClient
+from identity.outbound.places import Places
 from identity.passwords import PasswordPool
 from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
@@ -31,6 +32,7 @@ from identity.store.group_members import GroupMembers
 from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.identity_providers import IdentityProviders
 from identity.store.instance import InstanceStore
+from identity.store.known_devices import KnownDevices
 from identity.store.lock_outs import LockOuts
 from identity.store.logbooks import Logbook
 from identity.store.login_intents import LoginIntents
@@ -84,6 +86,8 @@ class Services:
     audit_logs: Logbook
     event_logs: Logbook
     login_records: LoginRecords
+    known_devices: KnownDevices
+    places: Places
     claims: Claims
     identity_provider_links: IdentityProviderLinks
     user_imports: UserImports

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from identity.call import Call, Document
@@ -12,11 +12,16 @@ _PLACE = ("city", "country", "region", "zipcode")
 _COORDINATES = ("latitude", "longitude")
 
 
-def of(call: Call) -> Document:
+Locate = Callable[[str], Document | None]
+"""Finds the place of an address: the members of a location, or None."""
+
+
+def of(call: Call, locate: Locate | None = None) -> Document:
     """What the caller said in `eventInfo`, filled in with the address and user agent of the request itself.
 
-    The caller is trusted to know better (a login that a backend makes for a browser); members of another name or
-    type are left out, so that receivers find only what they expect.
+    Where the caller tells no location, that of the address is told, if it is known. The caller is trusted to know
+    better (a login that a backend makes for a browser); members of another name or type are left out, so that
+    receivers find only what they expect.
     """
     given = call.event_info
     info: Document = {name: given[name] for name in _TEXTS if isinstance(given.get(name), str) and given[name]}
@@ -27,6 +32,8 @@ def of(call: Call) -> Document:
     for name, value in (("ipAddress", call.origin.ip_address), ("userAgent", call.origin.user_agent)):
         if name not in info and value:
             info[name] = value
+    if locate is not None and "location" not in info and (found := locate(info.get("ipAddress", ""))):
+        info["location"] = _location(found)
     return info
 
 

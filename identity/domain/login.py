@@ -110,12 +110,13 @@ class RegistrationNotVerified:
 class LoggedIn:
     """The login is complete; `registration` is None for a user without one for the application.
 
-    `authentication_type` is how, where that was found out on the way.
+    `authentication_type` is how, where that was found out on the way; `threats` is what was suspicious about it.
     """
 
     user: Document
     registration: Document | None
     authentication_type: str | None = None
+    threats: tuple[str, ...] = ()
 
 
 Halt = (

@@ -106,8 +106,12 @@ class Bus:
         webhooks: Callable[[], Awaitable[Sequence[Document]]],
         tenant: Callable[[TenantId], Awaitable[Document | None]],
         wake: Callable[[], None],
+        locate: event_info.Locate | None = None,
     ) -> None:
-        """`webhooks` and `tenant` answer from memory: both are asked for every change. `wake` rouses the workers."""
+        """`webhooks` and `tenant` answer from memory: both are asked for every change. `wake` rouses the workers.
+
+        `locate` finds the place of an address, for events to tell.
+        """
         self._database = database
         self._outbox = outbox
         self._deliverer = deliverer
@@ -115,6 +119,7 @@ class Bus:
         self._webhooks = webhooks
         self._tenant = tenant
         self._wake = wake
+        self._locate = locate
         self._routes = Routes(())
 
     async def perform(
@@ -178,7 +183,8 @@ class Bus:
         for event in events:
             if targets := gates.targets(event):
                 deliveries = [_delivery(webhook, call.now) for webhook in targets]
-                outgoing.append(_Outgoing(_row(call, event), targets, deliveries, event.transaction_type))
+                row = _row(call, event, self._locate)
+                outgoing.append(_Outgoing(row, targets, deliveries, event.transaction_type))
         return outgoing
 
     async def _offer(self, call: Call, events: Sequence[Event], gates: _Gates) -> list[_Outgoing]:
@@ -262,7 +268,7 @@ def _failures(targets: Sequence[Document], results: Sequence[Result]) -> dict[st
     }
 
 
-def _row(call: Call, event: Event) -> EventRow:
+def _row(call: Call, event: Event, locate: event_info.Locate | None) -> EventRow:
     """The event with the members that all events have, as the bytes that go out."""
     kind = event.kind
     tenant_id = None if kind.is_of_instance else event.tenant_id or call.tenant_id
@@ -272,7 +278,7 @@ def _row(call: Call, event: Event) -> EventRow:
         **event.payload,
         "createInstant": call.now,
         "id": event_id,
-        "info": event_info.of(call) if kind.has_info else None,
+        "info": event_info.of(call, locate) if kind.has_info else None,
         "linkedObjectId": linked_object_id,
         "tenantId": tenant_id,
         "type": kind.name,

@@ -131,7 +131,9 @@ async def _completed(
         answered = await _logged_in_to_tenant(services, call, result, authentication_type, wishes)
     else:
         answered = await _logged_in(services, call, client, result, authentication_type, wishes)
-    told = {} if wishes.state is None else {"state": wishes.state}
+    told: Document = {} if wishes.state is None else {"state": wishes.state}
+    if result.threats:
+        told["threatsDetected"] = list(result.threats)
     return dataclasses.replace(answered, body={**(answered.body or {}), **told})
 
 

@@ -14,6 +14,7 @@ from identity.domain import authentication_methods, identity_providers
 from identity.domain import login as steps
 from identity.domain.authorization_request import Channel
 from identity.domain.response_types import ResponseMode
+from identity.ids import UserId
 from identity.instants import Instant
 from identity.operations.clients import Client
 from identity.store.sso_sessions import SsoSession
@@ -147,18 +148,22 @@ class Current:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SsoCookie:
-    """The cookie of a session; without an age it ends with the browser."""
+    """The cookie of a session, empty where there is none to keep; without an age it ends with the browser.
+
+    `user_id` and `tenant` are whose session it is: the browser is known to that user from now on.
+    """
 
     secret: str = dataclasses.field(repr=False)
     max_age_seconds: int | None
+    user_id: UserId
+    tenant: Document = dataclasses.field(repr=False)
 
     @classmethod
-    def of(cls, client: Client, current: Current) -> SsoCookie | None:
-        """The cookie of a session, where there is one to be kept."""
+    def of(cls, client: Client, current: Current) -> SsoCookie:
+        """The cookie of a session."""
         idle_seconds = client.tenant["httpSessionMaxInactiveInterval"]
-        if not current.secret:
-            return None
-        return cls(current.secret, idle_seconds if current.session.is_persistent else None)
+        age = idle_seconds if current.session.is_persistent else None
+        return cls(current.secret, age, current.session.user_id, client.tenant)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

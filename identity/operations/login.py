@@ -24,11 +24,13 @@ from identity.operations import (
     crud,
     lock_outs,
     login_records,
+    threats,
     two_factor_policy,
     user_events,
     user_passwords,
     validations,
 )
+from identity.operations.threats import Judgement
 from identity.services import Services
 from identity.store.mongo import Session
 from identity.store.rate_limits import Limit
@@ -184,22 +186,24 @@ async def complete(
     user = with_login(user, application, call)
     registration = None if application is None else rules.find_registration(user, application["id"])
     registered_id = None if registration is None else ApplicationId(registration["applicationId"])
-    names = ["user.login.success", *(["user.login.new-device"] if is_new_device else [])]
-    events = [
-        told(name, user, application, authentication_type, **({} if along is None else along.told)) for name in names
-    ]
+    judgement = judged(services, call, user, authentication_type, is_new_device=is_new_device)
+    extra = {} if along is None else along.told
+    events = told_all(judgement, user, application, authentication_type, **extra)
 
     async def write(session: Session | None) -> None:
         if along is not None:
             await along.write(session)
-        await services.users.record_login(tenant_id, user_id, registered_id, call.now, identity_type, session)
+        await services.users.record_login(
+            tenant_id, user_id, registered_id, call.now, identity_type, session, place=judgement.place
+        )
         await login_records.add(services, call, user, application_id, session, identity_type=identity_type)
 
     before, after = ((), ()) if along is None else (along.offered, along.announced)
     await services.bus.perform(call.within(tenant_id), write, [*before, *events], after)
     if along is not None:
         await along.committed()
-    return LoggedIn(user, registration, authentication_type)
+    await threats.tell(services, call, user, application, judgement)
+    return LoggedIn(user, registration, authentication_type, judgement.threats)
 
 
 def _is_token(credentials: Credentials, user: Document | None, application: Document | None) -> bool:
@@ -220,6 +224,25 @@ async def resume(services: Services, call: Call, user: Document, application: Do
     event = told("user.login.success", user, application, "PING")
     await services.bus.offer(call.within(TenantId(user["tenantId"])), [event])
     return LoggedIn(user, rules.find_registration(user, application["id"]))
+
+
+def judged(
+    services: Services, call: Call, user: Document, authentication_type: str, *, is_new_device: bool
+) -> Judgement:
+    """What is to be told of a login beside that it happened. A PING is none: nobody authenticated."""
+    if authentication_type == "PING":
+        return Judgement(is_new_device, (), None)
+    return threats.judge(services, call, user, is_new_device=is_new_device)
+
+
+def told_all(
+    judgement: Judgement, user: Document, application: Document | None, authentication_type: str, **extra: object
+) -> list[Event]:
+    """The events about a login that is complete, in their order."""
+    return [
+        told(name, user, application, authentication_type, **extra, **judgement.members(name))
+        for name in judgement.event_types
+    ]
 
 
 def told(

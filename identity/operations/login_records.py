@@ -35,9 +35,11 @@ _RECENT_ROWS: Final = 10
 _ADDRESS_LENGTH: Final = 64
 
 
-def row(call: Call, user: Document, application_id: str | None, identity_type: str | None = None) -> Document:
+def row(
+    services: Services, call: Call, user: Document, application_id: str | None, identity_type: str | None = None
+) -> Document:
     """The record of a login that is made now; `identity_type` is the type of login id that was used, if one was."""
-    info = event_info.of(call)
+    info = event_info.of(call, services.places.find)
     login_ids = user_rules.login_ids(user)
     kind = identity_type if identity_type in login_ids else next(iter(login_ids), None)
     found: Document = {
@@ -62,7 +64,7 @@ async def add(
     identity_type: str | None = None,
 ) -> None:
     """Write the record of a login, in the transaction if there is one. It is there for good when this returns."""
-    record = row(call, user, application_id, identity_type)
+    record = row(services, call, user, application_id, identity_type)
     await services.login_records.add(TenantId(user["tenantId"]), record, session)
 
 

@@ -59,7 +59,7 @@ async def tell(
     template_id = template_of(tenant, application, name)
     if template_id is None or (address or users.mail_address(user)) is None:
         return
-    event = {"createInstant": call.now, "info": event_info.of(call)}
+    event = {"createInstant": call.now, "info": event_info.of(call, services.places.find)}
     values = {"event": event, **(data or {})}
     tenant_id = TenantId(tenant["id"])
     extras = Extras(address=address)

@@ -79,12 +79,6 @@ class LoginRecords:
         async for stored in self._rows.find(where, batch_size=_EXPORT_BATCH).sort(_NEWEST_FIRST):
             yield _opened(stored)
 
-    async def newest_place(self, tenant_id: TenantId, user_id: UserId) -> Document | None:
-        """The last row of a user of which the place is known."""
-        where = {"tenantId": tenant_id, "userId": user_id, "location.latitude": {"$exists": True}}
-        found: Any = await self._rows.find_one(where, sort=_NEWEST_FIRST)
-        return None if found is None else _opened(found)
-
     async def forget(self, tenant_id: TenantId, user_id: UserId, session: Session | None) -> None:
         """Note that the rows of a user have to go; `erase` removes them, now or after an interruption."""
         await self._erasures.update_one(

@@ -152,8 +152,10 @@ class Users(IndexSearched):
         now: Instant,
         identity_type: str | None = None,
         session: Session | None = None,
+        *,
+        place: Document | None = None,
     ) -> None:
-        """Note a login on the user, on the registration and on the identity that was used."""
+        """Note a login on the user, on the registration and on the identity that was used, and its place if known."""
         await self._collection.update_one(
             {**self._of(tenant_id), "_id": user_id},
             {
@@ -161,7 +163,8 @@ class Users(IndexSearched):
                     "lastLoginInstant": now,
                     "registrations.$[registration].lastLoginInstant": now,
                     "identities.$[identity].lastLoginInstant": now,
-                }
+                },
+                **({} if place is None else {"$set": {"private.place": place}}),
             },
             array_filters=[{"registration.applicationId": application_id}, {"identity.type": identity_type}],
             session=session,

@@ -198,6 +198,12 @@ async def _login_at_new_device(scene: Scene) -> REQUEST:
     return scene.request("POST", "/api/login", **scene.credentials, newDevice=True)
 
 
+async def _login_from_afar(scene: Scene) -> REQUEST:
+    here, there = ({"latitude": 52.5, "longitude": east} for east in (13.4, 113.4))
+    await scene.made("/api/login", **scene.credentials, eventInfo={"location": here})
+    return scene.request("POST", "/api/login", **scene.credentials, eventInfo={"location": there})
+
+
 async def _wrong_password(scene: Scene) -> REQUEST:
     return scene.request("POST", "/api/login", **{**scene.credentials, "password": "wrong"})
 
@@ -256,6 +262,7 @@ ROWS = {
     "user.login.failed": Row(_wrong_password, 404, except_for=(":limit:",)),
     "user.login.new-device": Row(_login_at_new_device),
     "user.login.success": Row(_login),
+    "user.login.suspicious": Row(_login_from_afar),
     "user.reactivate": Row(_user_reactivate),
     "user.registration.create": Row(_registration_create),
     "user.registration.delete": Row(_registration_delete),
@@ -265,7 +272,6 @@ ROWS = {
 
 ELSEWHERE = {
     "user.bulk.create",
-    "user.login.suspicious",
     "user.password.breach",
 }
 

@@ -354,7 +354,8 @@ async def test_webhooks_hear_of_a_first_login_what_they_hear_of_any(hosted, rece
     await hosted.scene.listen(receiver)
     assert "code" in relying_party.response(await hosted.walk())
     kinds = {"user.create", "user.registration.create"}
-    expected = {*kinds, *(f"{kind}.complete" for kind in kinds), "user.identity-provider.link", "user.login.success"}
+    logins = {"user.login.new-device", "user.login.success"}
+    expected = {*kinds, *(f"{kind}.complete" for kind in kinds), "user.identity-provider.link", *logins}
     events = {request.event["type"]: request.event for request in await receiver.wait_for(len(expected))}
     assert set(events) == expected
     success = events["user.login.success"]

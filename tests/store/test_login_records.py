@@ -159,14 +159,3 @@ async def test_what_is_older_goes(stores, tenant_id) -> None:
     assert await instants(records, tenant_id) == [30, 20]
     await database.drop()
     database.close()
-
-
-async def test_newest_known_place_is_of_the_user_and_skips_rows_without_one(records, tenant_id) -> None:
-    user_id = UserId(new_id())
-    place = {"latitude": 1.5, "longitude": 2.5}
-    await records.add(tenant_id, row(1, userId=user_id, location={**place, "city": "Old"}))
-    await records.add(tenant_id, row(2, userId=user_id, location={**place, "city": "New"}))
-    await records.add(tenant_id, row(3, userId=user_id))
-    found = await records.newest_place(tenant_id, user_id)
-    assert found is not None and found["location"]["city"] == "New"
-    assert await records.newest_place(TenantId(new_id()), user_id) is None

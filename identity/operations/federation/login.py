@@ -37,6 +37,7 @@ from identity.operations import (
     identity_provider_links,
     login,
     login_records,
+    threats,
     two_factor_policy,
     user_events,
 )
@@ -44,6 +45,7 @@ from identity.operations.clients import Client
 from identity.operations.federation import external_jwt, openid_connect, people
 from identity.operations.federation.people import Person
 from identity.operations.federation.trace import Trace
+from identity.operations.threats import Judgement
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -83,12 +85,16 @@ class _Attempt:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Change:
-    """What a login writes: the person, the link as it was found or is to be made, and what is in the way."""
+    """What a login writes: the person, the link as it was found or is to be made, and what is in the way.
+
+    `judgement` is what is told of it beside that it happened.
+    """
 
     person: Person
     link: Document
     is_new_link: bool
     halt: steps.Halt | None
+    judgement: Judgement
 
 
 async def log_in(
@@ -220,7 +226,9 @@ async def _reconciled(services: Services, call: Call, attempt: _Attempt) -> Outc
     change = outcome[-1]
     if change is None:
         return await _pending(services, attempt)
-    result = change.halt or _logged_in(user, attempt.client)
+    result = change.halt or _logged_in(user, attempt.client, change.judgement)
+    if change.halt is None:
+        await threats.tell(services, call, user, attempt.client.application, change.judgement)
     attempt.trace.add(f"user {change.person.user['id']}: {type(result).__name__}")
     return result
 
@@ -243,7 +251,9 @@ async def _change(services: Services, call: Call, attempt: _Attempt) -> _Change 
     early = await _halt(services, call, attempt, user)
     if not isinstance(early, steps.Barred):
         person = await people.filled(services, call, provider, client.application, person, identity, attempt.trace)
-    return _Change(person, link, "slot" in link, await _halt(services, call, attempt, person.user))
+    judgement = threats.judge(services, call, person.user, is_new_device=attempt.wishes.is_new_device)
+    halt = await _halt(services, call, attempt, person.user)
+    return _Change(person, link, "slot" in link, halt, judgement)
 
 
 async def _new_link(
@@ -317,7 +327,9 @@ async def _write(services: Services, call: Call, attempt: _Attempt, change: _Cha
         await _write_link(services, call, attempt, link, session, is_new=change.is_new_link)
         if change.halt is None:
             registered_id = None if registered is None else ApplicationId(application["id"])
-            await services.users.record_login(tenant_id, UserId(user["id"]), registered_id, call.now, session=session)
+            await services.users.record_login(
+                tenant_id, UserId(user["id"]), registered_id, call.now, session=session, place=change.judgement.place
+            )
             await login_records.add(services, call, finished, application["id"], session)
         return None
 
@@ -366,14 +378,13 @@ def _events(
     if change.is_new_link:
         announced.append(identity_provider_links.event("user.identity-provider.link", user, link))
     if change.halt is None:
-        offered += _login_events(attempt, finished)
+        offered += _login_events(attempt, finished, change.judgement)
     return offered, announced
 
 
-def _login_events(attempt: _Attempt, user: Document) -> list[Event]:
-    names = ["user.login.success", *(["user.login.new-device"] if attempt.wishes.is_new_device else [])]
+def _login_events(attempt: _Attempt, user: Document, judgement: Judgement) -> list[Event]:
     told = _told(attempt.provider)
-    return [login.told(name, user, attempt.client.application, attempt.authentication_type, **told) for name in names]
+    return login.told_all(judgement, user, attempt.client.application, attempt.authentication_type, **told)
 
 
 def _told(provider: Document) -> Document:
@@ -399,8 +410,9 @@ async def _pending(services: Services, attempt: _Attempt) -> Pending:
     return Pending(pending_id)
 
 
-def _logged_in(user: Document, client: Client) -> steps.LoggedIn:
-    return steps.LoggedIn(user, user_rules.find_registration(user, client.application["id"]))
+def _logged_in(user: Document, client: Client, judgement: Judgement) -> steps.LoggedIn:
+    registration = user_rules.find_registration(user, client.application["id"])
+    return steps.LoggedIn(user, registration, threats=judgement.threats)
 
 
 def _invalid(path: str, message: str) -> Invalid:

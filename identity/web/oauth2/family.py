@@ -22,13 +22,13 @@ from identity.errors import (
     UnprovenToken,
     UseDpopNonce,
 )
-from identity.operations import client_authentication, dpop, entity_clients
+from identity.operations import client_authentication, dpop, entity_clients, known_devices
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import TenantHints
 from identity.operations.entity_clients import EntityClient
 from identity.operations.grants import client_credentials
 from identity.web.cross_origin import CrossOriginAccess
-from identity.web.endpoint import Family, Reply
+from identity.web.endpoint import Endpoint, Family, Reply
 from identity.web.hosted import render
 from identity.web.oauth2 import parameters
 
@@ -162,6 +162,13 @@ class PageHandler(OAuth2Handler):
     cross_origin = CrossOriginAccess.BY_PAGE
     advice: ClassVar[str] = "The application that sent you here has to correct this."
     """What the error page says that can be done."""
+
+    async def open_call(self, declared: Endpoint) -> Call:
+        """As elsewhere, with what the browser shows of the users it is known to."""
+        call = await super().open_call(declared)
+        prefix = known_devices.COOKIE_PREFIX
+        devices = {name: morsel.value for name, morsel in self.cookies.items() if name.startswith(prefix)}
+        return dataclasses.replace(call, devices=devices)
 
     def refuse(self, error: ServiceError) -> None:
         """The error page. Nothing is ever redirected from here."""

@@ -17,6 +17,7 @@ from identity.errors import InvalidRequestObject, OAuth2Error, ServerError, Serv
 from identity.operations import (
     authorization,
     authorization_responses,
+    known_devices,
     login_intents,
     request_sources,
     sso,
@@ -146,8 +147,15 @@ class LoginFlowHandler(PageHandler):
         return Reply(status=302, headers={"Location": location}, cookies=all_cookies)
 
     def session_cookie(self, cookie: SsoCookie | None) -> list[Morsel[str]]:
-        """The cookie of the browser's session, where it is to be set."""
-        return [] if cookie is None else [self.new_cookie(sso.COOKIE, cookie.secret, cookie.max_age_seconds)]
+        """The cookies of the browser's session, and of its being known to the user, where they are to be set."""
+        if cookie is None:
+            return []
+        shown = self.get_cookie(known_devices.cookie_name(cookie.user_id))
+        device = known_devices.cookie(self.services, cookie.tenant, cookie.user_id, shown, self.services.clock.now())
+        found = [self.new_cookie(sso.COOKIE, cookie.secret, cookie.max_age_seconds)] if cookie.secret else []
+        if device is not None:
+            found.append(self.new_cookie(device.name, device.value, device.max_age_seconds))
+        return found
 
     def refuse(self, error: ServiceError) -> None:
         """The error response, or the error page as long as nothing is proven."""

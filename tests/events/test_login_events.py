@@ -1,0 +1,261 @@
+"""What webhooks and users hear of logins: every way of logging in, new devices, places nobody can have got to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from identity import app
+from identity.ids import new_id
+from tests import relying_party
+from tests.conftest import EMAIL_TEMPLATE, SUPER_KEY, checking_client
+from tests.hearing import Hearing
+from tests.mailbox import Mailbox
+from tests.mailbox import receiving as receiving_mails
+from tests.mmdb import BERLIN, SYDNEY, write
+from tests.receiver import receiving
+from tests.relying_party import PASSWORD, RelyingParty
+
+Document = dict[str, Any]
+
+FAMILY = ("user.login.failed", "user.login.new-device", "user.login.success", "user.login.suspicious")
+IN_BERLIN = {"location": {"city": "Berlin", "latitude": 52.52, "longitude": 13.405}}
+IN_SYDNEY = {"location": {"city": "Sydney", "latitude": -33.87, "longitude": 151.21}}
+
+
+@pytest.fixture
+async def rp(api: httpx.AsyncClient) -> RelyingParty:
+    found = await relying_party.make(api, enabledGrants=["authorization_code", "password", "refresh_token"])
+    members = {
+        "loginConfiguration": {"generateRefreshTokens": True, "allowTokenRefresh": True},
+        "passwordlessConfiguration": {"enabled": True},
+    }
+    await found.patch(f"/api/application/{found.client_id}", {"application": members})
+    return found
+
+
+@pytest.fixture
+async def key(service: app.Service, rp: RelyingParty) -> AsyncIterator[httpx.AsyncClient]:
+    """A caller with an API key and the relying party's tenant."""
+    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
+    async with checking_client(service.base_url, headers=headers) as client:
+        yield client
+
+
+@pytest.fixture
+async def hearing(api: httpx.AsyncClient, rp: RelyingParty) -> AsyncIterator[Hearing]:
+    """Hears of logins of the relying party's tenant."""
+    async with receiving() as receiver:
+        found = Hearing(api, receiver, rp.tenant["id"])
+        await found.listen(FAMILY)
+        yield found
+
+
+@pytest.fixture
+async def mailbox(api: httpx.AsyncClient, rp: RelyingParty) -> AsyncIterator[Mailbox]:
+    """Where notices about logins go; their subject says which it is, their text what the template read."""
+    names = {"loginNewDeviceEmailTemplateId": "new device", "loginSuspiciousEmailTemplateId": "suspicious"}
+    ids = {}
+    for name, subject in names.items():
+        text = "{{ threatsDetected|default([])|join(',') }} {{ event.info.location.city }}"
+        template = {"defaultSubject": subject, "defaultTextTemplate": text, "defaultHtmlTemplate": text}
+        made = await api.post("/api/email/template", json={"emailTemplate": {"name": new_id(), **template}})
+        assert made.status_code == 200, made.text
+        ids[name] = made.json()["emailTemplate"]["id"]
+    async with receiving_mails() as box:
+        await rp.configure_tenant(emailConfiguration=box.configuration(**ids))
+        yield box
+
+
+async def log_in(client: httpx.AsyncClient, rp: RelyingParty, **members: Any) -> httpx.Response:
+    body = {"loginId": rp.login_id, "password": PASSWORD, "applicationId": rp.client_id, "noJWT": True, **members}
+    return await client.post("/api/login", json=body)
+
+
+# Every way of logging in
+
+
+async def test_each_way_tells_its_authentication_type(hearing, key, http, rp, service) -> None:
+    async def heard_as(kind: str) -> Document:
+        (event,) = await hearing.heard("user.login.success")
+        assert (event["authenticationType"], event["applicationId"]) == (kind, rp.client_id)
+        assert event["user"]["id"] == rp.user["id"] and event["ipAddress"] and event["connectorId"]
+        return event
+
+    assert (await log_in(key, rp)).status_code == 200
+    await heard_as("PASSWORD")
+    assert (await key.put(f"/api/login/{rp.user['id']}/{rp.client_id}")).status_code == 200
+    await heard_as("PING")
+    granted = {"grant_type": "password", "username": rp.login_id, "password": PASSWORD}
+    assert (await rp.token(http, **granted)).status_code == 200
+    await heard_as("PASSWORD")
+    started = await key.post("/api/passwordless/start", json={"applicationId": rp.client_id, "loginId": rp.login_id})
+    assert (await http.post("/api/passwordless/login", json=started.json())).status_code == 200
+    await heard_as("PASSWORDLESS")
+    async with checking_client(service.base_url) as browser:
+        await rp.code(browser)
+        new, success = await hearing.heard("user.login.new-device", "user.login.success")
+        assert new["authenticationType"] == success["authenticationType"] == "PASSWORD"
+        await rp.code(browser)
+        await heard_as("PING")
+
+
+async def test_registration_refresh_and_unfinished_logins_tell_of_no_login(hearing, key, rp) -> None:
+    user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, passwordChangeRequired=True)
+    assert (await log_in(key, rp, loginId=user["email"])).status_code == 203
+    refresh_token = (await log_in(key, rp, noJWT=False)).json()["refreshToken"]
+    assert (await key.post("/api/jwt/refresh", json={"refreshToken": refresh_token})).status_code == 200
+    (success,) = await hearing.heard("user.login.success")
+    assert success["user"]["id"] == rp.user["id"]
+
+
+async def test_a_wrong_password_is_told_wherever_it_is_shown(hearing, key, http, rp, service) -> None:
+    async def heard_failure() -> None:
+        (event,) = await hearing.heard("user.login.failed")
+        assert (event["authenticationType"], event["reason"]) == ("PASSWORD", {"code": "credentials"})
+        assert (event["user"]["id"], event["applicationId"]) == (rp.user["id"], rp.client_id)
+
+    assert (await log_in(key, rp, password="wrong")).status_code == 404
+    await heard_failure()
+    granted = {"grant_type": "password", "username": rp.login_id, "password": "wrong"}
+    assert (await rp.token(http, **granted)).status_code == 400
+    await heard_failure()
+    async with checking_client(service.base_url) as browser:
+        shown = await rp.authorize(browser)
+        assert (await rp.submit(browser, shown, password="wrong")).status_code == 200
+    await heard_failure()
+    assert (await log_in(key, rp, loginId=f"{new_id()}@example.com")).status_code == 404
+    assert (await log_in(key, rp)).status_code == 200
+    await hearing.heard("user.login.success")
+
+
+# New devices
+
+
+async def test_a_caller_of_the_api_says_that_a_device_is_new(hearing, key, rp, mailbox) -> None:
+    assert (await log_in(key, rp)).status_code == 200
+    await hearing.heard("user.login.success")
+    assert (await log_in(key, rp, newDevice=True, eventInfo=IN_BERLIN)).status_code == 200
+    new, success = await hearing.heard("user.login.new-device", "user.login.success")
+    usual = {"type", "id", "linkedObjectId"}
+    assert {k: v for k, v in new.items() if k not in usual} == {k: v for k, v in success.items() if k not in usual}
+    (mail,) = await mailbox.wait_for(1)
+    assert (mail.recipients, mail.message["Subject"]) == ([rp.login_id], "new device")
+    assert mail.part("plain").strip() == "Berlin"
+
+
+async def test_events_come_in_their_order(hearing, key, rp) -> None:
+    await log_in(key, rp, eventInfo=IN_BERLIN)
+    await log_in(key, rp, newDevice=True, eventInfo=IN_SYDNEY)
+    await hearing.receiver.wait_for(4)
+    log = await key.get("/api/system/webhook-event-log/search", params={"event": rp.user["id"], "orderBy": "sequence"})
+    found = [entry["eventType"] for entry in log.json()["webhookEventLogs"]]
+    assert found == ["user.login.success", "user.login.new-device", "user.login.suspicious", "user.login.success"]
+
+
+async def test_a_browser_is_new_once_for_each_user_and_again_when_its_time_is_over(hearing, rp, service, clock) -> None:
+    other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
+    await rp.configure_tenant(ssoConfiguration={"deviceTrustTimeToLiveInSeconds": 1000})
+    new = ("user.login.new-device", "user.login.success")
+
+    async def log_in_at(browser: httpx.AsyncClient, login_id: str) -> None:
+        shown = await rp.authorize(browser, prompt="login")
+        assert (await rp.submit(browser, shown, loginId=login_id)).status_code == 302
+
+    async with checking_client(service.base_url) as browser:
+        for login_id, expected in ((rp.login_id, new), (rp.login_id, new[1:]), (other["email"], new)):
+            await log_in_at(browser, login_id)
+            await hearing.heard(*expected)
+        cookies = [cookie for cookie in browser.cookies.jar if cookie.name.startswith("fusionauth.known-device.")]
+        assert len(cookies) == 2 and all(cookie.has_nonstandard_attr("HttpOnly") for cookie in cookies)
+        assert not any(rp.user["id"] in f"{cookie.name}{cookie.value}" for cookie in cookies)
+        clock.advance(seconds=600)
+        await log_in_at(browser, rp.login_id)
+        await hearing.heard(*new[1:])
+        clock.advance(seconds=600)
+        kept = {cookie.name: cookie.value for cookie in cookies}
+    async with checking_client(service.base_url, cookies=kept) as browser:
+        await log_in_at(browser, other["email"])
+        await hearing.heard(*new)
+
+
+async def test_a_cookie_of_another_user_or_a_made_up_one_makes_no_browser_known(hearing, rp, service) -> None:
+    other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
+    async with checking_client(service.base_url) as browser:
+        for login_id in (rp.login_id, other["email"]):
+            shown = await rp.authorize(browser, prompt="login")
+            await rp.submit(browser, shown, loginId=login_id)
+            await hearing.heard("user.login.new-device", "user.login.success")
+        names = [cookie for cookie in browser.cookies.jar if cookie.name.startswith("fusionauth.known-device.")]
+    one, two = names
+    for value in (two.value, "9" * 13 + ".x", "x", "9" * 400, one.value + "x"):
+        async with checking_client(service.base_url, cookies={one.name: value, two.name: one.value}) as browser:
+            shown = await rp.authorize(browser)
+            await rp.submit(browser, shown)
+            await hearing.heard("user.login.new-device", "user.login.success")
+
+
+# Places
+
+
+async def test_a_login_from_a_place_nobody_can_have_got_to_is_told(hearing, key, rp, mailbox, clock) -> None:
+    assert "threatsDetected" not in (await log_in(key, rp, eventInfo=IN_BERLIN)).json()
+    await hearing.heard("user.login.success")
+    clock.advance(seconds=3600)
+    answer = await log_in(key, rp, eventInfo=IN_SYDNEY)
+    assert (answer.status_code, answer.json()["threatsDetected"]) == (200, ["ImpossibleTravel"])
+    suspicious, success = await hearing.heard("user.login.suspicious", "user.login.success")
+    assert suspicious["threatsDetected"] == ["ImpossibleTravel"] and "threatsDetected" not in success
+    assert suspicious["info"]["location"]["city"] == "Sydney"
+    (mail,) = await mailbox.wait_for(1)
+    assert (mail.message["Subject"], mail.part("plain").strip()) == ("suspicious", "ImpossibleTravel Sydney")
+    clock.advance(seconds=20 * 3600)
+    assert "threatsDetected" not in (await log_in(key, rp, eventInfo=IN_BERLIN)).json()
+
+
+async def test_pings_and_logins_from_unknown_places_are_no_journeys(hearing, key, rp) -> None:
+    await log_in(key, rp, eventInfo=IN_BERLIN)
+    body = {"userId": rp.user["id"], "applicationId": rp.client_id, "eventInfo": IN_SYDNEY}
+    assert "threatsDetected" not in (await key.put("/api/login", json=body)).json()
+    assert "threatsDetected" not in (await log_in(key, rp)).json()
+    assert "threatsDetected" not in (await log_in(key, rp, eventInfo=IN_BERLIN)).json()
+    await hearing.heard(*["user.login.success"] * 4)
+
+
+async def test_a_place_is_not_told_to_anybody_who_asks_for_the_user(key, rp) -> None:
+    await log_in(key, rp, eventInfo=IN_BERLIN)
+    assert "52.52" not in (await key.get(f"/api/user/{rp.user['id']}")).text
+
+
+async def test_places_come_from_the_operators_file(build, tmp_path) -> None:
+    pytest.importorskip("maxminddb", reason="a package of setup.py: make install brings it")
+    file = write(tmp_path / "city.mmdb", {"203.0.113.0/24": BERLIN, "198.51.100.0/24": SYDNEY})
+    async with build(geoip__file=str(file)) as service:
+        headers = {"Authorization": SUPER_KEY}
+        async with checking_client(service.base_url, headers=headers) as api, receiving() as receiver:
+            rp = await relying_party.make(api)
+            hearing = Hearing(api, receiver, rp.tenant["id"])
+            await hearing.listen(FAMILY)
+            assert (await log_in(api, rp, ipAddress="203.0.113.7")).status_code == 200
+            (success,) = await hearing.heard("user.login.success")
+            berlin = {"city": "Berlin", "country": "DE", "latitude": 52.52, "longitude": 13.405}
+            expected = {**berlin, "region": "BE", "zipcode": "10117", "displayString": "Berlin, BE, DE"}
+            assert success["info"]["location"] == expected
+            answer = await log_in(api, rp, ipAddress="198.51.100.7")
+            assert answer.json()["threatsDetected"] == ["ImpossibleTravel"]
+            await hearing.heard("user.login.suspicious", "user.login.success")
+            records = (await api.get("/api/user/recent-login", params={"userId": rp.user["id"]})).json()["logins"]
+            assert [one.get("location", {}).get("city") for one in records] == ["Sydney", "Berlin", None]
+
+
+async def test_templates_of_the_application_win_and_without_one_no_mail_goes(key, rp, service) -> None:
+    assert (await log_in(key, rp, newDevice=True)).status_code == 200
+    mails = service.services.database.motor["mails"]
+    assert await mails.count_documents({"tenantId": rp.tenant["id"]}) == 0
+    change = {"emailConfiguration": {"loginNewDeviceEmailTemplateId": EMAIL_TEMPLATE}}
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": change})
+    assert (await log_in(key, rp, newDevice=True)).status_code == 200
+    assert await mails.count_documents({"tenantId": rp.tenant["id"]}) == 1
