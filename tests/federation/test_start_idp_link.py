@@ -60,8 +60,8 @@ async def test_login_links_and_goes_on_with_the_request(linking, receiver) -> No
     (link,) = await linking.scene.links(claims["sub"])
     assert link["identityProviderUserId"] == "person"
     assert link["displayName"] == linking.fake.userinfo["email"]
-    kinds = [request.event["type"] for request in await receiver.wait_for(2)]
-    assert sorted(kinds) == ["user.identity-provider.link", "user.login.success"]
+    kinds = [request.event["type"] for request in await receiver.wait_for(3)]
+    assert sorted(kinds) == ["user.identity-provider.link", "user.login.new-device", "user.login.success"]
     again = await linking.walk(prompt="login")
     assert (await linking.claims(again))["authenticationType"] == "OPENID_CONNECT"
     assert await linking.scene.count_users() == 1
