@@ -356,3 +356,18 @@ async def test_attack_46_of_64_racing_callers_one_gets_through(links: Place, htt
     assert sorted(answer.status_code for answer in answers) == [200] + [404] * 63
     assert await links.mailed() == ("verified", made["user"]["email"])
     await links.nothing_more()
+
+
+async def test_moderated_username_logs_nobody_in_and_an_address_beside_it_does(links: Place) -> None:
+    name = f"name-{new_id()}"
+    user = (await links.made(user={"username": name, "usernameStatus": "PENDING"}))["user"]
+    path = f"/api/user/{user['id']}"
+    for status in ("PENDING", "REJECTED", "ACTIVE"):
+        assert (await links.api.patch(path, json={"user": {"usernameStatus": status}})).status_code == 200
+        (found,) = [one for one in (await links.user(user["id"]))["identities"] if one["type"] == "username"]
+        assert found["moderationStatus"] == status
+        by_name, by_email = [
+            (await links.api.post("/api/login", json={"loginId": login_id, "password": "password"})).status_code
+            for login_id in (name, user["email"])
+        ]
+        assert (by_name, by_email) == (200 if status == "ACTIVE" else 404, 200), status
