@@ -385,6 +385,7 @@ def _delivery(config: Config, clock: Clock, stores: Stores, redis: Redis, ring: 
         + back_channel_logout.MAX_CONCURRENCY
         + _SYNCHRONOUS_CONNECTIONS,
         user_agent=f"identity/{__version__}",
+        proxy=config.outbound.proxy,
     )
     keys_ = WebhookKeys(ring, stores.documents["keys"])
     deliverer = Deliverer(http, clock, __version__, keys_, FailureLog(clock))
@@ -419,6 +420,7 @@ def _federation(config: Config) -> FederationClient:
         max_connections=settings.max_concurrency,
         max_waiting=10 * settings.max_concurrency,
         user_agent=f"identity/{__version__}",
+        proxy=config.outbound.proxy,
     )
     return FederationClient(
         http,
@@ -436,6 +438,7 @@ def _client_keys(config: Config) -> ClientKeys:
         max_connections=settings.max_concurrency,
         max_waiting=10 * settings.max_concurrency,
         user_agent=f"identity/{__version__}",
+        proxy=config.outbound.proxy,
     )
     published = PublishedKeys(http, connect_timeout_ms=settings.connect_timeout, read_timeout_ms=settings.read_timeout)
     return ClientKeys(published)
@@ -496,7 +499,7 @@ def _closing(services: Services) -> Callable[[], Awaitable[None]]:
 
 
 def _schedule(config: Config) -> Schedule:
-    return Schedule(config.webhooks.schedule, config.webhooks.jitter)
+    return Schedule(config.webhooks.schedule, config.webhooks.jitter, config.webhooks.is_published)
 
 
 def _kickstart_source(config: Config) -> Source | None:

@@ -109,6 +109,12 @@ class Webhooks:
     breaker_window_seconds: int = 300
     breaker_pause_seconds: int = 30
     disable_after_seconds: int = 432_000
+    retries: str = "durable"
+
+    @property
+    def is_published(self) -> bool:
+        """Whether failures are treated as the published API has it, rather than by the schedule."""
+        return self.retries == "published"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -175,6 +181,13 @@ class GeoIp:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Outbound:
+    """How calls to addresses of others leave: through the HTTP proxy, where one is named."""
+
+    proxy: Secret | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Audit:
     """What the service writes into the audit log by itself."""
 
@@ -216,6 +229,7 @@ class Config:
     client_keys: ClientKeys
     breaches: Breaches
     geoip: GeoIp
+    outbound: Outbound
     audit: Audit
     logging: Logging
     metrics: Metrics
@@ -385,12 +399,21 @@ def _is_redis_url(value: object) -> bool:
     return not isinstance(value, str) or value == EMBEDDED or bool(re.match(r"(redis|rediss|unix)://.", value))
 
 
+def _is_proxy(value: object) -> bool:
+    return not isinstance(value, str) or bool(re.fullmatch(r"https?://([^/@]+@)?[^/@:]+(:\d{1,5})?/?", value))
+
+
 _FORMATS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "network": (_is_network, "write a network such as 10.1.2.0/24 or 2001:db8::/32"),
     "base-url": (_is_base_url, "write https://host or https://host:port, without path or query"),
     "mongodb-uri": (_is_mongodb_uri, "write `embedded`, or a URI that begins with mongodb:// or mongodb+srv://"),
+    "proxy": (_is_proxy, "write http://host:port or http://user:password@host:port"),
     "redis-url": (_is_redis_url, "write `embedded`, or a URL that begins with redis://, rediss:// or unix://"),
 }
+
+
+_SECRET_FORMATS = frozenset({"mongodb-uri", "proxy", "redis-url"})
+"""Formats of values that may hold a password, and are not repeated in a message."""
 
 
 @functools.cache
@@ -411,7 +434,7 @@ def _value_faults(value: object, described: _Schema) -> list[str]:
 
 
 def _fault(error: jsonschema.ValidationError, described: _Schema) -> str:
-    shown = "this value" if described.get("format") in {"mongodb-uri", "redis-url"} else repr(error.instance)
+    shown = "this value" if described.get("format") in _SECRET_FORMATS else repr(error.instance)
     bound: Any = error.validator_value
     match error.validator:
         case "type":
@@ -522,6 +545,7 @@ def _typed(folder: Path, values: dict[str, Any]) -> Config:
         identity_providers=IdentityProviders(
             **{**federation, "allowed_networks": _networks(federation["allowed_networks"])}
         ),
+        outbound=Outbound(None if values["outbound"]["proxy"] is None else Secret(values["outbound"]["proxy"])),
         client_keys=ClientKeys(
             **{**values["client_keys"], "allowed_networks": _networks(values["client_keys"]["allowed_networks"])}
         ),

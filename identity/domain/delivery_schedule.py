@@ -10,14 +10,20 @@ from identity.instants import Instant, later
 
 _MAXIMUM_RETRY_AFTER_SECONDS = 86_400
 _MINIMUM_AFTER_OVERLOAD_SECONDS = 60
+_PUBLISHED_RETRIES = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Schedule:
-    """Seconds to wait after the first, second, ... failed attempt, each made longer or shorter by up to `jitter`."""
+    """Seconds to wait after the first, second, ... failed attempt, each made longer or shorter by up to `jitter`.
+
+    `is_published`: as the product does whose API this is. Three more attempts, back to back, follow where a transaction
+    was agreed to by others, and none in any other case.
+    """
 
     delays_seconds: Sequence[int]
     jitter: float = 0.0
+    is_published: bool = False
 
     @property
     def total_seconds(self) -> float:
@@ -26,12 +32,21 @@ class Schedule:
         return sum(longest)
 
     def next_attempt(
-        self, failed_at: Instant, attempts: int, chance: float, *, at_least_seconds: float = 0.0
+        self,
+        failed_at: Instant,
+        attempts: int,
+        chance: float,
+        *,
+        at_least_seconds: float = 0.0,
+        was_asked: bool = False,
     ) -> Instant | None:
         """The instant of the next attempt after `attempts` failed ones, or None when it is given up.
 
-        `chance` is a random number of [0, 1), the place within the jitter.
+        `chance` is a random number of [0, 1), the place within the jitter. `was_asked`: the one attempt so far was the
+        question of a transaction, which others agreed to.
         """
+        if self.is_published:
+            return failed_at if (was_asked or attempts > 1) and attempts <= _PUBLISHED_RETRIES else None
         if attempts > len(self.delays_seconds):
             return None
         factor = 1 - self.jitter + 2 * self.jitter * chance

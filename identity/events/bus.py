@@ -242,7 +242,11 @@ class Bus:
         due = None
         if not result.attempt.succeeded:
             due = self._schedule.next_attempt(
-                result.attempt.end_instant, 1, _CHANCE.random(), at_least_seconds=result.wait_seconds
+                result.attempt.end_instant,
+                1,
+                _CHANCE.random(),
+                at_least_seconds=result.wait_seconds,
+                was_asked=True,
             )
         return _delivery(webhook, due, result.attempt)
 

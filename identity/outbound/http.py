@@ -117,8 +117,11 @@ class HttpClient:
         max_waiting: int = 2000,
         user_agent: str = "identity",
         ca_file: Path | None = None,
+        proxy: Secret | None = None,
     ) -> None:
+        """`proxy` is the URL of an HTTP proxy that every call goes through: it resolves names, and guards networks."""
         self._allowed = tuple(allowed_networks)
+        self._proxy = proxy
         self._user_agent = user_agent
         self._ca_file = ca_file or system_ca_file()
         self._slots = asyncio.Semaphore(max_connections)
@@ -159,7 +162,7 @@ class HttpClient:
         if request.basic is not None and "authorization" not in {name.lower() for name in headers}:
             pair = ":".join(request.basic).encode()
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-        return _Transfer(request, _header_lines(headers), self._allowed, self._ca_file)
+        return _Transfer(request, _header_lines(headers), self._allowed, self._ca_file, self._proxy)
 
     def _pool(self, identity: str) -> _Pool:
         if self._closed:
@@ -182,13 +185,19 @@ class _Transfer:
     """One request on its way: what libcurl is told, and what it told us."""
 
     def __init__(
-        self, request: Request, header_lines: list[bytes], allowed: Sequence[Network], ca_file: Path | None
+        self,
+        request: Request,
+        header_lines: list[bytes],
+        allowed: Sequence[Network],
+        ca_file: Path | None,
+        proxy: Secret | None,
     ) -> None:
         self.request = request
         self.answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._header_lines = header_lines
         self._allowed = allowed
         self._ca_file = ca_file
+        self._proxy = proxy
         self._started = time.monotonic()
         self._headers: dict[str, str] = {}
         self._header_bytes = 0
@@ -215,6 +224,9 @@ class _Transfer:
         curl.setopt(pycurl.HEADERFUNCTION, self._take_header)
         curl.setopt(pycurl.WRITEFUNCTION, self._take_body)
         self._set_up_tls(curl)
+        if self._proxy is not None:
+            curl.setopt(pycurl.PROXY, str(self._proxy))
+            curl.setopt(pycurl.NOPROXY, "")
 
     def finish(self, curl: Any, error: tuple[int, str] | None) -> None:
         """Turn libcurl's verdict into the answer or the exception."""
@@ -244,7 +256,9 @@ class _Transfer:
         try:
             family, kind, protocol, target = address
             host, port = target[0], target[1]
-            reason = forbidden_reason(host, self._allowed) or forbidden_port(port)
+            # The only connections with a proxy are those to the proxy, which the operator named.
+            is_free = self._proxy is not None
+            reason = None if is_free else forbidden_reason(host, self._allowed) or forbidden_port(port)
             if reason is None:
                 lent = _Lent(socket.socket(family, kind, protocol))
                 self._tried = True

@@ -133,7 +133,7 @@ class DeliveryWorker:
         self._wakeups = wakeups
         self._clock = clock
         self._settings = settings
-        self._schedule = Schedule(settings.schedule, settings.jitter)
+        self._schedule = Schedule(settings.schedule, settings.jitter, settings.is_published)
         self._metrics = Metrics(registry)
         self._watch = watch
         self._breakers = Breakers(settings, self._metrics)

@@ -29,6 +29,13 @@ def test_empty_schedule_tries_nothing_twice() -> None:
     assert Schedule(()).total_seconds == 0
 
 
+def test_as_published_only_an_agreed_transaction_is_repeated_three_times_at_once() -> None:
+    schedule = Schedule((5, 300), is_published=True)
+    assert schedule.next_attempt(NOW, 1, 0.5) is None
+    assert schedule.next_attempt(NOW, 1, 0.5, was_asked=True) == NOW
+    assert [schedule.next_attempt(NOW, attempts, 0.5) for attempts in (2, 3, 4)] == [NOW, NOW, None]
+
+
 def test_receiver_may_ask_for_more_time_but_not_for_less() -> None:
     schedule = Schedule((5,))
     assert schedule.next_attempt(NOW, 1, 0.5, at_least_seconds=60) == later(NOW, seconds=60)

@@ -104,6 +104,7 @@ class Engine:
     http: HttpClient
     clock: MovableClock
     schedule: tuple[int, ...] = (5, 300)
+    retries: str = "durable"
     webhooks: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     events: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     tenant_id: TenantId = dataclasses.field(default_factory=lambda: TenantId(new_id()))
@@ -135,7 +136,7 @@ class Engine:
             self.database,
             self.outbox,
             self.deliverer,
-            Schedule(self.schedule),
+            Schedule(self.schedule, is_published=self.retries == "published"),
             webhooks=self.known_webhooks,
             tenant=self.known_tenant,
             wake=self.wakeups.notify,
@@ -180,6 +181,7 @@ class Engine:
             "max_concurrency": 50,
             "allowed_networks": (),
             "breaker_minimum_attempts": 0,
+            "retries": self.retries,
         }
         stop_seconds = changes.pop("stop_seconds", 5.0)
         return DeliveryWorker(

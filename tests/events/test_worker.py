@@ -106,6 +106,31 @@ async def test_retries_carry_the_same_event_and_end_with_the_schedule(engine: An
     assert len({request.headers["webhook-timestamp"] for request in receiver.requests}) == 3
 
 
+async def test_as_published_an_event_that_nobody_waited_for_is_tried_once(engine: Any) -> None:
+    engine.retries = "published"
+    async with receiving(answers(500)) as receiver, engine.working():
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine)
+        await until(lambda: has_state(engine, ("given up", 1)))
+    assert len(receiver.requests) == 1
+
+
+async def test_as_published_who_failed_an_agreed_transaction_is_told_three_times_more_at_once(engine: Any) -> None:
+    engine.retries = "published"
+    async with receiving(answers(500)) as failing, receiving(answers(200)) as agreeing, engine.working():
+        engine.add_webhook(failing.url, "user.create")
+        engine.add_webhook(agreeing.url, "user.create")
+        engine.enable("user.create", transaction="Any")
+        await engine.bus.offer(engine.call(), [CREATE])
+        await failing.wait_for(4)
+        await until(lambda: is_given_up(engine))
+    assert (len(failing.requests), len(agreeing.requests)) == (4, 1)
+
+
+async def is_given_up(engine: Any) -> bool:
+    return sorted(await engine.states()) == [("given up", 4), ("succeeded", 1)]
+
+
 async def test_retry_after_is_waited_for(engine: Any) -> None:
     async with (
         receiving(in_turn(answers(503, headers=["Retry-After: 100"]), answers(200))) as receiver,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import dataclasses
 import gzip
 import ipaddress
@@ -214,6 +215,37 @@ async def test_connect_timeout() -> None:
         await client.close()
         for filler in fillers:
             filler.close()
+
+
+async def test_proxy_that_the_operator_names_is_asked_for_every_call_and_its_password_sent_to_it_alone() -> None:
+    async with receiving(answers(202, b"from the proxy")) as proxy:
+        url = Secret(f"http://us%40er:pass@127.0.0.1:{proxy.port}")
+        client = HttpClient(proxy=url)
+        response = await client.request(post("http://receiver.example.com/hook"))
+        await client.close()
+    assert (response.status, response.body) == (202, b"from the proxy")
+    (received,) = proxy.requests
+    assert received.path == "http://receiver.example.com/hook"
+    assert received.headers["host"] == "receiver.example.com"
+    assert base64.b64decode(received.headers["proxy-authorization"].removeprefix("Basic ")) == b"us@er:pass"
+
+
+async def test_proxy_is_asked_for_a_tunnel_where_tls_is_spoken_and_may_refuse() -> None:
+    async with receiving(answers(403)) as proxy:
+        client = HttpClient(proxy=Secret(f"http://user:the-password@127.0.0.1:{proxy.port}"))
+        error = await failure(client, post("https://receiver.example.com/hook"))
+        await client.close()
+    assert (error.kind, error.message) == ("refused", "CONNECT tunnel failed, response 403")
+    assert (proxy.requests[0].method, proxy.requests[0].path) == ("CONNECT", "receiver.example.com:443")
+
+
+@pytest.mark.parametrize("url", ["http://169.254.169.254/", "http://127.0.0.1/", "http://[::1]/", "http://localhost/"])
+async def test_with_a_proxy_addresses_that_are_written_out_are_judged_all_the_same(url: str) -> None:
+    async with receiving() as proxy:
+        client = HttpClient(proxy=Secret(f"http://127.0.0.1:{proxy.port}"))
+        assert (await failure(client, post(url))).kind == "blocked"
+        await client.close()
+    assert proxy.requests == []
 
 
 @pytest.mark.parametrize(
