@@ -17,6 +17,7 @@ from identity.operations import (
     entity_grants,
     entity_types,
     event_logs,
+    families,
     group_members,
     groups,
     identity_providers,
@@ -30,6 +31,7 @@ from identity.operations import (
     themes,
     user_actions,
     user_comments,
+    user_consents,
 )
 from identity.store.action_logs import ActionLogs
 from identity.store.api_keys import ApiKeys
@@ -37,6 +39,7 @@ from identity.store.cache import Freshness
 from identity.store.claims import Claims
 from identity.store.documents import Documents
 from identity.store.entities import Entities, EntityGrants
+from identity.store.families import Families, UserConsents
 from identity.store.group_members import GroupMembers
 from identity.store.guard import within
 from identity.store.identity_provider_links import IdentityProviderLinks
@@ -75,10 +78,14 @@ _STORED_RESOURCES: tuple[Resource, ...] = (
     entity_types.RESOURCE,
     entities.RESOURCE,
     entity_grants.RESOURCE,
+    families.RESOURCE,
+    user_consents.RESOURCE,
     *resources.RESOURCES,
 )
 
 _CLASSES: Mapping[str, type[Documents]] = {
+    "families": Families,
+    "user_consents": UserConsents,
     "entities": Entities,
     "entity_grants": EntityGrants,
     "group_members": GroupMembers,

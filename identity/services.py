@@ -28,6 +28,7 @@ from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
 from identity.store.dpop_nonces import DpopNonces
 from identity.store.entities import Entities, EntityGrants
+from identity.store.families import Families
 from identity.store.group_members import GroupMembers
 from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.identity_providers import IdentityProviders
@@ -155,6 +156,11 @@ class Services:
     def group_members(self) -> GroupMembers:
         """Memberships of users in groups, each of one tenant."""
         return cast("GroupMembers", self.documents["group_members"])
+
+    @property
+    def families(self) -> Families:
+        """Families, each of one tenant."""
+        return cast("Families", self.documents["families"])
 
     @property
     def keys(self) -> Documents:

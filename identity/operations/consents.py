@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain.resource import Resource, SearchRules, Unique
-from identity.errors import FieldError
-from identity.operations import crud, references
+from identity.errors import FieldError, NotFound
+from identity.operations import crud, references, user_consents
 from identity.services import Services
 
 
@@ -15,6 +15,13 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     errors += await references.problems(services, RESOURCE, document, stored, ("email_templates",))
     crud.gather(errors)
     return document
+
+
+async def erase(services: Services, _call: Call, stored: Document) -> None:
+    """Remove a consent with everything that users said to it. Raises NotFound."""
+    if not await services.documents[RESOURCE.collection].delete(None, stored["id"]):
+        raise NotFound
+    await user_consents.forget_consent(services, stored["id"])
 
 
 RESOURCE = Resource(
@@ -28,6 +35,7 @@ RESOURCE = Resource(
     unique=(Unique("name", ("name",), "consent.name"),),
     search=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),
     prepare=prepare,
+    erase=erase,
 )
 
 

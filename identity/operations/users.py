@@ -209,6 +209,8 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
         await services.group_members.delete_all(tenant_id, {"userId": user_id}, session)
         await services.identity_provider_links.delete_all(tenant_id, {"userId": user_id}, session)
         await services.scope_consents.delete_all(tenant_id, {"userId": user_id}, session)
+        await services.documents["user_consents"].delete_all(tenant_id, {"userId": user_id}, session)
+        await services.families.forget_user(tenant_id, user_id, services.clock.now(), session)
         await services.two_factor_trusts.delete_all(tenant_id, {"userId": user_id}, session)
         await services.login_records.forget(tenant_id, UserId(user_id), session)
         await services.action_logs.delete_all(tenant_id, {"actioneeUserId": user_id}, session)
@@ -220,6 +222,7 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
     await sign_outs.finish(services, call, sign_out)
     # For an answer that was under way all the time.
     await services.scope_consents.delete_all(tenant_id, {"userId": user_id})
+    await crud.retried(lambda: services.families.forget_user(tenant_id, user_id, services.clock.now()))
     await services.login_records.erase(tenant_id, UserId(user_id))
 
 

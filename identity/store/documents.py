@@ -277,6 +277,13 @@ class Documents:
         async for ids in self._chunks({**where, **self._of(tenant_id)}):
             await self.delete_all(tenant_id, {"_id": {"$in": ids}})
 
+    async def delete_in_chunks_across_tenants(self, where: Mapping[str, Any]) -> None:
+        """As `delete_in_chunks`, over all tenants."""
+        async for ids in self._chunks(where):
+            with within(BULK_SECONDS):
+                await self._collection.delete_many({"_id": {"$in": ids}})
+            self.forget_all()
+
     async def update_in_chunks(self, tenant_id: Tenant, where: Mapping[str, Any], change: Mapping[str, Any]) -> int:
         """As `update`, for any number, and a change after which a document does not match any more."""
         changed = 0

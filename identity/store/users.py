@@ -97,6 +97,11 @@ class Users(IndexSearched):
                 name="breaches",
                 partialFilterExpression={"breachedPasswordStatus": {"$exists": True}},
             ),
+            IndexModel(
+                [("tenantId", 1), ("parentEmail", 1)],
+                name="children",
+                partialFilterExpression={"parentEmail": {"$exists": True}},
+            ),
             IndexModel([("tenantId", 1), ("_id", 1)], name="unverified", partialFilterExpression=PENDING),
             IndexModel(
                 [("tenantId", 1), ("registrations.applicationId", 1), ("_id", 1)],
@@ -334,6 +339,11 @@ class Users(IndexSearched):
             found["_id"]: (found["tenantId"], {one["applicationId"] for one in found["registrations"]})
             async for found in self._collection.find({"_id": {"$in": list(user_ids)}}, members)
         }
+
+    async def find_children(self, tenant_id: TenantId, parent_email: str, limit: int) -> list[Document]:
+        """The users who name this parent, the oldest first."""
+        cursor = self._collection.find({**self._of(tenant_id), "parentEmail": parent_email})
+        return [self._opened(found) async for found in cursor.sort([("insertInstant", 1), ("_id", 1)]).limit(limit)]
 
     async def existing_ids(self, tenant_id: TenantId, user_ids: Iterable[str]) -> set[str]:
         """Those of the ids that are users'."""

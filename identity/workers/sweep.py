@@ -7,7 +7,7 @@ import asyncio
 import structlog
 
 from identity import loops
-from identity.operations import action_endings, groups, retention, tenants, unverified, user_import
+from identity.operations import action_endings, groups, retention, tenants, unverified, user_consents, user_import
 from identity.services import Services
 from identity.store import mongo
 
@@ -39,6 +39,7 @@ class Sweeper:
                 await retention.sweep(self._services)
                 await unverified.take_turn(self._services)
                 await user_import.undo_given_up(self._services)
+                await user_consents.send_second_mails(self._services)
                 await action_endings.sweep(self._services)
             except mongo.STORE_ERRORS as error:
                 _log.warning("sweep interrupted", error=type(error).__name__)

@@ -268,6 +268,7 @@ async def objects(service: app.Service, tenants: tuple[str, str]) -> dict[str, s
             ids[wrapper] = answer.json()[wrapper]["id"]
         ids |= await add_entity(api, ids["user_id"])
         ids |= await add_action(api, ids)
+        ids |= await add_family(api, ids)
     async with checking_client(service.base_url, headers={"Authorization": MANAGER_KEY}) as manager:
         key = await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenants[0]}})
         ids["key_id"] = key.json()["apiKey"]["id"]
@@ -284,6 +285,21 @@ async def add_action(api: httpx.AsyncClient, ids: dict[str, str]) -> dict[str, s
     answer = await api.post("/api/user/comment", json={"userComment": {**comment, "userId": ids["user_id"]}})
     assert answer.status_code == 200, answer.text
     return {"action_id": taken, "comment": comment["comment"]}
+
+
+async def add_family(api: httpx.AsyncClient, ids: dict[str, str]) -> dict[str, str]:
+    """A family of the user, and a consent of the user."""
+    change = {"tenant": {"familyConfiguration": {"enabled": True}}}
+    await api.patch(f"/api/tenant/{ids['tenant']}", json=change)
+    await api.patch(f"/api/user/{ids['user_id']}", json={"user": {"birthDate": "1970-01-01"}})
+    family = await api.post("/api/user/family", json={"familyMember": {"userId": ids["user_id"]}})
+    assert family.status_code == 200, family.text
+    given = {"consentId": ids["consent"], "userId": ids["user_id"], "giverUserId": ids["user_id"]}
+    consent = {"name": new_id(), "defaultMinimumAgeForSelfConsent": 0}
+    given["consentId"] = (await api.post("/api/consent", json={"consent": consent})).json()["consent"]["id"]
+    answer = await api.post("/api/user/consent", json={"userConsent": given})
+    assert answer.status_code == 200, answer.text
+    return {"family": family.json()["family"]["id"], "userConsent": answer.json()["userConsent"]["id"]}
 
 
 async def add_entity(api: httpx.AsyncClient, user_id: str) -> dict[str, str]:
@@ -303,12 +319,15 @@ def ids_for(route: Route, objects: dict[str, str]) -> dict[str, str]:
     resource = route.arguments.get("resource", getattr(route.handler, "resource", None))
     ids = {name: objects[name] for name in ("application_id", "key_id", "token_id", "user_id")}
     ids |= {"member_id": objects["member"], "action_id": objects["action_id"]}
+    ids |= {"family_id": objects["family"]}
     if isinstance(resource, Resource):
         ids["object_id"] = objects.get("application_id" if resource.name == "application" else resource.name, new_id())
     elif "/email/send" in route.template:
         ids["object_id"] = objects["emailTemplate"]
     elif "oauth-configuration" in route.template:
         ids["object_id"] = objects["application_id"]
+    elif "/user/consent" in route.template:
+        ids["object_id"] = objects["userConsent"]
     elif route.template.endswith("/grant"):
         ids["entity_id"] = objects["entity"]
     if "part" in route.arguments:
@@ -326,6 +345,10 @@ BODIES: Document = {
     "application": {"name": "Stolen"},
     "consent": {"name": "Stolen", "defaultMinimumAgeForSelfConsent": 1},
     "entityType": {"name": "Stolen"},
+    "familyMember": {"role": "Child"},
+    "parentEmail": "stolen@example.com",
+    "queryString": "*",
+    "userConsent": {"status": "Revoked"},
     "group": {"name": "Stolen"},
     "identityProvider": {"name": "Stolen", "type": "ExternalJWT"},
     "ipAccessControlList": {"name": "Stolen", "entries": [{"startIPAddress": "*", "action": "Allow"}]},
@@ -368,6 +391,7 @@ COLLECTIONS = (
     "entities",
     "entity_grants",
     "entity_types",
+    "families",
     "group_members",
     "groups",
     "ip_access_control_lists",
@@ -381,6 +405,7 @@ COLLECTIONS = (
     "themes",
     "user_action_reasons",
     "user_actions",
+    "user_consents",
     "users",
     "webhooks",
     "refresh_tokens",

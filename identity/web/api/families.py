@@ -1,0 +1,97 @@
+"""/api/user/family: families of users."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.errors import Invalid
+from identity.ids import parse_id
+from identity.operations import families as operations
+from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+
+_ANSWER = "api/family.response.json"
+
+
+class FamilyFamilyHandler(ApiHandler):
+    """What the handlers share."""
+
+    def path_name(self, name: str) -> str:
+        """Ids go by the names that the API gives them."""
+        return {"family_id": "familyId", "user_id": "userId"}[name]
+
+
+class FamiliesHandler(FamilyFamilyHandler):
+    """`/api/user/family`: create with a random id, retrieve those of a user."""
+
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=operations.MEMBER, answer=_ANSWER)
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Create, with its owner."""
+        return Reply({"family": await operations.create(self.services, call, body, None)})
+
+    @endpoint(access=Access.API_KEY, query={"userId": "uuid"}, answer="api/families.response.json")
+    async def get(self, call: Call) -> Reply:
+        """Retrieve the families of a user."""
+        user_id = parse_id(self.query().get("userId", ""))
+        if user_id is None:
+            kind = "couldNotConvert" if self.query().get("userId") else "missing"
+            raise Invalid.field(kind, "userId", "The [userId] must be the UUID of a user.")
+        return Reply({"families": await operations.retrieve_of_user(self.services, call, user_id)})
+
+
+class FamilyHandler(FamilyFamilyHandler):
+    """`/api/user/family/{familyId}`."""
+
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=operations.MEMBER, answer=_ANSWER)
+    async def post(self, call: Call, family_id: str, body: Document) -> Reply:
+        """Create, with its owner."""
+        return Reply({"family": await operations.create(self.services, call, body, family_id)})
+
+    @endpoint(access=Access.API_KEY, answer=_ANSWER)
+    async def get(self, call: Call, family_id: str) -> Reply:
+        """Retrieve."""
+        return Reply({"family": await operations.retrieve(self.services, call, family_id)})
+
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=operations.MEMBER, answer=_ANSWER)
+    async def put(self, call: Call, family_id: str, body: Document) -> Reply:
+        """Let a user in, or change a member."""
+        return Reply({"family": await operations.put_member(self.services, call, body, family_id)})
+
+
+class FamilyMemberHandler(FamilyFamilyHandler):
+    """`/api/user/family/{familyId}/{userId}`."""
+
+    @endpoint(access=Access.API_KEY)
+    async def delete(self, call: Call, family_id: str, user_id: str) -> Reply:
+        """Let a user out."""
+        await operations.remove_member(self.services, call, family_id, user_id)
+        return Reply()
+
+
+class PendingChildrenHandler(FamilyFamilyHandler):
+    """`/api/user/family/pending`."""
+
+    @endpoint(access=Access.API_KEY, query={"parentEmail": "text"}, answer="api/pending-children.response.json")
+    async def get(self, call: Call) -> Reply:
+        """Retrieve the children who name a parent and wait for a family."""
+        email = self.query().get("parentEmail")
+        if not email:
+            raise Invalid.field("blank", "parentEmail", "You must specify the [parentEmail] parameter.")
+        return Reply({"users": await operations.pending(self.services, call, email)})
+
+
+class FamilyRequestHandler(FamilyFamilyHandler):
+    """`/api/user/family/request`."""
+
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=operations.REQUEST)
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Ask a parent by mail."""
+        await operations.ask(self.services, call, body)
+        return Reply()
+
+
+ROUTES = [
+    Route("/api/user/family", FamiliesHandler),
+    Route("/api/user/family/pending", PendingChildrenHandler),
+    Route("/api/user/family/request", FamilyRequestHandler),
+    Route("/api/user/family/{family_id}", FamilyHandler),
+    Route("/api/user/family/{family_id}/{user_id}", FamilyMemberHandler),
+]
