@@ -49,10 +49,10 @@ def digest(text: str) -> str:
 
 
 def pairs(user: Document, password: str) -> Iterator[tuple[str, str]]:
-    """(find, text) of each pair of a login id and the password; a pair is written with a colon in between."""
-    for login_id in users.login_ids(user).values():
-        key = users.login_key(login_id)
-        yield EXACT, f"{key}:{password}"
+    """(find, text) of each pair of a login id and the password, the worst first; a colon stands in between."""
+    keys = [users.login_key(login_id) for login_id in users.login_ids(user).values()]
+    yield from ((EXACT, f"{key}:{password}") for key in keys)
+    for key in keys:
         base = _without_sub_address(key)
         if base != key:
             yield SUB_ADDRESS, f"{base}:{password}"

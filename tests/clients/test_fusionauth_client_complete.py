@@ -19,22 +19,15 @@ convert_true_false start start_anonymous
 
 LATER = {
     "Users and login": """
-    change_password change_password_by_identity change_password_by_jwt
-    change_password_using_jwt check_change_password_using_id check_change_password_using_id_and_ip_address
-    check_change_password_using_jwt check_change_password_using_jwt_and_ip_address
-    check_change_password_using_login_id check_change_password_using_login_id_and_ip_address
-    check_change_password_using_login_id_and_login_id_types
-    check_change_password_using_login_id_and_login_id_types_and_ip_address
     create_user_consent deactivate_users deactivate_users_by_ids
     delete_registration_with_request delete_user_with_request delete_users delete_users_by_query
     disable_two_factor disable_two_factor_with_request enable_two_factor
-    forgot_password
     generate_two_factor_recovery_codes generate_two_factor_secret generate_two_factor_secret_using_jwt
     import_refresh_tokens import_users
     passwordless_login patch_user_consent
     retrieve_recent_logins
     retrieve_two_factor_recovery_codes retrieve_two_factor_status retrieve_two_factor_status_with_request
-    retrieve_user_by_change_password_id retrieve_user_by_username
+    retrieve_user_by_username
     retrieve_user_consent retrieve_user_consents retrieve_user_recent_logins
     revoke_user_consent
     search_login_records search_users search_users_by_query_string send_passwordless_code

@@ -204,6 +204,13 @@ async def _login_from_afar(scene: Scene) -> REQUEST:
     return scene.request("POST", "/api/login", **scene.credentials, eventInfo={"location": there})
 
 
+async def _breached_password(scene: Scene) -> REQUEST:
+    await scene.made("/api/user/change-password", loginId=scene.rp.login_id, password="letmein123")
+    detection = {"enabled": True, "matchMode": "Low", "onLogin": "RecordOnly"}
+    await scene.rp.configure_tenant(passwordValidationRules={"breachDetection": detection})
+    return scene.request("POST", "/api/login", **{**scene.credentials, "password": "letmein123"})
+
+
 async def _wrong_password(scene: Scene) -> REQUEST:
     return scene.request("POST", "/api/login", **{**scene.credentials, "password": "wrong"})
 
@@ -263,6 +270,7 @@ ROWS = {
     "user.login.new-device": Row(_login_at_new_device),
     "user.login.success": Row(_login),
     "user.login.suspicious": Row(_login_from_afar),
+    "user.password.breach": Row(_breached_password),
     "user.reactivate": Row(_user_reactivate),
     "user.registration.create": Row(_registration_create),
     "user.registration.delete": Row(_registration_delete),
@@ -272,7 +280,6 @@ ROWS = {
 
 ELSEWHERE = {
     "user.bulk.create",
-    "user.password.breach",
 }
 
 

@@ -39,3 +39,22 @@ async def test_loop_that_swallows_a_cancellation_is_ended_all_the_same() -> None
     await asyncio.wait_for(loops.end([task]), 10)
     assert task.done()
     assert swallowed == 2
+
+
+async def test_what_goes_on_after_an_answer_is_waited_for_at_the_end_and_bounded() -> None:
+    afterwards, gate, finished = loops.Afterwards(most=2), asyncio.Event(), []
+
+    async def work(name: str) -> None:
+        await gate.wait()
+        if name == "fails":
+            raise LookupError("a surprise")
+        finished.append(name)
+
+    for name in ("first", "fails", "one too many"):
+        afterwards.begin(name, work(name))
+    gate.set()
+    await asyncio.wait_for(afterwards.finish(), 10)
+    assert finished == ["first"]
+    afterwards.begin("there is room again", work("later"))
+    await asyncio.wait_for(afterwards.finish(), 10)
+    assert finished == ["first", "later"]

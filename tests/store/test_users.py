@@ -204,6 +204,19 @@ async def test_a_rehash_gives_way_to_a_password_that_was_changed(users: Users) -
     assert (await users.get(ONE, user["id"]))["private"]["password"] == {"hash": "third"}
 
 
+async def test_a_note_about_a_password_gives_way_to_another_password_and_tenant(users: Users) -> None:
+    user = await add(users, email="a@example.com")
+    await users.update(ONE, {"_id": user["id"]}, {"$set": {"private.password": {"hash": "second"}}})
+    noted = {"breachedPasswordStatus": "CommonPassword"}
+    await users.note_password(ONE, user["id"], "first", noted)
+    await users.note_password(OTHER, user["id"], "second", noted)
+    assert "breachedPasswordStatus" not in await users.get(ONE, user["id"])
+    await users.note_password(ONE, user["id"], "second", noted)
+    assert (await users.get(ONE, user["id"]))["breachedPasswordStatus"] == "CommonPassword"
+    found = await users.count_breached_across_tenants()
+    assert {"_id": {"tenantId": ONE, "status": "CommonPassword"}, "count": 1} in found
+
+
 async def test_registrations_for_an_application_go_in_their_tenant_only(users: Users) -> None:
     application_id = new_id()
     registered = [{"applicationId": application_id}, {"applicationId": new_id()}]

@@ -1,0 +1,85 @@
+"""Looking for breached passwords: in a file where it lies, and at a service that learns five digits."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+from pathlib import Path
+
+import pytest
+
+from identity.config import Breaches
+from identity.domain.breaches import digest
+from identity.outbound.breached_passwords import HashFile, NoSource, RangeService, source_of
+from identity.outbound.http import HttpClient
+from tests.receiver import answers, hangs, receiving
+
+LOCAL = (ipaddress.ip_network("127.0.0.0/8"),)
+
+
+def settings(**members: object) -> Breaches:
+    usual = Breaches("none", None, "http://127.0.0.1/range/", False, 500, 500, LOCAL)
+    return dataclasses.replace(usual, **members)
+
+
+def write(file: Path, lines: list[str], end: str = "\n") -> HashFile:
+    file.write_bytes(end.join([*lines, ""]).encode())
+    return HashFile(file)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["newlines", "as Windows has them"])
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 64, 1000])
+async def test_every_line_of_a_file_is_found_and_nothing_else(tmp_path, end: str, count: int) -> None:
+    there = [digest(f"password {index}") for index in range(count)]
+    lines = [f"{one}:{index}" if index % 3 else one.lower() for index, one in enumerate(sorted(there))]
+    source = write(tmp_path / "hashes.txt", lines, end)
+    assert [one for one in there if await source.has(one) is not True] == []
+    absent = [digest(f"other {index}") for index in range(20)] + ["0" * 40, "F" * 40]
+    assert [one for one in absent if await source.has(one) is not False] == []
+
+
+async def test_the_last_line_needs_no_end_and_a_file_that_is_gone_says_nothing(tmp_path) -> None:
+    file = tmp_path / "hashes.txt"
+    lines = sorted(digest(text) for text in ("a", "b"))
+    file.write_text("\n".join(lines))
+    source = HashFile(file)
+    assert [await source.has(line) for line in lines] == [True, True]
+    file.unlink()
+    assert await source.has(lines[0]) is None
+
+
+async def test_a_service_is_told_five_digits_and_padding_does_not_count() -> None:
+    wanted, padding = digest("letmein"), digest("padding")
+    body = f"{'0' * 35}:7\r\n{wanted[5:]}:3\r\n{padding[5:]}:0\r\n".encode()
+    async with receiving(answers(200, body)) as server:
+        source = RangeService(
+            HttpClient(allowed_networks=LOCAL), settings(url=f"http://127.0.0.1:{server.port}/range/")
+        )
+        assert await source.has(wanted) is True
+        assert await source.has(padding) is False
+        assert await source.has(digest("something else")) is False
+        assert [request.path for request in server.requests][:2] == [f"/range/{wanted[:5]}", f"/range/{padding[:5]}"]
+        assert {request.headers["add-padding"] for request in server.requests} == {"true"}
+        assert not [request for request in server.requests if wanted[5:].encode() in request.body]
+        await source.close()
+
+
+@pytest.mark.parametrize(
+    "behaviour", [answers(500), answers(200, b"x" * 300_000), hangs], ids=["500", "flood", "hangs"]
+)
+async def test_a_service_that_fails_is_left_alone_for_a_while(behaviour) -> None:
+    async with receiving(behaviour) as server:
+        chosen = settings(source="range", url=f"http://127.0.0.1:{server.port}/", connect_timeout=50, read_timeout=50)
+        source = source_of(chosen, "test")
+        assert [await source.has(digest("letmein")) for _ in range(3)] == [None, None, None]
+        assert len(server.requests) == 1
+        await source.close()
+
+
+async def test_the_operator_chooses_the_source(tmp_path) -> None:
+    assert isinstance(source_of(settings(), "test"), NoSource)
+    assert isinstance(source_of(settings(source="file", file=tmp_path / "x"), "test"), HashFile)
+    ranges = source_of(settings(source="range"), "test")
+    assert isinstance(ranges, RangeService)
+    await ranges.close()
+    assert await NoSource().has(digest("letmein")) is False
