@@ -144,8 +144,7 @@ async def log_in(
     found = await authenticated(services, call.within(client.tenant_id), client, credentials)
     if isinstance(found, steps.Halt):
         kind = users.may_log_in_as(found.user, login_id, credentials.types)
-        reason = found.reason_to_change if isinstance(found, steps.SecondFactorRequired) else None
-        halted = HaltedLogin(found.user["id"], "PASSWORD", kind, is_persistent, reason_to_change=reason)
+        halted = HaltedLogin(found.user["id"], "PASSWORD", kind, is_persistent)
         return await login_gates.stop(services, call, proven, halted, found)
     if not isinstance(found, steps.LoggedIn):
         return LoginPage(client, credentials.login_id, found)
@@ -285,14 +284,16 @@ async def _stopped(
     """
     if request.forbids_pages:
         raise _interaction(problem)
-    if current.secret and isinstance(problem, steps.Halt) and not isinstance(problem, steps.PasswordChangeRequired):
+    is_here = bool(current.secret) or current.authentication_type != "PING"
+    if is_here and isinstance(problem, steps.Halt) and not isinstance(problem, steps.PasswordChangeRequired):
         session = current.session
         halted = HaltedLogin(
             session.user_id,
             session.authentication_type,
             is_persistent=session.is_persistent,
             second_factor=session.second_factor,
-            session_id=session.session_id,
+            # Where the tenant has no sessions it is the login that waits.
+            session_id=session.session_id if current.secret else "",
         )
         cookie = SsoCookie.of(proven.client, current)
         return await login_gates.stop(services, call, proven, halted, problem, cookie)

@@ -39,6 +39,8 @@ async def stop(
     """
     client, user = proven.client, halt.user
     call = call.within(client.tenant_id)
+    if isinstance(halt, steps.SecondFactorRequired) and halt.reason_to_change is not None:
+        halted = dataclasses.replace(halted, reason_to_change=halt.reason_to_change)
     match halt:
         case steps.SecondFactorRequired() if user["twoFactor"]["methods"]:
             return await _challenge(services, call, proven, halted, halt, cookie, trust_id)

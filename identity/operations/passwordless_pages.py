@@ -140,10 +140,7 @@ async def log_in(
     except Unavailable:
         return LoginPage(client, problem=steps.TooManyAttempts(0))
     if isinstance(result, steps.Halt):
-        reason = result.reason_to_change if isinstance(result, steps.SecondFactorRequired) else None
-        halted = HaltedLogin(
-            result.user["id"], passwordless.AUTHENTICATION_TYPE, is_persistent=is_persistent, reason_to_change=reason
-        )
+        halted = HaltedLogin(result.user["id"], passwordless.AUTHENTICATION_TYPE, is_persistent=is_persistent)
         return await login_gates.stop(services, call, proven, halted, result)
     if not isinstance(result, steps.LoggedIn):
         return LoginPage(client, user_rules.login_value(found.proven.user), result)

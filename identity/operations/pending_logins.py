@@ -10,6 +10,7 @@ import dataclasses
 from identity.call import Call, Document
 from identity.domain import identity_providers, users
 from identity.domain import login as steps
+from identity.errors import ServiceError
 from identity.ids import UserId
 from identity.operations import (
     authorization,
@@ -22,6 +23,7 @@ from identity.operations import (
 )
 from identity.operations.authorization_steps import Browser, LoginPage, NewLogin, NotRegistered, Step
 from identity.operations.clients import TenantHints
+from identity.operations.federation import arrivals, linking
 from identity.operations.halted_logins import Claim, HaltedLogin, Waiting
 from identity.operations.login import Along
 from identity.services import Services
@@ -92,6 +94,11 @@ async def resume(
         return await login_gates.stop(services, call, waiting.proven, halted, result)
     if not isinstance(result, steps.LoggedIn):
         return LoginPage(client, users.login_value(user), result)
+    if halted.link:
+        try:
+            await linking.complete(services, call.within(client.tenant_id), halted.link, result.user)
+        except ServiceError as error:
+            return LoginPage(client, users.login_value(user), arrivals.problem_of(error))
     if authorization.is_kept_out(client, result.user):
         return LoginPage(client, users.login_value(user), NotRegistered())
     fresh = NewLogin(

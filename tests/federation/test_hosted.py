@@ -8,8 +8,9 @@ import re
 import pytest
 
 from identity.ids import new_id
-from tests import client_signer, relying_party
+from tests import client_signer, relying_party, two_factor
 from tests.federation.hosted import CALLBACK, departure
+from tests.hosted import steps
 from tests.relying_party import REDIRECT_URI
 
 
@@ -291,6 +292,34 @@ async def test_gates_and_pages_after_the_login_are_those_of_any_login(hosted) ->
     allowed = await hosted.browser.post(form["action"], data={**form["fields"], "action": "allow"})
     claims = await hosted.claims(allowed)
     assert claims["authenticationType"] == "OPENID_CONNECT"
+
+
+async def test_second_factor_is_asked_for_after_the_provider_and_tokens_tell_of_both(hosted, clock) -> None:
+    oauth = {"authenticationMethodsEnabled": True}
+    await hosted.scene.configure(oauthConfiguration=oauth)
+    await hosted.walk()
+    (user_id,) = [user["id"] for user in await users_of(hosted)]
+    methods = {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}}
+    await hosted.rp.patch(f"/api/user/{user_id}", methods)
+    hosted.browser.cookies.delete("fusionauth.sso")
+    shown = await steps.follow(hosted.browser, await hosted.walk())
+    assert steps.path(shown) == "/oauth2/two-factor"
+    assert "fusionauth.sso" not in hosted.browser.cookies
+    answer = await steps.send(hosted.browser, shown, code=two_factor.code(clock.now()), trustComputer="true")
+    tokens = await hosted.rp.exchange(hosted.scene.public, relying_party.response(answer)["code"])
+    found = relying_party.claims(tokens.json()["id_token"])
+    assert (found["sub"], found["amr"]) == (user_id, ["fed", "otp", "mfa"])
+    hosted.browser.cookies.delete("fusionauth.sso")
+    trusted = await hosted.walk()
+    answer = await steps.follow(hosted.browser, trusted)
+    assert (await hosted.claims(answer))["authenticationType"] == "OPENID_CONNECT"
+
+
+async def users_of(hosted) -> list[dict]:
+    """The users of the tenant who are not the relying party's own."""
+    headers = {"X-FusionAuth-TenantId": hosted.rp.tenant["id"]}
+    found = await hosted.rp.api.get("/api/user/search", params={"queryString": "*"}, headers=headers)
+    return [user for user in found.json()["users"] if user["id"] != hosted.rp.user["id"]]
 
 
 async def test_response_goes_by_form_where_the_application_asks_for_one(hosted) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import relying_party
+from tests import relying_party, two_factor
 from tests.conftest import checking_client
 from tests.federation.hosted import LINK_PAGE, Hosted
+from tests.hosted import steps
 from tests.relying_party import PASSWORD
 
 
@@ -157,3 +158,18 @@ async def test_page_speaks_as_the_theme_does(linking) -> None:
     await linking.scene.configure_tenant(themeId=answer.json()["theme"]["id"])
     shown = await linking.browser.get(await wanted(linking))
     assert "Bist du das?" in shown.text
+
+
+async def test_second_factor_comes_before_the_link_and_the_link_comes_of_it(linking, clock) -> None:
+    methods = {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}}
+    await linking.rp.patch(f"/api/user/{linking.rp.user['id']}", methods)
+    shown = await linking.browser.get(await wanted(linking))
+    asked = await steps.follow(linking.browser, await submit(linking, shown))
+    assert steps.path(asked) == "/oauth2/two-factor"
+    assert await linking.scene.links(linking.rp.user["id"]) == []
+    assert "error" not in asked.headers.get("Location", "")
+    answer = await steps.send(linking.browser, asked, code=two_factor.code(clock.now()))
+    claims = await linking.claims(answer)
+    assert (claims["sub"], claims["authenticationType"]) == (linking.rp.user["id"], "PASSWORD")
+    assert len(await linking.scene.links(linking.rp.user["id"])) == 1
+    assert (await submit(linking, shown)).status_code == 400

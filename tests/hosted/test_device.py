@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from identity.operations import device_grants
-from tests import relying_party
+from tests import relying_party, two_factor
 from tests.conftest import checking_client
 from tests.hosted.test_pages import ELSEWHERE, NASTY, directives
 from tests.oauth2.devices import DEVICE_GRANT, Device, device_client
@@ -266,6 +266,19 @@ async def test_gates_of_a_login_hold_for_a_device(rp, browser, http, api):
     answer = await follow(browser, await rp.submit(browser, await enter(browser, rp, device.user_code)))
     assert "not registered" in page(answer).text
     assert await error_of(device) == "authorization_pending"
+
+
+async def test_second_factor_comes_before_the_question_about_the_device(rp, browser, http, clock):
+    methods = {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}}
+    await rp.patch(f"/api/user/{rp.user['id']}", methods)
+    device = await Device.begin(rp, http)
+    shown = await follow(browser, await rp.submit(browser, await enter(browser, rp, device.user_code)))
+    assert "your authenticator app shows" in page(shown).text
+    assert await error_of(device) == "authorization_pending"
+    question = await follow(browser, await send(browser, shown, code=two_factor.code(clock.now())))
+    assert "Connect this device?" in question.text
+    await send(browser, question, action="allow")
+    assert "access_token" in await device_tokens(device, rp)
 
 
 async def test_third_party_gets_what_the_page_showed(rp, browser, http):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import html
 import re
 import urllib.parse
@@ -10,8 +11,10 @@ import urllib.parse
 import pytest
 
 from identity.ids import new_id
+from tests import two_factor
 from tests.conftest import checking_client
 from tests.hearing import Hearing
+from tests.hosted import steps
 from tests.hosted.signing_up import an_email, found, offer, open_page, send
 from tests.oauth2.test_lambdas import hook
 from tests.receiver import answers, receiving
@@ -355,3 +358,18 @@ async def test_pushed_request_goes_on_at_the_registration_page(rp, browser):
     shown = await browser.get(moved.headers["Location"])
     assert REDIRECT_URI not in str(page(shown).forms[0]["fields"])
     assert "code" in response(await send(browser, shown, email=an_email(), password=PASSWORD))
+
+
+async def test_who_registers_where_a_second_factor_is_needed_sets_one_up_on_the_way(rp, browser, clock, http):
+    await offer(rp)
+    await rp.configure(authenticationMethodsEnabled=True)
+    await rp.configure_tenant(multiFactorConfiguration={"loginPolicy": "Required"})
+    shown = await steps.follow(
+        browser, await send(browser, await open_page(rp, browser), email=an_email(), password=PASSWORD)
+    )
+    assert steps.path(shown) == "/oauth2/two-factor-enable"
+    secret = base64.b64encode(base64.b32decode(page(shown).forms[0]["fields"]["secretBase32Encoded"])).decode()
+    codes = await steps.post(browser, shown, code=two_factor.code(clock.now(), secret=secret))
+    answer = await steps.send(browser, codes)
+    token = (await rp.exchange(http, response(answer)["code"])).json()["id_token"]
+    assert claims(token)["amr"] == ["pwd", "otp", "mfa"]

@@ -9,7 +9,8 @@ import pytest
 from identity.ids import new_id
 from tests import relying_party
 from tests.conftest import checking_client
-from tests.hosted.steps import follow, log_in, mailing, newest, path, post, says, send
+from tests.hosted.steps import follow, log_in, mailing, make_template, newest, path, post, says, send
+from tests.mailbox import receiving
 from tests.relying_party import page, response
 
 GATED = {"verifyEmail": True, "unverified": {"behavior": "Gated", "allowEmailChangeWhenGated": True}}
@@ -216,3 +217,54 @@ async def test_user_who_is_locked_while_the_page_is_open_does_not_get_on(rp, bro
     locked = await send(browser, shown)
     assert says(locked, "This account is locked.")
     assert "fusionauth.sso" not in browser.cookies
+
+
+@pytest.fixture
+async def registered(api):
+    """An application that wants verified registrations, by a code; and a user whose registration is not."""
+    party = await relying_party.make(api)
+    template_id = await make_template(api, TEXT)
+    settings = {
+        "verifyRegistration": True, "verificationEmailTemplateId": template_id,
+        "verificationStrategy": "FormField", "unverified": {"behavior": "Gated"},
+    }  # fmt: skip
+    async with receiving() as box:
+        await party.configure_tenant(emailConfiguration=box.configuration())
+        await party.patch(f"/api/application/{party.client_id}", {"application": settings})
+        body = {
+            "user": {"email": f"{new_id()}@example.com", "password": relying_party.PASSWORD},
+            "registration": {"applicationId": party.client_id},
+        }
+        headers = {"X-FusionAuth-TenantId": party.tenant["id"]}
+        made = await api.post("/api/user/registration", json=body, headers=headers)
+        assert made.status_code == 200, made.text
+        party.user = made.json()["user"]
+        yield party, box
+
+
+async def test_code_of_the_mail_verifies_a_registration_and_completes_the_login(registered, browser):
+    rp, box = registered
+    shown = await log_in(rp, browser)
+    assert path(shown) == "/registration/verification-required"
+    assert says(shown, "Verify your registration")
+    assert "fusionauth.sso" not in browser.cookies
+    _, code = (await newest(box)).split()
+    assert says(await send(browser, shown, oneTimeCode="WRONG"), "This code is not right.")
+    assert len(page(shown).forms) == 1
+    email = f"{new_id()}@example.com"
+    assert says(await send(browser, shown, action="change", email=email), "This email address cannot be used.")
+    again = await send(browser, shown, action="resend")
+    assert says(again, "We have sent another message.")
+    _, second = (await newest(box, 2)).split()
+    assert code == second or says(await send(browser, again, oneTimeCode=code), "This code is not right.")
+    assert "code" in response(await send(browser, again, oneTimeCode=second))
+    assert (await browser.get(str(shown.request.url))).status_code == 400
+
+
+async def test_silent_request_says_that_the_registration_is_not_verified(registered, browser, api):
+    rp, _ = registered
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": {"unverified": {"behavior": "Allow"}}})
+    await rp.log_in(browser)
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": {"unverified": {"behavior": "Gated"}}})
+    silent = response(await rp.authorize(browser, prompt="none"))
+    assert silent["error_reason"] == "registration_verification_required"

@@ -7,11 +7,13 @@ one, for good.
 from __future__ import annotations
 
 import dataclasses
+from typing import Final
 
 from identity.call import Call, Document
 from identity.domain import login as steps
+from identity.domain import users
 from identity.errors import InvalidRequest, ServiceError
-from identity.operations import authorization, identity_provider_links
+from identity.operations import authorization, identity_provider_links, login_gates
 from identity.operations.authorization_steps import (
     Browser,
     LoginPage,
@@ -22,10 +24,11 @@ from identity.operations.authorization_steps import (
     Step,
 )
 from identity.operations.federation import arrivals
+from identity.operations.halted_logins import HaltedLogin
 from identity.operations.login import Credentials
 from identity.services import Services
 
-_OVER = "[ExternalAuthenticationExpired]"
+OVER: Final = "[ExternalAuthenticationExpired]"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,21 +74,36 @@ async def log_in(
     client = wanted.proven.client
     request, inside = authorization.validated(call, wanted.proven), call.within(client.tenant_id)
     result = await authorization.authenticated(services, inside, client, credentials)
-    if not isinstance(result, steps.LoggedIn):
+    if not isinstance(result, steps.LoggedIn | steps.Halt):
         return LinkPage(wanted, credentials.login_id, result)
-    if await services.link_logins.consume_across_tenants(wanted.link, browser.federation_secret) is None:
-        return LoginPage(client, credentials.login_id, ProviderFailed(_OVER))
+    if isinstance(result, steps.Halt):
+        kind = users.may_log_in_as(result.user, credentials.login_id, credentials.types)
+        halted = HaltedLogin(result.user["id"], "PASSWORD", kind, wanted.is_persistent, link=wanted.pending_id)
+        step = await login_gates.stop(services, call, wanted.proven, halted, result)
+        if isinstance(step, LoginPage):
+            return LinkPage(wanted, credentials.login_id, result)
+        if not await _is_spent(services, wanted, browser):
+            return LoginPage(client, credentials.login_id, ProviderFailed(OVER))
+        return step
+    if not await _is_spent(services, wanted, browser):
+        return LoginPage(client, credentials.login_id, ProviderFailed(OVER))
     try:
-        await _complete(services, inside, wanted, result.user)
+        await complete(services, inside, wanted.pending_id, result.user)
     except ServiceError as error:
         return LoginPage(client, credentials.login_id, arrivals.problem_of(error))
     fresh = NewLogin(result.user, "PASSWORD", wanted.is_persistent, is_judged=True)
     return await authorization.enter(services, call, wanted.proven, request, browser, fresh)
 
 
-async def _complete(services: Services, call: Call, wanted: WantedLink, user: Document) -> None:
-    body = {"pendingIdPLinkId": wanted.pending_id, "identityProviderLink": {"userId": user["id"]}}
+async def complete(services: Services, call: Call, pending_id: str, user: Document) -> None:
+    """Link a user with the account that a pending link is about. Raises ServiceError where that cannot be."""
+    body = {"pendingIdPLinkId": pending_id, "identityProviderLink": {"userId": user["id"]}}
     await identity_provider_links.create(services, call, body)
+
+
+async def _is_spent(services: Services, wanted: WantedLink, browser: Browser) -> bool:
+    """Use the page up: of all who send its form one goes on."""
+    return await services.link_logins.consume_across_tenants(wanted.link, browser.federation_secret) is not None
 
 
 def _over() -> InvalidRequest:
