@@ -25,3 +25,20 @@ from identity.domain import authentication_methods
 )
 def test_type_tells_the_method(authentication_type, methods):
     assert authentication_methods.of(authentication_type) == methods
+
+
+@pytest.mark.parametrize(
+    ("authentication_type", "second_factor", "methods"),
+    [
+        ("PASSWORD", "authenticator", ("pwd", "otp", "mfa")),
+        ("PASSWORD", "sms", ("pwd", "otp", "sms", "mfa")),
+        ("PASSWORD", "recoveryCode", ("pwd", "otp", "mfa")),
+        ("PASSWORDLESS", "email", ("otp", "mfa")),
+        ("OPENID_CONNECT", "authenticator", ("fed", "otp", "mfa")),
+        ("PASSWORD", "trust", ("pwd",)),
+        ("PASSWORD", "", ("pwd",)),
+        ("PING", "authenticator", ()),
+    ],
+)
+def test_second_factor_is_told_beside_the_first(authentication_type, second_factor, methods):
+    assert authentication_methods.of(authentication_type, second_factor) == methods
