@@ -183,8 +183,8 @@ async def send_to(
 ) -> Begun | None:
     """Begin a login of the user who has a login id, and mail its code; None where nobody has it.
 
-    Raises Invalid where the application does not offer such logins, Unavailable where too many mails were asked for,
-    for nobody as for somebody.
+    The mail is made when the answer is out, so that no time tells whether there is one. Raises Invalid where the
+    application does not offer such logins, Unavailable where too many mails were asked for, for nobody as for somebody.
     """
     template_id = _require_enabled(client, to_send=True)
     user = await services.users.find_by_login_id(client.tenant_id, login_id, types)
@@ -193,7 +193,7 @@ async def send_to(
     if user is None:
         return None
     begun = await begin(services, client, user, state=state)
-    await _mail(services, call, client, user, begun, template_id, state)
+    services.afterwards.begin("passwordless", _mail(services, call, client, user, begun, template_id, state))
     return begun
 
 

@@ -8,6 +8,7 @@ import urllib.parse
 import pytest
 
 from identity.ids import new_id
+from identity.operations import passwordless_pages
 from tests import relying_party
 from tests.conftest import checking_client
 from tests.hosted.steps import follow, mailing, newest, path, post, says, send
@@ -195,6 +196,16 @@ async def test_mails_are_counted_for_nobody_as_for_somebody(rp, browser, mailbox
     for login_id in (f"{new_id()}@example.com", rp.login_id):
         assert says(await ask(rp, browser, login_id), "Look at your messages")
         assert says(await ask(rp, browser, login_id), "Too many attempts"), login_id
+
+
+async def test_one_address_asks_for_so_many_mails_and_no_more(rp, browser, mailbox, monkeypatch):
+    monkeypatch.setattr(passwordless_pages, "ADDRESS_MAILS", 2)
+    unknown = f"{new_id()}@example.com"
+    for _ in range(2):
+        assert says(await ask(rp, browser, unknown), "Look at your messages")
+    for login_id in (unknown, rp.login_id):
+        assert says(await ask(rp, browser, login_id), "Too many attempts"), login_id
+    assert not mailbox.mails
 
 
 async def test_gates_hold_after_a_link_too(rp, browser, mailbox):
