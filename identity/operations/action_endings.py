@@ -9,7 +9,7 @@ from identity.ids import TenantId, UserId
 from identity.operations import action_phases
 from identity.operations.action_phases import Phase
 from identity.services import Services
-from identity.store.mongo import Session
+from identity.store.mongo import STORE_ERRORS, Session
 
 _log = structlog.get_logger(__name__)
 
@@ -22,12 +22,24 @@ class _EndedByOthersError(Exception):
 
 async def sweep(services: Services) -> None:
     """End what is over. Every process may, at the same time: who dies on the way leaves the rest to the others."""
+    ended = _AT_A_TIME
+    while ended == _AT_A_TIME:
+        ended = await _sweep_some(services)
+
+
+async def _sweep_some(services: Services) -> int:
+    """End some of what is over; answers how many were ended. Raises what MongoDB raises when it is away."""
     call = Call(None, Nobody(), services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    ended = 0
     for log in await services.action_logs.find_due_across_tenants(call.now, _AT_A_TIME):
         try:
             await end(services, call, log)
+            ended += 1
+        except STORE_ERRORS:
+            raise
         except Exception:  # noqa: BLE001 (logged whole; the others are ended, and this one is tried again)
             _log.exception("an action could not be ended", action=log["id"])
+    return ended
 
 
 async def end(services: Services, call: Call, log: Document) -> None:

@@ -214,6 +214,16 @@ async def test_an_end_without_an_event_is_an_end_all_the_same(stage: Stage, cloc
     assert await stage.service.services.action_logs.find_due_across_tenants(stage.now, 1000) == []
 
 
+async def test_as_many_end_as_are_over(stage: Stage, clock, monkeypatch) -> None:
+    monkeypatch.setattr(action_endings, "_AT_A_TIME", 2)
+    definition = await stage.definition(temporal=True)
+    taken = [await stage.take(definition, expiry=stage.now + 1000) for _ in range(5)]
+    clock.advance(seconds=2)
+    await stage.sweep()
+    ended = await stage.hearing.heard(*["user.action"] * 5)
+    assert {event["actionId"] for event in ended} == {action["id"] for action in taken}
+
+
 async def test_an_action_that_was_cancelled_does_not_end_once_more(stage: Stage, clock) -> None:
     action = await stage.take(await stage.definition(temporal=True), expiry=stage.now + 1000)
     await stage.change("DELETE", action, broadcast=False)
