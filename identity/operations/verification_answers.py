@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain import login as steps
-from identity.domain import users as rules
 from identity.ids import TenantId
 from identity.operations import email_verifications, registration_verifications, user_answers, verification_codes
 from identity.operations.clients import Client
@@ -75,10 +74,11 @@ async def of_gated_registration(
 
 
 async def _of_email(services: Services, user: Document) -> Started | None:
-    """Only who waits to be verified is looked up: this stands in the way of every look at a user."""
-    if "email" not in user or not rules.is_pending(user):
-        return None
+    """Nobody is looked up who is verified, or need not be: this stands in the way of every look at a user."""
     tenant_id = TenantId(user["tenantId"])
+    tenant = await services.tenants.cached(None, tenant_id)
+    if "email" not in user or user["verified"] or tenant is None or not tenant["emailConfiguration"]["verifyEmail"]:
+        return None
     return await verification_codes.open_one(services, tenant_id, email_verifications.KIND, user["id"])
 
 

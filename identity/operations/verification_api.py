@@ -20,8 +20,8 @@ from identity.store.rate_limits import Limit
 
 _EMAIL = "api/verify-email.request.json"
 _REGISTRATION = "api/verify-registration.request.json"
-_FAILURES = 200
-_FAILURE_SECONDS = 900
+_FAILURES = login.ADDRESS_FAILURES
+_FAILURE_SECONDS = login.FAILURE_WINDOW_SECONDS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ async def _pretend(
 
 @contextlib.asynccontextmanager
 async def _guarded(services: Services, call: Call) -> AsyncIterator[None]:
-    """Stops an address that shows ids which stand for nothing: a tenant may have them as short as four digits.
+    """Stops an address that guesses ids, or codes beside one: a tenant may have them as short as four digits.
 
     Raises Unavailable.
     """
@@ -150,7 +150,7 @@ async def _guarded(services: Services, call: Call) -> AsyncIterator[None]:
         raise Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
     try:
         yield
-    except NotFound:
+    except (NotFound, Invalid):
         raise
     except BaseException:
         await services.rate_limits.give_back(services.default_tenant_id, [limit])

@@ -163,6 +163,8 @@ async def test_a_gated_registration_is_213_without_tokens(federated, receiver) -
     answer = await federated.logged_in(213)
     assert set(answer) == {"user"}
     assert answer["user"]["registrations"][0]["verified"] is False
+    shown = (await federated.api.get(f"/api/user/{answer['user']['id']}")).json()
+    assert shown["registrationVerificationIds"].keys() == {federated.application["id"]}
     kinds = {request.event["type"] for request in await receiver.wait_for(5)}
     assert kinds == {
         *("user.create", "user.create.complete", "user.identity-provider.link"),

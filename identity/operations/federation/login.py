@@ -37,6 +37,7 @@ from identity.operations import (
     identity_provider_links,
     login,
     login_records,
+    registration_verifications,
     threats,
     two_factor_policy,
     user_events,
@@ -338,6 +339,8 @@ async def _write(services: Services, call: Call, attempt: _Attempt, change: _Cha
         await services.bus.perform(call, write, offered, announced)
     except Duplicate as duplicate:
         raise Conflict from duplicate
+    if registered is not None and (stored is None or user_rules.find_registration(stored, application["id"]) is None):
+        await registration_verifications.begin_for_new(services, call.within(tenant_id), finished, application)
     return finished
 
 
