@@ -30,6 +30,7 @@ from identity.errors import (
 )
 from identity.operations import (
     access_lists,
+    account_logins,
     authorization_responses,
     clients,
     current_logins,
@@ -83,6 +84,8 @@ async def prove(services: Services, call: Call, hints: TenantHints, given: Mappi
     await access_lists.require_address(services, client, call.origin.ip_address)
     if device_approvals.is_hosted(call, client, given):
         client = device_approvals.hosted(call, client)
+    elif account_logins.is_hosted(call, client, given):
+        client = account_logins.hosted(client, given)
     rules.require_redirect_uri(given, client.application)
     return Proven(client, rules.channel(given, client.application), given)
 
@@ -227,6 +230,8 @@ async def finish(
         problem = await _recorded(services, call, proven.client, current.user)
     if problem is None and device is not None and device_approvals.is_hosted(call, proven.client, proven.given):
         return await device_approvals.complete(services, call, proven, current, device)
+    if problem is None and account_logins.is_hosted(call, proven.client, proven.given):
+        return account_logins.complete(proven.client, proven.given, current)
     if problem is None:
         return await authorization_responses.success(services, call, proven.client, request, current, device)
     return await _stopped(services, call, proven, request, current, problem)

@@ -1,0 +1,64 @@
+"""The login of our own account pages: an authorization request for the application that ends at the page, without code.
+
+The session of the browser is all that the pages need, and it gets there by the application's own login, with everything
+that stands in its way. As the device page does, the request speaks for the application with settings of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Final
+
+from identity.call import Call
+from identity.domain import redirect_uris
+from identity.operations.authorization_steps import AuthorizationResponse, Current, SsoCookie
+from identity.operations.clients import Client
+
+PAGES: Final = ("/account", "/account/edit", "/account/password", "/account/two-factor")
+"""Where such a login may end."""
+
+_SETTINGS: Final[Mapping[str, Any]] = {
+    "authorizedOriginURLs": [],
+    "authorizedURLValidationPolicy": "ExactMatch",
+    "enabledGrants": ["authorization_code"],
+    "profile": "baseline",
+    "proofKeyForCodeExchangePolicy": "NotRequired",
+    "requirePushedAuthorizationRequests": False,
+    "requireSignedRequestObject": False,
+}
+"""What an application asks of requests for codes, none of which is given here."""
+
+
+def request(call: Call, client: Client, page: str, *, max_age_seconds: int | None = None) -> dict[str, str]:
+    """The request by which a page goes to the login, and is come back to."""
+    asked = {
+        "client_id": client.client_id,
+        "tenantId": client.tenant_id,
+        "response_type": "code",
+        "redirect_uri": address(call, client, page),
+    }
+    return asked if max_age_seconds is None else {**asked, "max_age": str(max_age_seconds)}
+
+
+def is_hosted(call: Call, client: Client, given: Mapping[str, Any]) -> bool:
+    """Whether a request ends at one of our account pages."""
+    wanted = given.get("redirect_uri")
+    return wanted is not None and any(wanted == address(call, client, page) for page in PAGES)
+
+
+def hosted(client: Client, given: Mapping[str, Any]) -> Client:
+    """The client as our own pages speak for it, for a request that ends at one of them."""
+    settings = {**client.oauth, **_SETTINGS, "authorizedRedirectURLs": [given["redirect_uri"]]}
+    return dataclasses.replace(client, application={**client.application, "oauthConfiguration": settings})
+
+
+def complete(client: Client, given: Mapping[str, Any], current: Current) -> AuthorizationResponse:
+    """The way back to the page: nothing but the session's cookie comes with it."""
+    return AuthorizationResponse(given["redirect_uri"], "query", {}, SsoCookie.of(client, current))
+
+
+def address(call: Call, client: Client, page: str) -> str:
+    """The whole address of a page, for an application."""
+    place = {"client_id": client.client_id, "tenantId": client.tenant_id}
+    return redirect_uris.with_query(f"{call.origin.base_url}{page}", place)
