@@ -1,4 +1,4 @@
-"""What users see and change of their own accounts. Whose account it is, the browser's session says, and nothing else."""
+"""What users see and change of their own accounts. Whose account it is the browser's session says, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from identity.domain.self_registration import Question
 from identity.errors import FieldError, Invalid
 from identity.ids import UserId
 from identity.instants import later
-from identity.operations import authorization, crud, login, password_changes, sso, user_passwords, users
+from identity.operations import authorization, crud, current_logins, login, password_changes, user_passwords, users
 from identity.operations.authorization_steps import Browser, Current
 from identity.operations.clients import Client
 from identity.operations.password_changes import Change
@@ -49,12 +49,10 @@ class Account:
 
 async def find(services: Services, call: Call, client: Client, browser: Browser) -> Account | None:
     """The account of whoever is logged in in this browser, unless something stands in the way: the login says what."""
-    session = await sso.find(services, client.tenant, browser.sso_secret)
-    user = None if session is None else await services.users.find(client.tenant_id, session.user_id)
-    if session is None or user is None:
+    current = await current_logins.recall_session(services, call, client, None, browser)
+    if current is None or authorization.gate(call, client, current) is not None:
         return None
-    current = Current(session, user, browser.sso_secret)
-    return None if authorization.gate(call, client, current) is not None else Account(client, user, current)
+    return Account(client, current.user, current)
 
 
 def is_fresh(call: Call, account: Account) -> bool:

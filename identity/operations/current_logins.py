@@ -55,11 +55,11 @@ async def recall(
 
 
 async def recall_session(
-    services: Services, call: Call, client: Client, session_id: str, browser: Browser
+    services: Services, call: Call, client: Client, session_id: str | None, browser: Browser
 ) -> Current | None:
-    """The session of a name, if it is still this browser's and its user may still be here."""
+    """The session of a name, or whichever there is, if it is still this browser's and its user may still be here."""
     session = await sso.find(services, client.tenant, browser.sso_secret)
-    if session is None or session.session_id != session_id:
+    if session is None or session_id not in {None, session.session_id}:
         return None
     user = await _live_user(services, call, client, session)
     if user is None:

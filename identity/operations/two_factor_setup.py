@@ -48,17 +48,7 @@ class Setup:
     @property
     def uri(self) -> str:
         """What an authenticator app reads from the QR code."""
-        tenant = self.waiting.client.tenant
-        settings = tenant["multiFactorConfiguration"]["authenticator"]
-        issuer, account = (urllib.parse.quote(one, safe="") for one in (tenant["name"], users.login_value(self.user)))
-        query = {
-            "secret": self.secret,
-            "issuer": tenant["name"],
-            "algorithm": _ALGORITHMS.get(settings["algorithm"], "SHA1"),
-            "digits": settings["codeLength"],
-            "period": settings["timeStep"],
-        }
-        return f"otpauth://totp/{issuer}:{account}?{urllib.parse.urlencode(query, quote_via=urllib.parse.quote)}"
+        return uri(self.waiting.client.tenant, self.user, self.secret)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,6 +58,20 @@ class Enabled:
     interlude: Interlude
     waiting: Waiting
     recovery_codes: Sequence[str] = dataclasses.field(repr=False)
+
+
+def uri(tenant: Document, user: Document, secret: str) -> str:
+    """What an authenticator app reads from a QR code: a secret in Base32, whose it is and how it counts."""
+    settings = tenant["multiFactorConfiguration"]["authenticator"]
+    issuer, account = (urllib.parse.quote(one, safe="") for one in (tenant["name"], users.login_value(user)))
+    query = {
+        "secret": secret,
+        "issuer": tenant["name"],
+        "algorithm": _ALGORITHMS.get(settings["algorithm"], "SHA1"),
+        "digits": settings["codeLength"],
+        "period": settings["timeStep"],
+    }
+    return f"otpauth://totp/{issuer}:{account}?{urllib.parse.urlencode(query, quote_via=urllib.parse.quote)}"
 
 
 async def show(

@@ -75,8 +75,8 @@ from identity.web.oauth2 import (
     userinfo,
     verification_gates,
 )
+from identity.web.self_service import account, account_factors, verify
 from identity.web.self_service import passwords as password_pages
-from identity.web.self_service import verify
 
 _log = structlog.get_logger("identity.access")
 
@@ -153,6 +153,8 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
         *verification_gates.ROUTES,
         *verify.ROUTES,
         *password_pages.ROUTES,
+        *account.ROUTES,
+        *account_factors.ROUTES,
         *pages.ROUTES,
         *admin.ROUTES,
     ]

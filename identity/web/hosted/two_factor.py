@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from identity.call import Document
 from identity.operations import two_factor_pages, two_factor_setup
+from identity.operations.account_factors import Adding
 from identity.operations.two_factor_pages import Challenge
 from identity.operations.two_factor_setup import Setup
 from identity.web.hosted.looks import Look
@@ -32,7 +33,7 @@ def choice(page: Challenge, look: Look) -> Document:
     return {"methods": shown, "used": used, "message": look[message] if message else "", "is_good": False}
 
 
-def setup(page: Setup, look: Look, message: str, place: str) -> Document:
+def setup(page: Setup | Adding, look: Look, message: str, place: str) -> Document:
     """What the template of a new method reads; at `place` the page is found for any other method."""
     return {
         "method": page.method,

@@ -97,7 +97,7 @@ class SelfServiceHandler(PageHandler):
     def form_page(self, place: Place, form: Form, *, status: int = 200) -> Reply:
         """A page with a form, which carries the place and the token of this browser."""
         token, cookie = self.issued()
-        hidden = [*form.hidden, *place.carried.items(), (csrf.FIELD, token)]
+        hidden = [*place.carried.items(), *form.hidden, (csrf.FIELD, token)]
         form = dataclasses.replace(form, hidden=hidden, action=form.action or self.request.path)
         cookies = [cookie, *looks.cookies(self, place.given)]
         return fields.page(

@@ -1,0 +1,262 @@
+"""`/account`: what users see and change of their own account, when they are signed in."""
+
+from __future__ import annotations
+
+import dataclasses
+import urllib.parse
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from identity.call import Call, Document
+from identity.domain import users
+from identity.errors import FieldError, GeneralError, Invalid, InvalidRequest, WebhookTransactionFailed
+from identity.ids import fingerprint
+from identity.operations import account_logins, accounts, sso, two_factor_trust
+from identity.operations.accounts import Account
+from identity.operations.authorization_steps import Browser
+from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.hosted import fields, login, register, render
+from identity.web.hosted.fields import Field, Form
+from identity.web.oauth2.family import PAGE_OR_REDIRECT
+from identity.web.self_service.place import Place, SelfServiceHandler
+
+REQUEST: Final = "oauth2/account.request.json"
+FORM: Final = "oauth2/account.form.json"
+_CHANGED: Final = {"data": "account.changed", "password": "account.passwordChanged"}
+
+_SHOWN: Final = (
+    "username",
+    "phoneNumber",
+    "firstName",
+    "middleName",
+    "lastName",
+    "fullName",
+    "birthDate",
+    "mobilePhone",
+)
+
+Shown = Callable[[Place, Account], Awaitable[Reply]]
+
+
+class AccountPage(SelfServiceHandler):
+    """A page of the account of whoever is signed in in this browser."""
+
+    page: str = ""
+    """The path to which a login leads back."""
+    is_sensitive: bool = False
+    """Whether the login has to be a short time ago."""
+
+    async def entered(self, call: Call, given: Document, show: Shown) -> Reply:
+        """The page, or the way to the login."""
+        if "client_id" not in given:
+            raise InvalidRequest("missing_client_id", "The request is missing a required parameter: client_id.")
+        place = await self.place(call, given)
+        assert place.client is not None
+        if place.tenant["httpSessionMaxInactiveInterval"] <= 0:
+            return self.notice(place, "accountOff")
+        browser = Browser(self.cookie(sso.COOKIE), trust_id=self.cookie(two_factor_trust.COOKIE))
+        account = await accounts.find(self.services, call, place.client, browser)
+        if account is None or (self.is_sensitive and not accounts.is_fresh(call, account)):
+            max_age = accounts.FRESH_SECONDS if self.is_sensitive else None
+            query = account_logins.request(call, place.client, self.page, max_age_seconds=max_age)
+            if "locale" in given:
+                query["locale"] = given["locale"]
+            return Reply(status=302, headers={"Location": f"/oauth2/authorize?{urllib.parse.urlencode(query)}"})
+        return await show(place, account)
+
+    def is_own(self, account: Account, form: Document) -> bool:
+        """Whether a form was shown to this browser for this very login: another one may have begun meanwhile."""
+        return self.is_ours(form) and form.get("session") == account_name(account)
+
+    def account_form(self, place: Place, account: Account, form: Form, *, status: int = 200) -> Reply:
+        """A page with a form about an account."""
+        hidden = [*form.hidden, ("session", account_name(account))]
+        links = [*form.links, (place.look["account.back"], at("/account", place))]
+        return self.form_page(place, dataclasses.replace(form, hidden=hidden, links=links), status=status)
+
+
+class HomeHandler(AccountPage):
+    """`/account`: what is known of the user."""
+
+    page = "/account"
+
+    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call) -> Reply:
+        """Show the user's data."""
+        given = self.parameters(REQUEST)
+
+        async def show(place: Place, account: Account) -> Reply:
+            look = place.look
+            values = {
+                "title": look["account.title"],
+                "heading": look["account.heading"],
+                "lead": look.fill("account.lead", users.login_value(account.user), strong=True),
+                "message": look[_CHANGED[given["changed"]]] if given.get("changed") in _CHANGED else "",
+                "facts": _facts(place, account),
+                "nothing": look["account.nothing"],
+                "buttons": [
+                    (look["account.edit"], at("/account/edit", place)),
+                    (look["account.password"], at("/account/password", place)),
+                    (look["account.twoFactor"], at("/account/two-factor", place)),
+                ],
+                "links": [(look["account.logout"], at("/oauth2/logout", place))],
+            }
+            return render.form("account.html", values, look)
+
+        return await self.entered(call, given, show)
+
+
+class EditHandler(AccountPage):
+    """`/account/edit`: what the user may change."""
+
+    page = "/account/edit"
+    is_sensitive = True
+
+    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call) -> Reply:
+        """Show the form with what is known."""
+
+        async def show(place: Place, account: Account) -> Reply:
+            return self.asked(place, account, accounts.values(account))
+
+        return await self.entered(call, self.parameters(REQUEST), show)
+
+    @endpoint(access=Access.BROWSER, form=FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def post(self, call: Call, form: Document) -> Reply:
+        """Take the changes."""
+
+        async def show(place: Place, account: Account) -> Reply:
+            if not self.is_own(account, form):
+                return self.asked(place, account, accounts.values(account), message=login.STALE, status=403)
+            try:
+                await accounts.edit(self.services, call, account, form)
+            except Invalid as error:
+                return self.asked(place, account, form, errors=accounts.told(error.fields), general=error.general)
+            except WebhookTransactionFailed:
+                return self.asked(place, account, form, message="verify.vetoed")
+            return Reply(status=302, headers={"Location": at("/account", place, changed="data")})
+
+        return await self.entered(call, form, show)
+
+    def asked(
+        self,
+        place: Place,
+        account: Account,
+        answers: Document,
+        *,
+        errors: Sequence[FieldError] = (),
+        general: Sequence[GeneralError] = (),
+        message: str = "",
+        status: int = 200,
+    ) -> Reply:
+        """The form."""
+        look = place.look
+        plain = [
+            register.profile_field(asked, answers.get(asked.name, ""), look) for asked in accounts.questions(account)
+        ]
+        told = fields.general(general, look) + fields.unplaced(errors, plain, look)
+        form = Form(
+            title=look["accountEdit.title"],
+            heading=look["accountEdit.heading"],
+            lead=look.fill("account.lead", users.login_value(account.user), strong=True),
+            submit=look["accountEdit.submit"],
+            fields=fields.with_errors(plain, errors, look),
+            message=look[message] if message else " ".join(told),
+        )
+        return self.account_form(place, account, form, status=status)
+
+
+class PasswordHandler(AccountPage):
+    """`/account/password`: a new password, for whoever knows the present one."""
+
+    page = "/account/password"
+    is_sensitive = True
+
+    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call) -> Reply:
+        """Show the form."""
+
+        async def show(place: Place, account: Account) -> Reply:
+            return self.asked(place, account)
+
+        return await self.entered(call, self.parameters(REQUEST), show)
+
+    @endpoint(access=Access.BROWSER, form=FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def post(self, call: Call, form: Document) -> Reply:
+        """Change the password; the login has to be done again."""
+
+        async def show(place: Place, account: Account) -> Reply:
+            if not self.is_own(account, form):
+                return self.asked(place, account, message=login.STALE, status=403)
+            password = form.get("password", "")
+            if password != form.get("passwordConfirm", ""):
+                different = FieldError.of("doNotMatch", "passwordConfirm", "The two passwords are not the same.")
+                return self.asked(place, account, errors=[different])
+            try:
+                await accounts.change_password(self.services, call, account, form.get("currentPassword", ""), password)
+            except Invalid as error:
+                return self.asked(place, account, errors=error.fields, general=error.general)
+            except WebhookTransactionFailed:
+                return self.asked(place, account, message="verify.vetoed")
+            return Reply(status=302, headers={"Location": at("/account", place, changed="password")})
+
+        return await self.entered(call, form, show)
+
+    def asked(
+        self,
+        place: Place,
+        account: Account,
+        *,
+        errors: Sequence[FieldError] = (),
+        general: Sequence[GeneralError] = (),
+        message: str = "",
+        status: int = 200,
+    ) -> Reply:
+        """The form."""
+        look = place.look
+        hints = fields.password_hints(place.tenant["passwordValidationRules"], look)
+        plain = [
+            Field("currentPassword", look["accountPassword.current"], "password", "current-password"),
+            Field("password", look["changePassword.password"], "password", "new-password", hints=hints),
+            Field("passwordConfirm", look["changePassword.confirm"], "password", "new-password"),
+        ]
+        told = fields.general(general, look) + fields.unplaced(errors, plain, look)
+        form = Form(
+            title=look["accountPassword.title"],
+            heading=look["accountPassword.heading"],
+            lead=look["accountPassword.lead"],
+            submit=look["accountPassword.submit"],
+            fields=fields.with_errors(plain, errors, look),
+            message=look[message] if message else " ".join(told),
+        )
+        return self.account_form(place, account, form, status=status)
+
+
+def at(path: str, place: Place, **more: str) -> str:
+    """Another page about the same place."""
+    return f"{path}?{urllib.parse.urlencode({**place.carried, **more})}"
+
+
+def account_name(account: Account) -> str:
+    """The name of a login in its forms."""
+    return fingerprint(f"account {account.current.session.session_id} {account.user_id}")[:32]
+
+
+def _facts(place: Place, account: Account) -> list[tuple[str, str]]:
+    """What is known of the user, label and value."""
+    look, user = place.look, account.user
+    found: list[tuple[str, str]] = []
+    if user.get("email"):
+        key = "account.verified" if user["verified"] else "account.unverified"
+        found.append((look["user.email"], look.fill(key, user["email"])))
+    found += [(look[f"user.{member}"], str(user[member])) for member in _SHOWN if user.get(member)]
+    if user.get("preferredLanguages"):
+        found.append((look["user.preferredLanguages"], ", ".join(user["preferredLanguages"])))
+    return found
+
+
+ROUTES = [
+    Route("/account", HomeHandler),
+    Route("/account/edit", EditHandler),
+    Route("/account/password", PasswordHandler),
+]

@@ -1,0 +1,272 @@
+"""The account pages: one's own account and no other, by the session of a login, with a fresh one for what matters."""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+import urllib.parse
+
+import pytest
+
+from identity.ids import new_id
+from tests import relying_party
+from tests.conftest import checking_client
+from tests.hearing import Hearing
+from tests.hosted.signing_up import found, offer, press
+from tests.receiver import answers, receiving
+from tests.relying_party import PASSWORD, page, response
+from tests.resetting import make_template
+from tests.two_factor import authenticator, code
+
+NEW_PASSWORD = "another horse battery"
+
+
+def place(rp) -> dict[str, str]:
+    return {"client_id": rp.client_id, "tenantId": rp.tenant["id"]}
+
+
+async def enter(rp, browser, path: str = "/account"):
+    """A page of the account, after its login if there has to be one."""
+    answer = await browser.get(path, params=place(rp))
+    if answer.status_code == 302:
+        assert answer.headers["Location"].startswith("/oauth2/authorize?")
+        shown = await browser.get(answer.headers["Location"])
+        if shown.status_code == 200:
+            shown = await rp.submit(browser, shown)
+        assert shown.status_code == 302
+        back = urllib.parse.urlsplit(shown.headers["Location"])
+        assert (back.path, back.query) == (path, urllib.parse.urlencode(place(rp)))
+        answer = await browser.get(f"{back.path}?{back.query}")
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def secret_of(shown) -> str:
+    return str(page(shown).forms[0]["fields"]["secretBase32Encoded"])
+
+
+async def test_account_shows_what_is_known_of_whoever_is_signed_in(rp, browser):
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"firstName": "Ada", "birthDate": "1815-12-10"}})
+    away = await browser.get("/account", params=place(rp))
+    query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(away.headers["Location"]).query))
+    assert urllib.parse.urlsplit(query["redirect_uri"]).path == "/account"
+    shown = await enter(rp, browser)
+    text = page(shown).text
+    for value in (rp.login_id, "Ada", "1815-12-10", "(verified)"):
+        assert value in text
+    assert shown.headers["Cache-Control"] == "no-store"
+    assert (await browser.get("/account", params=place(rp))).status_code == 200
+
+
+async def test_login_of_the_account_pages_gives_no_code_and_ends_nowhere_else(rp, browser):
+    away = await browser.get("/account", params=place(rp))
+    back = await rp.submit(browser, await browser.get(away.headers["Location"]))
+    assert "code=" not in back.headers["Location"]
+    query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(away.headers["Location"]).query))
+    for changed in (f"{query['redirect_uri']}&x=1", query["redirect_uri"].replace("/account", "/admin")):
+        assert (await browser.get("/oauth2/authorize", params={**query, "redirect_uri": changed})).status_code == 400
+    assert (await browser.get("/account", params={"client_id": new_id()})).status_code == 400
+    assert (await browser.get("/account")).status_code == 400
+
+
+async def test_there_is_no_account_page_where_no_session_is_kept(rp, browser):
+    await rp.configure_tenant(httpSessionMaxInactiveInterval=0)
+    assert "There are no account pages here" in page(await browser.get("/account", params=place(rp))).text
+
+
+async def test_user_changes_the_fields_that_the_application_asks_for_and_webhooks_hear(rp, browser, api):
+    await offer(rp, firstName={"enabled": True, "required": True}, mobilePhone={"enabled": True})
+    shown = await enter(rp, browser, "/account/edit")
+    assert set(page(shown).forms[0]["fields"]) == {
+        "client_id", "tenantId", "session", "csrf_token", "user.email", "user.firstName", "user.mobilePhone",
+    }  # fmt: skip
+    blank = await press(browser, shown, **{"user.firstName": " "})
+    assert "Please enter your first name." in page(blank).text
+    async with receiving() as receiver:
+        hearing = Hearing(api, receiver, rp.tenant["id"])
+        await hearing.listen(["user.update", "user.update.complete", "user.email.update"], "AbsoluteMajority")
+        new, smuggled = f"{new_id()}@example.com", {"user.lastName": "Unasked", "userId": new_id()}
+        saved = await press(browser, shown, **{"user.firstName": "Ada", "user.email": new, **smuggled})
+        assert saved.status_code == 302
+        updated, _, changed = await hearing.heard("user.update", "user.update.complete", "user.email.update")
+    assert "Your changes are saved." in page(await browser.get(saved.headers["Location"])).text
+    user = await found(rp, email=new)
+    assert user is not None
+    assert (user["id"], user["firstName"]) == (rp.user["id"], "Ada")
+    assert "lastName" not in user
+    assert updated["original"]["email"] == changed["previousEmail"] == rp.login_id
+
+
+async def test_veto_of_a_change_is_told_and_changes_nothing(rp, browser, api):
+    shown = await enter(rp, browser, "/account/edit")
+    async with receiving(answers(500)) as receiver:
+        await Hearing(api, receiver, rp.tenant["id"]).listen(["user.update"], "AbsoluteMajority")
+        told = await press(browser, shown, **{"user.firstName": "Ada"})
+    assert "refused by a check" in page(told).text
+    user = await found(rp, email=rp.login_id)
+    assert user is not None
+    assert "firstName" not in user
+
+
+async def test_new_address_is_verified_again_where_the_tenant_says_so(rp, browser, api):
+    verifying = {"verifyEmail": True, "verifyEmailWhenChanged": True}
+    verifying["verificationEmailTemplateId"] = await make_template(api, "${verificationId}")
+    await rp.configure_tenant(emailConfiguration=verifying)
+    shown = await enter(rp, browser, "/account/edit")
+    new = f"{new_id()}@example.com"
+    assert (await press(browser, shown, **{"user.email": new})).status_code == 302
+    user = await found(rp, email=new)
+    assert user is not None
+    assert not user["verified"]
+    assert "(not verified)" in page(await browser.get("/account", params=place(rp))).text
+
+
+async def test_attack_44_address_of_somebody_else_is_told_as_one_that_cannot_be_used(rp, browser, api):
+    other = await relying_party.make_user(api, rp.tenant["id"])
+    shown = await enter(rp, browser, "/account/edit")
+    told = await press(browser, shown, **{"user.email": other["email"]})
+    assert "This email address cannot be used." in page(told).text
+    assert "exists" not in page(told).text
+
+
+async def test_password_is_changed_by_whoever_knows_the_present_one_and_ends_every_session(rp, browser, api):
+    shown = await enter(rp, browser, "/account/password")
+    for fields, told in (
+        ({"currentPassword": "wrong", "password": NEW_PASSWORD}, "This is not your present password."),
+        ({"currentPassword": PASSWORD, "password": "short"}, "This password is too short."),
+        ({"currentPassword": PASSWORD, "password": NEW_PASSWORD, "passwordConfirm": "x"}, "are not the same"),
+    ):
+        answer = await press(browser, shown, **{"passwordConfirm": fields["password"], **fields})
+        assert answer.status_code == 200
+        assert told in page(answer).text
+    right = {"currentPassword": PASSWORD, "password": NEW_PASSWORD, "passwordConfirm": NEW_PASSWORD}
+    async with receiving() as receiver:
+        hearing = Hearing(api, receiver, rp.tenant["id"])
+        await hearing.listen(["user.password.update"])
+        assert (await press(browser, shown, **right)).status_code == 302
+        await hearing.heard("user.password.update")
+    again = await rp.authorize(browser)
+    assert again.status_code == 200
+    assert "code" in response(await rp.submit(browser, again, password=NEW_PASSWORD))
+
+
+async def test_attack_48_present_password_is_guessed_only_so_often(rp, browser, monkeypatch):
+    monkeypatch.setattr("identity.operations.accounts._PASSWORD_FAILURES", 2)
+    shown = await enter(rp, browser, "/account/password")
+    wrong = {"currentPassword": "wrong", "password": NEW_PASSWORD, "passwordConfirm": NEW_PASSWORD}
+    for _ in range(2):
+        assert "not your present password" in page(await press(browser, shown, **wrong)).text
+    told = await press(browser, shown, **{**wrong, "currentPassword": PASSWORD})
+    assert "Too many attempts" in page(told).text
+
+
+@pytest.mark.parametrize("path", ["/account/edit", "/account/password", "/account/two-factor"])
+async def test_what_matters_wants_a_login_of_a_short_time_ago(rp, browser, clock, path):
+    shown = await enter(rp, browser, path)
+    clock.advance(seconds=901)
+    away = await browser.get(path, params=place(rp))
+    assert away.status_code == 302
+    assert "max_age=900" in away.headers["Location"]
+    assert (await browser.get(away.headers["Location"])).status_code == 200
+    if page(shown).forms:
+        assert (await press(browser, shown, **{"user.firstName": "Ada"})).status_code == 302
+        user = await found(rp, email=rp.login_id)
+        assert user is not None
+        assert "firstName" not in user
+    assert (await browser.get("/account", params=place(rp))).status_code == 200
+
+
+async def test_second_factor_is_added_with_recovery_codes_shown_once_and_removed_with_a_code(rp, browser, clock, api):
+    listed = await enter(rp, browser, "/account/two-factor")
+    assert "You have none." in page(listed).text
+    shown = await browser.get("/account/two-factor/enable", params=place(rp))
+    assert 'class="qr"' in shown.text
+    secret = base64_of(secret_of(shown))
+    assert "not right" in page(await press(browser, shown, code="000000")).text
+    async with receiving() as receiver:
+        hearing = Hearing(api, receiver, rp.tenant["id"])
+        kinds = ["user.two-factor.method.add", "user.two-factor.method.remove"]
+        await hearing.listen(kinds)
+        done = await press(browser, shown, code=code(clock.now(), secret=secret))
+        assert done.status_code == 200
+        codes = re.findall(r"<code>([A-Z0-9]{5}-[A-Z0-9]{5})</code>", done.text)
+        assert len(set(codes)) == 10
+        (added,) = await hearing.heard(kinds[0])
+        assert added["user"]["id"] == rp.user["id"]
+        # From now on the session is not enough: the login asks for the second factor.
+        away = await browser.get("/account/two-factor", params=place(rp))
+        assert away.status_code == 302
+        asked = await browser.get((await browser.get(away.headers["Location"])).headers["Location"])
+        clock.advance(seconds=60)
+        back = await press(browser, asked, code=code(clock.now(), secret=secret))
+        assert back.headers["Location"].endswith(f"/account/two-factor?{urllib.parse.urlencode(place(rp))}")
+        listed = await browser.get("/account/two-factor", params=place(rp))
+        assert "Authenticator app" in page(listed).text
+        assert codes[0] not in listed.text
+        link = re.search(r'href="(/account/two-factor/disable\?[^"]+)"', listed.text)
+        assert link is not None
+        removing = await browser.get(html.unescape(link[1]))
+        assert "not right" in page(await press(browser, removing, code="000000")).text
+        assert (await press(browser, removing, code=codes[1])).status_code == 302
+        await hearing.heard(kinds[1])
+    assert "You have none." in page(await browser.get("/account/two-factor", params=place(rp))).text
+
+
+def base64_of(secret: str) -> str:
+    return base64.b64encode(base64.b32decode(secret)).decode()
+
+
+async def test_account_of_a_user_with_a_second_factor_is_behind_it(rp, browser):
+    await rp.log_in(browser)
+    factor = {"methods": [authenticator()], "recoveryCodes": ["ABCDE-FGHIJ"]}
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"twoFactor": factor}})
+    for path in ("/account", "/account/edit", "/account/two-factor/enable"):
+        away = await browser.get(path, params=place(rp))
+        assert away.status_code == 302
+        onward = await browser.get(away.headers["Location"])
+        assert "/oauth2/two-factor" in onward.headers["Location"]
+
+
+async def test_attack_54_nobody_reaches_another_account(rp, browser, api):
+    other = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
+    factor = {"methods": [authenticator(id="OTHR")], "recoveryCodes": []}
+    await rp.patch(f"/api/user/{other['id']}", {"user": {"twoFactor": factor}})
+    shown = await enter(rp, browser, "/account/edit")
+    smuggled = {"userId": other["id"], "id": other["id"], "user.id": other["id"], "user.firstName": "Mallory"}
+    assert (await press(browser, shown, **smuggled)).status_code == 302
+    assert "firstName" not in (await found(rp, email=other["email"]) or {})
+    away = await browser.get("/account/two-factor/disable", params={**place(rp), "methodId": "OTHR"})
+    assert (away.status_code, away.headers["Location"]) == (
+        302, f"/account/two-factor?{urllib.parse.urlencode(place(rp))}",
+    )  # fmt: skip
+    form = {**page(shown).forms[0]["fields"], "methodId": "OTHR", "code": "000000"}
+    assert (await browser.post("/account/two-factor/disable", data=form)).status_code == 302
+    stored = await found(rp, email=other["email"])
+    assert stored is not None
+    assert len(stored["twoFactor"]["methods"]) == 1
+    foreign = await relying_party.make(api)
+    away = await browser.get("/account", params=place(foreign))
+    assert away.status_code == 302
+    assert (await browser.get(away.headers["Location"])).status_code == 200
+
+
+async def test_attack_42_form_of_another_browser_or_login_changes_nothing(service, rp, browser, api):
+    shown = await enter(rp, browser, "/account/edit")
+    change = {"user.firstName": "Mallory"}
+    assert (await press(browser, shown, **change, csrf_token="x")).status_code == 403
+    assert (await press(browser, shown, **change, session="x")).status_code == 403
+    async with checking_client(service.base_url) as nobody:
+        away = await press(nobody, shown, **change)
+        assert away.status_code == 302
+    form = page(shown).forms[0]
+    elsewhere = {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example.com"}
+    answer = await browser.post(form["action"], data={**form["fields"], **change}, headers=elsewhere)
+    assert answer.status_code == 403
+    first = rp.user
+    rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
+    await rp.log_in(browser, prompt="login")
+    stale = await press(browser, shown, **change)
+    assert stale.status_code == 403
+    for user in (first, rp.user):
+        assert "firstName" not in (await found(rp, email=user["email"]) or {})
