@@ -172,6 +172,19 @@ async def test_rules_and_typing_errors_are_told_and_change_nothing(place, browse
     assert (await choose(browser, shown, "another horse 1")).status_code == 302
 
 
+async def test_link_to_set_a_first_password_leads_to_the_same_form(place, browser):
+    body = {"user": {"email": f"{new_id()}@example.com"}, "sendSetPasswordEmail": True}
+    made = await place.key.post("/api/user", json=body)
+    assert made.status_code == 200, made.text
+    (mail,) = await place.mailbox.wait_for(1)
+    shown = await browser.get(f"/password/change/{id_in(mail.part('plain'))}")
+    assert "Choose your password" in page(shown).text
+    done = await choose(browser, shown)
+    assert (done.status_code, done.headers["Location"]) == (302, "/password/complete")
+    answer = await place.log_in(NEW_PASSWORD, loginId=body["user"]["email"])
+    assert answer.status_code in {200, 202}
+
+
 async def test_change_by_page_tells_what_a_change_by_the_api_tells(place, browser, api):
     kinds = ["user.password.reset.success", "user.password.update"]
     async with receiving() as receiver:
