@@ -9,7 +9,7 @@ from identity.domain import login as steps
 from identity.domain import users as user_rules
 from identity.errors import NotFound, Unauthorized
 from identity.ids import TenantId
-from identity.operations import api_logins, clients, crud, login, one_time_passwords, two_factor_policy
+from identity.operations import api_logins, bearer, clients, crud, login, one_time_passwords, two_factor_policy
 from identity.operations.api_logins import Answer, Wishes
 from identity.operations.clients import Client
 from identity.operations.login import Credentials
@@ -47,6 +47,20 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     application = None if client is None else client.application
     result = await login.authenticate(services, call, credentials, application, is_new_device=wishes.is_new_device)
     return await api_logins.answer(services, call, client, result, "PASSWORD", wishes)
+
+
+async def ping_by_token(services: Services, call: Call, body: Document, token: str | None) -> Answer:
+    """As `ping`, for the user of an access token and, where the body names none, the token's application.
+
+    No fresh access token comes of it: one that was stolen would live for ever. Raises InvalidToken, and Unauthorized
+    for a body that names another user.
+    """
+    shown = await bearer.verify(services, call, token)
+    if str(body.get("userId", shown.user["id"])).lower() != shown.user["id"]:
+        raise Unauthorized(log_detail="a ping of another user than the access token's")
+    named = {"applicationId": shown.token.application["id"], **body, "userId": shown.user["id"], "noJWT": True}
+    shown.require_reach(str(named["applicationId"]).lower())
+    return await ping(services, call.within(TenantId(shown.user["tenantId"])), named)
 
 
 async def ping(services: Services, call: Call, body: Document) -> Answer:

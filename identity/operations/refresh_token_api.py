@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from identity.call import Call, Document
-from identity.domain import profiles
+from identity.call import ApiKeyCaller, Call, Document
+from identity.domain import client_authentication, profiles
 from identity.domain import refresh_tokens as rules
-from identity.domain.client_authentication import Presented
-from identity.errors import Invalid, InvalidRequest, NotFound, OAuth2Error
+from identity.errors import Invalid, InvalidRequest, NotFound, OAuth2Error, Unauthorized
 from identity.events.bus import Event
 from identity.ids import ApplicationId, TenantId, UserId
-from identity.operations import clients, crud, sign_outs
+from identity.operations import bearer, clients, crud, sign_outs
 from identity.operations.api_logins import Answer
+from identity.operations.bearer import Bearer
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client, TenantHints
 from identity.operations.grants import common, refresh_token
 from identity.services import Services
 from identity.store.mongo import Session
+from identity.store.refresh_tokens import Presented
 from identity.tokens.issuer import ttl_seconds
 
 _REFRESH = "api/jwt-refresh.request.json"
@@ -28,20 +29,20 @@ async def refresh(services: Services, call: Call, body: Document) -> Answer:
     Raises Invalid, also for a token that is unknown, spent, or bound to a key, and WebhookTransactionFailed.
     """
     request = services.schemas[_REFRESH].read(body)
-    tenant_id = crud.require_tenant(call)
     value = request.get("refreshToken")
     if value is None:
         raise Invalid.field("missing", "refreshToken", "A [refreshToken] is required.")
-    presented = await services.refresh_tokens.present(tenant_id, value, call.now)
-    client = None if presented is None else await _client(services, tenant_id, presented.record)
+    presented = await _presented(services, call, value)
+    client = None if presented is None else await _client(services, presented.record)
     if presented is None or client is None or not _allows_refresh(client.application):
         raise _unusable("The [refreshToken] is unknown, expired, or cannot be used here.")
+    tenant_id = client.tenant_id
     if presented.record["private"].get("dpopJkt") is not None:
         raise _unusable("The [refreshToken] is bound to a key.")
     form = {"refresh_token": value, "access_token": request.get("token")}
     if "timeToLiveInSeconds" in request:
         form["expires_in"] = str(request["timeToLiveInSeconds"])
-    nobody = Identified(client, Presented(client.client_id, "none"))
+    nobody = Identified(client, client_authentication.Presented(client.client_id, "none"))
     try:
         answer = await refresh_token.refreshed(services, call.within(tenant_id), nobody, presented, form)
     except OAuth2Error as error:
@@ -73,21 +74,35 @@ async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list
     return [_shown(record) for record in found]
 
 
-async def revoke(services: Services, call: Call, record_id: str) -> None:
-    """End one refresh token, and every access token that came of it. Raises NotFound."""
-    record = await services.refresh_tokens.find(crud.require_tenant(call), record_id)
+async def revoke(services: Services, call: Call, record_id: str, token: str | None = None) -> None:
+    """End one refresh token, and every access token that came of it.
+
+    Without an API key the caller shows the access token of a user, and ends tokens of that user alone. Raises NotFound
+    and InvalidToken.
+    """
+    if isinstance(call.caller, ApiKeyCaller):
+        record = await services.refresh_tokens.find(crud.require_tenant(call), record_id)
+    else:
+        owner = await bearer.verify(services, call, token)
+        found = await services.refresh_tokens.find(TenantId(owner.user["tenantId"]), record_id)
+        record = found if found is not None and found["userId"] == owner.user["id"] else None
+        owner.require_reach(None if record is None else record["applicationId"])
     if record is None:
         raise NotFound
     await _end(services, call, record)
 
 
-async def revoke_those(services: Services, call: Call, body: Document) -> None:
+async def revoke_those(services: Services, call: Call, body: Document, token: str | None = None) -> None:
     """End what a request names: one by its value, those of a user, of an application, or of a user for one.
 
-    What is not there needs no end. Raises Invalid for a request that names nothing.
+    What is not there needs no end. Without an API key the caller shows the access token of a user, and ends tokens of
+    that user alone. Raises Invalid for a request that names nothing, InvalidToken, and Unauthorized for another user.
     """
-    tenant_id = crud.require_tenant(call)
     request = services.schemas[_REVOKE].read(body)
+    if not isinstance(call.caller, ApiKeyCaller):
+        await _revoke_own(services, call, await bearer.verify(services, call, token), request)
+        return
+    tenant_id = crud.require_tenant(call)
     value, user_id, application_id = (request.get(name) for name in ("token", "userId", "applicationId"))
     if value is not None:
         presented = await services.refresh_tokens.present(tenant_id, value, call.now)
@@ -98,8 +113,26 @@ async def revoke_those(services: Services, call: Call, body: Document) -> None:
     elif application_id is not None:
         await _end_of_application(services, call, tenant_id, application_id)
     else:
-        message = "One of [token], [userId] and [applicationId] must be there."
-        raise Invalid.field("missing", "token", message)
+        raise _names_nothing()
+
+
+async def _revoke_own(services: Services, call: Call, owner: Bearer, request: Document) -> None:
+    """End refresh tokens of the owner of an access token: one by value, those for an application, or all."""
+    user = owner.user
+    tenant_id, user_id = TenantId(user["tenantId"]), request.get("userId")
+    value, application_id = request.get("token"), request.get("applicationId")
+    if user_id not in {None, user["id"]}:
+        raise Unauthorized(log_detail="refresh tokens of another user than the access token's")
+    if value is not None:
+        presented = await services.refresh_tokens.present(tenant_id, value, call.now)
+        if presented is not None and presented.record["userId"] == user["id"]:
+            owner.require_reach(presented.record["applicationId"])
+            await _end(services, call, presented.record)
+    elif user_id is None and application_id is None:
+        raise _names_nothing()
+    else:
+        owner.require_reach(application_id)
+        await _end_of_user(services, call, tenant_id, user["id"], application_id)
 
 
 async def log_out(services: Services, call: Call, value: str | None, *, everywhere: bool) -> None:
@@ -109,15 +142,14 @@ async def log_out(services: Services, call: Call, value: str | None, *, everywhe
 
     Raises WebhookTransactionFailed.
     """
-    if not value or call.tenant_id is None:
-        return
-    presented = await services.refresh_tokens.present(call.tenant_id, value, call.now)
+    presented = await _presented(services, call, value) if value else None
     if presented is None or not presented.is_current:
         return
+    record = presented.record
     if not everywhere:
-        await _end(services, call, presented.record)
+        await _end(services, call, record)
         return
-    await _end_of_user(services, call, call.tenant_id, presented.record["userId"], None)
+    await _end_of_user(services, call, TenantId(record["tenantId"]), record["userId"], None)
 
 
 async def _end(services: Services, call: Call, record: Document) -> None:
@@ -174,12 +206,23 @@ async def _end_of_application(services: Services, call: Call, tenant_id: TenantI
     await services.revocations.revoke(tenant_id, record_ids, ttl)
 
 
-async def _client(services: Services, tenant_id: TenantId, record: Document) -> Client | None:
+async def _presented(services: Services, call: Call, value: str) -> Presented | None:
+    """The live refresh token of a value, in the call's tenant; where no tenant is known, the token says which."""
+    if call.tenant_id is None:
+        return await services.refresh_tokens.present_across_tenants(value, call.now)
+    return await services.refresh_tokens.present(call.tenant_id, value, call.now)
+
+
+async def _client(services: Services, record: Document) -> Client | None:
     """The active application of a refresh token."""
     try:
-        return await clients.find(services, TenantHints(path=tenant_id), record["applicationId"])
+        return await clients.find(services, TenantHints(path=record["tenantId"]), record["applicationId"])
     except InvalidRequest:
         return None
+
+
+def _names_nothing() -> Invalid:
+    return Invalid.field("missing", "token", "One of [token], [userId] and [applicationId] must be there.")
 
 
 def _allows_refresh(application: Document) -> bool:

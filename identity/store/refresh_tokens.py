@@ -27,6 +27,7 @@ from identity.store.vault import Vault
 _HALF_BYTES = 24
 _HALF_LENGTH = 32
 _SPENT_KEPT = 5
+_FORMER_INDEX = "lookup"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,12 +67,15 @@ class RefreshTokens:
         """Create what is missing."""
         await self._collection.create_indexes(
             [
-                IndexModel([("tenantId", 1), ("private.lookup", 1)], name="lookup", unique=True),
+                # The value first: who shows one may not have said for which tenant.
+                IndexModel([("private.lookup", 1), ("tenantId", 1)], name="value", unique=True),
                 IndexModel([("tenantId", 1), ("userId", 1), ("applicationId", 1)], name="user"),
                 IndexModel([("tenantId", 1), ("applicationId", 1)], name="application"),
                 IndexModel([("expiresAt", 1)], name="expiry", expireAfterSeconds=0),
             ]
         )
+        if _FORMER_INDEX in await self._collection.index_information():
+            await self._collection.drop_index(_FORMER_INDEX)
 
     async def insert(
         self, tenant_id: TenantId, record: Document, expires: Instant, session: Session | None = None
@@ -102,10 +106,19 @@ class RefreshTokens:
 
     async def present(self, tenant_id: TenantId, value: str, now: Instant) -> Presented | None:
         """The live record that a value belongs or belonged to."""
-        where = {"tenantId": tenant_id, "private.lookup": {"$in": self._lookups(value)}}
-        stored: Any = await self._collection.find_one({**where, "expiresAt": {"$gt": as_datetime(now)}})
-        if stored is None:
-            return None
+        stored: Any = await self._collection.find_one({"tenantId": tenant_id, **self._live(value, now)})
+        return None if stored is None else self._presented(stored, value)
+
+    async def present_across_tenants(self, value: str, now: Instant) -> Presented | None:
+        """As `present`, where nobody said for which tenant; None where two tenants have a token with this value."""
+        found: list[Any] = [stored async for stored in self._collection.find(self._live(value, now)).limit(2)]
+        return self._presented(found[0], value) if len(found) == 1 else None
+
+    def _live(self, value: str, now: Instant) -> Document:
+        """Finds the live records that a value belongs or belonged to."""
+        return {"private.lookup": {"$in": self._lookups(value)}, "expiresAt": {"$gt": as_datetime(now)}}
+
+    def _presented(self, stored: Any, value: str) -> Presented:
         value_hash = self._vault.fingerprint(value)
         is_current = stored["private"]["hash"] == value_hash
         return Presented(self._opened(stored), is_current, _spent_instant(stored, value_hash))

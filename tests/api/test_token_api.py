@@ -409,3 +409,114 @@ async def test_webhooks_hear_of_each_form_once_and_may_veto_it(key, rp) -> None:
         for query in ({"token": last["refreshToken"]}, {"userId": rp.user["id"]}, {"applicationId": rp.client_id}):
             assert (await key.delete("/api/jwt/refresh", params=query)).status_code == 504
     assert await ids_of(key, rp.user["id"]) == {last["refreshTokenId"]}
+
+
+# Where nobody says for which tenant
+
+
+async def test_a_refresh_token_says_itself_for_which_tenant_it_is(key, http, rp, service) -> None:
+    found = await login(key, rp)
+    by_body = await http.post("/api/jwt/refresh", json={"refreshToken": found["refreshToken"]})
+    assert by_body.status_code == 200
+    assert relying_party.claims(by_body.json()["token"])["tid"] == rp.tenant["id"]
+    async with checking_client(service.base_url, cookies={"refresh_token": found["refreshToken"]}) as browser:
+        assert (await browser.post("/api/jwt/refresh")).status_code == 200
+        assert (await browser.post("/api/logout")).status_code == 200
+    assert await ids_of(key, rp.user["id"]) == set()
+    http.cookies.clear()
+    for value in (found["refreshToken"], "unknown"):
+        assert codes(await http.post("/api/jwt/refresh", json={"refreshToken": value})) == ["[invalid]refreshToken"]
+
+
+async def test_a_logout_everywhere_needs_no_tenant_either(key, http, rp) -> None:
+    first, _ = await login(key, rp), await login(key, rp)
+    body = {"refreshToken": first["refreshToken"], "global": True}
+    assert (await http.post("/api/logout", json=body)).status_code == 200
+    assert await ids_of(key, rp.user["id"]) == set()
+
+
+# What owners end themselves
+
+
+async def test_an_owner_ends_tokens_with_an_access_token(key, http, rp) -> None:
+    async def fresh() -> Document:
+        http.cookies.clear()
+        return await login(key, rp)
+
+    async def end(token: str, path: str = "/api/jwt/refresh", **query: str) -> int:
+        return (await http.delete(path, params=query, headers=bearer(token))).status_code
+
+    found = await fresh()
+    assert await end(found["token"], f"/api/jwt/refresh/{found['refreshTokenId']}") == 200
+    for name in ("token", "userId", "applicationId"):
+        found = await fresh()
+        values = {"token": found["refreshToken"], "userId": rp.user["id"], "applicationId": rp.client_id}
+        assert await end(found["token"], **{name: values[name]}) == 200
+        assert await ids_of(key, rp.user["id"]) == set(), name
+    assert codes(await http.delete("/api/jwt/refresh", headers=bearer((await fresh())["token"]))) == ["[missing]token"]
+
+
+async def test_nobody_ends_tokens_of_others(key, http, rp) -> None:
+    other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
+    mine, theirs = await login(key, rp), await login(key, rp, loginId=other["email"])
+    http.cookies.clear()
+    header = bearer(mine["token"])
+    path = f"/api/jwt/refresh/{theirs['refreshTokenId']}"
+    assert (await http.delete(path, headers=header)).status_code == 404
+    assert (await http.delete("/api/jwt/refresh", params={"userId": other["id"]}, headers=header)).status_code == 401
+    by_value = {"token": theirs["refreshToken"]}
+    assert (await http.delete("/api/jwt/refresh", params=by_value, headers=header)).status_code == 200
+    by_application = {"applicationId": rp.client_id}
+    assert (await http.delete("/api/jwt/refresh", params=by_application, headers=header)).status_code == 200
+    assert await ids_of(key, rp.user["id"]) == set()
+    assert await ids_of(key, other["id"]) == {theirs["refreshTokenId"]}
+    for headers in ({}, bearer("none")):
+        assert (await http.delete("/api/jwt/refresh", params=by_value, headers=headers)).status_code == 401
+        assert (await http.delete(path, headers=headers)).status_code == 401
+
+
+async def test_a_third_party_ends_what_is_its_own_alone(key, http, rp) -> None:
+    found = await login(key, rp)
+    other = await other_application(key, rp, registered=True)
+    elsewhere = await login(key, rp, applicationId=other)
+    await rp.configure(relationship="ThirdParty")
+    http.cookies.clear()
+    header = bearer(found["token"])
+    path = f"/api/jwt/refresh/{elsewhere['refreshTokenId']}"
+    assert (await http.delete(path, headers=header)).status_code == 401
+    for query in ({"userId": rp.user["id"]}, {"applicationId": other}, {"token": elsewhere["refreshToken"]}):
+        assert (await http.delete("/api/jwt/refresh", params=query, headers=header)).status_code == 401
+    assert (
+        await http.delete("/api/jwt/refresh", params={"applicationId": rp.client_id}, headers=header)
+    ).status_code == 200
+    assert await ids_of(key, rp.user["id"]) == {elsewhere["refreshTokenId"]}
+
+
+# Pings by a token
+
+
+async def test_a_ping_may_be_made_with_an_access_token_and_gives_no_fresh_one(key, http, rp, clock) -> None:
+    token = (await login(key, rp))["token"]
+    clock.advance(seconds=5)
+    http.cookies.clear()
+    answer = await http.put("/api/login", headers=bearer(token))
+    assert (answer.status_code, answer.json().keys()) == (200, {"user"})
+    assert answer.json()["user"]["registrations"][0]["lastLoginInstant"] > clock.now() - 4000
+    named = {"userId": rp.user["id"].upper(), "applicationId": rp.client_id}
+    assert (await http.put("/api/login", json=named, headers=bearer(token))).status_code == 200
+    records = (await key.get("/api/user/recent-login", params={"userId": rp.user["id"]})).json()["logins"]
+    assert len(records) == 4
+
+
+async def test_a_ping_by_a_token_is_for_its_own_user(key, http, rp) -> None:
+    other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
+    token = (await login(key, rp))["token"]
+    http.cookies.clear()
+    assert (await http.put("/api/login", json={"userId": other["id"]}, headers=bearer(token))).status_code == 401
+    assert (await http.put("/api/login", headers=bearer("none"))).status_code == 401
+    assert (await http.put("/api/login", json={"userId": rp.user["id"]})).status_code == 401
+    elsewhere = {"applicationId": await other_application(key, rp, registered=False)}
+    assert (await http.put("/api/login", json=elsewhere, headers=bearer(token))).status_code == 202
+    await rp.configure(relationship="ThirdParty")
+    assert (await http.put("/api/login", json=elsewhere, headers=bearer(token))).status_code == 401
+    assert codes(await key.put("/api/login", json={})) == ["[missing]userId"]

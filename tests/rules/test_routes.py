@@ -69,6 +69,9 @@ OPTIONAL_KEY = {
 }
 # What an API key opens, or a user's access token.
 KEY_OR_BEARER = {
+    ("/api/jwt/refresh", "DELETE"),
+    ("/api/jwt/refresh/{token_id}", "DELETE"),
+    ("/api/login", "PUT"),
     ("/api/two-factor/secret", "GET"),
     ("/api/two-factor/send", "POST"),
     ("/api/user/change-password", "GET"),

@@ -44,11 +44,6 @@ class PublicKeyHandler(ApiHandler):
 class BearerFamily(LoginFamily):
     """What is called with an access token."""
 
-    def token(self) -> str | None:
-        """The token of the Authorization header (Bearer, or JWT as older clients say) or of the cookie."""
-        scheme, _, token = self.request.headers.get("Authorization", "").strip().partition(" ")
-        return token.strip() if scheme.lower() in {"bearer", "jwt"} else self.cookie(ACCESS_COOKIE)
-
 
 class ValidateHandler(BearerFamily):
     """Whether a token is good."""
@@ -93,7 +88,7 @@ class VendHandler(ApiHandler):
         return Reply(await token_api.vend(self.services, call, body))
 
 
-class RefreshTokensHandler(LoginFamily):
+class RefreshTokensHandler(BearerFamily):
     """New access tokens for refresh tokens; the refresh tokens of a user, and the end of refresh tokens."""
 
     @endpoint(access=Access.PUBLIC, takes="api/jwt-refresh.request.json", answer="api/jwt-refresh.response.json")
@@ -110,13 +105,15 @@ class RefreshTokensHandler(LoginFamily):
         found = await refresh_token_api.retrieve_of_user(self.services, call, self.uuid("userId", user_id))
         return Reply({"refreshTokens": found})
 
-    @endpoint(access=Access.API_KEY, query={"applicationId": "uuid", "token": "text", "userId": "uuid"}, takes=_REVOKE)
+    @endpoint(
+        access=Access.KEY_OR_BEARER, query={"applicationId": "uuid", "token": "text", "userId": "uuid"}, takes=_REVOKE
+    )
     async def delete(self, call: Call) -> Reply:
         """Revoke by value, user, application, or user and application; what the body says goes before the query."""
         names = ("applicationId", "token", "userId")
         asked = {name: self.query().get(name) for name in names}
         body = {**{name: value for name, value in asked.items() if value}, **self.optional_body()}
-        await refresh_token_api.revoke_those(self.services, call, body)
+        await refresh_token_api.revoke_those(self.services, call, body, self.token())
         return Reply()
 
     def optional_body(self) -> Document:
@@ -134,7 +131,7 @@ class RefreshTokensHandler(LoginFamily):
         return value
 
 
-class RefreshTokenHandler(ApiHandler):
+class RefreshTokenHandler(BearerFamily):
     """One refresh token, by its id."""
 
     @endpoint(access=Access.API_KEY, answer=f"{_TOKENS}#refreshToken")
@@ -142,10 +139,10 @@ class RefreshTokenHandler(ApiHandler):
         """Retrieve."""
         return Reply({"refreshToken": await refresh_token_api.retrieve(self.services, call, token_id)})
 
-    @endpoint(access=Access.API_KEY)
+    @endpoint(access=Access.KEY_OR_BEARER)
     async def delete(self, call: Call, token_id: str) -> Reply:
         """Revoke."""
-        await refresh_token_api.revoke(self.services, call, token_id)
+        await refresh_token_api.revoke(self.services, call, token_id, self.token())
         return Reply()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http.cookies import Morsel
 from typing import Final
 
-from identity.call import Call, Document
+from identity.call import ApiKeyCaller, Call, Document
 from identity.operations import api_logins, login_api, refresh_token_api, two_factor_trust
 from identity.web.endpoint import Access, ApiHandler, Query, Reply, Route, endpoint
 
@@ -38,6 +38,11 @@ class LoginFamily(ApiHandler):
             cookies.append(self.new_cookie(REFRESH_COOKIE, body["refreshToken"], max(0, age)))
         return cookies
 
+    def token(self) -> str | None:
+        """The access token of the Authorization header (Bearer, or JWT as older clients say) or of the cookie."""
+        scheme, _, token = self.request.headers.get("Authorization", "").strip().partition(" ")
+        return token.strip() if scheme.lower() in {"bearer", "jwt"} else self.cookie(ACCESS_COOKIE)
+
     def cookie(self, name: str) -> str | None:
         """The value of a cookie, if there is one."""
         return self.get_cookie(name) or None
@@ -51,9 +56,12 @@ class LoginHandler(LoginFamily):
         """Log in."""
         return self.answered(await login_api.log_in(self.services, call, body, self.cookie(two_factor_trust.COOKIE)))
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes=_PING, answer=LOGIN_ANSWERS)
-    async def put(self, call: Call, body: Document) -> Reply:
-        """Note that a user is there."""
+    @endpoint(access=Access.KEY_OR_BEARER, takes=_PING, answer=LOGIN_ANSWERS)
+    async def put(self, call: Call) -> Reply:
+        """Note that a user is there: the one whom the body names or, without an API key, that of the access token."""
+        body = self.optional_body()
+        if not isinstance(call.caller, ApiKeyCaller):
+            return self.answered(await login_api.ping_by_token(self.services, call, body, self.token()))
         return self.answered(await login_api.ping(self.services, call, body))
 
 
