@@ -443,8 +443,8 @@ async def test_an_owner_ends_tokens_with_an_access_token(key, http, rp) -> None:
         http.cookies.clear()
         return await login(key, rp)
 
-    async def end(token: str, path: str = "/api/jwt/refresh", **query: str) -> int:
-        return (await http.delete(path, params=query, headers=bearer(token))).status_code
+    async def end(access_token: str, path: str = "/api/jwt/refresh", **query: str) -> int:
+        return (await http.delete(path, params=query, headers=bearer(access_token))).status_code
 
     found = await fresh()
     assert await end(found["token"], f"/api/jwt/refresh/{found['refreshTokenId']}") == 200

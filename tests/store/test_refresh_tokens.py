@@ -217,14 +217,13 @@ async def test_rotation_inside_a_transaction_that_fails_did_not_happen(tokens, d
     assert (await presented(tokens, tenant_id, record["token"])).is_current
 
 
-async def test_a_value_is_found_without_a_tenant_unless_two_have_it(tokens, tenant_id) -> None:
-    other = TenantId(new_id())
-    stored = await tokens.insert(tenant_id, {**record(), "token": new_value()}, EXPIRES)
+async def test_a_value_is_found_without_a_tenant_unless_two_have_it(tokens) -> None:
+    tenant_id, stored = await inserted(tokens)
     found = await tokens.present_across_tenants(stored["token"], NOW)
     assert found is not None and found.record["tenantId"] == tenant_id and found.is_current
     assert await tokens.present_across_tenants(stored["token"], EXPIRES) is None
     assert await tokens.present_across_tenants("unknown", NOW) is None
-    await tokens.insert(other, {**record(), "id": new_id(), "token": stored["token"]}, EXPIRES)
+    other, _ = await inserted(tokens, token=stored["token"])
     assert await tokens.present_across_tenants(stored["token"], NOW) is None
     assert await tokens.present(other, stored["token"], NOW) is not None
 
