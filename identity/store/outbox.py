@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from pymongo import IndexModel, ReturnDocument, UpdateMany, UpdateOne
+from pymongo.errors import OperationFailure
 
 from identity.call import Document
 from identity.domain.system_configuration import SentEvents
@@ -24,7 +25,8 @@ from identity.store.vault import Vault
 
 State = Literal["due", "succeeded", "given up", "vetoed"]
 
-_WEBHOOKS_PER_LEASE = 100
+_NO_SUCH_INDEX = 27
+_LANES_PER_LEASE = 100
 _BODY_FIELDS = {"body": 1, "isSealed": 1, "parts": 1}
 _LOOKS_PER_LEASE = 8
 """How often to look again when all that was found waits for something before it."""
@@ -187,7 +189,7 @@ class Outbox:
         expiry = IndexModel([("expiresAt", 1)], name="expiry", expireAfterSeconds=0)
         newest = IndexModel([("insertInstant", -1), ("_id", -1)], name="newest")
         await self._events.create_indexes([expiry, newest])
-        due = IndexModel([("state", 1), ("webhookId", 1), ("nextAttempt", 1)], name="due")
+        lanes = IndexModel([("state", 1), ("lane", 1), ("nextAttempt", 1)], name="lanes")
         of_event = IndexModel([("eventId", 1)], name="event")
         attempt = IndexModel([("attempts.id", 1)], name="attempt")
         ordered = IndexModel(
@@ -195,8 +197,18 @@ class Outbox:
             name="order",
             partialFilterExpression={"isOrdered": True, "state": "due"},
         )
-        await self._deliveries.create_indexes([due, of_event, attempt, ordered, expiry])
+        await self._deliveries.create_indexes([lanes, of_event, attempt, ordered, expiry])
+        await self._upgrade()
         await self._bodies.ensure_indexes()
+
+    async def _upgrade(self) -> None:
+        """Take over what a version left that knew no lanes: it served webhooks in turn, and not their tenants."""
+        try:
+            await self._deliveries.drop_index("due")
+        except OperationFailure as error:
+            if error.code != _NO_SUCH_INDEX:
+                raise
+        await self._deliveries.update_many({"state": "due", "lane": None}, [{"$set": {"lane": _LANE_OF_ROW}}])
 
     async def reserve_sequence(self, count: int) -> int:
         """The first of `count` fresh sequence numbers, which order events. Gaps are possible, repeats are not.
@@ -244,15 +256,16 @@ class Outbox:
     ) -> list[Lease]:
         """Take due deliveries: at most `limit`, and of each webhook at most the room that there is for it.
 
-        Webhooks are served in random order, so that one with a long backlog cannot keep the others waiting.
+        Webhooks are served in random order, and the tenants of one in random order too, so that neither a webhook nor a
+        tenant with a long backlog keeps the others waiting.
         """
         is_due = {"state": "due", "nextAttempt": {"$lte": now}}
-        waiting: list[WebhookId] = await self._deliveries.distinct("webhookId", is_due)
-        rooms = {webhook: room for webhook in waiting if (room := room_of(webhook)) > 0}
+        lanes = _lanes_by_webhook(await self._deliveries.distinct("lane", is_due))
+        rooms = {webhook: room for webhook in lanes if (room := room_of(webhook)) > 0}
         until = later(now, seconds=lease_seconds)
         ids: list[str] = []
         for _ in range(_LOOKS_PER_LEASE):
-            candidates = await self._candidates(is_due, rooms, limit)
+            candidates = await self._candidates(is_due, lanes, rooms, limit)
             ids = await self._unblocked(candidates, now, until)
             if ids or not candidates:
                 break
@@ -310,15 +323,23 @@ class Outbox:
                 changed += (await self._events.update_one(where, {"$set": {"body": fresh}})).modified_count
         return changed
 
-    async def _candidates(self, is_due: Document, rooms: Mapping[WebhookId, int], limit: int) -> list[Document]:
-        chosen = random.sample(list(rooms), min(len(rooms), _WEBHOOKS_PER_LEASE, max(limit, 0)))
+    async def _candidates(
+        self, is_due: Document, lanes: Mapping[WebhookId, Sequence[str]], rooms: Mapping[WebhookId, int], limit: int
+    ) -> list[Document]:
+        """The oldest of some lanes: of as many webhooks as can be, and then of as many tenants of each."""
+        chosen = random.sample(list(rooms), min(len(rooms), _LANES_PER_LEASE, max(limit, 0)))
         if not chosen:
             return []
-        share = max(1, -(-limit // len(chosen)))
-        branches = [_oldest(is_due, webhook, min(rooms[webhook], share)) for webhook in chosen]
+        share = -(-limit // len(chosen))
+        lanes_of_each = _LANES_PER_LEASE // len(chosen)
+        branches: list[list[Document]] = []
+        for webhook in chosen:
+            room = min(rooms[webhook], share)
+            some = random.sample(list(lanes[webhook]), min(len(lanes[webhook]), lanes_of_each, room))
+            branches += [_oldest(is_due, lane, -(-room // len(some))) for lane in some]
         unions = [{"$unionWith": {"coll": self._deliveries.name, "pipeline": branch}} for branch in branches[1:]]
-        found = self._deliveries.aggregate([*branches[0], *unions])
-        return [dict(row) async for row in found][:limit]
+        found = [dict(row) async for row in self._deliveries.aggregate([*branches[0], *unions])]
+        return _within_room(found, {webhook: min(rooms[webhook], share) for webhook in chosen})[:limit]
 
     async def _unblocked(self, candidates: Sequence[Document], now: Instant, until: Instant) -> list[str]:
         """The ids of those that may go: of ordered deliveries the first about each object, when its time has come.
@@ -395,6 +416,7 @@ class Outbox:
             "_id": delivery_id(row.event_id, delivery.webhook_id),
             "eventId": row.event_id,
             "webhookId": delivery.webhook_id,
+            "lane": lane_of(delivery.webhook_id, row.tenant_id),
             "state": _state(delivery.first, delivery.next_attempt),
             "attempts": [] if delivery.first is None else [delivery.first.to_document(delivery.next_attempt)],
             "insertInstant": row.create_instant,
@@ -454,9 +476,36 @@ def _in_order(webhook_id: str, object_id: str | None) -> Document:
     return {"webhookId": webhook_id, "linkedObjectId": object_id, "isOrdered": True, "state": "due"}
 
 
-def _oldest(is_due: Document, webhook_id: WebhookId, count: int) -> list[Document]:
+def lane_of(webhook_id: str, tenant_id: str | None) -> str:
+    """Deliveries to one webhook from one tenant, or from the instance, are served one after the other."""
+    return f"{webhook_id}:{tenant_id or ''}"
+
+
+_LANE_OF_ROW = {"$concat": ["$webhookId", ":", {"$ifNull": ["$tenantId", ""]}]}
+"""The same for a row that is stored already."""
+
+
+def _lanes_by_webhook(lanes: Sequence[str]) -> dict[WebhookId, list[str]]:
+    found: dict[WebhookId, list[str]] = {}
+    for lane in lanes:
+        found.setdefault(WebhookId(lane.partition(":")[0]), []).append(lane)
+    return found
+
+
+def _within_room(found: Sequence[Document], rooms: Mapping[WebhookId, int]) -> list[Document]:
+    """No more of each webhook than there is room for: the shares of its lanes were rounded up."""
+    left = dict(rooms)
+    kept = []
+    for row in found:
+        if left[row["webhookId"]] > 0:
+            left[row["webhookId"]] -= 1
+            kept.append(row)
+    return kept
+
+
+def _oldest(is_due: Document, lane: str, count: int) -> list[Document]:
     return [
-        {"$match": {**is_due, "webhookId": webhook_id}},
+        {"$match": {**is_due, "lane": lane}},
         {"$sort": {"nextAttempt": 1}},
         {"$limit": count},
         {"$project": {"_id": 1, "isOrdered": 1, "webhookId": 1, "linkedObjectId": 1, "sequence": 1}},

@@ -19,7 +19,7 @@ from identity.instants import Instant
 from identity.store.event_bodies import EventBodies
 from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, Collection, Database, duplicates
-from identity.store.outbox import delivery_id
+from identity.store.outbox import delivery_id, lane_of
 from identity.store.vault import Vault
 
 Asked = Literal["queued", "running", "unknown"]
@@ -113,6 +113,7 @@ class WebhookEventLog:
         members = ("tenantId", "linkedObjectId", "expiresAt", "sequence")
         kept: Document = {name: event[name] for name in members if name in event}
         fresh = {"eventId": event_id, "webhookId": webhook_id, "state": "due", "attempts": [], "nextAttempt": now}
+        fresh["lane"] = lane_of(webhook_id, event.get("tenantId"))
         row = {**own, **fresh, **kept, "insertInstant": event["insertInstant"], "isManual": True}
         with contextlib.suppress(Duplicate), duplicates():  # somebody else asks at the same time
             await self._deliveries.insert_one(row)

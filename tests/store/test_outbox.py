@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from pymongo import IndexModel
 
 from identity.domain.system_configuration import SentEvents
 from identity.ids import EventId, TenantId, WebhookId, new_id
@@ -121,6 +122,28 @@ async def test_long_backlog_of_one_webhook_leaves_room_for_the_others(outbox: Ou
     leases = await take(outbox, limit=10)
     assert "fresh" in {lease.webhook_id for lease in leases}
     assert len(leases) <= 10
+
+
+async def test_long_backlog_of_one_tenant_leaves_room_for_the_others_of_the_same_webhook(outbox: Outbox) -> None:
+    for tenant_id, events, due in (("busy", 300, later(NOW, seconds=-1000)), ("quiet", 2, NOW)):
+        rows = [make_event(tenant_id=tenant_id) for _ in range(events)]
+        first = await outbox.reserve_sequence(events)
+        await outbox.record(None, [(row, [NewDelivery(WebhookId("global"), due)]) for row in rows], first)
+    quiet = {row.event_id for row in rows}
+    leases = await take(outbox, limit=6)
+    assert {lease.event_id for lease in leases} >= quiet
+    assert len(leases) <= 6
+
+
+async def test_rows_of_an_older_version_find_their_lane(outbox: Outbox, database: Database) -> None:
+    (row,) = await record(outbox, 1, ["w"])
+    deliveries = database.collection("deliveries")
+    await deliveries.update_many({}, {"$unset": {"lane": ""}})
+    await deliveries.create_indexes([IndexModel([("state", 1), ("webhookId", 1), ("nextAttempt", 1)], name="due")])
+    await outbox.ensure_indexes()
+    assert "due" not in await deliveries.index_information()
+    (lease,) = await take(outbox)
+    assert lease.event_id == row.event_id
 
 
 async def test_oldest_deliveries_of_a_webhook_come_first(outbox: Outbox) -> None:
@@ -287,7 +310,7 @@ async def test_looking_for_work_reads_the_index_and_no_rows_that_are_done(outbox
         {
             "explain": {
                 "distinct": "deliveries",
-                "key": "webhookId",
+                "key": "lane",
                 "query": {"state": "due", "nextAttempt": {"$lte": NOW}},
             },
             "verbosity": "executionStats",
