@@ -33,7 +33,7 @@ ACCOUNT_FAILURES: Final = 10
 ACCOUNT_DAILY_FAILURES: Final = 50
 """How many wrong codes an account stands in 15 minutes, and in a day, however often somebody starts anew.
 
-Of a million codes three count at any moment: who knows the password needs decades, at 50 codes a day.
+Of a million codes three count at any moment: who knows the password needs a dozen years, at 50 codes a day.
 """
 _WINDOW_SECONDS: Final = 900
 _DAY_SECONDS: Final = 86_400

@@ -21,20 +21,15 @@ LATER = {
     "Users and login": """
     create_user_consent deactivate_users deactivate_users_by_ids
     delete_registration_with_request delete_user_with_request delete_users delete_users_by_query
-    disable_two_factor disable_two_factor_with_request enable_two_factor
-    generate_two_factor_recovery_codes generate_two_factor_secret generate_two_factor_secret_using_jwt
     import_refresh_tokens import_users
     passwordless_login patch_user_consent
     retrieve_recent_logins
-    retrieve_two_factor_recovery_codes retrieve_two_factor_status retrieve_two_factor_status_with_request
     retrieve_user_by_username
     retrieve_user_consent retrieve_user_consents retrieve_user_recent_logins
     revoke_user_consent
     search_login_records search_users search_users_by_query_string send_passwordless_code
-    send_two_factor_code
-    send_two_factor_code_for_enable_disable send_two_factor_code_for_login
-    send_two_factor_code_for_login_using_method start_passwordless_login
-    start_two_factor_login two_factor_login update_two_factor update_user_consent
+    start_passwordless_login
+    update_user_consent
     """,
     "Webhooks in full": """
     retrieve_webhook_attempt_log retrieve_webhook_event_log search_webhook_event_logs
