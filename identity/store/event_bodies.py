@@ -12,17 +12,12 @@ from typing import Any, Final
 from pymongo import IndexModel
 
 from identity.call import Document
-from identity.instants import as_datetime, later
 from identity.store.guard import within
-from identity.store.mongo import BULK_SECONDS, Collection, Database, Session
+from identity.store.mongo import BULK_SECONDS, Collection, Database
 from identity.store.vault import Vault
 
 PART_BYTES: Final = 4 * 2**20
 """Where a body is cut. The change stream carries whole documents, with what it adds itself, and has the same limit."""
-
-
-_UNFINISHED_SECONDS: Final = 86_400
-"""How long parts stay whose row was never written."""
 
 
 class EventBodies:
@@ -49,21 +44,16 @@ class EventBodies:
         parts = [body[at : at + PART_BYTES] for at in range(0, len(body), PART_BYTES)]
         return {"body": "", "parts": len(parts)}, parts
 
-    async def add(self, row: Mapping[str, Any], parts: list[bytes], session: Session | None) -> None:
-        """Write the parts of a row. Raises what MongoDB does.
+    async def add(self, row: Mapping[str, Any], parts: list[bytes]) -> None:
+        """Write the parts of a row that is about to be written; again, when that is tried again.
 
-        They are more than a transaction holds, and are written outside of it, to be forgotten after a while; inside of
-        it they are kept for as long as their row.
+        They are more than a transaction holds, and so outside of any. Those of a row that is never written lie there
+        as long as its like do.
         """
-        if not parts:
-            return
-        ids = [f"{row['_id']}:{number}" for number in range(len(parts))]
-        soon = as_datetime(later(row["insertInstant"], seconds=_UNFINISHED_SECONDS))
+        kept = {name: row[name] for name in ("expiresAt",) if name in row}
         with within(BULK_SECONDS):
-            for part_id, part in zip(ids, parts, strict=True):
-                await self._parts.replace_one({"_id": part_id}, {"body": part, "expiresAt": soon}, upsert=True)
-            kept = {"$set": {"expiresAt": row["expiresAt"]}} if "expiresAt" in row else {"$unset": {"expiresAt": ""}}
-            await self._parts.update_many({"_id": {"$in": ids}}, kept, session=session)
+            for number, part in enumerate(parts):
+                await self._parts.replace_one({"_id": f"{row['_id']}:{number}"}, {"body": part, **kept}, upsert=True)
 
     async def opened(self, row: Mapping[str, Any]) -> bytes:
         """The body of a row."""

@@ -246,7 +246,7 @@ class Outbox:
         for stored in (*events, *found):
             self._keep(stored, kept)
         for stored in events:
-            await self._bodies.add(stored, parts[stored["_id"]], session)
+            await self._bodies.add(stored, parts[stored["_id"]])
         await self._events.insert_many(events, session=session)
         if found:
             await self._deliveries.insert_many(found, session=session)
