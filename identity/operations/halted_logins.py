@@ -142,10 +142,14 @@ class Claim:
         self._is_ours = True
 
 
-def over() -> InvalidRequest:
+class OverError(InvalidRequest):
+    """A page whose login is over, or went on: it belongs on a page, because the application has an answer already."""
+
+
+def over() -> OverError:
     """The refusal of a page whose login is over."""
     message = "This page was open for too long, or was answered already. Go back to the application and start again."
-    return InvalidRequest("unknown", message)
+    return OverError("unknown", message)
 
 
 def _document(halted: HaltedLogin) -> Document:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import re
 import urllib.parse
 
@@ -99,6 +100,21 @@ async def test_attack_46_page_belongs_to_one_browser_and_no_step_can_be_left_out
     assert (await browser.get(url.replace(rp.client_id, sibling.client_id))).status_code == 400
     assert "code" in response(await send(browser, shown, code=code))
     assert (await browser.get(url)).status_code == 400
+
+
+async def test_login_of_somebody_else_than_the_request_is_about_is_told_to_the_application(rp, browser, clock):
+    about = json.dumps({"id_token": {"sub": {"value": new_id()}}})
+    shown = await log_in(rp, browser, claims=about)
+    error = response(await send(browser, shown, code=two_factor.code(clock.now())))
+    assert (error["error"], error["state"]) == ("login_required", "the-state")
+    assert "fusionauth.sso" not in browser.cookies
+
+
+async def test_request_that_the_application_may_not_make_any_more_is_told_to_it(rp, browser, clock):
+    shown = await log_in(rp, browser)
+    await rp.configure(enabledGrants=["refresh_token"])
+    error = response(await send(browser, shown, code=two_factor.code(clock.now())))
+    assert error["error"] == "unauthorized_client"
 
 
 async def test_attack_42_form_of_another_site_is_refused_and_nothing_is_lost(rp, browser, clock):

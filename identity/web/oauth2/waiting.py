@@ -9,7 +9,7 @@ from identity.call import Call, Document
 from identity.errors import ServiceError
 from identity.operations import login_intents, pending_logins
 from identity.operations.authorization_steps import Step
-from identity.operations.halted_logins import Waiting
+from identity.operations.halted_logins import OverError, Waiting
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, looks, render
 from identity.web.hosted.looks import Look
@@ -28,7 +28,9 @@ class WaitingHandler(LoginFlowHandler):
         """The login that this browser waits with."""
         hints = self.tenant_hints(tenant_id, given)
         cookie = self.cookie(login_intents.COOKIE)
-        return await pending_logins.find(self.services, call, hints, given, cookie, self.page_name)
+        waiting = await pending_logins.find(self.services, call, hints, given, cookie, self.page_name)
+        self.proven = waiting.proven
+        return waiting
 
     def is_ours(self, form: Document) -> bool:
         """Whether a form is one that we showed to this browser."""
@@ -36,7 +38,6 @@ class WaitingHandler(LoginFlowHandler):
 
     async def went_on(self, waiting: Waiting, step: Step) -> Reply:
         """What comes after the page; its intent leaves the cookie."""
-        self.proven = waiting.proven
         value = login_intents.cookie_without(self.cookie(login_intents.COOKIE), waiting.intent_id)
         reply = await self.shown(step, waiting.proven.given)
         if any(morsel.key == login_intents.COOKIE for morsel in reply.cookies):
@@ -69,8 +70,8 @@ class WaitingHandler(LoginFlowHandler):
         )
 
     def refuse(self, error: ServiceError) -> None:
-        """The error at the redirect URI once the login went on; before that always a page."""
-        if self.proven is None:
+        """The error at the redirect URI; a page where the login went on meanwhile, and has its answer from that."""
+        if isinstance(error, OverError):
             PageHandler.refuse(self, error)
         else:
             super().refuse(error)
