@@ -16,7 +16,7 @@ from identity.domain import login as steps
 from identity.domain import totp, two_factor, users
 from identity.errors import Invalid, Unavailable, WebhookTransactionFailed, WrongCode
 from identity.operations import halted_logins, pending_logins, two_factor_methods
-from identity.operations.authorization_steps import Browser, Interlude, Step
+from identity.operations.authorization_steps import Browser, Interlude, LoginPage, Step
 from identity.operations.halted_logins import Claim, HaltedLogin, Waiting
 from identity.operations.two_factor_codes import Address
 from identity.operations.two_factor_methods import Wanted
@@ -85,7 +85,9 @@ async def show(
     if not isinstance(halt, steps.SecondFactorRequired) or not halt.configurable:
         return await pending_logins.resume(services, call, waiting, browser)
     offered = tuple(one for one in halt.configurable if one == two_factor.AUTHENTICATOR or _address(halt.user, one))
-    chosen = method if method in offered else next(iter(offered), two_factor.AUTHENTICATOR)
+    if not offered:
+        return LoginPage(waiting.client, users.login_value(halt.user), halt)
+    chosen = method if method in offered else offered[0]
     setup = Setup(waiting, halt.user, offered, chosen)
     if chosen == two_factor.AUTHENTICATOR:
         known = totp.of_base32(secret) if secret else None

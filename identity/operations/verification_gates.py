@@ -81,7 +81,7 @@ async def enter_code(services: Services, call: Call, waiting: Waiting, browser: 
     if not isinstance(gate, Gate):
         return gate
     if not gate.asks_code or not code.strip():
-        return dataclasses.replace(gate, message=NOT_YET)
+        return dataclasses.replace(gate, message=WRONG if gate.asks_code else NOT_YET)
     try:
         await _complete(services, call.within(waiting.client.tenant_id), gate, code.strip())
     except Invalid:

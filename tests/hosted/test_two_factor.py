@@ -19,6 +19,7 @@ from tests.mailbox import receiving
 from tests.receiver import answers
 from tests.receiver import receiving as hearing
 from tests.relying_party import claims, page, response
+from tests.veto import unchanged
 
 TRUST = "fusionauth.trust"
 
@@ -233,7 +234,7 @@ async def test_attack_41_session_from_before_is_stepped_up_under_a_new_secret(rp
         assert (await rp.authorize(thief)).status_code == 200
 
 
-async def test_veto_at_the_end_leaves_code_and_login_as_they_were(rp, browser, clock, api):
+async def test_veto_at_the_end_leaves_code_and_login_as_they_were(rp, browser, clock, api, service):
     shown = await log_in(rp, browser)
     kind = "user.login.success"
     events = {kind: {"enabled": True, "transactionType": "AbsoluteMajority"}}
@@ -245,7 +246,8 @@ async def test_veto_at_the_end_leaves_code_and_login_as_they_were(rp, browser, c
         }  # fmt: skip
         assert (await api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
         code = two_factor.code(clock.now())
-        assert says(await post(browser, shown, code=code), "refused by a check")
+        async with unchanged(service, rp.tenant["id"]):
+            assert says(await post(browser, shown, code=code), "refused by a check")
         assert "fusionauth.sso" not in browser.cookies
     await rp.configure_tenant(eventConfiguration={"events": {kind: {"enabled": False}}})
     assert "code" in response(await send(browser, shown, code=code))
@@ -359,6 +361,17 @@ async def test_attack_42_setting_up_takes_a_form_of_this_browser(newcomer, brows
 async def test_where_no_method_is_left_to_set_up_the_login_page_says_so(newcomer, browser):
     await policy(newcomer, "Required", authenticator={"enabled": False})
     assert says(await log_in(newcomer, browser), "asks for a second factor")
+
+
+async def test_who_has_no_address_for_the_only_method_is_told_on_the_login_page(newcomer, browser, api):
+    rp = newcomer
+    async with receiving() as box:
+        await two_factor.enable_email(rp, box)
+        await policy(rp, "Required", authenticator={"enabled": False})
+        body = {"user": {"username": f"u{new_id()}", "password": relying_party.PASSWORD}}
+        made = await api.post("/api/user", json=body, headers={"X-FusionAuth-TenantId": rp.tenant["id"]})
+        stopped = await rp.submit(browser, await rp.authorize(browser), loginId=made.json()["user"]["username"])
+        assert says(await follow(browser, stopped), "asks for a second factor")
 
 
 async def test_policy_disabled_asks_nobody(rp, browser):

@@ -60,6 +60,7 @@ async def test_code_of_the_mail_completes_the_login(rp, browser, coded, http):
     _, code = (await newest(coded)).split()
     wrong = await send(browser, shown, oneTimeCode="WRONG")
     assert says(wrong, "This code is not right.")
+    assert says(await send(browser, shown, oneTimeCode=" "), "This code is not right.")
     answer = await send(browser, wrong, oneTimeCode=code)
     token = (await rp.exchange(http, response(answer)["code"])).json()["access_token"]
     told = (await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})).json()

@@ -44,6 +44,17 @@ async def test_another_tenant_neither_sees_nor_spends_it(intents, tenant_id):
     assert await intents.consume(tenant_id, secret) == INTENT
 
 
+async def test_intent_stands_for_something_else_as_long_as_it_is_there(intents, tenant_id, redis):
+    changed = {**INTENT, "details": {"methodId": "another"}}
+    secret = await intents.issue(tenant_id, INTENT, 30)
+    assert await intents.replace(tenant_id, secret, changed)
+    assert 0 < await redis.client.ttl(redis.key("login-intent", tenant_id, fingerprint(secret))) <= 30
+    assert not await intents.replace(TenantId(new_id()), secret, INTENT)
+    assert await intents.consume(tenant_id, secret) == changed
+    assert not await intents.replace(tenant_id, secret, INTENT)
+    assert await intents.find(tenant_id, secret) is None
+
+
 async def test_store_holds_no_secret_and_forgets(intents, tenant_id, redis):
     secret = await intents.issue(tenant_id, INTENT, 30)
     key = redis.key("login-intent", tenant_id, fingerprint(secret))

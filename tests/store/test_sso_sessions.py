@@ -32,6 +32,13 @@ async def test_session_is_found_by_its_secret(sessions):
     assert await sessions.use(tenant_id, new_secret(), 60) is None
 
 
+async def test_session_knows_its_second_factor(sessions):
+    tenant_id, secret = TenantId(new_id()), new_secret()
+    session = dataclasses.replace(a_session(), second_factor="authenticator")
+    await sessions.create(tenant_id, secret, session, 60)
+    assert await sessions.find(tenant_id, secret) == session
+
+
 async def test_session_of_one_tenant_is_nothing_in_another(sessions):
     tenant_id, secret, session = await begun(sessions)
     other = TenantId(new_id())
