@@ -120,7 +120,7 @@ async def _with_trust(
     trust_id: str | None,
 ) -> Completed:
     """The answer with what the second factor is good for beside the login, unless the user may not log in at all."""
-    if answer.body is None or isinstance(result, steps.Deactivated | steps.Expired):
+    if answer.body is None or isinstance(result, steps.Barred):
         return Completed(answer)
     tenant, about = verified.waiting.tenant, verified.waiting.about
     token = await two_factor_trust.issue_trust_token(services, tenant, verified.user, about.get("trustChallenge"))

@@ -17,7 +17,7 @@ from identity.domain.login import Authenticated, SecondFactorRequired
 from identity.errors import Invalid, NotFound, Unavailable, WrongCode
 from identity.events.bus import Event
 from identity.ids import Secret, TenantId, UserId
-from identity.operations import login, two_factor_codes, user_events
+from identity.operations import event_logs, login, two_factor_codes, user_events
 from identity.operations.clients import Client
 from identity.operations.two_factor_codes import Address, Step
 from identity.services import Services
@@ -172,6 +172,7 @@ async def begin(
     assert two_factor_id is not None
     event = user_events.about("user.two-factor.challenge", user, applicationId=_registered(user, application))
     await services.bus.announce(call.within(tenant_id), [event])
+    await _trace(services, call, tenant, user, "a second factor is asked for")
     return two_factor_id
 
 
@@ -215,10 +216,13 @@ async def verify(services: Services, call: Call, two_factor_id: str, code: str) 
     await take_try(services, tenant_id, limits)
     found = _found(services, call, waiting, code)
     if found is None:
-        event = _attempt("user.two-factor.failed-attempt", waiting, _likely_method(waiting, code))
+        method = _likely_method(waiting, code)
+        event = _attempt("user.two-factor.failed-attempt", waiting, method)
         await services.bus.announce(call.within(tenant_id), [event])
+        await _trace(services, call, waiting.tenant, waiting.user, f"a code was wrong, probably of the method {method}")
         raise WrongCode(log_detail="wrong code")
     await services.rate_limits.give_back(tenant_id, limits)
+    await _trace(services, call, waiting.tenant, waiting.user, f"a code was right, of the method {found.method}")
     return found
 
 
@@ -265,6 +269,13 @@ async def _waiting(services: Services, two_factor_id: str, ticket: Ticket | None
     if user is None or tenant is None or tenant["state"] != "Active" or (application is None and application_id):
         raise NotFound(log_detail="somebody whom the challenge is about is gone")
     return Waiting(two_factor_id, ticket, tenant, application, user)
+
+
+async def _trace(services: Services, call: Call, tenant: Document, user: Document, what: str) -> None:
+    """Tell a step in the event log, where the tenant has `multiFactorConfiguration.debug` on."""
+    if tenant["multiFactorConfiguration"]["debug"]:
+        message = f"Second factor of the user [{user['id']}]: {what}."
+        await event_logs.debug(services, call, TenantId(tenant["id"]), "two-factor", message)
 
 
 def _chosen(user: Document, method_id: str | None) -> Document:

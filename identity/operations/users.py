@@ -220,8 +220,9 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
     change = sign_outs.together(services, call, sign_out, write, as_one=True)
     await services.bus.perform(call.within(tenant_id), change, offered, announced)
     await sign_outs.finish(services, call, sign_out)
-    # For an answer that was under way all the time.
+    # For an answer that was under way all the time, and a login that made a device a trusted one.
     await services.scope_consents.delete_all(tenant_id, {"userId": user_id})
+    await services.two_factor_trusts.delete_all(tenant_id, {"userId": user_id})
     await crud.retried(lambda: services.families.forget_user(tenant_id, user_id, services.clock.now()))
     await services.login_records.erase(tenant_id, UserId(user_id))
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from identity.ids import fingerprint
+from identity.ids import fingerprint, new_id
 from identity.operations import two_factor_trust
 from tests import relying_party, two_factor, veto
 from tests.conftest import EMAIL_TEMPLATE, NOBODY, SUPER_KEY, checking_client
@@ -507,6 +507,52 @@ async def test_gates_hold_after_the_second_factor(http, rp, clock, service) -> N
     waiting = await challenged(http, rp)
     answer = await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))
     assert (answer.status_code, "token" in answer.json()) == (212, False)
+
+
+async def test_an_unverified_registration_is_told_after_the_second_factor(http, rp, clock, service) -> None:
+    gated = {"verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
+    await change(rp, **gated, unverified={"behavior": "Gated"})
+    users = service.services.users
+    user = await users.find(rp.tenant["id"], rp.user["id"])
+    registrations = [{**entry, "verified": False} for entry in user["registrations"]]
+    await users.replace(rp.tenant["id"], {**user, "registrations": registrations}, user["lastUpdateInstant"])
+    waiting = await challenged(http, rp)
+    answer = await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))
+    assert (answer.status_code, "token" in answer.json()) == (213, False)
+
+
+async def test_an_action_that_prevents_the_login_is_told_and_gives_no_trust(key, http, rp, clock) -> None:
+    waiting = await challenged(http, rp)
+    wanted = {"name": new_id(), "temporal": True, "preventLogin": True}
+    action = (await key.post("/api/user-action", json={"userAction": wanted})).json()["userAction"]
+    taken = {
+        "userActionId": action["id"], "actioneeUserId": rp.user["id"], "actionerUserId": rp.user["id"],
+        "expiry": clock.now() + 600_000,
+    }  # fmt: skip
+    assert (await key.post("/api/user/action", json={"action": taken})).status_code == 200
+    code = two_factor.code(clock.now())
+    answer = await complete(http, waiting["twoFactorId"], code, trustComputer=True)
+    assert answer.status_code == 409, answer.text
+    assert answer.json().keys() == {"actions"}
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_steps_are_told_in_the_event_log_where_the_tenant_wants_it(http, rp, clock, service, is_on) -> None:
+    await rp.configure_tenant(multiFactorConfiguration={"debug": is_on})
+    waiting = await challenged(http, rp)
+    code = two_factor.code(clock.now())
+    await complete(http, waiting["twoFactorId"], two_factor.wrong_code(clock.now()))
+    await complete(http, waiting["twoFactorId"], code)
+    logs = service.services.database.collection("event_logs").find({"message": {"$regex": rp.user["id"]}}).sort("_id")
+    told = [row["message"].partition("]: ")[2] async for row in logs if row["type"] == "Debug"]
+    assert (
+        told
+        == [
+            "a second factor is asked for.",
+            "a code was wrong, probably of the method authenticator.",
+            "a code was right, of the method authenticator.",
+        ][: 3 if is_on else 0]
+    )
 
 
 # Events

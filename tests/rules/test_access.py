@@ -403,6 +403,7 @@ COLLECTIONS = (
     "tenants",
     "text_messages",
     "themes",
+    "two_factor_trusts",
     "user_action_reasons",
     "user_actions",
     "user_consents",
