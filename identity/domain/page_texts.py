@@ -317,6 +317,12 @@ TEXTS: Final = MappingProxyType(
         "index.loggedIn": "You are signed in on this device.",
         "index.logout": "Sign out",
         "index.configuration": "OpenID configuration",
+        "registerSent.title": "Look at your mail",
+        "registerSent.heading": "Look at your mail",
+        "registerSent.text": (
+            "We have sent you a mail with which you verify your address. Then sign in here. If nothing comes, you may"
+            " have an account already."
+        ),
         "account.title": "Your account",
         "account.heading": "Your account",
         "account.lead": "You are signed in as {0}.",

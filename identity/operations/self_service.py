@@ -24,6 +24,7 @@ from identity.operations import (
     device_approvals,
     login,
     registrations,
+    user_passwords,
     validations,
 )
 from identity.operations.authorization_steps import Browser, NewLogin, Proven, Step
@@ -36,6 +37,8 @@ REGISTRATIONS: Final = 200
 WINDOW_SECONDS: Final = 900
 """How many attempts to register one address (of IPv6, one network) may make at a tenant in so many seconds."""
 
+_TAKEN: Final = frozenset({"[duplicate]user.email", "[inactive]user.email"})
+
 AUTHENTICATION_TYPE: Final = "REGISTRATION"
 
 
@@ -45,6 +48,11 @@ class Refused:
 
     fields: Sequence[FieldError] = ()
     general: Sequence[GeneralError] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sent:
+    """A mail says what came of a form, to whoever reads it: the page tells nobody whether there was an account."""
 
 
 async def begin(services: Services, call: Call, proven: Proven, browser: Browser) -> Step | None:
@@ -59,8 +67,11 @@ async def begin(services: Services, call: Call, proven: Proven, browser: Browser
 
 async def register(
     services: Services, call: Call, proven: Proven, browser: Browser, form: Mapping[str, str], *, is_persistent: bool
-) -> Step | Refused:
+) -> Step | Refused | Sent:
     """Make the user whom a form asks for, log them in, and go on with the request; or say what is wrong.
+
+    Where nobody goes on before the address is verified, nobody is logged in either, and an address that is taken is
+    answered as a new one: only who reads its mail learns which it was.
 
     Raises OAuth2Error, InvalidRequest where nobody may register, and LambdaFailed.
     """
@@ -75,11 +86,15 @@ async def register(
     try:
         user = await _registered(services, call.within(client.tenant_id), client, request, form)
     except Invalid as error:
-        return Refused(error.fields, error.general)
+        if not _is_discreet(client):
+            return Refused(error.fields, error.general)
+        return await _discreet(services, client, form, error)
     except WebhookTransactionFailed:
         return Refused(general=[GeneralError("registration.vetoed", "")])
     except Unavailable:
         return Refused(general=[GeneralError("[ServiceBusy]", "")])
+    if _is_discreet(client):
+        return Sent()
     fresh = NewLogin(user, AUTHENTICATION_TYPE, is_persistent)
     return await authorization.enter(services, call, proven, request, browser, fresh)
 
@@ -94,6 +109,22 @@ def require_offered(client: Client) -> None:
             "unknown", "The application's registration is of the type advanced, which needs forms: there are none here."
         )
     raise InvalidRequest("unknown", "The application does not let people register themselves.")
+
+
+def _is_discreet(client: Client) -> bool:
+    """Whether a new user cannot go on before the address is verified, which is what the user logs in with."""
+    email = client.tenant["emailConfiguration"]
+    is_gated = email["verifyEmail"] and email["unverified"]["behavior"] == "Gated"
+    return bool(is_gated) and rules.login_id_of(client.application).member == "email"
+
+
+async def _discreet(services: Services, client: Client, form: Mapping[str, str], error: Invalid) -> Refused | Sent:
+    """What is wrong but that the address is taken; where that is all, what a new address is answered, at its cost."""
+    others = [found for found in error.fields if found.code not in _TAKEN]
+    if others or error.general:
+        return Refused(others, error.general)
+    await user_passwords.is_correct(services, client.tenant, None, form.get(rules.PASSWORD, ""))
+    return Sent()
 
 
 async def _registered(

@@ -11,14 +11,17 @@ import urllib.parse
 import pytest
 
 from identity.ids import new_id
+from identity.passwords import PasswordPool
 from tests import two_factor
 from tests.conftest import checking_client
 from tests.hearing import Hearing
 from tests.hosted import steps
-from tests.hosted.signing_up import an_email, found, offer, open_page, send
+from tests.hosted.signing_up import alike, an_email, found, offer, open_page, press, send
+from tests.mailbox import receiving as mailbox_of
 from tests.oauth2.test_lambdas import hook
 from tests.receiver import answers, receiving
 from tests.relying_party import CHALLENGE, PASSWORD, REDIRECT_URI, VERIFIER, claims, page, response
+from tests.resetting import make_template
 from tests.veto import unchanged
 
 EVENTS = (
@@ -373,3 +376,63 @@ async def test_who_registers_where_a_second_factor_is_needed_sets_one_up_on_the_
     answer = await steps.send(browser, codes)
     token = (await rp.exchange(http, response(answer)["code"])).json()["id_token"]
     assert claims(token)["amr"] == ["pwd", "otp", "mfa"]
+
+
+@pytest.fixture
+async def discreet(rp, api):
+    """Registration is on, and nobody goes on before the address is verified. Answers the mailbox."""
+    await offer(rp)
+    template_id = await make_template(api, "${verificationId}")
+    async with mailbox_of() as mailbox:
+        gated = {"verifyEmail": True, "verificationEmailTemplateId": template_id, "unverified": {"behavior": "Gated"}}
+        in_use = {"loginIdInUseOnCreateEmailTemplateId": await make_template(api, "Somebody wanted your address")}
+        await rp.configure_tenant(emailConfiguration={**mailbox.configuration(), **gated, **in_use})
+        yield mailbox
+
+
+async def test_attack_44_taken_address_is_answered_as_a_new_one_where_addresses_are_verified_first(
+    rp, browser, discreet
+):
+    shown, email = await open_page(rp, browser), an_email()
+    new = await send(browser, shown, email=email, password=PASSWORD)
+    taken = await send(browser, shown, email=rp.login_id, password=PASSWORD)
+    assert new.status_code == 200
+    assert "Look at your mail" in page(new).text
+    assert alike(new) == alike(taken)
+    assert "fusionauth.sso" not in browser.cookies
+    mails = await discreet.wait_for(2)
+    told = {mail.recipients[0]: mail.part("plain").strip() for mail in mails}
+    assert told.keys() == {email, rp.login_id}
+    assert told[rp.login_id] == "Somebody wanted your address"
+    weak = [await send(browser, shown, email=one, password="short") for one in (an_email(), rp.login_id)]
+    for answer in weak:
+        assert "This password is too short." in page(answer).text
+        assert "account with this" not in page(answer).text
+    assert response(await rp.submit(browser, await rp.authorize(browser)))["state"] == "the-state"
+
+
+async def test_attack_44_taken_address_costs_a_hash_where_addresses_are_verified_first(
+    rp, browser, discreet, monkeypatch
+):
+    hashed = []
+    pretend = PasswordPool.pretend
+
+    async def counted(self, *arguments):
+        hashed.append(arguments[1:])
+        await pretend(self, *arguments)
+
+    monkeypatch.setattr(PasswordPool, "pretend", counted)
+    await send(browser, await open_page(rp, browser), email=rp.login_id, password=PASSWORD)
+    assert len(hashed) == 1
+
+
+async def test_new_user_signs_in_after_the_address_was_verified(rp, browser, discreet):
+    email = an_email()
+    told = await send(browser, await open_page(rp, browser), email=email, password=PASSWORD)
+    (mail,) = await discreet.wait_for(1)
+    link = await browser.get(f"/email/verify/{mail.part('plain').strip()}")
+    assert (await press(browser, link)).status_code == 302
+    back = re.search(r'class="button" href="(/oauth2/authorize\?[^"]+)"', told.text)
+    assert back is not None
+    login = await browser.get(html.unescape(back[1]))
+    assert response(await rp.submit(browser, login, loginId=email))["userState"] == "Authenticated"

@@ -14,7 +14,7 @@ from identity.operations.complete_registration import Missing
 from identity.operations.consent_page import Waiting
 from identity.operations.self_service import Refused
 from identity.web.endpoint import Reply
-from identity.web.hosted import csrf, fields, login, looks
+from identity.web.hosted import csrf, fields, login, looks, render
 from identity.web.hosted.fields import Field, Form
 from identity.web.hosted.looks import Look
 from identity.web.oauth2.family import OAuth2Handler
@@ -79,6 +79,18 @@ async def reply(
     )
     all_cookies = [cookie, *looks.cookies(handler, given)]
     return fields.page(form, look, redirect_uri=given["redirect_uri"], status=status, cookies=all_cookies)
+
+
+async def sent(handler: OAuth2Handler, client: Client, given: Mapping[str, str], names: list[str]) -> Reply:
+    """What is said where a mail says the rest: the same for a new address and for one that is taken."""
+    look = await looks.of(handler, client.tenant, client.application, given)
+    values = {
+        "title": look["registerSent.title"],
+        "heading": look["registerSent.heading"],
+        "text": look["registerSent.text"],
+        "links": [(look["selfService.login"], login.beside(handler, "authorize", given, names))],
+    }
+    return render.form("notice.html", values, look)
 
 
 async def ask_for_more(

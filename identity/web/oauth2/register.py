@@ -9,7 +9,7 @@ from identity.call import Call, Document
 from identity.operations import authorization, request_sources, self_service
 from identity.operations.authorization_steps import Proven
 from identity.operations.clients import Client
-from identity.operations.self_service import Refused
+from identity.operations.self_service import Refused, Sent
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
 from identity.web.hosted import csrf, login, register
 from identity.web.oauth2.family import PAGE_OR_REDIRECT
@@ -46,6 +46,8 @@ class RegisterHandler(LoginFlowHandler):
         )
         if isinstance(step, Refused):
             return await self.asked(proven.client, form, refused=step)
+        if isinstance(step, Sent):
+            return await register.sent(self, proven.client, form, self.names())
         reply = await self.shown(step, form)
         remembered = login.remember_cookie(self, is_persistent=is_persistent)
         return dataclasses.replace(reply, cookies=[*reply.cookies, remembered])
@@ -68,8 +70,11 @@ class RegisterHandler(LoginFlowHandler):
         status: int = 200,
     ) -> Reply:
         """The page."""
-        names = list(self.services.schemas[REQUEST].schema["properties"])
-        return await register.reply(self, client, given, names, refused=refused, message=message, status=status)
+        return await register.reply(self, client, given, self.names(), refused=refused, message=message, status=status)
+
+    def names(self) -> list[str]:
+        """The parameters of the request, which the pages carry along."""
+        return list(self.services.schemas[REQUEST].schema["properties"])
 
 
 ROUTES = [Route(prefix + "/oauth2/register", RegisterHandler) for prefix in ("", "/{tenant_id}")]
