@@ -106,6 +106,7 @@ class EnableHandler(FactorPage):
         token, cookie = self.issued()
         given = {**place.carried, "session": account_name(page.account), csrf.FIELD: token}
         values: dict[str, Any] = two_factor.setup(page, place.look, message or page.message, at(self.path(), place))
+        values["others"].append((at(_HOME, place), place.look["account.back"]))
         if page.secret:
             values["path"], values["side"] = await asyncio.to_thread(qr_codes.svg_path, page.uri)
         name = "" if place.application is None else place.application["name"]
