@@ -19,12 +19,13 @@ import uvloop
 from bench import figures, floors, objects, startup
 from bench.figures import Figure, Row
 from bench.instance import Instance, opened
-from bench.scenarios import Bench, Scenario, lists, logins, reads, tokens, webhooks
+from bench.scenarios import Bench, Scenario, enumeration, lists, logins, reads, tokens, webhooks
 
 SCENARIOS: tuple[Scenario, ...] = (
     *reads.SCENARIOS,
     *tokens.SCENARIOS,
     *logins.SCENARIOS,
+    *enumeration.SCENARIOS,
     *webhooks.SCENARIOS,
     *lists.SCENARIOS,
 )
@@ -33,7 +34,7 @@ _FLOOR_SECONDS = 2.0
 
 def main() -> int:
     """The command line; 1 when a figure is void."""
-    names = [scenario.name for scenario in SCENARIOS]
+    names = list(dict.fromkeys(scenario.name for scenario in SCENARIOS))
     parser = argparse.ArgumentParser(prog="bench", description="Measure the service.")
     parser.add_argument("scenario", nargs="*", metavar="scenario", help=f"only these: {', '.join(names)}")
     wanted = parser.parse_args().scenario

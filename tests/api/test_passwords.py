@@ -525,3 +525,21 @@ async def test_without_a_template_or_an_address_a_first_password_is_asked_for(pl
     assert made.status_code == 200 and "token" in made.json()
     assert (await place.log_in(loginId=given["user"]["email"])).status_code == 202
     assert place.mailbox.mails == []
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+async def test_a_reset_lets_in_whom_failed_logins_locked_out(place: Resetting, is_wanted: bool) -> None:
+    definition = {"name": new_id(), "temporal": True, "preventLogin": True}
+    made = await place.rp.api.post("/api/user-action", json={"userAction": definition})
+    locks = {
+        "userActionId": made.json()["userAction"]["id"], "tooManyAttempts": 2, "actionDuration": 5,
+        "actionCancelPolicy": {"onPasswordReset": is_wanted},
+    }  # fmt: skip
+    await place.rp.configure_tenant(failedAuthenticationConfiguration=locks)
+    assert [(await place.log_in("wrong")).status_code for _ in range(2)] == [404, 404]
+    assert (await place.log_in()).status_code == 409
+    done = await place.change(await place.change_id())
+    assert done.status_code == 200
+    expected = 200 if is_wanted else 409
+    assert (await place.log_in_once(done.json()["oneTimePassword"])).status_code == expected
+    assert (await place.log_in(NEW_PASSWORD)).status_code == expected

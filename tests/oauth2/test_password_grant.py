@@ -244,6 +244,16 @@ async def test_reason_of_a_change_of_password_is_told(rp, http, service, reason,
     assert "access_token" not in answer.json()
 
 
+async def test_id_of_a_change_of_password_changes_it(rp, http):
+    await change_user(rp, passwordChangeRequired=True)
+    change_id = (await ask(rp, http)).json()["change_password_id"]
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    new = {"password": "another horse battery"}
+    changed = await http.post(f"/api/user/change-password/{change_id}", json=new, headers=headers)
+    assert changed.status_code == 200
+    assert "access_token" in (await ask(rp, http, **new)).json()
+
+
 async def test_old_password_has_to_be_changed(rp, http, clock):
     await rp.configure_tenant(maximumPasswordAge={"enabled": True, "days": 1})
     await given(rp, http)
