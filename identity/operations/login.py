@@ -143,14 +143,15 @@ async def finish(
     halt = steps.halt(proven)
     if isinstance(halt, steps.SecondFactorRequired):
         halt = dataclasses.replace(halt, authentication_type=authentication_type, identity_type=identity_type)
+    if proven.password is not None and (halt is None or isinstance(halt, steps.SecondFactorRequired)):
+        # When the second factor comes, the password is not known any more.
+        await user_passwords.rehash(services, proven.tenant, proven.user, proven.password)
     if halt is not None:
         if along is not None:
             inside = call.within(TenantId(proven.tenant["id"]))
             await services.bus.perform(inside, along.write, along.offered, along.announced)
             await along.committed()
         return halt
-    if proven.password is not None:
-        await user_passwords.rehash(services, proven.tenant, proven.user, proven.password)
     return await complete(
         services,
         call,

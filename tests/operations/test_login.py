@@ -186,6 +186,14 @@ async def test_a_good_login_moves_the_password_to_the_tenants_scheme(desk: Desk)
         assert (password["scheme"], password["factor"]) == ("salted-pbkdf2-hmac-sha256", 1000)
 
 
+async def test_a_password_moves_to_the_tenants_scheme_before_the_second_factor_is_asked_for(desk: Desk) -> None:
+    scheme = {"encryptionScheme": "salted-pbkdf2-hmac-sha256", "encryptionSchemeFactor": 1000}
+    await desk.configure(passwordEncryptionConfiguration={**scheme, "modifyEncryptionSchemeOnLogin": True})
+    await desk.change_user(twoFactor={"methods": [{"method": "email", "email": "a@example.com"}]})
+    assert isinstance(await desk.log_in(), outcomes.SecondFactorRequired)
+    assert (await desk.stored())["private"]["password"]["scheme"] == "salted-pbkdf2-hmac-sha256"
+
+
 async def test_an_account_is_closed_after_too_many_failures_whoever_asks_and_however_it_is_named(desk: Desk) -> None:
     await desk.configure(
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 3, "timePeriodInSeconds": 60}}
