@@ -21,6 +21,9 @@ from identity.instants import Instant, as_datetime
 INDEFINITE: Final = 2**63 - 1
 """The expiry of an action that does not end by itself."""
 
+_KEPT_STATES: Final = 1000
+"""How many former states a history holds: a document has its limits."""
+
 _NAMES: Final = Part("name", "name", "localizedNames")
 _TEXTS: Final = Part("text", "text", "localizedTexts")
 _SUMMARY: Final = (
@@ -72,7 +75,7 @@ def _changed(log: Document, change: Document, now: Instant) -> Document:
     items = [*log["history"]["historyItems"], former]
     kept = {name: value for name, value in log.items() if name not in {"actionerUserId", "comment"}}
     moved = max(now, log["lastUpdateInstant"] + 1)
-    return {**kept, **change, "history": {"historyItems": items}, "lastUpdateInstant": moved}
+    return {**kept, **change, "history": {"historyItems": items[-_KEPT_STATES:]}, "lastUpdateInstant": moved}
 
 
 def prevention(log: Document) -> Document:

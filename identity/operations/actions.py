@@ -8,7 +8,7 @@ from identity.call import Call, Document
 from identity.domain import action_logs as rules
 from identity.errors import NotFound
 from identity.events.bus import Write
-from identity.ids import ApplicationId, TenantId, UserId, new_id
+from identity.ids import TenantId, UserId, new_id
 from identity.instants import Instant
 from identity.operations import action_phases, action_requests, crud, users
 from identity.operations.action_phases import Phase
@@ -78,14 +78,6 @@ async def retrieve_of_user(
     elif active is not None:
         where |= live if active else {"$nor": [live]}
     return [shown(services, log) for log in await services.action_logs.find_all(tenant_id, where)]
-
-
-async def prevents_login(
-    services: Services, tenant_id: TenantId, user_id: UserId, application_id: ApplicationId | None, now: Instant
-) -> list[Document]:
-    """The actions that keep a user from logging in to an application, or to none, as a login answers them."""
-    user = await services.users.cached(tenant_id, user_id)
-    return [] if user is None else rules.summaries(rules.preventing(user, application_id, now))
 
 
 def new_log(definition: Document, user: Document, now: Instant, **members: Any) -> Document:

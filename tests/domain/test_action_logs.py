@@ -62,3 +62,13 @@ def test_live_actions_prevent_the_logins_they_are_meant_for() -> None:
     assert action_logs.preventing(user, None, Instant(19)) == (everywhere,)
     assert action_logs.preventing(user, "here", Instant(20)) == ()
     assert action_logs.preventing({"private": {}}, "here", Instant(0)) == ()
+
+
+def test_history_holds_the_newest_thousand_states() -> None:
+    private = {"preventLogin": False, "temporal": True, "since": 0}
+    log = {"history": {"historyItems": []}, "insertInstant": 0, "lastUpdateInstant": 0, "expiry": 0, "private": private}
+    for instant in range(1, 1003):
+        log = action_logs.modified(log, {"expiry": instant}, Instant(instant))
+    items = log["history"]["historyItems"]
+    assert [items[0]["expiry"], items[-1]["expiry"], log["expiry"]] == [2, 1001, 1002]
+    assert len(items) == 1000
