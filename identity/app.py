@@ -61,6 +61,7 @@ from identity.store.pending_links import PendingLinks
 from identity.store.pushed_requests import PushedRequests
 from identity.store.rate_limits import RateLimits
 from identity.store.redis import Redis
+from identity.store.report_counts import ReportCounts
 from identity.store.revocations import Revocations
 from identity.store.sso_sessions import SsoSessions
 from identity.store.tickets import Tickets
@@ -315,6 +316,7 @@ def _wired(
         event_logs=stores.event_logs,
         login_records=stores.login_records,
         known_devices=KnownDevices(stores.vault),
+        report_counts=ReportCounts(stores.database),
         places=delivery.places,
         mails=stores.mails,
         text_messages=stores.text_messages,

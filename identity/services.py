@@ -48,6 +48,7 @@ from identity.store.pushed_requests import PushedRequests
 from identity.store.rate_limits import RateLimits
 from identity.store.redis import Redis
 from identity.store.refresh_tokens import RefreshTokens
+from identity.store.report_counts import ReportCounts
 from identity.store.revocations import Revocations
 from identity.store.scope_consents import ScopeConsents
 from identity.store.sso_sessions import SsoSessions
@@ -88,6 +89,7 @@ class Services:
     event_logs: Logbook
     login_records: LoginRecords
     known_devices: KnownDevices
+    report_counts: ReportCounts
     places: Places
     claims: Claims
     identity_provider_links: IdentityProviderLinks

@@ -51,7 +51,7 @@ class LoginRecords:
 
     async def add(self, tenant_id: TenantId, row: Document, session: Session | None = None) -> None:
         """Write a row, which has an `instant`: in the transaction, or with those that come at the same time."""
-        stored = {**row, "_id": _id(row["instant"], random.getrandbits(80)), "tenantId": tenant_id}
+        stored = {**row, "_id": id_of(row["instant"], random.getrandbits(80)), "tenantId": tenant_id}
         if session is not None:
             await self._rows.insert_one(stored, session=session)
             return
@@ -107,7 +107,7 @@ class LoginRecords:
     async def delete_before(self, instant: Instant) -> int:
         """Remove what is older than this; answers how many rows went."""
         with within(BULK_SECONDS):
-            return (await self._rows.delete_many({"_id": {"$lt": _id(instant)}})).deleted_count
+            return (await self._rows.delete_many({"_id": {"$lt": id_of(instant)}})).deleted_count
 
     async def _write(self) -> None:
         try:
@@ -135,7 +135,7 @@ class LoginRecords:
             await self._rows.delete_many({"_id": {"$in": ids}})
 
 
-def _id(instant: Instant, chance: int = 0) -> str:
+def id_of(instant: Instant, chance: int = 0) -> str:
     """An id of this instant; without a chance the first that there can be."""
     return f"{instant:012x}{chance:020x}"
 
@@ -150,8 +150,8 @@ def _condition(criterion: Criterion) -> Document:
     if criterion.field != "instant":
         return condition(criterion)
     if criterion.kind == "from":
-        return {"_id": {"$gte": _id(Instant(int(criterion.value)))}}
-    return {"_id": {"$lt": _id(Instant(int(criterion.value) + 1))}}
+        return {"_id": {"$gte": id_of(Instant(int(criterion.value)))}}
+    return {"_id": {"$lt": id_of(Instant(int(criterion.value) + 1))}}
 
 
 def _opened(stored: Mapping[str, Any]) -> Document:

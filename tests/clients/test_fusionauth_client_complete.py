@@ -19,24 +19,22 @@ convert_true_false start start_anonymous
 
 LATER = {
     "Users and login": """
-    delete_registration_with_request delete_user_with_request passwordless_login retrieve_recent_logins
-    retrieve_user_recent_logins search_login_records send_passwordless_code start_passwordless_login
+    delete_registration_with_request delete_user_with_request
     """,
     "Webhooks in full": """
     retrieve_webhook_attempt_log retrieve_webhook_event_log search_webhook_event_logs
     """,
-    "not offered: connectors, forms, WebAuthn, reports, integrations, tenant manager": """
+    "not offered: connectors, forms, WebAuthn, integrations, tenant manager": """
     complete_web_authn_assertion complete_web_authn_login complete_web_authn_registration create_connector
     create_form create_form_field create_tenant_manager_identity_provider_type_configuration delete_connector
     delete_form delete_form_field delete_tenant_manager_identity_provider_type_configuration
     delete_web_authn_credential delete_web_authn_credentials_for_user import_web_authn_credential patch_connector
     patch_form patch_form_field patch_integrations patch_tenant_manager_configuration
     patch_tenant_manager_identity_provider_type_configuration retrieve_connector retrieve_connectors
-    retrieve_daily_active_report retrieve_form retrieve_form_field retrieve_form_fields retrieve_forms
-    retrieve_identity_provider_connection_test_results retrieve_integration retrieve_login_report
-    retrieve_monthly_active_report retrieve_registration_report retrieve_tenant_manager_configuration
-    retrieve_total_report retrieve_total_report_with_excludes retrieve_user_login_report
-    retrieve_user_login_report_by_login_id retrieve_user_login_report_by_login_id_and_login_id_types
+    retrieve_form retrieve_form_field retrieve_form_fields retrieve_forms
+    retrieve_identity_provider_connection_test_results retrieve_integration
+    retrieve_tenant_manager_configuration
+
     retrieve_web_authn_credential retrieve_web_authn_credentials_for_user start_identity_provider_connection_test
     start_web_authn_login start_web_authn_registration update_connector update_form update_form_field
     update_integrations update_tenant_manager_configuration

@@ -16,8 +16,9 @@ from tests.hearing import Hearing
 from tests.mailbox import Mailbox
 from tests.mailbox import receiving as receiving_mails
 from tests.mmdb import BERLIN, SYDNEY, write
-from tests.receiver import receiving
+from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty
+from tests.veto import unchanged
 
 Document = dict[str, Any]
 
@@ -259,3 +260,29 @@ async def test_templates_of_the_application_win_and_without_one_no_mail_goes(key
     await rp.patch(f"/api/application/{rp.client_id}", {"application": change})
     assert (await log_in(key, rp, newDevice=True)).status_code == 200
     assert await mails.count_documents({"tenantId": rp.tenant["id"]}) == 1
+
+
+# Vetoes of a login without a password
+
+
+async def test_a_veto_leaves_the_code_good_and_the_address_unverified(api, key, http, rp, service) -> None:
+    templates = {"verificationEmailTemplateId": EMAIL_TEMPLATE, "passwordlessEmailTemplateId": EMAIL_TEMPLATE}
+    await rp.configure_tenant(emailConfiguration={"verifyEmail": True, **templates})
+    registration = {"applicationId": rp.client_id}
+    user = {"email": f"{new_id()}@example.com", "password": PASSWORD}
+    made = (await key.post("/api/user/registration", json={"user": user, "registration": registration})).json()["user"]
+    body = {"applicationId": rp.client_id, "loginId": user["email"], "state": {"at": "the door"}}
+    code = (await key.post("/api/passwordless/start", json=body)).json()["code"]
+    assert (await http.post("/api/passwordless/send", json={"code": code})).status_code == 200
+    async with receiving() as receiver:
+        hearing = Hearing(api, receiver, rp.tenant["id"])
+        types = ("user.email.verified", "user.login.success")
+        for vetoed in types:
+            receiver.behave = answers(500)
+            await hearing.listen(types, "AbsoluteMajority", vetoable=[vetoed])
+            async with unchanged(service, rp.tenant["id"]):
+                assert (await http.post("/api/passwordless/login", json={"code": code})).status_code == 504
+        receiver.behave = answers(200)
+        answer = await http.post("/api/passwordless/login", json={"code": code})
+    assert (answer.status_code, answer.json()["user"]["id"]) == (200, made["id"])
+    assert answer.json()["user"]["verified"] is True

@@ -35,6 +35,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "ids": "The objects that are wanted, whatever else is asked.",
     "inactive": "Whether to list what is deactivated instead of what is in use.",
     "kid": "The id of the key in the header of tokens.",
+    "excludes": "Members that are not wanted: applicationTotals.",
     "limit": "How many rows at most.",
     "offset": "How many of the newest rows to leave out.",
     "retrieveTotal": "Whether to count all that match.",

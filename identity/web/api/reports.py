@@ -1,0 +1,74 @@
+"""/api/report: how many logins, active users and registrations there were."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from identity.call import Call
+from identity.operations import reports
+from identity.web.endpoint import Access, ApiHandler, Query, Reply, Route, Tenancy, endpoint
+
+_REPORT: Final = "api/report.response.json"
+_RANGE: Final[Query] = {"applicationId": "uuid", "end": "instant", "start": "instant"}
+_LOGINS: Final[Query] = {**_RANGE, "loginId": "text", "loginIdTypes": "texts", "userId": "uuid"}
+
+
+class LoginsHandler(ApiHandler):
+    """Logins."""
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_KEY_AND_HEADER, query=_LOGINS, answer=_REPORT)
+    async def get(self, call: Call) -> Reply:
+        """By the hour."""
+        return Reply(await reports.logins(self.services, call, self.query(), self.texts("loginIdTypes")))
+
+
+class DailyUsersHandler(ApiHandler):
+    """Active users of days."""
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED, query=_RANGE, answer=_REPORT)
+    async def get(self, call: Call) -> Reply:
+        """By the day."""
+        return Reply(await reports.daily_users(self.services, call, self.query()))
+
+
+class MonthlyUsersHandler(ApiHandler):
+    """Active users of months."""
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED, query=_RANGE, answer=_REPORT)
+    async def get(self, call: Call) -> Reply:
+        """By the month."""
+        return Reply(await reports.monthly_users(self.services, call, self.query()))
+
+
+class RegistrationsHandler(ApiHandler):
+    """Registrations."""
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED, query=_RANGE, answer=_REPORT)
+    async def get(self, call: Call) -> Reply:
+        """By the hour."""
+        return Reply(await reports.registrations(self.services, call, self.query()))
+
+
+class TotalsHandler(ApiHandler):
+    """Everything there is."""
+
+    @endpoint(
+        access=Access.API_KEY,
+        tenancy=Tenancy.AS_NAMED,
+        query={"excludes": "texts"},
+        answer="api/report-totals.response.json",
+    )
+    async def get(self, call: Call) -> Reply:
+        """All in all; `excludes=applicationTotals` leaves the applications out."""
+        excluded = {name for text in self.texts("excludes") for name in text.split(",")}
+        with_applications = "applicationTotals" not in excluded
+        return Reply(await reports.totals(self.services, call, with_applications=with_applications))
+
+
+ROUTES = [
+    Route("/api/report/login", LoginsHandler),
+    Route("/api/report/daily-active-user", DailyUsersHandler),
+    Route("/api/report/monthly-active-user", MonthlyUsersHandler),
+    Route("/api/report/registration", RegistrationsHandler),
+    Route("/api/report/totals", TotalsHandler),
+]
