@@ -278,11 +278,11 @@ async def test_a_veto_leaves_the_code_good_and_the_address_unverified(api, key, 
         hearing = Hearing(api, receiver, rp.tenant["id"])
         types = ("user.email.verified", "user.login.success")
         for vetoed in types:
-            receiver.behave = answers(500)
+            receiver.behaviour = answers(500)
             await hearing.listen(types, "AbsoluteMajority", vetoable=[vetoed])
             async with unchanged(service, rp.tenant["id"]):
                 assert (await http.post("/api/passwordless/login", json={"code": code})).status_code == 504
-        receiver.behave = answers(200)
+        receiver.behaviour = answers(200)
         answer = await http.post("/api/passwordless/login", json={"code": code})
     assert (answer.status_code, answer.json()["user"]["id"]) == (200, made["id"])
     assert answer.json()["user"]["verified"] is True
