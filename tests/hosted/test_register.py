@@ -436,3 +436,24 @@ async def test_new_user_signs_in_after_the_address_was_verified(rp, browser, dis
     assert back is not None
     login = await browser.get(html.unescape(back[1]))
     assert response(await rp.submit(browser, login, loginId=email))["userState"] == "Authenticated"
+
+
+async def test_registration_that_has_to_be_verified_first_leads_to_its_gate(rp, browser, api):
+    await offer(rp)
+    template_id = await make_template(api, "${verificationId}")
+    gated = {
+        "verifyRegistration": True,
+        "verificationEmailTemplateId": template_id,
+        "unverified": {"behavior": "Gated"},
+    }
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": gated})
+    async with mailbox_of() as mailbox:
+        await rp.configure_tenant(emailConfiguration=mailbox.configuration())
+        answer = await send(browser, await open_page(rp, browser), email=an_email(), password=PASSWORD)
+        assert answer.headers["Location"].startswith("/registration/verification-required?")
+        (mail,) = await mailbox.wait_for(1)
+        done = await browser.get(f"/registration/verify/{mail.part('plain').strip()}")
+        # The user is signed in in this browser: there is nobody to be asked.
+        assert done.headers["Location"] == "/registration/complete"
+        assert "code" in response(await rp.authorize(browser))
+        assert len(mailbox.mails) == 1
