@@ -49,7 +49,7 @@ async def verify_email(services: Services, call: Call, body: Document, verificat
         await email_verifications.verified(services, call, user, "Administrative")
         return
     shown = _required(wanted)
-    async with _guarded(services, call):
+    async with guarded(services, call):
         await email_verifications.complete(services, call, shown, request.get("oneTimeCode"))
 
 
@@ -57,7 +57,7 @@ async def verify_registration(services: Services, call: Call, body: Document, ve
     """Verify a registration by the id in the body, else in the path. Raises as `verify_email` does."""
     request = services.schemas[_REGISTRATION].read(body)
     wanted = _required(request.get("verificationId") or verification_id)
-    async with _guarded(services, call):
+    async with guarded(services, call):
         await registration_verifications.complete(services, call, wanted, request.get("oneTimeCode"))
 
 
@@ -136,7 +136,7 @@ async def _pretend(
 
 
 @contextlib.asynccontextmanager
-async def _guarded(services: Services, call: Call) -> AsyncIterator[None]:
+async def guarded(services: Services, call: Call) -> AsyncIterator[None]:
     """Stops an address that guesses ids, or codes beside one: a tenant may have them as short as four digits.
 
     Raises Unavailable.

@@ -64,6 +64,20 @@ async def find(services: Services, tenant_id: TenantId | None, kind: Kind, verif
     )
 
 
+async def sought(
+    services: Services, call: Call, tenant_id: TenantId | None, kind: Kind, verification_id: str
+) -> Link | None:
+    """As `find`, for a stranger: an address that finds nothing too often is stopped. Raises Unavailable."""
+    try:
+        async with verification_api.guarded(services, call):
+            found = await find(services, tenant_id, kind, verification_id)
+            if found is None:
+                raise NotFound(log_detail="no such link")
+            return found
+    except NotFound:
+        return None
+
+
 async def is_own(services: Services, link: Link, sso_secret: str) -> bool:
     """Whether the user of a link is the one who is signed in in this browser."""
     session = await sso.find(services, link.tenant, sso_secret)

@@ -8,8 +8,10 @@ import re
 import pytest
 
 from identity.ids import new_id
+from identity.operations import verification_api
 from tests import relying_party
 from tests.api.test_notices import make_template
+from tests.api.test_verify_email import own_address
 from tests.conftest import checking_client
 from tests.hearing import Hearing
 from tests.hosted.signing_up import alike, press
@@ -224,3 +226,15 @@ async def test_link_goes_back_to_the_login_that_it_came_from(gate, browser):
     back = re.search(r'class="button" href="(/oauth2/authorize\?[^"]+)"', told.text)
     assert back is not None
     assert (await browser.get(back[1].replace("&amp;", "&"))).status_code == 200
+
+
+async def test_attack_48_address_that_guesses_links_is_stopped(gate, browser, monkeypatch):
+    monkeypatch.setattr(verification_api, "_FAILURES", 3)
+    found, mine = await made(gate), own_address()
+    statuses = [
+        (await browser.get(f"/email/verify/{n:04}", params={"client_id": gate.client_id}, headers=mine)).status_code
+        for n in range(4)
+    ]
+    assert statuses[-1] == 503 and 503 not in statuses[:-1]
+    assert (await browser.get(link(found, "email"), headers=mine)).status_code == 503
+    assert (await browser.get(link(found, "email"), headers=own_address())).status_code == 200

@@ -36,7 +36,7 @@ class _Verify(SelfServiceHandler):
         place = await self.place(call, given)
         is_named = "client_id" in given or "tenantId" in given
         tenant_id = place.tenant_id if is_named else None
-        link = await verification_links.find(self.services, tenant_id, self.kind, verification_id)
+        link = await verification_links.sought(self.services, call, tenant_id, self.kind, verification_id)
         return (place if link is None else await self.place(call, given, link.tenant)), link
 
     async def show(self, call: Call, place: Place, link: Link | None, verification_id: str) -> Reply:
