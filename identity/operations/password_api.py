@@ -19,7 +19,6 @@ from identity.operations import (
     notices,
     one_time_passwords,
     password_changes,
-    user_passwords,
     users,
 )
 from identity.operations.change_ids import About, Found
@@ -131,7 +130,7 @@ async def change_by_login_id(services: Services, call: Call, body: Document) -> 
     if user is None:
         raise Invalid.field("invalid", "loginId", "Nobody has this [loginId].")
     if "currentPassword" in request:
-        await _require_current(services, call, asked.tenant, user, request["currentPassword"])
+        await password_changes.require_current(services, call, asked.tenant, user, request["currentPassword"])
     change = Change(request["password"], application=asked.application)
     await password_changes.make(services, call, asked.tenant, user["id"], change)
 
@@ -148,7 +147,7 @@ async def change_by_token(services: Services, call: Call, body: Document, token:
     if "currentPassword" not in request:
         raise Invalid.field("missing", "currentPassword", "You must specify the [currentPassword] property.")
     call = call.within(TenantId(tenant["id"]))
-    await _require_current(services, call, tenant, user, request["currentPassword"])
+    await password_changes.require_current(services, call, tenant, user, request["currentPassword"])
     uses = await password_changes.trusting(services, Found(tenant, user, About()), _trust(request))
     may_refresh = await _is_own(services, call, user, request.get("refreshToken"))
     application = shown.token.application
@@ -193,18 +192,6 @@ async def _found(services: Services, call: Call, change_id: str) -> Found:
     found = await change_ids.find(services, call.tenant_id, change_id)
     await services.rate_limits.give_back(counted_in, limit)
     return found
-
-
-async def _require_current(services: Services, call: Call, tenant: Document, user: Document, password: str) -> None:
-    """Raise Invalid for a wrong password; what fails here counts as a failed login does. Raises Unavailable."""
-    tenant_id = TenantId(tenant["id"])
-    limits = login.attempt_limits(tenant, "", user, call.origin.ip_address)
-    wait_seconds = await services.rate_limits.take(tenant_id, limits)
-    if wait_seconds is not None:
-        raise Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
-    if not await user_passwords.is_correct(services, tenant, user, password):
-        raise password_changes.wrong_current_password()
-    await services.rate_limits.give_back(tenant_id, limits)
 
 
 async def _is_own(services: Services, call: Call, user: Document, value: str | None) -> bool:

@@ -62,15 +62,15 @@ class Change:
     """A password that a user is to have, and what speaks for it.
 
     `uses` are used up in the write: of those who show them one gets through. `is_reset`: by a change password id.
-    `is_forced`: the user had no choice, and it is never too early. `is_proof`: a mail was read, which verifies its
-    address.
+    `is_forced`: the user had no choice, and it is never too early. `mailed_to`: the address that the id was mailed to,
+    which counts while it is the user's, and is verified by that.
     """
 
     password: str = dataclasses.field(repr=False)
     uses: tuple[Use, ...] = ()
     is_reset: bool = False
     is_forced: bool = False
-    is_proof: bool = False
+    mailed_to: str | None = None
     application: Document | None = None
 
 
@@ -200,8 +200,8 @@ async def complete(
     found = await change_ids.find(services, call.tenant_id, change_id)
     tenant, user, about = found.tenant, found.user, found.about
     tenant_id = TenantId(tenant["id"])
-    if current_password is not None and not await user_passwords.is_correct(services, tenant, user, current_password):
-        raise wrong_current_password()
+    if current_password is not None:
+        await require_current(services, call, tenant, user, current_password)
     uses = await trusting(services, found, trust)
     application = await _application(services, tenant_id, about.application_id)
     change = Change(
@@ -209,7 +209,7 @@ async def complete(
         (services.tickets.use(tenant_id, change_ids.KIND, change_id), *uses),
         is_reset=True,
         is_forced=about.reason is not None or about.is_setup,
-        is_proof=about.mailed_to is not None and about.mailed_to == user.get("email"),
+        mailed_to=about.mailed_to,
         application=application,
     )
     changed = await make(services, call, tenant, user["id"], change)
@@ -239,6 +239,7 @@ async def make(services: Services, call: Call, tenant: Document, user_id: str, c
 
     async def attempt() -> tuple[Document, bool]:
         stored = await services.users.get(tenant_id, user_id)
+        _require_same(stored, change)
         user = await _changed(services, call, tenant, stored, change)
         verifies = _verifies(tenant, stored, change)
         if verifies:
@@ -282,9 +283,29 @@ async def settle(services: Services, user: Document) -> None:
     await one_time_passwords.withdraw(services, user)
 
 
+async def require_current(services: Services, call: Call, tenant: Document, user: Document, password: str) -> None:
+    """Raise Invalid for a wrong `currentPassword`, and Unavailable after too many: they count as failed logins do."""
+    tenant_id = TenantId(tenant["id"])
+    limits = login.attempt_limits(tenant, "", user, call.origin.ip_address)
+    wait_seconds = await services.rate_limits.take(tenant_id, limits)
+    if wait_seconds is not None:
+        raise Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
+    if not await user_passwords.is_correct(services, tenant, user, password):
+        raise wrong_current_password()
+    await services.rate_limits.give_back(tenant_id, limits)
+
+
 def wrong_current_password() -> Invalid:
     """The error of a `currentPassword` that is not the user's."""
     return Invalid.field("invalid", "currentPassword", "The [currentPassword] is not the user's password.")
+
+
+def _require_same(stored: Document, change: Change) -> None:
+    """Raise NotFound where the user was locked, or left the address of the id, since the id was looked at."""
+    if change.is_reset and not stored["active"]:
+        raise NotFound(log_detail="the user was deactivated meanwhile")
+    if change.mailed_to not in {None, rules.mail_address(stored)}:
+        raise NotFound(log_detail="the user has another address meanwhile")
 
 
 async def _changed(services: Services, call: Call, tenant: Document, stored: Document, change: Change) -> Document:
@@ -305,7 +326,8 @@ async def _changed(services: Services, call: Call, tenant: Document, stored: Doc
 
 def _verifies(tenant: Document, stored: Document, change: Change) -> bool:
     is_allowed = tenant["emailConfiguration"]["implicitEmailVerificationAllowed"]
-    return bool(change.is_proof and is_allowed and "email" in stored and not stored["verified"])
+    is_proven = change.mailed_to is not None and change.mailed_to == stored.get("email")
+    return bool(is_proven and is_allowed and not stored["verified"])
 
 
 async def _write(

@@ -65,7 +65,7 @@ async def test_older_names_of_the_login_id_bound_what_is_tried(place: Resetting)
     assert (await place.key.post("/api/user/forgot-password", json=typed)).status_code == 404
 
 
-async def test_what_a_key_is_told_of_users_nobody_else_is(place: Resetting) -> None:
+async def test_attack_44_what_a_key_is_told_of_users_nobody_else_is(place: Resetting) -> None:
     """Attack 44: without a key every login id looks alike."""
     without_address = f"name-{new_id()}"
     await place.user(email=None, username=without_address)
