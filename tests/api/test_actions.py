@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
+from tests.conftest import NOBODY
 
 Document = dict[str, Any]
 
@@ -137,16 +138,16 @@ async def test_a_change_keeps_what_was_before_in_the_history(scene: Scene) -> No
     ("change", "code"),
     [
         ({"userActionId": None}, "[missing]action.userActionId"),
-        ({"userActionId": new_id()}, "[invalid]action.userActionId"),
+        ({"userActionId": NOBODY}, "[invalid]action.userActionId"),
         ({"actioneeUserId": None}, "[missing]action.actioneeUserId"),
-        ({"actioneeUserId": new_id()}, "[invalid]action.actioneeUserId"),
+        ({"actioneeUserId": NOBODY}, "[invalid]action.actioneeUserId"),
         ({"actionerUserId": None}, "[missing]action.actionerUserId"),
-        ({"actionerUserId": new_id()}, "[invalid]action.actionerUserId"),
+        ({"actionerUserId": NOBODY}, "[invalid]action.actionerUserId"),
         ({"expiry": None}, "[missing]action.expiry"),
         ({"expiry": 1}, "[invalid]action.expiry"),
         ({"option": "none of them"}, "[invalid]action.option"),
-        ({"reasonId": new_id()}, "[invalid]action.reasonId"),
-        ({"applicationIds": [new_id()]}, "[invalid]action.applicationIds[0]"),
+        ({"reasonId": NOBODY}, "[invalid]action.reasonId"),
+        ({"applicationIds": [NOBODY]}, "[invalid]action.applicationIds[0]"),
         ({"comment": "x" * 10_001}, "[tooLong]action.comment"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
+from tests.conftest import NOBODY
 
 Document = dict[str, Any]
 
@@ -65,8 +66,8 @@ async def test_full_cycle_of_a_messenger(api) -> None:
         ({"headers": {"Host": "elsewhere"}}, "[invalid]messenger.headers"),
         ({"headers": {"A": "b\r\nc: d"}}, "[invalid]messenger.headers"),
         ({"sslCertificate": "no certificate"}, "[invalid]messenger.sslCertificate"),
-        ({"sslCertificateId": new_id()}, "[invalid]messenger.sslCertificateId"),
-        ({"sslCertificate": new_id()}, "[invalid]messenger.sslCertificateId"),
+        ({"sslCertificateId": NOBODY}, "[invalid]messenger.sslCertificateId"),
+        ({"sslCertificate": NOBODY}, "[invalid]messenger.sslCertificateId"),
         ({"messageTypes": ["Voice"]}, "[invalid]messenger.messageTypes[0]"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -34,7 +34,9 @@ def test_the_secrets_of_the_schemas_are_write_only() -> None:
         "identityProvider.consumerSecret",
         "identityProvider.oauth2.client_secret",
         "oauthConfiguration.clientSecret",
+        "oneTimePassword",  # for the login after a change of the password, told when it is made
         "secret",  # a new one of a webhook, told when it is made
+        "messenger.httpAuthenticationPassword",
         "webhook.httpAuthenticationPassword",
     }
     suspicious = re.compile(r"(?i)(secret|password|privateKey|salt)$")
