@@ -9,7 +9,8 @@ from identity.call import Call, Document
 
 _TEXTS = ("deviceDescription", "deviceName", "deviceType", "ipAddress", "os", "userAgent")
 _PLACE = ("city", "country", "region", "zipcode")
-_COORDINATES = ("latitude", "longitude")
+_COORDINATES = {"latitude": 90, "longitude": 180}
+_LONGEST_NAME = 255
 
 
 Locate = Callable[[str], Document | None]
@@ -38,9 +39,15 @@ def of(call: Call, locate: Locate | None = None) -> Document:
 
 
 def _location(given: Mapping[str, Any]) -> Document:
-    place: Document = {name: given[name] for name in _PLACE if isinstance(given.get(name), str) and given[name]}
-    for name in _COORDINATES:
-        if isinstance(given.get(name), int | float) and not isinstance(given[name], bool):
-            place[name] = given[name]
+    place: Document = {name: given[name] for name in _PLACE if _is_name(given.get(name))}
+    for name, furthest in _COORDINATES.items():
+        value = given.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and -furthest <= value <= furthest:
+            place[name] = value
     shown = ", ".join(place[name] for name in ("city", "region", "country") if name in place)
     return {**place, "displayString": shown} if shown else place
+
+
+def _is_name(value: object) -> bool:
+    """Whether a caller's word for a place may be one: what is kept with every login cannot be of any length."""
+    return isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME

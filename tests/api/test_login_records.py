@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pymongo.errors import AutoReconnect
 
 from identity.ids import new_id
 from identity.instants import later
@@ -293,3 +294,22 @@ async def test_records_go_with_user_application_and_tenant(key, rp, service) -> 
     await tenants.finish_deletions(service.services)
     rows = service.services.database.motor["login_records"]
     assert await rows.count_documents({"tenantId": rp.tenant["id"]}) == 0
+
+
+async def test_an_exchange_whose_record_meets_an_outage_gives_its_token(key, rp, service, monkeypatch) -> None:
+    change = {"jwtConfiguration": {"enabled": True, "refreshTokenUsagePolicy": "OneTimeUse"}}
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": change})
+    value = (await log_in(key, rp))["refreshToken"]
+    key.cookies.clear()
+
+    async def away(*_arguments: Any) -> None:
+        raise AutoReconnect("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.services.login_records, "add", away)
+        answer = await key.post("/api/jwt/refresh", json={"refreshToken": value})
+    assert answer.status_code == 200
+    key.cookies.clear()
+    fresh = {"refreshToken": answer.json()["refreshToken"]}
+    assert fresh["refreshToken"] != value
+    assert (await key.post("/api/jwt/refresh", json=fresh)).status_code == 200

@@ -43,3 +43,22 @@ def test_location_gets_its_display_string() -> None:
         "location": {"city": "Denver", "country": "US", "displayString": "Denver, US", "latitude": 39.7},
         "userAgent": "Browser/1",
     }
+
+
+def test_places_that_are_nowhere_and_endless_names_are_left_out() -> None:
+    given = {"city": "x" * 256, "region": "CO", "latitude": 90.1, "longitude": -180}
+    assert info({"location": given})["location"] == {"displayString": "CO", "longitude": -180, "region": "CO"}
+    assert "location" not in info({"location": {"latitude": 10**400, "city": ""}})
+
+
+def test_place_of_the_address_is_told_where_the_caller_tells_none() -> None:
+    def locate(address: str) -> dict[str, Any] | None:
+        return {"city": "Denver"} if address == "198.51.100.1" else None
+
+    def located(given: dict[str, Any]) -> Any:
+        call = Call(None, Nobody(), Instant(0), Origin("192.0.2.7", "", "r", "http://x"), given)
+        return event_info.of(call, locate).get("location")
+
+    assert located({"ipAddress": "198.51.100.1"}) == {"city": "Denver", "displayString": "Denver"}
+    assert located({"ipAddress": "198.51.100.1", "location": {"city": "Paris"}})["city"] == "Paris"
+    assert located({}) is None

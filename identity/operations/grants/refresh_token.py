@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import structlog
+
 from identity.call import Call, Document
 from identity.domain import profiles, resources, scopes
 from identity.domain import refresh_tokens as rules
@@ -18,9 +20,12 @@ from identity.operations.device_grants import Approver
 from identity.operations.grants import common
 from identity.services import Services
 from identity.store.mongo import Session
+from identity.store.outages import OUTAGES
 from identity.store.refresh_tokens import Presented
 from identity.tokens.access_tokens import Login
 from identity.tokens.issuer import ttl_seconds
+
+_log = structlog.get_logger(__name__)
 
 grant_type = "refresh_token"
 parameters = ("refresh_token", "scope", "access_token", "expires_in", "user_code")
@@ -188,7 +193,13 @@ async def _written(services: Services, call: Call, exchange_: _Exchange, event: 
 
     async def write(session: Session | None) -> Document:
         found = await used(session)
-        await login_records.add(services, call, exchange_.user, client.client_id, session)
+        try:
+            await login_records.add(services, call, exchange_.user, client.client_id, session)
+        except OUTAGES as error:
+            if session is not None:
+                raise
+            # The token has its new value: who is not told of it would show the old one again, as a thief would.
+            _log.warning("a login record was lost: its store is away", error=type(error).__name__)
         return found
 
     try:
