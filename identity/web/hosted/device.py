@@ -14,13 +14,10 @@ from identity.operations.clients import Client
 from identity.operations.consent_page import Waiting
 from identity.operations.device_page import DevicePage
 from identity.web.endpoint import Reply
-from identity.web.hosted import consent, csrf, looks, render
+from identity.web.hosted import consent, csrf, login, looks, render
 from identity.web.hosted.looks import Look
 from identity.web.hosted.render import ScopeChoice
 from identity.web.oauth2.family import OAuth2Handler
-
-STALE: Final = "[InvalidOrMissingCSRFToken]"
-"""The text for a form that this browser was not shown."""
 
 _RESERVED: Final = {scopes.OPENID: "deviceApproval.identity", scopes.OFFLINE_ACCESS: "deviceApproval.offline"}
 _FAILURES: Final = {
@@ -88,7 +85,7 @@ async def complete(handler: OAuth2Handler, client: Client, given: Mapping[str, s
     values = {
         "failure": None if failure is None else look[_FAILURES.get(failure, "deviceComplete.refusedText")],
         "linked": await _linked(handler, client, given.get("linked")),
-        "again": f"{_beside(handler)}/device?{urllib.parse.urlencode(_place(client))}",
+        "again": f"{login.place(handler)}/device?{urllib.parse.urlencode(_place(client))}",
     }
     return render.form("device_complete.html", values, look)
 
@@ -129,9 +126,4 @@ def _locale(given: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _sign_out(handler: OAuth2Handler, client: Client) -> str:
-    return f"{_beside(handler)}/logout?{urllib.parse.urlencode(_place(client))}"
-
-
-def _beside(handler: OAuth2Handler) -> str:
-    """The path that all pages of the protocol share, with the tenant where that stands in it."""
-    return handler.request.path.rpartition("/oauth2/")[0] + "/oauth2"
+    return f"{login.place(handler)}/logout?{urllib.parse.urlencode(_place(client))}"

@@ -13,7 +13,7 @@ from identity.operations.consent_page import Waiting
 from identity.operations.device_grants import Guesser, TooManyCodesError
 from identity.operations.device_page import DevicePage
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
-from identity.web.hosted import csrf, device
+from identity.web.hosted import csrf, device, login
 from identity.web.oauth2.family import PAGE_OR_REDIRECT, PageHandler
 from identity.web.oauth2.login_flow import LoginFlowHandler
 
@@ -44,7 +44,7 @@ class DeviceHandler(LoginFlowHandler):
         client = await self.client(call, form, tenant_id)
         user_code = form.get("interactive_user_code", "")
         if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
-            return await self.code_page(client, form, user_code=user_code, message=device.STALE, status=403)
+            return await self.code_page(client, form, user_code=user_code, message=login.STALE, status=403)
         guesser = Guesser(session=csrf.browser(self))
         try:
             found = await device_grants.find(
@@ -54,7 +54,7 @@ class DeviceHandler(LoginFlowHandler):
             return await self.code_page(client, form, user_code=user_code, message=_message(error))
         request = device_approvals.request(call, client, found.grant["userCode"])
         request |= {name: form[name] for name in ("locale",) if name in form}
-        location = f"{self.request.path.rpartition('/')[0]}/authorize?{urllib.parse.urlencode(request)}"
+        location = f"{login.authorize_path(self)}?{urllib.parse.urlencode(request)}"
         return Reply(status=302, headers={"Location": location})
 
     async def answered(self, call: Call, form: Document, tenant_id: str | None) -> Reply:
@@ -62,7 +62,7 @@ class DeviceHandler(LoginFlowHandler):
         waiting = await self.waiting(call, form, tenant_id)
         if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
             self.proven = waiting.proven
-            return await self.asked(call, waiting, message=device.STALE, status=403)
+            return await self.asked(call, waiting, message=login.STALE, status=403)
         await consent_page.claim(self.services, waiting)
         # Not before: of who sends the form twice the first one has an answer for the application, the second one none.
         self.proven = waiting.proven
