@@ -112,7 +112,9 @@ async def authenticate(
         # Whatever the password was: whoever is told right from wrong goes on guessing.
         return await lock_outs.refused(services, call.within(tenant_id), attempt)
     if not is_correct or user is None:
-        await _tell_failure(services, call, user, application, authentication_type, {"code": "credentials"})
+        # When the answer is out: for a user who does not exist there is nothing to tell, and no time may tell that.
+        telling = _tell_failure(services, call, user, application, authentication_type, {"code": "credentials"})
+        services.afterwards.begin("failed login", telling)
         await lock_outs.failed(services, call.within(tenant_id), attempt)
         return WrongCredentials()
     await lock_outs.passed(services, attempt)
