@@ -36,10 +36,14 @@ class Bench:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scenario:
-    """One row of the table, and how it is measured; `name` is how the command line calls it."""
+    """One row of the table, and how it is measured; `name` is how the command line calls it.
+
+    Those of a `group` belong together, and take so long that they are measured only when they are asked for.
+    """
 
     name: str
     title: str
     measure: Callable[[Bench], Awaitable[Figure]]
     budget: str = ""
     against: str = ""
+    group: str = ""

@@ -53,7 +53,7 @@ async def run(services: Services, call: Call, read: Read) -> None:
     """Add the refresh tokens of a request. Raises Invalid and NotImported, with nothing written."""
     given = _Given(services.schemas[_TOKEN])
     rest = await read(given.take)
-    request = services.schemas[REQUEST].read({**rest, _MANY: []} if given.tokens else rest)
+    request = services.schemas[REQUEST].read({_MANY: [], **rest} if given.tokens else rest)
     if not given.tokens:
         raise Invalid([imports.empty(_MANY)])
     packed, values = await _judged(services, call, given)

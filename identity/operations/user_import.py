@@ -93,7 +93,7 @@ async def run(services: Services, call: Call, read: Read) -> None:
     """Make the users of a request. Raises Invalid, NotImported and WebhookTransactionFailed, with nothing written."""
     given = _Given(services.schemas[_USER])
     rest = await read(given.take)
-    request = services.schemas[REQUEST].read({**rest, "users": []} if given.users else rest)
+    request = services.schemas[REQUEST].read({"users": [], **rest} if given.users else rest)
     if not given.users:
         raise Invalid([imports.empty("users")])
     materials = await _materials(services, call, given)

@@ -116,7 +116,8 @@ class Users(IndexSearched):
         if not wanted:
             return None
         key = rules.login_key(login_id)
-        found = await self.find_unordered(tenant_id, {"$or": [{_KEY_OF_TYPE[kind]: key} for kind in wanted]})
+        cursor = self._collection.find(self._any(tenant_id, [{_KEY_OF_TYPE[kind]: key} for kind in wanted]))
+        found = [self._opened(stored) async for stored in cursor]
         kinds = {kind: user for user in found if (kind := rules.may_log_in_as(user, login_id, wanted)) is not None}
         return next((kinds[kind] for kind in ("email", "phoneNumber", "username") if kind in kinds), None)
 
@@ -131,7 +132,10 @@ class Users(IndexSearched):
     async def find_duplicates(self, tenant_id: TenantId, user: Document) -> list[Document]:
         """The other users who have one of this user's login ids."""
         same = [{_KEY_OF_TYPE[kind]: rules.login_key(value)} for kind, value in rules.login_ids(user).items()]
-        return await self.find_unordered(tenant_id, {"$or": same, "_id": {"$ne": user["id"]}}) if same else []
+        if not same:
+            return []
+        found = [self._opened(stored) async for stored in self._collection.find(self._any(tenant_id, same))]
+        return [other for other in found if other["id"] != user["id"]]
 
     async def replace(
         self, tenant_id: Tenant, document: Document, expected: int, session: Session | None = None
@@ -324,7 +328,7 @@ class Users(IndexSearched):
         members = {"active": 1, "email": 1, "phoneNumber": 1, "uniqueUsername": 1}
         if not where:
             return []
-        return [dict(found) async for found in self._collection.find({**self._of(tenant_id), "$or": where}, members)]
+        return [dict(found) async for found in self._collection.find(self._any(tenant_id, where), members)]
 
     async def taken_ids_across_tenants(self, user_ids: Sequence[str]) -> set[str]:
         """Those of the ids that users of any tenant have."""
@@ -377,6 +381,13 @@ class Users(IndexSearched):
     async def remove_all_memberships(self, tenant_id: TenantId, group_id: str) -> None:
         """Take the membership in a group from everybody, however many they are."""
         await self.update_in_chunks(tenant_id, {"memberships.groupId": group_id}, _without_membership(group_id))
+
+    def _any(self, tenant_id: TenantId, conditions: Iterable[Document]) -> Document:
+        """One of the conditions, each within the tenant: a partial index serves a branch only where all of it is one.
+
+        With the tenant beside the `$or`, MongoDB looks at every user that the tenant has.
+        """
+        return {"$or": [{**self._of(tenant_id), **condition} for condition in conditions]}
 
     def _forget_some(self, session: Session, user_ids: Iterable[str]) -> None:
         """Drop these users from the cache: all the others are still what they were."""

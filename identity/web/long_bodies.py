@@ -18,6 +18,7 @@ from identity.web import json_body
 LARGEST_ITEM: Final = 2**20
 """How many bytes one item, or one member beside the list, may have."""
 
+_TOO_LONG = f"one of its items has more than {LARGEST_ITEM} bytes"
 _PIECE = 64 * 2**10
 _BLANKS = re.compile(r"[ \t\n\r]*+")
 
@@ -26,7 +27,7 @@ Take = Callable[[Any], None]
 
 
 async def read(body: bytes, name: str, take: Take) -> Document:
-    """Hand every item of the list under `name` to `take`; answers the other members, and `name` when it is no list.
+    """Hand every item of the list under `name` to `take`; answers the other members, with a `name` that holds no item.
 
     Raises Invalid as `json_body.parse_object` does.
     """
@@ -59,34 +60,35 @@ class _Reader:
             raise json_body.invalid("a JSON object is expected")
         self._at += 1
         pairs: list[tuple[str, Any]] = []
-        lists = 0
+        names: list[tuple[str, None]] = []
         while self._next() != "}":
-            if pairs or lists:
+            if names:
                 self._expect(",")
             key = self._key()
+            names.append((key, None))
             self._expect(":")
-            if key == name and self._next() == "[":
-                lists += 1
-                await self._items(take)
-            else:
+            if key != name or self._next() != "[":
                 pairs.append((key, self._value()))
+            elif not await self._items(take):
+                pairs.append((key, []))
         self._at += 1
         if self._next():
             self._fail("Extra data")
-        if lists and (lists > 1 or any(key == name for key, _ in pairs)):
-            raise json_body.RefusedError("a name occurs twice in one object")
+        json_body.unrepeated(names)
         return json_body.unrepeated(pairs)
 
-    async def _items(self, take: Take) -> None:
+    async def _items(self, take: Take) -> int:
+        """Hand over every item of the list that begins here; answers how many there are."""
         self._at += 1
-        is_first = True
+        count = 0
         while self._next() != "]":
-            if not is_first:
+            if count:
                 self._expect(",")
-            is_first = False
+            count += 1
             take(self._value())
             await self._pace.step()
         self._at += 1
+        return count
 
     def _key(self) -> str:
         if self._next() != '"':
@@ -111,7 +113,10 @@ class _Reader:
             else:
                 # A number at the very end of what is decoded may go on.
                 if end < len(self._text) or self._is_at_end:
-                    json_body.require_shallow(self._text[self._at : end].encode())
+                    raw = self._text[self._at : end].encode()
+                    if len(raw) > LARGEST_ITEM:
+                        raise json_body.RefusedError(_TOO_LONG)
+                    json_body.require_shallow(raw)
                     self._at = end
                     return value
             self._more()
@@ -154,7 +159,7 @@ class _Reader:
 
     def _fail(self, what: str) -> NoReturn:
         if self._is_long:
-            raise json_body.invalid(f"one of its items has more than {LARGEST_ITEM} bytes")
+            raise json_body.RefusedError(_TOO_LONG)
         place = self._offset + self._bytes_before()
         line = self._body.count(b"\n", 0, place) + 1
         column = place - self._body.rfind(b"\n", 0, place)

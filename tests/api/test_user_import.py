@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -9,11 +10,15 @@ from typing import Any
 
 import bcrypt
 import httpx
+import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.pbkdf2 import PBKDF2HMAC
 
+from identity import app
 from identity.domain import passwords
 from identity.ids import new_id
+from identity.operations import user_import
+from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 
 PASSWORD = "pässwörd 🔑"
 RAW_SALT = bytes(range(16))
@@ -43,6 +48,7 @@ def bcrypt_parts() -> tuple[str, str]:
 
 
 P = PASSWORD.encode()
+ONE: Document = {"users": [{"email": "a@example.com"}]}
 BCRYPT_SALT, BCRYPT_HASH = bcrypt_parts()
 SCHEMES: dict[str, Document] = {
     "salted-pbkdf2-hmac-sha256": {"factor": 7, "salt": SALT, "password": pbkdf2(hashes.SHA256(), 32, 7)},
@@ -124,3 +130,279 @@ async def test_password_in_plain_text_is_hashed_by_the_scheme_of_the_request_or_
 
 
 SCHEMES_HMAC = {name: SCHEMES["salted-hmac-sha256"][name] for name in ("salt", "password")}
+
+
+async def test_everything_that_a_user_brings_is_kept_and_the_rest_derived(tenant_api) -> None:
+    application = await tenant_api.post(
+        "/api/application",
+        json={"application": {"name": new_id(), "roles": [{"name": "admin"}, {"name": "user", "isDefault": True}]}},
+    )
+    application_id = application.json()["application"]["id"]
+    group = (await tenant_api.post("/api/group", json={"group": {"name": new_id()}})).json()["group"]["id"]
+    user_id, member_id = new_id(), new_id()
+    wanted = {
+        "id": user_id,
+        "email": " Erlich@Example.com ",
+        "username": "Erlich",
+        "birthDate": "1981-06-04",
+        "verified": True,
+        "insertInstant": 1_331_449_200_000,
+        "data": {"a": [1, {"b": None}]},
+        "passwordChangeRequired": True,
+        "preferredLanguages": ["en", "fr"],
+        "memberships": [{"groupId": group, "id": member_id, "insertInstant": 1_331_449_200_001}],
+        "registrations": [
+            {"applicationId": application_id, "roles": ["admin"], "verified": True, "insertInstant": 1_331_449_200_002}
+        ],
+        "twoFactor": {"methods": [{"method": "authenticator", "secret": b64(bytes(20))}]},
+        **CHEAP, **SCHEMES_HMAC,
+    }  # fmt: skip
+    assert (await import_users(tenant_api, wanted)).status_code == 200
+    user = await stored(tenant_api, username="erlich")
+    assert (user["id"], user["email"], user["uniqueUsername"]) == (user_id, "erlich@example.com", "Erlich")
+    assert user["active"] is False, "an import has to say that a user is active"
+    assert (user["insertInstant"], user["verified"], user["verifiedInstant"]) == (
+        1_331_449_200_000,
+        True,
+        1_331_449_200_000,
+    )
+    assert user["data"] == {"a": [1, {}]}
+    assert user["passwordChangeReason"] == "Administrative"
+    assert {one["type"]: one["verifiedReason"] for one in user["identities"]} == {
+        "email": "Import", "username": "Unverifiable",
+    }  # fmt: skip
+    (registration,) = user["registrations"]
+    assert (registration["roles"], registration["verified"], registration["insertInstant"]) == (
+        ["admin"], True, 1_331_449_200_002,
+    )  # fmt: skip
+    (member,) = user["memberships"]
+    assert (member["id"], member["groupId"], member["insertInstant"]) == (member_id, group, 1_331_449_200_001)
+    found = await tenant_api.get("/api/group/member/search", params={"groupId": group})
+    assert [one["userId"] for one in found.json()["members"]] == [user_id]
+    assert len(user["twoFactor"]["methods"][0]["id"]) == 4
+    assert "private" not in user
+
+
+@pytest.mark.parametrize(
+    ("members", "name", "kind"),
+    [
+        ({"email": "nowhere"}, "email", "notEmail"),
+        ({"email": None}, "email", "blank"),
+        ({"birthDate": "1981-13-01"}, "birthDate", "couldNotConvert"),
+        ({"id": "x"}, "id", "couldNotConvert"),
+        ({"data": 1}, "data", "invalidJSON"),
+        ({"insertInstant": -1}, "insertInstant", "invalid"),
+        ({"mobilePhone": "call me"}, "mobilePhone", "invalid"),
+        ({"encryptionScheme": "rot13", "salt": "", "password": "x"}, "encryptionScheme", "invalid"),
+        ({"encryptionScheme": "salted-md5", "password": b64(bytes(16))}, "salt", "blank"),
+        ({"encryptionScheme": "salted-md5", "salt": ""}, "password", "blank"),
+        ({"encryptionScheme": "salted-md5", "salt": "?", "password": b64(bytes(16))}, "salt", "invalid"),
+        ({"encryptionScheme": "salted-md5", "salt": "", "password": b64(bytes(15))}, "password", "invalid"),
+        ({"encryptionScheme": "salted-md5", "salt": "", "password": b64(bytes(16)), "factor": 0}, "factor", "invalid"),
+        ({"encryptionScheme": "bcrypt", "salt": BCRYPT_SALT, "password": BCRYPT_HASH[1:]}, "password", "invalid"),
+        ({"encryptionScheme": "argon2id", "salt": "", "password": b64(bytes(32))}, "salt", "invalid"),
+        ({"password": "x" * 5000}, "password", "tooLong"),
+        ({"registrations": [{"applicationId": DEFAULT_TENANT}]}, "registrations[0].applicationId", "invalid"),
+        ({"registrations": [{}]}, "registrations[0].applicationId", "missing"),
+        ({"memberships": [{"groupId": DEFAULT_TENANT}]}, "memberships[0].groupId", "invalid"),
+        ({"tenantId": DEFAULT_TENANT}, "tenantId", "invalid"),
+    ],
+)
+async def test_bad_row_is_named_and_nothing_is_imported(tenant_api, members, name, kind) -> None:
+    answer = await import_users(tenant_api, somebody(), somebody(**members), **CHEAP)
+    code = "[invalidJSON]" if kind == "invalidJSON" else f"[{kind}]users.{name}"
+    assert codes(answer)[f"users[1].{name}"] == code
+    assert await count(tenant_api) == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, {"users": "[missing]users"}),
+        ({"users": []}, {"users": "[empty]users"}),
+        ({"users": {}}, {"users": "[invalidJSON]"}),
+        ({"users": [5]}, {"users[0]": "[invalidJSON]"}),
+        ({"users": [None]}, {"users[0]": "[missing]users"}),
+        ({**ONE, "encryptionScheme": "rot13"}, {"encryptionScheme": "[invalid]encryptionScheme"}),
+        ({**ONE, "encryptionScheme": "bcrypt", "factor": 99}, {"factor": "[invalid]factor"}),
+        ({**ONE, "validateDbConstraints": "perhaps"}, {"validateDbConstraints": "[invalidJSON]"}),
+    ],
+)  # fmt: skip
+async def test_bad_requests(tenant_api, body, expected) -> None:
+    assert codes(await tenant_api.post("/api/user/import", json=body)) == expected
+    assert await count(tenant_api) == 0
+
+
+async def test_more_users_or_errors_than_anybody_reads_end_the_reading(tenant_api) -> None:
+    many = {"users": [{"email": "a@example.com"}] * 10_001}
+    assert codes(await tenant_api.post("/api/user/import", json=many)) == {"users": "[tooMany]users"}
+    bad = await tenant_api.post("/api/user/import", json={"users": [{"email": "x"}] * 5000})
+    assert len(codes(bad)) == 100
+
+
+@pytest.mark.parametrize("kind", ["email", "username", "id", "twice"])
+async def test_what_is_taken_stops_all_of_it_and_is_named_where_that_is_asked(
+    service: app.Service, tenant_api, kind
+) -> None:
+    first = somebody(id=new_id(), username=new_id())
+    assert (await import_users(tenant_api, first)).status_code == 200
+    other = somebody(id=new_id(), username=new_id())
+    if kind == "twice":
+        users = [other, somebody(), somebody(email=other["email"].upper())]
+    else:
+        users = [somebody(), other, {**other, **somebody(), "id": new_id(), "username": new_id(), kind: first[kind]}]
+    field = "email" if kind == "twice" else kind
+    answer = await import_users(tenant_api, *users, validateDbConstraints=True)
+    assert codes(answer) == {f"users[2].{field}": f"[duplicate]users.{field}"}
+    headers = dict(tenant_api.headers)
+    async with httpx.AsyncClient(base_url=service.base_url, headers=headers, trust_env=False) as plain:
+        answer = await plain.post("/api/user/import", json={"users": users})
+    assert (answer.status_code, answer.content) == (500, b"")
+    assert await count(tenant_api) == 1, "nothing was imported"
+
+
+async def test_who_comes_in_between_stops_all_of_it_and_what_was_written_is_removed(
+    service, tenant_api, monkeypatch
+) -> None:
+    users = [somebody() for _ in range(4)]
+    insert = service.services.users.insert_packed
+    monkeypatch.setattr("identity.operations.user_import._BATCH", 2)
+    written = []
+
+    async def late(packed: Any) -> None:
+        if written:
+            await tenant_api.post("/api/user", json={"user": {**users[3], "password": PASSWORD, **CHEAP}})
+        written.append(len(packed))
+        await insert(packed)
+
+    monkeypatch.setattr(service.services.users, "insert_packed", late)
+    answer = await import_users(tenant_api, *users, validateDbConstraints=True)
+    assert codes(answer) == {"users[3].email": "[duplicate]users.email"}
+    assert written == [2, 2]
+    assert await count(tenant_api) == 1
+    journal = service.services.database.collection("user_imports")
+    assert await journal.count_documents({}) == 0
+
+
+async def test_import_of_a_process_that_was_killed_is_taken_back_by_another(
+    service, tenant_api, clock, monkeypatch
+) -> None:
+    imports, users = service.services.user_imports, [somebody(), somebody()]
+
+    async def killed(*_arguments: Any) -> bool:
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(imports, "finish", killed)
+        patched.setattr(imports, "take_back", killed)
+        headers = dict(tenant_api.headers)
+        async with httpx.AsyncClient(base_url=service.base_url, headers=headers, trust_env=False, timeout=30) as plain:
+            await plain.post("/api/user/import", json={"users": users})
+    assert await count(tenant_api) == 2, "they are there, and nobody goes on with them"
+    await user_import.undo_given_up(service.services)
+    assert await count(tenant_api) == 2, "they may still be going on"
+    clock.advance(seconds=121)
+    await user_import.undo_given_up(service.services)
+    assert await count(tenant_api) == 0
+    assert (await import_users(tenant_api, *users)).status_code == 200
+
+
+async def test_of_two_imports_of_the_same_users_at_once_one_is_made(service, tenant_api) -> None:
+    users = [somebody() for _ in range(20)]
+    headers = dict(tenant_api.headers)
+    async with httpx.AsyncClient(base_url=service.base_url, headers=headers, trust_env=False) as plain:
+        answers = await asyncio.gather(*(plain.post("/api/user/import", json={"users": users}) for _ in range(4)))
+    assert sorted(answer.status_code for answer in answers)[1:] == [500, 500, 500]
+    assert await count(tenant_api) in {0, 20}, "all of them or none"
+
+
+async def test_tenant_comes_from_the_user_where_the_call_names_none(service: app.Service, api, tenant_api) -> None:
+    async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as everywhere:
+        answer = await import_users(everywhere, somebody())
+        assert codes(answer) == {"users[0].tenantId": "[missing]users.tenantId"}
+        own = tenant_api.headers["X-FusionAuth-TenantId"]
+        user = somebody(tenantId=own, id=new_id())
+        assert (await import_users(everywhere, user)).status_code == 200
+    assert (await tenant_api.get(f"/api/user/{user['id']}")).status_code == 200
+    assert (await api.get(f"/api/user/{user['id']}")).status_code == 404
+
+
+async def test_body_may_be_large_with_a_key_that_may_import_and_for_nothing_else(
+    service: app.Service, tenant_api
+) -> None:
+    users = [somebody(data={"x": "y" * 200_000}) for _ in range(8)]
+    assert (await import_users(tenant_api, *users)).status_code == 200
+    large = {"user": somebody(data={"x": "y" * 2_000_000})}
+    assert (await tenant_api.post("/api/user", json=large)).status_code == 413
+    async with checking_client(service.base_url) as nobody:
+        assert (await nobody.post("/api/user/import", json={"users": users})).status_code == 413
+    one = await tenant_api.post("/api/user/import", json={"users": [large["user"]]})
+    assert codes(one) == {"[invalidJSON]": "[invalidJSON]"}
+
+
+async def test_attack_45_import_of_ten_thousand_lets_others_have_their_turn(service: app.Service, tenant_api) -> None:
+    """No step of an import is long: between any two of them the event loop goes round."""
+    users = [{"email": f"{index}@example.com", "data": {"index": index}} for index in range(3000)]
+    loop, turns = asyncio.get_running_loop(), 0
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        loop.call_soon(turn) if turns < 10**7 and not importing.done() else None
+
+    importing = asyncio.create_task(import_users(tenant_api, *users))
+    loop.call_soon(turn)
+    assert (await importing).status_code == 200
+    assert turns > 200
+    assert await count(tenant_api) == 3000
+
+
+async def test_refresh_tokens_are_imported_and_used(service: app.Service, tenant_api) -> None:
+    settings = {"generateRefreshTokens": True, "allowTokenRefresh": True}
+    oauth = {"clientAuthenticationPolicy": "NotRequired", "enabledGrants": ["refresh_token", "authorization_code"]}
+    wanted = {"name": new_id(), "loginConfiguration": settings, "oauthConfiguration": oauth}
+    application_id = (await tenant_api.post("/api/application", json={"application": wanted})).json()["application"][
+        "id"
+    ]
+    user = somebody(id=new_id(), registrations=[{"applicationId": application_id}])
+    stranger = somebody(id=new_id())
+    assert (await import_users(tenant_api, user, stranger)).status_code == 200
+    own = {"applicationId": application_id, "userId": user["id"]}
+    one, other = {**own, "token": new_id()}, {**own, "token": new_id(), "startInstant": 1_700_000_000_000}
+    one["metaData"] = {"device": {"name": "Phone"}, "scopes": ["offline_access"]}
+
+    async def bring(*tokens: Document, **members: Any) -> httpx.Response:
+        body = {"refreshTokens": list(tokens), **members}
+        return await tenant_api.post("/api/user/refresh-token/import", json=body)
+
+    assert codes(await bring(one, {**other, "userId": DEFAULT_TENANT})) == {
+        "refreshTokens[1].userId": "[invalid]refreshTokens.userId"
+    }
+    assert codes(await bring(one, {**other, "userId": stranger["id"]})) == {
+        "refreshTokens[1].applicationId": "[invalid]refreshTokens.applicationId"
+    }
+    assert codes(await bring({**own})) == {"refreshTokens[0].token": "[blank]refreshTokens.token"}
+    assert codes(await bring()) == {"refreshTokens": "[empty]refreshTokens"}
+    twice = await bring(one, one, validateDbConstraints=True)
+    assert codes(twice) == {"refreshTokens[1].token": "[duplicate]refreshTokens.token"}
+    found = await tenant_api.get("/api/jwt/refresh", params={"userId": user["id"]})
+    assert found.json().get("refreshTokens", []) == [], "nothing of all that was imported"
+
+    answer = await bring(one, {**own, "token": new_id(), "insertInstant": 1_000_000_000_000})
+    assert (answer.status_code, answer.content) == (200, b"")
+    again = await bring(one, validateDbConstraints=True)
+    assert codes(again) == {"refreshTokens[0].token": "[duplicate]refreshTokens.token"}
+    headers = dict(tenant_api.headers)
+    async with httpx.AsyncClient(base_url=service.base_url, headers=headers, trust_env=False) as plain:
+        repeated = await plain.post("/api/user/refresh-token/import", json={"refreshTokens": [one]})
+    assert (repeated.status_code, repeated.content) == (500, b"")
+    (live,) = (await tenant_api.get("/api/jwt/refresh", params={"userId": user["id"]})).json()["refreshTokens"]
+    assert (live["token"], live["metaData"]["device"]["name"]) == (one["token"], "Phone"), "the old one has expired"
+    refreshed = await tenant_api.post("/api/jwt/refresh", json={"refreshToken": one["token"]})
+    assert refreshed.status_code == 200, refreshed.text
+    tenant_id = tenant_api.headers["X-FusionAuth-TenantId"]
+    form = {"grant_type": "refresh_token", "refresh_token": one["token"], "client_id": application_id}
+    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as client:
+        answer = await client.post("/oauth2/token", data={**form, "tenantId": tenant_id})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["userId"] == user["id"]

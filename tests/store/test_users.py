@@ -377,3 +377,23 @@ async def test_the_method_that_was_used_last_is_noted(users: Users) -> None:
     await users.note_second_factor(user["tenantId"], user["id"], "BBBB")
     found = (await users.get(user["tenantId"], user["id"]))["twoFactor"]["methods"]
     assert [method["lastUsed"] for method in found] == [False, True]
+
+
+async def test_login_ids_are_looked_up_in_indexes_however_many_users_there_are(users, database):
+    """A tenant of a million users is scanned by whoever forgets the tenant in a branch of the question."""
+    tenant_id = new_id()
+    await users._collection.insert_many(
+        {
+            "_id": new_id(),
+            "tenantId": tenant_id,
+            "email": f"{index}@example.com",
+            "private": {"usernameKey": f"u{index}"},
+        }
+        for index in range(500)
+    )
+    conditions = [{"email": "77@example.com"}, {"private.usernameKey": {"$in": ["u78", "u79"]}}]
+    command = {"find": users.name, "filter": users._any(tenant_id, conditions)}
+    explained = await database.motor.command({"explain": command, "verbosity": "executionStats"})
+    assert explained["executionStats"]["nReturned"] == 3
+    assert explained["executionStats"]["totalDocsExamined"] == 3
+    assert explained["executionStats"]["totalKeysExamined"] <= 6
