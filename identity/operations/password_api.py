@@ -8,14 +8,13 @@ import orjson
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain import users as rules
-from identity.errors import Forbidden, Invalid, NotFound, Unaddressable, Unauthorized, Unavailable
+from identity.errors import Forbidden, Invalid, NotFound, Unaddressable, Unauthorized
 from identity.ids import TenantId
 from identity.operations import (
     bearer,
     change_ids,
     clients,
     crud,
-    login,
     notices,
     one_time_passwords,
     password_changes,
@@ -73,7 +72,7 @@ async def forgot(services: Services, call: Call, body: Document) -> Document | N
 
 async def look(services: Services, call: Call, change_id: str) -> None:
     """Whether an id is good as it is. Raises NotFound, and Invalid where it takes a trust token."""
-    found = await _found(services, call, change_id)
+    found = await password_changes.look(services, call, change_id)
     if not found.about.is_trusted:
         _require_no_factor(found.tenant, found.user)
 
@@ -106,7 +105,7 @@ async def change_by_id(services: Services, call: Call, body: Document, change_id
     named = request.get("changePasswordId") or change_id
     if named is None:
         raise Invalid.field("missing", "changePasswordId", "You must specify the [changePasswordId] property.")
-    await _found(services, call, named)
+    await password_changes.look(services, call, named)
     done = await password_changes.complete(
         services,
         call,
@@ -180,18 +179,6 @@ async def _asked(services: Services, call: Call, request: Document) -> _Asked:
     name, login_id = named[0]
     types = tuple(request.get("loginIdTypes") or rules.LOGIN_ID_TYPES) if name == "loginId" else (name,)
     return _Asked(await services.tenants.get(None, tenant_id), application, login_id, types, state)
-
-
-async def _found(services: Services, call: Call, change_id: str) -> Found:
-    """What an id stands for. One address may only try so many that are none: a tenant's ids may be short."""
-    limit = [login.address_limit(call.origin.ip_address)]
-    counted_in = call.tenant_id or services.default_tenant_id
-    wait_seconds = await services.rate_limits.take(counted_in, limit)
-    if wait_seconds is not None:
-        raise Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
-    found = await change_ids.find(services, call.tenant_id, change_id)
-    await services.rate_limits.give_back(counted_in, limit)
-    return found
 
 
 async def _is_own(services: Services, call: Call, user: Document, value: str | None) -> bool:

@@ -167,8 +167,18 @@ async def ask(
 
 
 async def look(services: Services, call: Call, change_id: str) -> Found:
-    """What an id stands for, without using it. Raises NotFound; see `needs_trust` for what else it takes."""
-    return await change_ids.find(services, call.tenant_id, change_id)
+    """What an id stands for, without using it; see `needs_trust` for what else it takes.
+
+    One address may only try so many that are none: a tenant's ids may be short. Raises NotFound, and Unavailable.
+    """
+    limit = [login.address_limit(call.origin.ip_address)]
+    counted_in = call.tenant_id or services.default_tenant_id
+    wait_seconds = await services.rate_limits.take(counted_in, limit)
+    if wait_seconds is not None:
+        raise Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
+    found = await change_ids.find(services, call.tenant_id, change_id)
+    await services.rate_limits.give_back(counted_in, limit)
+    return found
 
 
 def needs_trust(tenant: Document, user: Document) -> bool:
