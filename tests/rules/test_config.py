@@ -134,6 +134,8 @@ def test_relative_paths_start_where_the_documentation_says(tmp_path, monkeypatch
         ),
         ("kickstart: {file: other.yaml}", "identity.yaml: kickstart.file: there is no file"),
         ("email: {authorities_file: no.pem}", "identity.yaml: email.authorities_file: there is no file"),
+        ("breaches: {file: hashes.txt}", "identity.yaml: breaches.file: there is no file"),
+        ("breaches: {source: file}", "identity.yaml: breaches.file: the source is a file; name it, or set "),
         ("email: {timeout_seconds: 0}", "identity.yaml:1: email.timeout_seconds: must be at least 1, not 0; "),
         ("server: 9011\n", "identity.yaml:1: server: must be a map; put one of address, port,"),
         ("- a\n", "identity.yaml:1: must be a map; put one of server,"),
