@@ -43,8 +43,9 @@ def request(call: Call, client: Client, page: str, *, max_age_seconds: int | Non
 
 def is_hosted(call: Call, client: Client, given: Mapping[str, Any]) -> bool:
     """Whether a request ends at one of our account pages."""
-    wanted = given.get("redirect_uri")
-    return wanted is not None and any(wanted == address(call, client, page) for page in PAGES)
+    wanted = str(given.get("redirect_uri", ""))
+    is_near = wanted.startswith(f"{call.origin.base_url}{PAGES[0]}")
+    return is_near and any(wanted == address(call, client, page) for page in PAGES)
 
 
 def hosted(client: Client, given: Mapping[str, Any]) -> Client:

@@ -68,9 +68,9 @@ def questions(account: Account) -> tuple[Question, ...]:
 
 
 def values(account: Account) -> dict[str, str]:
-    """What the fields hold now."""
+    """What the fields hold now: of several languages the first one."""
     found = {question.name: account.user.get(question.member) for question in questions(account)}
-    return {name: " ".join(value) if isinstance(value, list) else str(value) for name, value in found.items() if value}
+    return {name: str(value[0] if isinstance(value, list) else value) for name, value in found.items() if value}
 
 
 async def edit(services: Services, call: Call, account: Account, form: Mapping[str, str]) -> Document:
@@ -83,8 +83,9 @@ async def edit(services: Services, call: Call, account: Account, form: Mapping[s
     crud.gather(rules.problems(asked, form))
     answers = rules.answers(asked, form)
     change = {question.member: answers.get(question.member) for question in asked if question.name in form}
-    if "preferredLanguages" in change:
-        change["preferredLanguages"] = change["preferredLanguages"] or []
+    if any(question.member == "preferredLanguages" for question in asked):
+        # A list that is empty is sent as nothing.
+        change["preferredLanguages"] = _languages(account, answers.get("preferredLanguages", []))
     inside = call.within(account.client.tenant_id)
     return await users.patch(services, inside, _MERGE, {"user": change}, account.user_id)
 
@@ -107,6 +108,12 @@ async def change_password(services: Services, call: Call, account: Account, curr
     await services.rate_limits.give_back(tenant_id, limits)
     change = Change(password, application=account.client.application)
     await password_changes.make(services, call, tenant, account.user_id, change)
+
+
+def _languages(account: Account, chosen: list[str]) -> list[str]:
+    """The languages after a form that shows but the first one: who leaves it as it is keeps the others."""
+    before = account.user.get("preferredLanguages", [])
+    return before if chosen == before[:1] else chosen
 
 
 def told(errors: Sequence[FieldError]) -> list[FieldError]:

@@ -98,6 +98,18 @@ async def test_user_changes_the_fields_that_the_application_asks_for_and_webhook
     assert updated["original"]["email"] == changed["previousEmail"] == rp.login_id
 
 
+async def test_what_a_form_shows_in_part_is_not_lost_by_sending_it(rp, browser):
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"preferredLanguages": ["gsw_CH", "fr"]}})
+    shown = await enter(rp, browser, "/account/edit")
+    assert '<option value="gsw_CH" selected>' in shown.text
+    for chosen, kept in (("gsw_CH", ["gsw_CH", "fr"]), ("de", ["de"]), ("", [])):
+        change = {"user.firstName": "Ada", "user.preferredLanguages": chosen}
+        assert (await press(browser, shown, **change)).status_code == 302
+        user = await found(rp, email=rp.login_id)
+        assert user is not None
+        assert (user["firstName"], user["preferredLanguages"]) == ("Ada", kept)
+
+
 async def test_veto_of_a_change_is_told_and_changes_nothing(rp, browser, api):
     shown = await enter(rp, browser, "/account/edit")
     async with receiving(answers(500)) as receiver:

@@ -129,7 +129,9 @@ async def ask_for_more(
 def profile_field(asked: Question, value: str, look: Look) -> Field:
     """The field of one question."""
     kind, autocomplete = _INPUTS[asked.member]
-    choices = LANGUAGES if kind == "select" else ()
+    choices: tuple[tuple[str, str], ...] = LANGUAGES if kind == "select" else ()
+    if choices and value and value not in dict(choices):
+        choices = ((value, value), *choices)
     return Field(
         asked.name, look[f"user.{asked.member}"], kind, autocomplete, value, asked.is_required, choices=choices
     )
