@@ -91,10 +91,10 @@ class PasswordPool:
             return await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
         finally:
             self._pending -= 1
-            self._rest_later()
+            self.tidy_later()
 
-    def _rest_later(self) -> None:
-        """Tidy up once nothing has been hashed for a while: argon2 leaves 19 MiB in the heap for every thread."""
+    def tidy_later(self) -> None:
+        """Tidy up once nothing is hashed: argon2 leaves 19 MiB in the heap for every thread, an import more."""
         if self._rest is not None:
             self._rest.cancel()
         if self._is_closed:

@@ -91,6 +91,13 @@ class _Drafts:
 
 async def run(services: Services, call: Call, read: Read) -> None:
     """Make the users of a request. Raises Invalid, NotImported and WebhookTransactionFailed, with nothing written."""
+    try:
+        await _run(services, call, read)
+    finally:
+        services.passwords.tidy_later()
+
+
+async def _run(services: Services, call: Call, read: Read) -> None:
     given = _Given(services.schemas[_USER])
     rest = await read(given.take)
     request = services.schemas[REQUEST].read({"users": [], **rest} if given.users else rest)
