@@ -26,6 +26,7 @@ _SECRET_NAMES = frozenset(
         "apikey",
         "assertion",
         "authorization",
+        "changepasswordid",
         "client_assertion",
         "client_secret",
         "code",
@@ -37,6 +38,8 @@ _SECRET_NAMES = frozenset(
         "id_token",
         "id_token_hint",
         "one_time_password",
+        "onetimecode",
+        "onetimepassword",
         "password",
         "private_key",
         "refresh_token",
@@ -44,8 +47,11 @@ _SECRET_NAMES = frozenset(
         "set-cookie",
         "token",
         "trust_token",
+        "trusttoken",
         "two_factor_code",
+        "twofactorid",
         "user_code",
+        "verificationid",
     }
 )
 _IN_TEXT = (

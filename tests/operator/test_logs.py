@@ -75,6 +75,7 @@ def test_a_traceback_is_part_of_its_entry(log):
         {"headers": {"Authorization": "hunter2", "Cookie": "sso=hunter2"}},
         [{"nested": ({"client_secret": "hunter2"},)}],
         "GET /oauth2/authorize?client_id=a&code=hunter2&state=s",
+        {"changePasswordId": "hunter2", "body": {"oneTimeCode": "hunter2", "trustToken": "hunter2"}},
         "mongodb://identity:hunter2@127.0.0.1/?replicaSet=rs0",
         "redis://:hunter2@cache/0",
         "Authorization: Bearer hunter2hunter2",
