@@ -14,6 +14,11 @@ from tests.receiver import Receiver
 SCHEMAS = Schemas()
 
 
+def judge(event: dict[str, Any]) -> None:
+    """Fail where an event is not as its schema has it."""
+    assert list(SCHEMAS[f"events/{event['type']}.json"].errors({"event": event})) == []
+
+
 class Hearing:
     """The events of one tenant as a receiver gets them; `api` may change the tenant and make webhooks."""
 
@@ -55,6 +60,6 @@ class Hearing:
         self._seen += len(types)
         assert sorted(event["type"] for event in events) == sorted(types)
         for event in events:
-            assert list(SCHEMAS[f"events/{event['type']}.json"].errors({"event": event})) == []
+            judge(event)
             assert event.get("tenantId") == (None if EVENTS[event["type"]].is_of_instance else self.tenant_id)
         return sorted(events, key=lambda event: types.index(event["type"]))

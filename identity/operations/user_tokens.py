@@ -1,17 +1,22 @@
-"""The access token that creating a user or a registration answers with."""
+"""The tokens that creating a user or a registration answers with."""
 
 from __future__ import annotations
+
+import dataclasses
 
 import structlog
 
 from identity.call import Call, Document
 from identity.domain import login as steps
 from identity.domain import profiles
+from identity.domain import users as rules
 from identity.domain.login import Authenticated
 from identity.errors import LambdaFailed, Unavailable
 from identity.ids import TenantId, new_id
 from identity.instants import later, numeric_date
 from identity.operations import token_lambdas
+from identity.operations.clients import Client
+from identity.operations.grants import common
 from identity.services import Services
 from identity.tokens import access_tokens
 from identity.tokens.access_tokens import Login
@@ -24,7 +29,8 @@ async def issue(
 ) -> Document:
     """`token` and `tokenExpirationInstant`, for the application or, without one, of the tenant alone.
 
-    Nor is there one for a user who could not log in for want of a verification.
+    With `refreshToken` and `refreshTokenId` where the user is registered for an application that gives them. There is
+    nothing for a user who could not log in: who is locked out, or has something to verify first.
 
     A token without an audience is good for whoever verifies it with the published keys, and for no endpoint of ours.
     Empty for an application whose tokens come from the token endpoint alone; and when the key to sign with is gone or
@@ -33,7 +39,8 @@ async def issue(
     if application is not None and not profiles.has_tokens_by_api(application):
         return {}
     tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
-    if steps.gate(Authenticated(tenant, application, user, call.now)) is not None:
+    proven = Authenticated(tenant, application, user, call.now)
+    if isinstance(steps.halt(proven), steps.Barred) or steps.gate(proven) is not None:
         return {}
     try:
         if application is None:
@@ -41,13 +48,32 @@ async def issue(
             claims = _claims(call, tenant, user, authentication_type, ttl_seconds)
             token = await services.tokens.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], claims)
         else:
-            login = Login(tenant, application, user, (), (), authentication_type, call.now)
-            issued = await token_lambdas.access_token(services, call, login)
-            token, ttl_seconds = issued.token, issued.expires_in
+            return await _of_application(services, call, Client(tenant, application), user, authentication_type)
     except (LookupError, ValueError, LambdaFailed, Unavailable) as error:
         _log.warning("no token with a new user or registration", tenant=tenant["id"], reason=str(error))
         return {}
     return {"token": token, "tokenExpirationInstant": later(call.now, seconds=ttl_seconds)}
+
+
+async def _of_application(
+    services: Services, call: Call, client: Client, user: Document, authentication_type: str
+) -> Document:
+    """The tokens for an application; no refresh token stays behind when the access token fails."""
+    login = Login(client.tenant, client.application, user, (), (), authentication_type, call.now)
+    is_registered = rules.find_registration(user, client.client_id) is not None
+    if not is_registered or not client.application["loginConfiguration"]["generateRefreshTokens"]:
+        issued = await token_lambdas.access_token(services, call, login)
+        return {"token": issued.token, "tokenExpirationInstant": later(call.now, seconds=issued.expires_in)}
+    record = await common.refresh_token(services, call, client, login, {}, has_proof=False)
+    try:
+        login = dataclasses.replace(login, refresh_token_id=record["id"])
+        issued = await token_lambdas.access_token(services, call, login)
+    except BaseException:
+        await services.refresh_tokens.revoke(client.tenant_id, record["id"])
+        raise
+    expires = later(call.now, seconds=issued.expires_in)
+    refresh = {"refreshToken": record["token"], "refreshTokenId": record["id"]}
+    return {"token": issued.token, "tokenExpirationInstant": expires, **refresh}
 
 
 def _claims(call: Call, tenant: Document, user: Document, authentication_type: str, ttl_seconds: int) -> Document:

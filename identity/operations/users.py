@@ -15,6 +15,7 @@ from identity.errors import Duplicate, FieldError, Invalid, NotFound
 from identity.events.bus import Event
 from identity.ids import TenantId, UserId
 from identity.operations import (
+    bearer,
     crud,
     email_verifications,
     group_members,
@@ -118,6 +119,13 @@ async def retrieve_by_email(services: Services, call: Call, email: str) -> Docum
 async def retrieve_by_username(services: Services, call: Call, username: str) -> Document:
     """The user with this unique username. Raises NotFound, and Invalid when no tenant is known."""
     return _existing(await services.users.find_by_username(crud.require_tenant(call), username))
+
+
+async def retrieve_by_token(services: Services, call: Call, token: str | None) -> Document:
+    """The bearer of an access token, as callers see a user. Raises InvalidToken."""
+    shown = await bearer.verify(services, call, token)
+    shown.require_reach()
+    return await answer(services, shown.user)
 
 
 async def update(services: Services, call: Call, body: Document, user_id: str) -> Document:

@@ -15,6 +15,7 @@ from identity import app
 from identity.ids import new_id
 from identity.operations import csv_exports, retention
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, NOBODY, SUPER_KEY, checking_client
+from tests.hearing import judge
 from tests.receiver import receiving, until
 
 PATH = "/api/system/audit-log"
@@ -450,6 +451,7 @@ async def test_every_row_is_announced(api: httpx.AsyncClient, glob: httpx.AsyncC
             await api.delete(f"/api/webhook/{webhook['id']}")
     (event,) = [request.event for request in receiver.requests]
     assert event["type"] == "audit-log.create"
+    judge(event)
     assert event["info"]["ipAddress"] == "198.51.100.7"
     assert event["auditLog"] == made
     assert event["auditLog"]["newValue"] == {"a": 1, "password": "*****"}

@@ -12,6 +12,7 @@ from identity.call import Call, Nobody, Origin
 from identity.ids import new_id
 from identity.operations import event_logs, retention
 from tests.conftest import SUPER_KEY, checking_client
+from tests.hearing import judge
 from tests.receiver import answers, receiving, until
 
 PATH = "/api/system/event-log"
@@ -120,27 +121,37 @@ async def test_failing_webhook_is_told_of_in_the_event_log(
 ) -> None:
     enabled = {"eventConfiguration": {"events": {"user.create": {"enabled": True, "transactionType": "None"}}}}
     assert (await api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": enabled})).status_code == 200
-    async with receiving(answers(418)) as receiver:
+    times = {"connectTimeout": 1000, "readTimeout": 1000}
+    async with receiving(answers(418)) as receiver, receiving() as listener:
         hook = {
             "url": f"{receiver.url}?token=hush",
-            "connectTimeout": 1000,
-            "readTimeout": 1000,
             "tenantIds": [tenant["id"]],
             "eventsEnabled": {"user.create": True},
+            **times,
         }
         webhook = (await api.post("/api/webhook", json={"webhook": hook})).json()["webhook"]
+        everywhere = {"url": listener.url, "global": True, "eventsEnabled": {"event-log.create": True}, **times}
+        log_webhook = (await api.post("/api/webhook", json={"webhook": everywhere})).json()["webhook"]
         try:
             body = {"user": {"username": "ada", "password": "password"}}
             assert (await tenant_api.post("/api/user", json=body)).status_code == 200
 
             async def told() -> bool:
                 found = await api.get(f"{PATH}/search", params={"message": webhook["id"]})
-                return bool(found.json()["eventLogs"])
+                heard = any(webhook["id"] in request.body.decode() for request in listener.requests)
+                return heard and bool(found.json()["eventLogs"])
 
             await until(told)
         finally:
-            await api.delete(f"/api/webhook/{webhook['id']}")
+            for one in (webhook, log_webhook):
+                await api.delete(f"/api/webhook/{one['id']}")
     (row,) = await search(api, message=webhook["id"])
+    (event,) = [request.event for request in listener.requests if webhook["id"] in request.body.decode()]
+    judge(event)
+    assert event["type"] == "event-log.create"
+    assert {name: event["eventLog"][name] for name in ("id", "message", "type")} == {
+        name: row[name] for name in ("id", "message", "type")
+    }
     assert row["type"] == "Error"
     assert "Event [user.create]" in row["message"]
     assert row["message"].endswith("was not delivered and will be tried again: the receiver answered 418.")

@@ -15,6 +15,7 @@ from identity.ids import new_id
 from identity.operations import identity_providers
 from tests import relying_party
 from tests.conftest import SUPER_KEY, checking_client
+from tests.hearing import judge
 from tests.receiver import receiving
 
 Document = dict[str, Any]
@@ -310,6 +311,7 @@ async def test_links_are_told_of(tenant_api, provider, user, tenant) -> None:
     assert (made["type"], removed["type"]) == kinds
     assert made["info"]["deviceName"] == "Phone"
     for event in (made, removed):
+        judge(event)
         assert event["identityProviderLink"] == {name: value for name, value in link.items() if name != "token"}
         assert event["user"]["id"] == event["linkedObjectId"] == user["id"]
         assert event["tenantId"] == tenant["id"]

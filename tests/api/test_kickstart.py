@@ -16,6 +16,8 @@ from identity.errors import StartupError
 from identity.ids import new_id
 from identity.store.vault import ensure_master_keys
 from tests.conftest import Build, checking_client
+from tests.hearing import judge
+from tests.receiver import receiving
 
 KEY = "the-first-key-of-a-kickstart-0123456789"
 TENANT = "0b9d0a55-5a0e-4e0e-8a5c-0000000000aa"
@@ -234,24 +236,26 @@ async def test_refused_api_key_is_told_without_its_value(build: Build) -> None:
 
 
 async def test_success_is_told_once_to_webhooks_that_ask(build: Build) -> None:
-    kickstart = f"""
+    async with receiving() as receiver:
+        kickstart = f"""
 apiKeys: [{{key: "{KEY}"}}]
 requests:
   - method: POST
     url: /api/webhook
     body:
       webhook:
-        {{url: "http://127.0.0.1:8999/", connectTimeout: 1, readTimeout: 1, global: true,
+        {{url: "{receiver.url}", connectTimeout: 2000, readTimeout: 2000, global: true,
           eventsEnabled: {{kickstart.success: true}}}}
 """
-    async with build(kickstart=kickstart) as service:
-        events = [event async for event in service.services.database.collection("events").find({})]
-        async with client(service) as api:
-            webhooks = (await api.get("/api/webhook")).json()["webhooks"]
+        async with build(kickstart=kickstart) as service:
+            (request,) = await receiver.wait_for(1)
+            events = [event async for event in service.services.database.collection("events").find({})]
+            async with client(service) as api:
+                webhooks = (await api.get("/api/webhook")).json()["webhooks"]
     assert len(webhooks) == len(events) == 1
-    body = json.loads(events[0]["body"])["event"]
-    assert body["type"] == "kickstart.success"
-    assert body.keys() == {"createInstant", "id", "instanceId", "type"}
+    judge(request.event)
+    assert request.event["type"] == "kickstart.success"
+    assert request.event.keys() == {"createInstant", "id", "instanceId", "type"}
 
 
 async def test_kickstart_runs_only_on_an_untouched_instance_and_its_file_is_then_done_with(

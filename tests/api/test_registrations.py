@@ -98,6 +98,28 @@ async def test_user_and_registration_are_made_in_one_call(tenant_api: httpx.Asyn
     assert codes(await tenant_api.post("/api/user/registration", json=body)) == {"[duplicate]user.email"}
 
 
+async def test_refresh_token_comes_with_a_registration_where_the_application_gives_them(
+    tenant_api: httpx.AsyncClient, user_id: str, application_id: str
+) -> None:
+    gives = {"loginConfiguration": {"generateRefreshTokens": True, "allowTokenRefresh": True}}
+    giving = await make_application(tenant_api, **gives)
+    made = (await register(tenant_api, user_id, applicationId=giving)).json()
+    answer = await tenant_api.post("/api/jwt/refresh", json={"refreshToken": made["refreshToken"]})
+    assert answer.status_code == 200, answer.text
+    records = (await tenant_api.get("/api/jwt/refresh", params={"userId": user_id})).json()["refreshTokens"]
+    assert [(record["id"], record["applicationId"]) for record in records] == [(made["refreshTokenId"], giving)]
+    other = (await register(tenant_api, user_id, applicationId=application_id)).json()
+    assert "token" in other and not {"refreshToken", "refreshTokenId"} & other.keys()
+
+
+async def test_who_is_locked_out_is_registered_without_a_token(
+    tenant_api: httpx.AsyncClient, user_id: str, application_id: str
+) -> None:
+    assert (await tenant_api.delete(f"/api/user/{user_id}")).status_code == 200
+    made = await register(tenant_api, user_id, applicationId=application_id)
+    assert (made.status_code, made.json().keys()) == (200, {"registration"})
+
+
 async def test_everything_wrong_with_user_and_registration_is_told_at_once(
     tenant_api: httpx.AsyncClient, application_id: str
 ) -> None:

@@ -64,8 +64,17 @@ async def other_application(key: httpx.AsyncClient, rp: RelyingParty, *, registe
     application_id = str((await key.post("/api/application", json=body)).json()["application"]["id"])
     if registered:
         place = {"registration": {"applicationId": application_id}}
-        await key.post(f"/api/user/registration/{rp.user['id']}", json=place)
+        made = await key.post(f"/api/user/registration/{rp.user['id']}", json=place)
+        # The one of a login is meant, not that which comes with the registration.
+        await key.delete(f"/api/jwt/refresh/{made.json()['refreshTokenId']}")
     return application_id
+
+
+async def other_user(key: httpx.AsyncClient, rp: RelyingParty) -> Document:
+    """Somebody else who is registered, and has no refresh token yet."""
+    user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
+    await key.delete("/api/jwt/refresh", params={"userId": user["id"]})
+    return dict(user)
 
 
 # Validating
@@ -114,8 +123,8 @@ async def test_a_refresh_token_comes_for_one_of_the_same_user_and_counts_from_it
     answer = (await http.get("/api/jwt/issue", params=query, headers=bearer(first["token"]))).json()
     assert answer.keys() == {"token", "refreshToken"}
     records = (await key.get("/api/jwt/refresh", params={"userId": rp.user["id"]})).json()["refreshTokens"]
-    starts = {record["applicationId"]: record["startInstant"] for record in records}
-    assert starts[application_id] == starts[rp.client_id]
+    starts = {record["token"]: record["startInstant"] for record in records}
+    assert starts[answer["refreshToken"]] == starts[first["refreshToken"]]
     stranger = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     theirs = await login(key, rp, loginId=stranger["email"])
     for wrong in ("unknown", theirs["refreshToken"]):
@@ -292,7 +301,7 @@ async def test_one_is_ended_by_id_by_value_in_query_form_or_body(key, http, rp) 
 
 
 async def test_those_of_a_user_of_an_application_and_of_both(key, http, rp, api) -> None:
-    colleague = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
+    colleague = await other_user(key, rp)
     application_id = await other_application(key, rp, registered=True)
     here, there = await login(key, rp), await login(key, rp, applicationId=application_id)
     theirs = await login(key, rp, loginId=colleague["email"])
@@ -457,7 +466,7 @@ async def test_an_owner_ends_tokens_with_an_access_token(key, http, rp) -> None:
 
 
 async def test_nobody_ends_tokens_of_others(key, http, rp) -> None:
-    other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
+    other = await other_user(key, rp)
     mine, theirs = await login(key, rp), await login(key, rp, loginId=other["email"])
     http.cookies.clear()
     header = bearer(mine["token"])
@@ -520,3 +529,15 @@ async def test_a_ping_by_a_token_is_for_its_own_user(key, http, rp) -> None:
     await rp.configure(relationship="ThirdParty")
     assert (await http.put("/api/login", json=elsewhere, headers=bearer(token))).status_code == 401
     assert codes(await key.put("/api/login", json={})) == ["[missing]userId"]
+
+
+async def test_a_user_is_retrieved_by_the_access_token_of_its_own(http, key, rp: RelyingParty) -> None:
+    token = (await login(key, rp))["token"]
+    for scheme in ("Bearer", "JWT"):
+        answer = await http.get("/api/user", headers={"Authorization": f"{scheme} {token}"})
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["user"]["id"] == rp.user["id"] and "encryptionScheme" not in answer.json()["user"]
+    others = (await http.get("/api/user?email=admin@example.com", headers=bearer(token))).json()["user"]
+    assert others["id"] == rp.user["id"], "a token is for its own user, whoever is asked for"
+    assert (await http.get("/api/user", headers=bearer("made.up.token"))).status_code == 401
+    assert (await http.get("/api/user")).status_code == 401

@@ -18,9 +18,6 @@ convert_true_false start start_anonymous
 """
 
 LATER = {
-    "Users and login": """
-    delete_registration_with_request delete_user_with_request
-    """,
     "Webhooks in full": """
     retrieve_webhook_attempt_log retrieve_webhook_event_log search_webhook_event_logs
     """,

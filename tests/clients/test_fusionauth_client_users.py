@@ -47,7 +47,10 @@ async def test_the_client_makes_reads_changes_and_removes_users(service: app.Ser
         done(client.refresh_user_search_index())
         done(client.deactivate_user(user_id))
         assert done(client.reactivate_user(user_id))["user"]["active"] is True
-        done(client.delete_user(user_id))
+        about = {"eventInfo": {"ipAddress": "192.0.2.7"}}
+        done(client.delete_user_with_request(user_id, about))
+        assert done(client.retrieve_user(user_id))["user"]["active"] is False
+        done(client.delete_user_with_request(user_id, {"hardDelete": True, **about}))
         assert client.retrieve_user(user_id).status == 404
         refused = client.create_user({"user": {}})
         assert refused.status == 400
@@ -73,6 +76,9 @@ async def test_the_client_makes_reads_changes_and_removes_registrations(service:
         done(client.delete_registration(user_id, application_id))
         assert client.retrieve_registration(user_id, application_id).status == 404
         assert done(client.register(named, user_id))["registration"]["roles"] == ["admin"]
+        about = {"eventInfo": {"ipAddress": "192.0.2.7"}}
+        done(client.delete_registration_with_request(user_id, application_id, about))
+        assert client.retrieve_registration(user_id, application_id).status == 404
         done(client.delete_user(user_id))
 
     await with_client(service, work)

@@ -74,6 +74,7 @@ KEY_OR_BEARER = {
     ("/api/login", "PUT"),
     ("/api/two-factor/secret", "GET"),
     ("/api/two-factor/send", "POST"),
+    ("/api/user", "GET"),
     ("/api/user/change-password", "GET"),
     ("/api/user/change-password", "POST"),
     ("/api/user/two-factor", "DELETE"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from identity.call import Call, Document
+from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.users import LOGIN_ID_TYPES
 from identity.operations import password_api, verification_answers, verification_api
 from identity.operations import users as operations
 from identity.web import crud, index_search
+from identity.web.api.jwt import BearerFamily
 from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
 
 _SCHEMA: Final = operations.SCHEMA
@@ -42,8 +43,8 @@ class UserFamilyHandler(ApiHandler):
         return Reply({"user": await operations.retrieved(self.services, user), **opened})
 
 
-class UsersHandler(UserFamilyHandler):
-    """`/api/user`: create with a random id, retrieve by login id."""
+class UsersHandler(UserFamilyHandler, BearerFamily):
+    """`/api/user`: create with a random id, retrieve by login id or as the bearer of an access token."""
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_ANSWER)
     async def post(self, call: Call, body: Document) -> Reply:
@@ -51,7 +52,7 @@ class UsersHandler(UserFamilyHandler):
         return await self.created(await operations.create(self.services, call, body, None))
 
     @endpoint(
-        access=Access.API_KEY,
+        access=Access.KEY_OR_BEARER,
         query={
             "changePasswordId": "text",
             "email": "text",
@@ -63,8 +64,10 @@ class UsersHandler(UserFamilyHandler):
         answer=_ANSWER,
     )
     async def get(self, call: Call) -> Reply:
-        """Retrieve by email, username, login id or change password id."""
+        """Retrieve by email, username, login id or change password id; without an API key, the bearer of the token."""
         query = self.query()
+        if not isinstance(call.caller, ApiKeyCaller):
+            return Reply({"user": await operations.retrieve_by_token(self.services, call, self.token())})
         if query.get("email"):
             user = await operations.retrieve_by_email(self.services, call, query["email"])
         elif query.get("username"):
