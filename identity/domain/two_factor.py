@@ -23,6 +23,10 @@ RECOVERY_CODE: Final = "recoveryCode"
 TRUST: Final = "trust"
 """What stands for the second factor where the device is trusted."""
 
+DISABLED: Final = "Disabled"
+ENABLED: Final = "Enabled"
+"""Of the loginPolicies: nobody is asked; who has a second factor is."""
+
 SENT: Final = {EMAIL: "email", SMS: "mobilePhone"}
 """Method -> the member with the address that its codes are sent to."""
 
@@ -53,7 +57,7 @@ def is_challenged(tenant: Document, application: Document | None, user: Document
     The policies that ask for one at a risk alone, which nobody here judges, ask whoever has one.
     """
     policy = login_policy(tenant, application)
-    if policy == "Disabled":
+    if policy == DISABLED:
         return False
     if user["twoFactor"]["methods"]:
         return not is_trusted

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Call
-from identity.domain import redirect_uris
+from identity.domain import redirect_uris, two_factor
 from identity.operations.authorization_steps import AuthorizationResponse, Current, SsoCookie
 from identity.operations.clients import Client
 
@@ -51,7 +51,19 @@ def is_hosted(call: Call, client: Client, given: Mapping[str, Any]) -> bool:
 def hosted(client: Client, given: Mapping[str, Any]) -> Client:
     """The client as our own pages speak for it, for a request that ends at one of them."""
     settings = {**client.oauth, **_SETTINGS, "authorizedRedirectURLs": [given["redirect_uri"]]}
-    return dataclasses.replace(client, application={**client.application, "oauthConfiguration": settings})
+    application = {**guarded(client).application, "oauthConfiguration": settings}
+    return dataclasses.replace(client, application=application)
+
+
+def guarded(client: Client) -> Client:
+    """The client, with users who have a second factor asked for it, also where the application does without.
+
+    What an account page changes, a second factor first of all, counts at every application.
+    """
+    if two_factor.login_policy(client.tenant, client.application) != two_factor.DISABLED:
+        return client
+    settings = {**client.application["multiFactorConfiguration"], "loginPolicy": two_factor.ENABLED}
+    return dataclasses.replace(client, application={**client.application, "multiFactorConfiguration": settings})
 
 
 def complete(client: Client, given: Mapping[str, Any], current: Current) -> AuthorizationResponse:

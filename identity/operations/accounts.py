@@ -12,7 +12,16 @@ from identity.domain.self_registration import Question
 from identity.errors import FieldError, Invalid
 from identity.ids import UserId
 from identity.instants import later
-from identity.operations import authorization, crud, current_logins, login, password_changes, user_passwords, users
+from identity.operations import (
+    account_logins,
+    authorization,
+    crud,
+    current_logins,
+    login,
+    password_changes,
+    user_passwords,
+    users,
+)
 from identity.operations.authorization_steps import Browser, Current
 from identity.operations.clients import Client
 from identity.operations.password_changes import Change
@@ -49,8 +58,9 @@ class Account:
 
 async def find(services: Services, call: Call, client: Client, browser: Browser) -> Account | None:
     """The account of whoever is logged in in this browser, unless something stands in the way: the login says what."""
-    current = await current_logins.recall_session(services, call, client, None, browser)
-    if current is None or authorization.gate(call, client, current) is not None:
+    strict = account_logins.guarded(client)
+    current = await current_logins.recall_session(services, call, strict, None, browser)
+    if current is None or authorization.gate(call, strict, current) is not None:
         return None
     return Account(client, current.user, current)
 

@@ -27,6 +27,18 @@ class Subject:
     call: Call
     tenant: Document
     user: Document
+    application: Document | None = None
+    """That of the access token, where one was shown."""
+
+    def require_challenged(self) -> None:
+        """Raise Invalid where a login to the token's application shows no second factor, and the user has one.
+
+        Whoever knows the password alone would get another one in this way, which is good at every application.
+        """
+        is_open = two_factor.login_policy(self.tenant, self.application) == two_factor.DISABLED
+        if self.application is not None and self.user["twoFactor"]["methods"] and is_open:
+            message = "The user has a second factor, which logins to the application of the access token do not show."
+            raise Invalid.whole("[TwoFactorRequired]", message)
 
 
 async def require_caller(services: Services, call: Call, token: str | None) -> None:
@@ -40,6 +52,7 @@ async def subject(services: Services, call: Call, token: str | None, user_id: st
 
     Raises Invalid where a key names nobody, NotFound for an unknown user and for a token of another one, InvalidToken.
     """
+    application: Document | None = None
     if isinstance(call.caller, ApiKeyCaller):
         if user_id is None:
             raise Invalid.field("missing", "userId", "You must specify the [userId].")
@@ -50,8 +63,9 @@ async def subject(services: Services, call: Call, token: str | None, user_id: st
         if user_id not in {None, shown.user["id"]}:
             raise NotFound
         user_id, tenant_id = shown.user["id"], TenantId(shown.user["tenantId"])
+        application = shown.token.application
     user = await services.users.get(tenant_id, user_id)
-    return Subject(call.within(tenant_id), await services.tenants.get(None, tenant_id), user)
+    return Subject(call.within(tenant_id), await services.tenants.get(None, tenant_id), user, application)
 
 
 async def send_code(services: Services, call: Call, token: str | None, body: Document) -> None:
@@ -77,6 +91,7 @@ async def send_code(services: Services, call: Call, token: str | None, body: Doc
 async def enable(services: Services, call: Call, token: str | None, body: Document, user_id: str | None) -> Document:
     """Add a method: `recoveryCodes` for the first one, and `code` where a login waits for it; else nothing."""
     about = await subject(services, call, token, user_id)
+    about.require_challenged()
     request = services.schemas[_ENABLE].read(body)
     application = await _application(services, about, request)
     waiting = await _waiting(services, about, request.get("twoFactorId"))

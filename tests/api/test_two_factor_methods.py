@@ -162,6 +162,21 @@ async def test_a_user_adds_and_removes_a_method_with_an_access_token(key, http, 
     assert await methods_of(key, rp) == []
 
 
+async def test_attack_69_token_of_a_login_without_second_factor_adds_no_other_one(key, http, rp, clock) -> None:
+    settings = {"multiFactorConfiguration": {"loginPolicy": "Disabled"}}
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": settings})
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}})
+    bearer = {"Authorization": f"Bearer {await token_of(http, rp)}"}
+    body = {"method": "authenticator", "secret": OTHER_SECRET}
+    body["code"] = two_factor.code(clock.now(), secret=OTHER_SECRET)
+    http.cookies.clear()
+    answer = await http.post("/api/user/two-factor", json=body, headers=bearer)
+    assert answer.status_code == 400, answer.text
+    assert [one["code"] for one in answer.json()["generalErrors"]] == ["[TwoFactorRequired]"]
+    assert len(await methods_of(key, rp)) == 1
+    assert (await key.post(path(rp), json=body)).status_code == 200
+
+
 WRONG: dict[str, tuple[Document, str]] = {
     "no method": ({"method": None}, "[blank]method"),
     "unknown method": ({"method": "pigeon"}, "[invalid]method"),

@@ -240,6 +240,19 @@ async def test_account_of_a_user_with_a_second_factor_is_behind_it(rp, browser):
         assert "/oauth2/two-factor" in onward.headers["Location"]
 
 
+async def test_attack_69_application_without_second_factor_is_no_way_to_another_one(rp, browser):
+    settings = {"multiFactorConfiguration": {"loginPolicy": "Disabled"}}
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": settings})
+    factor = {"methods": [authenticator()], "recoveryCodes": ["ABCDE-FGHIJ"]}
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"twoFactor": factor}})
+    await rp.log_in(browser)
+    for path in ("/account", "/account/edit", "/account/two-factor", "/account/two-factor/enable"):
+        away = await browser.get(path, params=place(rp))
+        assert away.status_code == 302, path
+        onward = await browser.get(away.headers["Location"])
+        assert "/oauth2/two-factor" in onward.headers["Location"]
+
+
 async def test_attack_54_nobody_reaches_another_account(rp, browser, api):
     other = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
     factor = {"methods": [authenticator(id="OTHR")], "recoveryCodes": []}
