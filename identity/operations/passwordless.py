@@ -22,6 +22,7 @@ from identity.instants import Instant
 from identity.operations import (
     api_logins,
     clients,
+    code_tries,
     email_verifications,
     login,
     mail,
@@ -45,6 +46,8 @@ _LOGIN: Final = "api/passwordless-login.request.json"
 _TRIES: Final = 5
 _FORM_FIELD: Final = "FormField"
 _STATE_BYTES: Final = 10_000
+_NOBODY: Final = "nobody "
+"""What the owner of a login begins with that is nobody's: its code answers like any other, and logs nobody in."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,7 +94,8 @@ async def start(services: Services, call: Call, body: Document) -> Document:
     user = await services.users.find_by_login_id(client.tenant_id, request["loginId"], types)
     if user is None:
         raise NotFound
-    begun = await begin(services, client, user, state=request.get("state"), strategy=request.get("loginStrategy"))
+    state, strategy = request.get("state"), request.get("loginStrategy")
+    begun = await begin(services, client, user["id"], state=state, strategy=strategy)
     return begun.shown
 
 
@@ -141,12 +145,12 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
 async def begin(
     services: Services,
     client: Client,
-    user: Document,
+    owner: str,
     *,
     state: Document | None = None,
     strategy: str | None = None,
 ) -> Begun:
-    """Make the codes of a login of a user; the strategy is the application's unless one is given.
+    """Make the codes of a login of a user, or of nobody's; the strategy is the application's unless one is given.
 
     Raises Unavailable when the generator of the tenant makes no code that is free.
     """
@@ -158,7 +162,7 @@ async def begin(
     code = await services.tickets.issue(
         client.tenant_id,
         _KIND,
-        user["id"],
+        owner,
         {
             "applicationId": client.client_id,
             "state": state,
@@ -180,20 +184,19 @@ async def send_to(
     *,
     types: Iterable[str] = user_rules.LOGIN_ID_TYPES,
     state: Document | None = None,
-) -> Begun | None:
-    """Begin a login of the user who has a login id, and mail its code; None where nobody has it.
+) -> Begun:
+    """Begin a login of the user who has a login id, and mail its code; where nobody has it, one that nobody completes.
 
     The mail is made when the answer is out, so that no time tells whether there is one. Raises Invalid where the
     application does not offer such logins, Unavailable where too many mails were asked for, for nobody as for somebody.
     """
     template_id = _require_enabled(client, to_send=True)
     user = await services.users.find_by_login_id(client.tenant_id, login_id, types)
-    subject = user_rules.login_key(login_id) if user is None else user["id"]
-    await send_limits.take(services, client.tenant, "sendPasswordless", subject)
-    if user is None:
-        return None
-    begun = await begin(services, client, user, state=state)
-    services.afterwards.begin("passwordless", _mail(services, call, client, user, begun, template_id, state))
+    owner = f"{_NOBODY}{fingerprint(user_rules.login_key(login_id))}" if user is None else str(user["id"])
+    await send_limits.take(services, client.tenant, "sendPasswordless", owner)
+    begun = await begin(services, client, owner, state=state)
+    if user is not None:
+        services.afterwards.begin("passwordless", _mail(services, call, client, user, begun, template_id, state))
     return begun
 
 
@@ -228,12 +231,14 @@ async def _redeemed(services: Services, call: Call, code: str, one_time_code: st
     ticket = await services.tickets.find(call.tenant_id, _KIND, code)
     if ticket is not None and ticket.document["oneTimeCode"] is not None:
         ticket = await services.tickets.find_to_try(call.tenant_id, _KIND, code, _TRIES)
-    if ticket is None or not _is_right(ticket.document["oneTimeCode"], one_time_code):
+    if ticket is None or not await _is_shown(services, ticket, one_time_code):
         raise NotFound(log_detail="no such passwordless login")
     client = await _client(services, ticket.tenant_id, ticket.document["applicationId"])
     user = await services.users.find(ticket.tenant_id, ticket.owner)
     if user is None:
         raise NotFound(log_detail="the user of a passwordless login is gone")
+    if ticket.document.get("mailedTo") not in {None, user.get("email")}:
+        raise NotFound(log_detail="the user has another address than the code was mailed to")
     use = services.tickets.use(ticket.tenant_id, _KIND, code)
     verified = _verified(client, user, ticket, call.now)
 
@@ -257,8 +262,7 @@ async def _redeemed(services: Services, call: Call, code: str, one_time_code: st
 def _verified(client: Client, user: Document, ticket: Ticket, now: Instant) -> Document | None:
     """The user with a verified address, where the code proves that the mail arrived there; None where it does not."""
     is_proof = client.tenant["emailConfiguration"]["implicitEmailVerificationAllowed"]
-    mailed_to = ticket.document.get("mailedTo")
-    if not is_proof or mailed_to is None or mailed_to != user.get("email") or user["verified"]:
+    if not is_proof or ticket.document.get("mailedTo") is None or user["verified"]:
         return None
     return user_rules.verified_later(user, "Implicit", now)
 
@@ -273,18 +277,22 @@ async def _replace(services: Services, user: Document, stored: Document, session
 
 async def _send_code(services: Services, call: Call, code: str) -> None:
     ticket = await services.tickets.find(call.tenant_id, _KIND, code)
-    user = None if ticket is None else await services.users.find(ticket.tenant_id, ticket.owner)
-    if ticket is None or user is None:
+    is_nobodys = ticket is not None and ticket.owner.startswith(_NOBODY)
+    user = None if ticket is None or is_nobodys else await services.users.find(ticket.tenant_id, ticket.owner)
+    if ticket is None or (user is None and not is_nobodys):
         raise Invalid.field("invalid", "code", "The [code] is unknown, expired or was used.")
     client = await _client(services, ticket.tenant_id, ticket.document["applicationId"])
     template_id = _require_enabled(client, to_send=True)
-    await send_limits.take(services, client.tenant, "sendPasswordless", user["id"])
+    await send_limits.take(services, client.tenant, "sendPasswordless", ticket.owner)
+    if user is None:
+        return
     begun = Begun(Secret(code), None)
     if ticket.document["oneTimeCode"] is not None:
         # Only its fingerprint is known: a fresh one takes the place of the one that was told at the start.
         generator = client.tenant["externalIdentifierConfiguration"]["passwordlessLoginOneTimeCodeGenerator"]
         begun = dataclasses.replace(begun, one_time_code=generated_ids.new(generator))
-    await _mail(services, call, client, user, begun, template_id, ticket.document["state"])
+    mailing = _mail(services, call, client, user, begun, template_id, ticket.document["state"])
+    services.afterwards.begin("passwordless", mailing)
 
 
 async def _mail(
@@ -340,9 +348,16 @@ def _disabled(message: str) -> Invalid:
     return Invalid.whole("[PasswordlessDisabled]", message)
 
 
-def _is_right(stored: str | None, given: str | None) -> bool:
-    """Whether the one-time code is right, or none is needed."""
-    return stored is None or (given is not None and same_secret(stored, fingerprint(given)))
+async def _is_shown(services: Services, ticket: Ticket, given: str | None) -> bool:
+    """Whether the one-time code is right, or none is needed. Raises Unavailable after too many wrong ones."""
+    stored = ticket.document["oneTimeCode"]
+    if stored is None or given is None:
+        return stored is None
+    await code_tries.take(services, ticket.tenant_id, _KIND, ticket.owner)
+    if not same_secret(stored, fingerprint(given)):
+        return False
+    await code_tries.give_back(services, ticket.tenant_id, _KIND, ticket.owner)
+    return True
 
 
 def _require_small(state: Document | None) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from identity.call import Call
-from identity.domain import generated_ids
 from identity.domain import login as steps
 from identity.domain import users as user_rules
 from identity.errors import Invalid, InvalidRequest, NotFound, Unavailable
@@ -99,10 +98,7 @@ async def ask(
         return steps.TooManyAttempts(0)
     if not passwordless.asks_code(client):
         return Asked(client)
-    if begun is not None:
-        return Asked(client, begun.code)
-    generator = client.tenant["externalIdentifierConfiguration"]["passwordlessLoginGenerator"]
-    return Asked(client, generated_ids.new(generator))
+    return Asked(client, begun.code)
 
 
 async def login_id_of(services: Services, call: Call, proven: Proven, code: str) -> str | None:

@@ -1,4 +1,7 @@
-"""How often a user may be sent messages: `rateLimitConfiguration` of the tenant, one row for each kind of message."""
+"""How often a user may be sent messages: `rateLimitConfiguration` of the tenant, one row for each kind of message.
+
+Where a tenant limits nothing a user still gets no flood of them: strangers may ask for most kinds.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,17 @@ Kind = Literal[
 ]
 _PREFIX: Final = "send"
 
+UNCONFIGURED: Final = 50
+UNCONFIGURED_SECONDS: Final = 900
+"""How many messages of a kind a user is sent, and in which time, where the tenant says nothing of them."""
+
 
 async def take(services: Services, tenant: Document, kind: Kind, user_id: str) -> None:
     """Count a message to a user. Raises Unavailable when the tenant allows no more of this kind for now."""
     configured = tenant["rateLimitConfiguration"][kind]
-    if not configured["enabled"]:
-        return
-    limit = Limit(f"{_PREFIX}-{kind}", user_id, configured["limit"], configured["timePeriodInSeconds"])
+    limit = Limit(f"{_PREFIX}-{kind}-unlimited", user_id, UNCONFIGURED, UNCONFIGURED_SECONDS)
+    if configured["enabled"]:
+        limit = Limit(f"{_PREFIX}-{kind}", user_id, configured["limit"], configured["timePeriodInSeconds"])
     wait_seconds = await services.rate_limits.take(TenantId(tenant["id"]), [limit])
     if wait_seconds is not None:
         raise Unavailable(f"Too many messages were asked for. Try again in {wait_seconds} seconds.")

@@ -30,7 +30,7 @@ async def issue(
     """`token` and `tokenExpirationInstant`, for the application or, without one, of the tenant alone.
 
     With `refreshToken` and `refreshTokenId` where the user is registered for an application that gives them. There is
-    nothing for a user who could not log in: who is locked out, or has something to verify first.
+    nothing for a user who could not log in: who is locked out, has a second factor to show, or something to verify.
 
     A token without an audience is good for whoever verifies it with the published keys, and for no endpoint of ours.
     Empty for an application whose tokens come from the token endpoint alone; and when the key to sign with is gone or
@@ -39,8 +39,7 @@ async def issue(
     if application is not None and not profiles.has_tokens_by_api(application):
         return {}
     tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
-    proven = Authenticated(tenant, application, user, call.now)
-    if isinstance(steps.halt(proven), steps.Barred) or steps.gate(proven) is not None:
+    if _is_kept_out(Authenticated(tenant, application, user, call.now)):
         return {}
     try:
         if application is None:
@@ -74,6 +73,16 @@ async def _of_application(
     expires = later(call.now, seconds=issued.expires_in)
     refresh = {"refreshToken": record["token"], "refreshTokenId": record["id"]}
     return {"token": issued.token, "tokenExpirationInstant": expires, **refresh}
+
+
+def _is_kept_out(login: Authenticated) -> bool:
+    """Whether a login would end otherwise than in tokens; a password that has to be changed waits for the next one.
+
+    A new user who has yet to add a second factor is let in as well: there was no login to add it in.
+    """
+    halt = steps.halt(login)
+    waits = isinstance(halt, steps.SecondFactorRequired) and bool(login.user["twoFactor"]["methods"])
+    return isinstance(halt, steps.Barred) or waits or steps.gate(login) is not None
 
 
 def _claims(call: Call, tenant: Document, user: Document, authentication_type: str, ttl_seconds: int) -> Document:

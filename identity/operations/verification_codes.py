@@ -14,6 +14,7 @@ from identity.call import Document
 from identity.domain import generated_ids
 from identity.errors import Invalid, NotFound, Unavailable
 from identity.ids import Secret, TenantId, fingerprint, same_secret
+from identity.operations import code_tries
 from identity.services import Services
 from identity.store.tickets import Ticket, Use
 
@@ -75,7 +76,8 @@ async def judge(
 ) -> Ticket:
     """What an id stands for, shown with its code where it has one; nothing is used up but a try.
 
-    Raises NotFound for an id that does not count, and Invalid for a code that is missing or wrong.
+    Raises NotFound for an id that does not count, Invalid for a code that is missing or wrong, and Unavailable after
+    too many wrong ones, whichever ids they were shown with.
     """
     ticket = await services.tickets.find(tenant_id, kind, verification_id)
     if ticket is None:
@@ -86,10 +88,12 @@ async def judge(
         raise Invalid.field("missing", "oneTimeCode", "You must specify the [oneTimeCode] property.")
     if await services.tickets.find_to_try(tenant_id, kind, verification_id, _TRIES) is None:
         raise NotFound(log_detail=f"too many codes for a {kind}")
+    await code_tries.take(services, ticket.tenant_id, kind, ticket.owner)
     # Generated codes have no lower-case letters, which people type all the same.
     tried = [fingerprint(form) for form in (one_time_code, one_time_code.upper())]
     if not any(same_secret(one, ticket.document["code"]) for one in tried):
         raise Invalid.field("invalid", "oneTimeCode", "The [oneTimeCode] is not the one that was sent.")
+    await code_tries.give_back(services, ticket.tenant_id, kind, ticket.owner)
     return ticket
 
 

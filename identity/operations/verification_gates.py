@@ -86,6 +86,8 @@ async def enter_code(services: Services, call: Call, waiting: Waiting, browser: 
         await _complete(services, call.within(waiting.client.tenant_id), gate, code.strip())
     except Invalid:
         return dataclasses.replace(gate, message=WRONG)
+    except Unavailable:
+        return dataclasses.replace(gate, message=TOO_MANY)
     except WebhookTransactionFailed:
         return dataclasses.replace(gate, message=VETOED)
     except NotFound:

@@ -236,6 +236,29 @@ async def test_five_wrong_one_time_codes_end_the_code(key, http, rp) -> None:
     assert (await log_in(http, **started)).status_code == 404
 
 
+async def test_attack_48_whoever_begins_anew_has_no_more_tries_at_an_account(key, http, rp, monkeypatch) -> None:
+    monkeypatch.setattr("identity.operations.code_tries.FAILURES", 2)
+    started = await start(key, rp, loginStrategy="FormField")
+    assert (await log_in(http, **started)).status_code == 200, "what is right does not count"
+    for _ in range(2):
+        started = await start(key, rp, loginStrategy="FormField")
+        assert (await log_in(http, **{**started, "oneTimeCode": "wrong"})).status_code == 404
+    started = await start(key, rp, loginStrategy="FormField")
+    assert (await log_in(http, **started)).status_code == 503
+    other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
+    theirs = await start(key, rp, loginStrategy="FormField", loginId=other["email"])
+    assert (await log_in(http, **theirs)).status_code == 200
+    by_link = await start(key, rp, loginStrategy="ClickableLink")
+    assert (await log_in(http, **by_link)).status_code == 200
+
+
+async def test_user_gets_no_flood_of_mails_where_the_tenant_limits_nothing(key, http, rp, mailbox, monkeypatch) -> None:
+    monkeypatch.setattr("identity.operations.send_limits.UNCONFIGURED", 1)
+    for login_id in (rp.login_id, f"{new_id()}@example.com"):
+        body = {"applicationId": rp.client_id, "loginId": login_id}
+        assert [(await http.post("/api/passwordless/send", json=body)).status_code for _ in range(2)] == [200, 503]
+
+
 async def test_what_stands_in_the_way_of_a_login_is_told(key, http, rp, clock) -> None:
     async def status(**members: Any) -> int:
         user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, **members)
@@ -289,13 +312,13 @@ async def test_a_code_that_went_another_way_verifies_nothing(key, http, rp) -> N
     assert not await is_verified(key, user)
 
 
-async def test_a_mail_to_an_address_that_was_changed_since_verifies_nothing(key, http, rp, mailbox) -> None:
+async def test_attack_46_a_mail_to_an_address_that_was_changed_since_logs_nobody_in(key, http, rp, mailbox) -> None:
     user = await unverified(rp, key)
     await http.post("/api/passwordless/send", json={"applicationId": rp.client_id, "loginId": user["email"]})
     code = (await mailed(mailbox))[0]
     change = {"user": {"email": f"{new_id()}@example.com"}}
     assert (await key.patch(f"/api/user/{user['id']}", json=change)).status_code == 200
-    assert (await log_in(http, code=code)).status_code == 200
+    assert (await log_in(http, code=code)).status_code == 404
     assert not await is_verified(key, user)
 
 

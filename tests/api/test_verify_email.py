@@ -326,6 +326,25 @@ async def test_attack_46_after_five_wrong_codes_the_id_is_gone(place: Place, htt
     assert not (await place.user(made["user"]["id"]))["verified"]
 
 
+async def test_attack_48_whoever_has_new_ids_made_has_no_more_tries_at_an_account(
+    place: Place, http, monkeypatch
+) -> None:
+    monkeypatch.setattr("identity.operations.code_tries.FAILURES", 2)
+    made = await place.made()
+    email = {"email": made["user"]["email"]}
+    for status in (400, 400, 503):
+        body = {**(await place.api.put(PATH, params=email)).json(), "oneTimeCode": "WRONG"}
+        assert (await http.post(PATH, json=body)).status_code == status
+    right = (await place.api.put(PATH, params=email)).json()
+    assert (await http.post(PATH, json=right)).status_code == 503
+    assert (await http.post(PATH, json=await own(place))).status_code == 200, "somebody else's"
+
+
+async def own(place: Place) -> Document:
+    made = await place.made()
+    return {"verificationId": made["emailVerificationId"], "oneTimeCode": made["emailVerificationOneTimeCode"]}
+
+
 async def test_attack_48_address_that_guesses_ids_is_stopped_and_others_are_not(
     links: Place, http, monkeypatch
 ) -> None:

@@ -101,6 +101,20 @@ async def test_attack_44_code_to_type_is_asked_for_of_everybody(rp, browser, typ
     assert response(await post(browser, sent, oneTimeCode=code))["state"] == "the-state"
 
 
+async def test_attack_44_code_of_the_page_tells_the_api_nothing_either(rp, browser, typed, http):
+    answers = []
+    for login_id in (f"{new_id()}@example.com", rp.login_id):
+        code = page(await ask(rp, browser, login_id)).forms[0]["action"].rpartition("/")[2]
+        sent = await http.post("/api/passwordless/send", json={"code": code})
+        shown = await browser.get(f"/oauth2/passwordless/{code}", params=rp.query())
+        tried = await http.post("/api/passwordless/login", json={"code": code, "oneTimeCode": "WRONG"})
+        answers.append([(one.status_code, "over" in one.text) for one in (sent, shown, tried)])
+    assert answers[0] == answers[1]
+    assert answers[0][0][0] == 200
+    await typed.wait_for(2)
+    assert {tuple(mail.recipients) for mail in typed.mails} == {(rp.login_id,)}
+
+
 async def test_five_wrong_codes_end_the_right_one(rp, browser, typed):
     sent = await ask(rp, browser)
     for _ in range(5):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
-from tests import relying_party
+from tests import relying_party, two_factor
 from tests.relying_party import PASSWORD, page
 
 Document = dict[str, Any]
@@ -166,3 +166,19 @@ async def test_an_update_of_the_user_does_not_let_the_user_in(rp, api) -> None:
     assert "private" not in answer.text
     assert "preventions" not in answer.text
     assert (await log_in(rp, api)).status_code == 409
+
+
+@pytest.mark.parametrize("case", ["banned", "locked", "expired", "second factor"])
+async def test_attack_69_registration_gives_no_token_to_who_could_not_log_in(rp, api, clock, case) -> None:
+    factor = {"methods": [two_factor.authenticator()]} if case == "second factor" else {}
+    expiry = {"expiry": clock.now() - 1} if case == "expired" else {}
+    user = await relying_party.make_user(api, rp.tenant["id"], twoFactor=factor, **expiry)
+    if case == "banned":
+        await ban(api, user["id"])
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    if case == "locked":
+        await api.delete(f"/api/user/{user['id']}", headers=headers)
+    body = {"registration": {"applicationId": rp.client_id}}
+    answer = await api.post(f"/api/user/registration/{user['id']}", json=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert answer.json().keys() == {"registration"}
