@@ -318,7 +318,12 @@ async def test_a_lock_ends_what_the_user_is_signed_in_with(door: Door, http) -> 
         {"application": {"loginConfiguration": {"allowTokenRefresh": True, "generateRefreshTokens": True}}},
     )
     tokens = await door.rp.tokens(http, http)
-    await door.fail()
+    async with receiving() as receiver:
+        hearing = Hearing(door.api, receiver, door.tenant_id)
+        await hearing.listen(["jwt.refresh-token.revoke"])
+        await door.fail()
+        (event,) = await hearing.heard("jwt.refresh-token.revoke")
+    assert event["userId"] == door.rp.user["id"]
     answer = await door.rp.refresh(http, tokens["refresh_token"])
     assert answer.json()["error_reason"] == "refresh_token_not_found"
     assert (await door.rp.authorize(http)).status_code == 200

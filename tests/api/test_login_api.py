@@ -12,6 +12,7 @@ from identity.ids import new_id
 from identity.instants import later
 from tests import relying_party
 from tests.conftest import EMAIL_TEMPLATE, NOBODY, SUPER_KEY, checking_client
+from tests.hearing import judge
 from tests.receiver import Receiver, answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty
 
@@ -220,6 +221,8 @@ async def test_webhooks_hear_of_a_login_of_a_new_device_and_of_a_failure(key, rp
         await log_in(key, rp, password="wrong")
         events = {request.event["type"]: request.event for request in await receiver.wait_for(3)}
     assert events.keys() == {"user.login.success", "user.login.new-device", "user.login.failed"}
+    for event in events.values():
+        judge(event)
     for name in ("user.login.success", "user.login.new-device"):
         assert events[name]["authenticationType"] == "PASSWORD"
         assert events[name]["applicationId"] == rp.client_id
@@ -332,4 +335,7 @@ async def test_a_logout_that_a_webhook_vetoes_ends_nothing(key, http, rp) -> Non
         headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
         answer = await http.post("/api/logout", params={"refreshToken": mine["refreshToken"]}, headers=headers)
     assert answer.status_code == 504
+    (event,) = [request.event for request in receiver.requests]
+    judge(event)
+    assert (event["type"], event["refreshToken"]["id"]) == ("jwt.refresh-token.revoke", mine["refreshTokenId"])
     assert len((await key.get("/api/jwt/refresh", params={"userId": rp.user["id"]})).json()["refreshTokens"]) == 1

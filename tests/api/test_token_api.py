@@ -12,6 +12,7 @@ from identity.ids import new_id
 from identity.instants import numeric_date
 from tests import relying_party
 from tests.conftest import NOBODY, SUPER_KEY, checking_client
+from tests.hearing import judge
 from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty
 
@@ -408,6 +409,8 @@ async def test_webhooks_hear_of_each_form_once_and_may_veto_it(key, rp) -> None:
         await key.delete("/api/jwt/refresh", params={"applicationId": rp.client_id})
         await key.delete("/api/jwt/refresh", params={"applicationId": rp.client_id})
         whole = [request.event for request in await receiver.wait_for(2)][-1]
+    for event in (single, whole):
+        judge(event)
     assert single["refreshToken"]["id"] == bodies[0]["refreshTokenId"] and "token" not in single["refreshToken"]
     assert (single["userId"], single["user"]["id"]) == (rp.user["id"], rp.user["id"])
     assert whole["applicationTimeToLiveInSeconds"] == single["applicationTimeToLiveInSeconds"] == {rp.client_id: 3600}

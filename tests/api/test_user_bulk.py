@@ -10,6 +10,7 @@ import pytest
 from identity import app
 from identity.ids import new_id
 from tests.conftest import NOBODY, SUPER_KEY, checking_client
+from tests.hearing import judge
 from tests.receiver import Received, Receiver, answers, receiving
 
 Document = dict[str, Any]
@@ -141,6 +142,8 @@ async def test_every_user_has_events_of_its_own(tenant_api) -> None:
         )
         assert (await remove(tenant_api, userIds=[one, other], hardDelete=True)).status_code == 200
         told = [request.event for request in (await receiver.wait_for(6))[2:]]
+        for request in receiver.requests:
+            judge(request.event)
         assert sorted((event["type"], event["user"]["id"]) for event in told) == sorted(
             (kind, user) for kind in ("user.delete", "user.delete.complete") for user in (one, other)
         )

@@ -171,7 +171,7 @@ async def test_removed_two_factor_methods_are_told(stage: Stage) -> None:
     assert removed["method"] == user["twoFactor"]["methods"][0]
 
 
-async def test_a_login_id_in_use_is_told_and_the_request_fails(stage: Stage) -> None:
+async def test_a_login_id_in_use_is_told_and_the_request_fails(stage: Stage, application_id: str) -> None:
     existing = await stage.add_user(email="a@example.com", username="Ann")
     other = await stage.add_user(email="b@example.com")
     await stage.listen(TYPES)
@@ -186,6 +186,10 @@ async def test_a_login_id_in_use_is_told_and_the_request_fails(stage: Stage) -> 
     assert event["existing"]["id"] == existing["id"]
     assert event["linkedObjectId"] == event["user"]["id"] != existing["id"]
     assert_secured(event)
+    body = {"user": taken, "registration": {"applicationId": application_id}}
+    await stage.send("POST", "/api/user/registration", 400, **body)
+    (event,) = await stage.heard("user.loginId.duplicate.create")
+    assert event["existing"]["id"] == existing["id"]
     await stage.send("PATCH", f"/api/user/{other['id']}", 400, user={"email": "A@example.com"})
     (event,) = await stage.heard("user.loginId.duplicate.update")
     assert event["user"]["id"] == other["id"] and "duplicateUsername" not in event

@@ -15,6 +15,7 @@ from tests import fake_provider, relying_party
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, Build, checking_client
 from tests.fake_provider import FakeProvider
 from tests.federation.hosted import Hosted
+from tests.hearing import judge
 from tests.hosted.conftest import chromium, chromium_process
 from tests.receiver import Receiver, receiving
 from tests.relying_party import REDIRECT_URI, RelyingParty
@@ -154,9 +155,11 @@ async def federated(scene: Scene, fake: FakeProvider) -> Scene:
 
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
-    """A webhook receiver."""
+    """A webhook receiver; whatever it got is as the schemas have it."""
     async with receiving() as running:
         yield running
+    for request in running.requests:
+        judge(request.event)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from identity.ids import new_id
 from tests import relying_party
 from tests.conftest import checking_client
 from tests.fake_provider import FakeProvider, make_key, providing, signed
+from tests.hearing import judge
 from tests.oauth2.devices import Device, device_client
 from tests.receiver import receiving
 from tests.relying_party import PASSWORD, RelyingParty, claims, page
@@ -102,6 +103,7 @@ async def test_account_is_shown_and_linked_when_the_device_is_approved(rp, http,
     assert link.keys() >= {"insertInstant", "lastLoginInstant"}
     assert "token" not in link
     assert request.event["type"] == "user.identity-provider.link"
+    judge(request.event)
     assert request.event["identityProviderLink"]["identityProviderUserId"] == account
     assert [found["identityProviderUserId"] for found in await links(rp)] == [account]
     tokens = await device.tokens()

@@ -8,6 +8,7 @@ import pytest
 
 from identity.ids import new_id
 from tests import relying_party
+from tests.hearing import judge
 from tests.receiver import Receiver, answers, receiving
 from tests.relying_party import page, response
 
@@ -37,6 +38,8 @@ async def heard(receiver: Receiver, *types: str) -> list[dict]:
     """The events, which arrive in any order."""
     requests = await receiver.wait_for(len(types))
     events = [request.event for request in requests]
+    for event in events:
+        judge(event)
     assert sorted(event["type"] for event in events) == sorted(types)
     return sorted(events, key=lambda event: event["type"])
 

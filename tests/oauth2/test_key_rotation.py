@@ -21,6 +21,7 @@ from identity.ids import new_id
 from tests import relying_party
 from tests.api.test_entities import make as make_entity
 from tests.api.test_entity_types import make as make_type
+from tests.hearing import judge
 from tests.receiver import answers, receiving, until
 from tests.relying_party import header
 
@@ -280,6 +281,7 @@ async def told(rp, api):
             assert len(requests) == number
             for request in requests:
                 assert request.event["type"] == kind
+                judge(request.event)
                 assert request.event["tenantId"] == rp.tenant["id"]
                 assert "linkedObjectId" not in request.event
             return [set(request.event["applicationIds"]) for request in requests]

@@ -15,6 +15,7 @@ from identity.errors import LambdaFailed, Unavailable
 from identity.ids import TenantId, new_id
 from identity.operations import lambdas, token_lambdas, validations
 from tests import relying_party
+from tests.hearing import judge
 from tests.receiver import receiving
 from tests.relying_party import PASSWORD, RelyingParty, claims, header, page, response
 
@@ -442,6 +443,7 @@ async def test_webhooks_hear_of_a_login_that_a_lambda_refused(rp, http):
         assert (await ask(rp, http)).status_code == 400
         (received,) = await receiver.wait_for(1)
     event = received.event
+    judge(event)
     assert (event["type"], event["user"]["id"], event["applicationId"]) == (types[0], rp.user["id"], rp.client_id)
     assert event["reason"] == {
         "code": "lambdaValidation",

@@ -8,6 +8,7 @@ import pytest
 
 from identity.ids import new_id
 from tests import relying_party
+from tests.hearing import judge
 from tests.oauth2.consenting import agree
 from tests.receiver import receiving
 
@@ -100,6 +101,7 @@ async def test_webhooks_hear_of_the_tokens_that_ended(rp, browser, http, api):
         (request,) = await receiver.wait_for(1)
         await api.delete(f"/api/webhook/{made.json()['webhook']['id']}")
     assert request.event["type"] == kind
+    judge(request.event)
     assert (request.event["userId"], request.event["applicationId"]) == (rp.user["id"], rp.client_id)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from identity import errors
+from identity.events.catalogue import EVENTS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COVERAGE = (ROOT / "docs" / "coverage.md").read_text()
@@ -47,6 +48,13 @@ def test_every_path_that_is_named_exists():
 @pytest.mark.parametrize("number", range(1, 72))
 def test_every_attack_has_a_row(number):
     assert f"\n| {number}. " in COVERAGE
+
+
+def test_every_event_has_a_row_with_its_test():
+    section = COVERAGE.partition("### Users: events\n")[2].partition("\n## ")[0]
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in section.splitlines() if line.startswith("| ")]
+    told = {kind.strip() for kinds, _, tests in rows if "::test_" in tests for kind in kinds.split(",")}
+    assert EVENTS.keys() - told == set()
 
 
 def test_every_row_has_its_cells():
