@@ -101,7 +101,7 @@ async def _log_in_once(
     found = await one_time_passwords.redeem(services, TenantId(tenant["id"]), value)
     application = None if client is None else client.application
     proven = steps.Authenticated(
-        tenant, application, found.user, call.now, has_second_factor=found.about.has_second_factor
+        tenant, application, found.user, call.now, has_second_factor=found.about.counts_at(application)
     )
     proven = await two_factor_policy.settled(services, call, proven, trust_id)
     kind = one_time_passwords.AUTHENTICATION_TYPE

@@ -13,6 +13,7 @@ from identity.services import Services
 from identity.store.mongo import Session
 
 AUTHENTICATION_TYPE: Final = "ONE_TIME_PASSWORD"
+TENANT_ALONE: Final = ""
 _KIND: Final = "one-time-password"
 
 
@@ -20,12 +21,19 @@ _KIND: Final = "one-time-password"
 class About:
     """What comes with the login: the caller's own `state`, and whether it may give a refresh token.
 
-    `has_second_factor`: a second factor was there when the password was changed.
+    `has_second_factor`: a second factor was there when the password was changed. `trusted_at` is the application, or
+    nothing for the tenant alone, at whose login it was there or was not needed: elsewhere it says nothing.
     """
 
     state: Document | None = None
     may_refresh: bool = True
     has_second_factor: bool = False
+    trusted_at: str | None = None
+
+    def counts_at(self, application: Document | None) -> bool:
+        """Whether a login to an application, or to the tenant alone, need not ask for a second factor."""
+        at = TENANT_ALONE if application is None else application["id"]
+        return self.has_second_factor or self.trusted_at == at
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from identity.operations import (
     send_limits,
     sign_outs,
     sso,
+    two_factor_logins,
     two_factor_trust,
     user_events,
     user_passwords,
@@ -223,8 +224,9 @@ async def complete(
         application=application,
     )
     changed = await make(services, call, tenant, user["id"], change)
-    had_factor = trust.is_given or about.is_trusted or bool(uses)
-    login = one_time_passwords.About(about.state, has_second_factor=had_factor)
+    had_factor = trust.is_given or bool(uses)
+    trusted_at = (about.application_id or one_time_passwords.TENANT_ALONE) if about.is_trusted else None
+    login = one_time_passwords.About(about.state, has_second_factor=had_factor, trusted_at=trusted_at)
     return Done(changed, await one_time_passwords.issue(services, tenant, changed, login), about.state)
 
 
@@ -291,6 +293,7 @@ async def settle(services: Services, user: Document) -> None:
     """After a new password, however it came about: what was handed out for the one before is worth nothing now."""
     await change_ids.withdraw(services, user)
     await one_time_passwords.withdraw(services, user)
+    await two_factor_logins.withdraw(services, user)
 
 
 async def require_current(services: Services, call: Call, tenant: Document, user: Document, password: str) -> None:

@@ -235,6 +235,11 @@ async def redeem(services: Services, call: Call, two_factor_id: str, code: str) 
     return verified
 
 
+async def withdraw(services: Services, user: Document) -> None:
+    """Let no login of a user wait any more: what was shown before it counts no more."""
+    await services.tickets.withdraw(TenantId(user["tenantId"]), KIND, str(user["id"]))
+
+
 async def take_try(services: Services, tenant_id: TenantId, limits: Sequence[Limit]) -> None:
     """Count a try. Raises Unavailable when there were too many."""
     wait_seconds = await services.rate_limits.take(tenant_id, limits)

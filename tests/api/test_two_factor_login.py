@@ -614,3 +614,35 @@ async def test_the_status_says_whether_a_second_factor_is_wanted(key, http, rp, 
         assert (await key.post("/api/two-factor/status", json={**about, "action": action})).status_code == 200
     assert codes(await key.get("/api/two-factor/status")) == {"[missing]userId"}
     assert (await key.get("/api/two-factor/status", params={"userId": NOBODY})).status_code == 404
+
+
+async def test_attack_69_change_of_password_on_a_trusted_device_is_no_second_factor_elsewhere(
+    http, key, rp, clock, api
+) -> None:
+    other = await relying_party.make(api, tenant=rp.tenant)
+    await change(other, loginConfiguration={"requireAuthentication": False})
+    await policy(other, "Enabled", application=True, trustPolicy="None")
+    trust_id = await trusted(http, rp, clock)
+    http.cookies.clear()
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"passwordChangeRequired": True}})
+    statuses = []
+    for at, password in ((other, "another battery"), (rp, "yet another battery")):
+        asked = await log_in(http, rp, twoFactorTrustId=trust_id)
+        assert asked.status_code == 203, asked.text
+        path = f"/api/user/change-password/{asked.json()['changePasswordId']}"
+        done = await http.post(path, json={"password": password})
+        assert done.status_code == 200, done.text
+        once = {"oneTimePassword": done.json()["oneTimePassword"], "applicationId": at.client_id}
+        statuses.append((await http.post("/api/login", json=once)).status_code)
+        body = {"user": {"password": PASSWORD}}
+        await rp.patch(f"/api/user/{rp.user['id']}", body)
+        await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"passwordChangeRequired": True}})
+    assert statuses == [242, 200]
+
+
+async def test_attack_46_challenge_of_a_former_password_completes_no_login(http, rp, clock) -> None:
+    waiting = await challenged(http, rp)
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"password": "another horse battery"}})
+    assert (await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))).status_code == 404
+    waiting = await challenged(http, rp, password="another horse battery")
+    assert (await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))).status_code == 200
