@@ -77,10 +77,7 @@ def adding(account: Account, method: str, secret: str = "") -> Adding | None:
         return None
     chosen = method if method in found else found[0]
     if chosen == two_factor.AUTHENTICATOR:
-        is_known = bool(secret) and totp.of_base32(secret) is not None
-        return Adding(
-            account, chosen, found, secret if is_known else two_factor_methods.new_secret()["secretBase32Encoded"]
-        )
+        return Adding(account, chosen, found, two_factor_setup.kept(secret))
     mask = two_factor.masked_email if chosen == two_factor.EMAIL else two_factor.masked_phone
     return Adding(account, chosen, found, address=mask(_address(account.user, chosen)))
 

@@ -74,6 +74,13 @@ def uri(tenant: Document, user: Document, secret: str) -> str:
     return f"otpauth://totp/{issuer}:{account}?{urllib.parse.urlencode(query, quote_via=urllib.parse.quote)}"
 
 
+def kept(secret: str) -> str:
+    """The secret of a form, in Base32; a new one where it is none that an authenticator may have."""
+    known = totp.of_base32(secret)
+    is_usable = known is not None and users.is_totp_secret(known)
+    return secret if is_usable else str(two_factor_methods.new_secret()["secretBase32Encoded"])
+
+
 async def show(
     services: Services, call: Call, waiting: Waiting, browser: Browser, method: str = "", secret: str = ""
 ) -> Setup | Step:
@@ -90,9 +97,7 @@ async def show(
     chosen = method if method in offered else offered[0]
     setup = Setup(waiting, halt.user, offered, chosen)
     if chosen == two_factor.AUTHENTICATOR:
-        known = totp.of_base32(secret) if secret else None
-        secret = secret if known is not None else two_factor_methods.new_secret()["secretBase32Encoded"]
-        return dataclasses.replace(setup, secret=secret)
+        return dataclasses.replace(setup, secret=kept(secret))
     address = _address(halt.user, chosen)
     mask = two_factor.masked_email if chosen == two_factor.EMAIL else two_factor.masked_phone
     return dataclasses.replace(setup, address=mask(address))

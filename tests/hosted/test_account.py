@@ -240,6 +240,17 @@ async def test_account_of_a_user_with_a_second_factor_is_behind_it(rp, browser):
         assert "/oauth2/two-factor" in onward.headers["Location"]
 
 
+async def test_secret_that_no_authenticator_may_have_is_replaced(rp, browser, clock):
+    await enter(rp, browser, "/account/two-factor")
+    shown = await browser.get("/account/two-factor/enable", params=place(rp))
+    for bad in ("", "AA", "A" * 8000):
+        own = code(clock.now(), secret=base64_of("AA======"))
+        again = await press(browser, shown, secretBase32Encoded=bad, code=own)
+        assert again.status_code == 200
+        assert "not right" in page(again).text
+        assert len(base64.b64decode(base64_of(secret_of(again)))) == 20
+
+
 async def test_attack_69_application_without_second_factor_is_no_way_to_another_one(rp, browser):
     settings = {"multiFactorConfiguration": {"loginPolicy": "Disabled"}}
     await rp.patch(f"/api/application/{rp.client_id}", {"application": settings})
