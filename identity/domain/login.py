@@ -155,6 +155,15 @@ class Authenticated:
         return None if self.application is None else users.find_registration(self.user, self.application["id"])
 
 
+_BY_PASSWORD = frozenset({"PASSWORD", "REGISTRATION"})
+
+
+def is_outdated(user: Document, authentication_type: str, since: int) -> bool:
+    """Whether a login of then rests on a password that the user has given up meanwhile."""
+    changed: int = user.get("passwordLastUpdateInstant", 0)
+    return authentication_type in _BY_PASSWORD and changed > since
+
+
 Barred = Deactivated | ActionPrevents | Expired
 """The halts of users who may not come in at all, whatever they do."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain.authorization_request import AuthorizationRequest
-from identity.domain.login import Authenticated
+from identity.domain.login import Authenticated, is_outdated
 from identity.errors import LoginRequired
 from identity.operations import clients, sso, two_factor_policy
 from identity.operations.authorization_steps import Browser, Current
@@ -49,6 +49,8 @@ async def recall(
         return None
     user = await _live_user(services, call, client, session)
     if user is None:
+        return None
+    if not intent.is_kept and is_outdated(user, session.authentication_type, session.auth_instant):
         return None
     secret = browser.sso_secret if intent.is_kept else ""
     return Current(session, user, secret, intent.authentication_type, intent.has_second_factor)

@@ -36,6 +36,7 @@ _FIELDS: Final = (
     "sessionId",
     "link",
     "details",
+    "since",
 )
 
 
@@ -44,7 +45,8 @@ class HaltedLogin:
     """A user who showed right credentials, of what kind, and what was proven beside them so far.
 
     `session_id` is that of a session that met a gate: then nobody authenticated just now. `link` is the name of an
-    account at a provider that is to be linked when the login is complete.
+    account at a provider that is to be linked when the login is complete. `since` is when the password was right: the
+    login waits only as long as it is the user's.
     """
 
     user_id: str
@@ -56,6 +58,7 @@ class HaltedLogin:
     session_id: str = ""
     link: str = dataclasses.field(default="", repr=False)
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    since: int | None = None
 
     def with_details(self, **details: Any) -> HaltedLogin:
         """The login with these details, and none of before."""
@@ -90,6 +93,8 @@ async def wait(
 
     `suffix` is what comes after the page in its path.
     """
+    if halted.since is None:
+        halted = dataclasses.replace(halted, since=services.clock.now())
     intent = await login_intents.keep(services, proven, page, {**_document(halted), "isHalted": True})
     return Interlude(proven.client, page + suffix, intent, cookie)
 
@@ -102,7 +107,8 @@ async def look(services: Services, client: Client, page: str, cookie: str, inten
 
 def opened(stored: Document) -> HaltedLogin:
     """The login that a stored intent tells of."""
-    return HaltedLogin(*(stored[name] for name in _FIELDS))
+    found: list[Any] = [stored.get(name) for name in _FIELDS]
+    return HaltedLogin(*found)
 
 
 def after(waiting: Waiting, halted: HaltedLogin, page: str, intent: str) -> Waiting:

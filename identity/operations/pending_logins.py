@@ -47,8 +47,8 @@ async def find(services: Services, call: Call, hints: TenantHints, given: Docume
 
 
 async def user_of(services: Services, waiting: Waiting) -> Document | None:
-    """The user of a waiting login as they are now."""
-    return await services.users.find(waiting.client.tenant_id, UserId(waiting.halted.user_id))
+    """The user of a waiting login as they are now; None where its password is not the user's any more."""
+    return await _user(services, waiting, waiting.halted)
 
 
 async def missing(services: Services, call: Call, waiting: Waiting, browser: Browser) -> steps.Halt | None:
@@ -73,7 +73,7 @@ async def resume(
     and what it raises stops it. Raises InvalidRequest where the login went on meanwhile, and OAuth2Error.
     """
     client, halted = waiting.client, halted or waiting.halted
-    user = await user_of(services, waiting)
+    user = await _user(services, waiting, halted)
     if user is None:
         return LoginPage(client)
     claim = Claim(services, waiting)
@@ -109,6 +109,13 @@ async def resume(
         is_judged=True,
     )
     return await authorization.enter(services, call, waiting.proven, request, browser, fresh)
+
+
+async def _user(services: Services, waiting: Waiting, halted: HaltedLogin) -> Document | None:
+    user = await services.users.find(waiting.client.tenant_id, UserId(halted.user_id))
+    if user is None or halted.since is None or halted.session_id:
+        return user
+    return None if steps.is_outdated(user, halted.authentication_type, halted.since) else user
 
 
 async def _resume_session(

@@ -68,6 +68,20 @@ async def test_code_of_the_mail_completes_the_login(rp, browser, coded, http):
     assert response(await rp.authorize(browser))["code"]
 
 
+async def test_attack_46_login_with_a_former_password_waits_no_longer(rp, browser, linked, api, clock):
+    shown = await log_in(rp, browser)
+    clock.advance(seconds=1)
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    body = {"user": {"password": "another horse battery"}}
+    assert (await api.patch(f"/api/user/{rp.user['id']}", json=body, headers=headers)).status_code == 200
+    assert (
+        await api.post("/api/user/verify-email", json={"userId": rp.user["id"]}, headers=headers)
+    ).status_code == 200
+    late = await send(browser, shown)
+    assert 'name="password"' in late.text
+    assert "fusionauth.sso" not in browser.cookies
+
+
 async def test_link_followed_anywhere_lets_the_login_go_on(rp, browser, linked, http):
     shown = await log_in(rp, browser)
     assert "oneTimeCode" not in shown.text

@@ -240,6 +240,18 @@ async def test_consent_without_a_session_where_the_tenant_has_none(rp, browser, 
     assert "fusionauth.sso" not in browser.cookies
 
 
+async def test_attack_46_consent_after_a_login_with_a_former_password_gives_nothing(rp, browser, api, clock):
+    await rp.configure_tenant(httpSessionMaxInactiveInterval=0)
+    shown = await ask(rp, browser, scope="openid email")
+    clock.advance(seconds=1)
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    body = {"user": {"password": "another horse battery"}}
+    assert (await api.patch(f"/api/user/{rp.user['id']}", json=body, headers=headers)).status_code == 200
+    answer = await send(browser, shown)
+    assert answer.status_code == 200
+    assert 'name="password"' in answer.text
+
+
 async def test_redirect_uri_that_was_taken_from_the_application_meanwhile_gets_nothing(rp, browser):
     shown = await ask(rp, browser)
     await rp.configure(authorizedRedirectURLs=["https://other.example.com/"])

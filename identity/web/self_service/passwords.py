@@ -169,7 +169,7 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
         if waiting is None:
             return self.moved("/password/complete", place)
         self.proven = waiting.proven
-        halted = dataclasses.replace(waiting.halted, reason_to_change=None)
+        halted = dataclasses.replace(waiting.halted, reason_to_change=None, since=self.services.clock.now())
         following = await pending_logins.resume(self.services, call, waiting, self.browser(), halted)
         return await self.shown(following, waiting.proven.given)
 
