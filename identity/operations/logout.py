@@ -10,15 +10,17 @@ from collections.abc import Mapping
 
 from identity.call import Call, Document
 from identity.domain import profiles, redirect_uris
-from identity.errors import InvalidRequest
+from identity.errors import AccessDenied, InvalidRequest, WebhookTransactionFailed
+from identity.events.bus import Event
 from identity.ids import TenantId, parse_id
-from identity.operations import clients, sso
+from identity.operations import clients, sso, user_events
 from identity.operations.clients import Client, TenantHints
 from identity.services import Services
 from identity.store.sso_sessions import SsoSession
 from identity.tokens.jws import Rejection
 
 HOME = "/"
+_REVOKED = "jwt.refresh-token.revoke"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,7 +62,9 @@ async def logout(
     *,
     is_from_elsewhere: bool,
 ) -> Asked | LoggedOut:
-    """End the browser's session and say where to go. Raises InvalidRequest, and then nothing has ended.
+    """End the browser's session and say where to go.
+
+    Raises InvalidRequest, and AccessDenied where a webhook vetoes the end; then nothing has ended.
 
     A request of another site that names neither application nor ID token is no application's logout: the user is
     asked. One that names them is obeyed, because applications log their users out across sites.
@@ -70,9 +74,33 @@ async def logout(
     if is_from_elsewhere and not wanted.is_explained:
         return Asked(wanted.tenant)
     tenant_id = TenantId(wanted.tenant["id"])
-    session = await sso.end(services, call, tenant_id, sso_secret) if sso_secret else None
+    session = await _end(services, call.within(tenant_id), tenant_id, sso_secret) if sso_secret else None
     frame_urls = await _frame_urls(services, wanted, session, target)
     return LoggedOut(target, frame_urls, wanted.tenant, None if wanted.client is None else wanted.client.application)
+
+
+async def _end(services: Services, call: Call, tenant_id: TenantId, secret: str) -> SsoSession | None:
+    """End the session where no webhook vetoes it; they know it as a refresh token of no application.
+
+    Access tokens live on, so that no lifetimes of them are told.
+    """
+    if await services.bus.is_heard(tenant_id, _REVOKED):
+        seen = await services.sso_sessions.find(tenant_id, secret)
+        user = None if seen is None else await services.users.find(tenant_id, seen.user_id)
+        if seen is not None and user is not None:
+            try:
+                await services.bus.offer(call, [_revocation(seen, user)])
+            except WebhookTransactionFailed as error:
+                raise AccessDenied("unknown", "A webhook refused the end of this session.") from error
+    return await sso.end(services, call, tenant_id, secret)
+
+
+def _revocation(session: SsoSession, user: Document) -> Event:
+    begun = {"insertInstant": session.auth_instant, "startInstant": session.auth_instant}
+    record = {"id": session.session_id, "tenantId": user["tenantId"], "userId": user["id"], **begun}
+    return user_events.about(
+        _REVOKED, user, applicationTimeToLiveInSeconds={}, refreshToken=record, userId=session.user_id
+    )
 
 
 async def _wanted(services: Services, given: Mapping[str, str], hints: TenantHints) -> _Wanted:

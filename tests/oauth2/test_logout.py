@@ -8,6 +8,8 @@ from joserfc.jwk import OctKey
 
 from identity.ids import new_id
 from tests import relying_party
+from tests.hearing import Hearing
+from tests.receiver import answers, in_turn, receiving
 from tests.relying_party import REDIRECT_URI, claims, page, response
 
 AFTER = "https://app.example.com/bye"
@@ -47,6 +49,25 @@ async def test_logout_ends_the_session_and_goes_where_it_was_asked_to(leaver, br
     }
     assert gone == {"fusionauth.sso", "fusionauth.li"}
     assert not await is_logged_in(leaver, browser)
+
+
+async def test_webhooks_hear_of_the_end_of_a_session_and_may_veto_it(leaver, browser, api):
+    kind = "jwt.refresh-token.revoke"
+    async with receiving(in_turn(answers(500), answers(200))) as receiver:
+        hearing = Hearing(leaver.api, receiver, leaver.tenant["id"])
+        await hearing.listen([kind], "AbsoluteMajority")
+        vetoed = await log_out(browser, client_id=leaver.client_id)
+        assert (vetoed.status_code, vetoed.headers.get_list("Set-Cookie")) == (400, [])
+        assert "A webhook refused the end of this session." in page(vetoed).text
+        assert await is_logged_in(leaver, browser)
+        assert (await log_out(browser, client_id=leaver.client_id)).status_code == 302
+        _, event = await hearing.heard(kind, kind)
+    assert event["user"]["id"] == event["userId"] == event["linkedObjectId"] == leaver.user["id"]
+    assert event["refreshToken"]["userId"] == leaver.user["id"] and event["applicationTimeToLiveInSeconds"] == {}
+    assert not {"applicationId"} & {*event, *event["refreshToken"]}
+    assert not await is_logged_in(leaver, browser)
+    # Whoever is not logged in ends nothing.
+    assert (await log_out(browser, client_id=leaver.client_id)).status_code == 302
 
 
 async def test_session_is_over_even_for_who_kept_the_cookie(leaver, browser):
