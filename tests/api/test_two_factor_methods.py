@@ -162,6 +162,16 @@ async def test_a_user_adds_and_removes_a_method_with_an_access_token(key, http, 
     assert await methods_of(key, rp) == []
 
 
+async def test_attack_42_page_of_the_same_site_adds_no_method_by_the_cookie(key, http, rp, clock) -> None:
+    http.cookies.set("access_token", await token_of(http, rp))
+    body = {"method": "authenticator", "secret": two_factor.SECRET, "code": two_factor.code(clock.now())}
+    simple = http.build_request("POST", "/api/user/two-factor", content=json.dumps(body).encode())
+    assert "Content-Type" not in simple.headers
+    assert (await http.send(simple)).status_code == 401
+    assert await methods_of(key, rp) == []
+    assert (await http.post("/api/user/two-factor", json=body)).status_code == 200
+
+
 async def test_attack_69_token_of_a_login_without_second_factor_adds_no_other_one(key, http, rp, clock) -> None:
     settings = {"multiFactorConfiguration": {"loginPolicy": "Disabled"}}
     await rp.patch(f"/api/application/{rp.client_id}", {"application": settings})

@@ -39,9 +39,16 @@ class LoginFamily(ApiHandler):
         return cookies
 
     def token(self) -> str | None:
-        """The access token of the Authorization header (Bearer, or JWT as older clients say) or of the cookie."""
+        """The access token of the Authorization header (Bearer, or JWT as older clients say) or of the cookie.
+
+        A POST that does not say that it has JSON can be sent by any page of the same site, without our being asked
+        (CORS): to such a one the browser's cookie lends nothing.
+        """
         scheme, _, token = self.request.headers.get("Authorization", "").strip().partition(" ")
-        return token.strip() if scheme.lower() in {"bearer", "jwt"} else self.cookie(ACCESS_COOKIE)
+        if scheme.lower() in {"bearer", "jwt"}:
+            return token.strip()
+        is_simple = self.request.method == "POST" and self.content_type() != "application/json"
+        return None if is_simple else self.cookie(ACCESS_COOKIE)
 
     def cookie(self, name: str) -> str | None:
         """The value of a cookie, if there is one."""
