@@ -616,9 +616,7 @@ async def test_the_status_says_whether_a_second_factor_is_wanted(key, http, rp, 
     assert (await key.get("/api/two-factor/status", params={"userId": NOBODY})).status_code == 404
 
 
-async def test_attack_69_change_of_password_on_a_trusted_device_is_no_second_factor_elsewhere(
-    http, key, rp, clock, api
-) -> None:
+async def test_change_of_password_on_a_trusted_device_is_no_second_factor_elsewhere(http, key, rp, clock, api) -> None:
     other = await relying_party.make(api, tenant=rp.tenant)
     await change(other, loginConfiguration={"requireAuthentication": False})
     await policy(other, "Enabled", application=True, trustPolicy="None")

@@ -172,7 +172,7 @@ async def test_attack_42_page_of_the_same_site_adds_no_method_by_the_cookie(key,
     assert (await http.post("/api/user/two-factor", json=body)).status_code == 200
 
 
-async def test_attack_69_token_of_a_login_without_second_factor_adds_no_other_one(key, http, rp, clock) -> None:
+async def test_token_of_a_login_without_second_factor_adds_no_other_one(key, http, rp, clock) -> None:
     settings = {"multiFactorConfiguration": {"loginPolicy": "Disabled"}}
     await rp.patch(f"/api/application/{rp.client_id}", {"application": settings})
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}})

@@ -251,7 +251,7 @@ async def test_secret_that_no_authenticator_may_have_is_replaced(rp, browser, cl
         assert len(base64.b64decode(base64_of(secret_of(again)))) == 20
 
 
-async def test_attack_69_application_without_second_factor_is_no_way_to_another_one(rp, browser):
+async def test_application_without_second_factor_is_no_way_to_another_one(rp, browser):
     settings = {"multiFactorConfiguration": {"loginPolicy": "Disabled"}}
     await rp.patch(f"/api/application/{rp.client_id}", {"application": settings})
     factor = {"methods": [authenticator()], "recoveryCodes": ["ABCDE-FGHIJ"]}

@@ -169,7 +169,7 @@ async def test_an_update_of_the_user_does_not_let_the_user_in(rp, api) -> None:
 
 
 @pytest.mark.parametrize("case", ["banned", "locked", "expired", "second factor"])
-async def test_attack_69_registration_gives_no_token_to_who_could_not_log_in(rp, api, clock, case) -> None:
+async def test_registration_gives_no_token_to_who_could_not_log_in(rp, api, clock, case) -> None:
     factor = {"methods": [two_factor.authenticator()]} if case == "second factor" else {}
     expiry = {"expiry": clock.now() - 1} if case == "expired" else {}
     user = await relying_party.make_user(api, rp.tenant["id"], twoFactor=factor, **expiry)
