@@ -263,7 +263,8 @@ def of_everything(case: schemathesis.Case, answer: schemathesis.Response) -> str
         return None if (answer.status_code, answer.content) == (404, b"") else "an answer without a route"
     headers = {name: values[0] for name, values in answer.headers.items()}
     headers.pop("content-encoding", None)
-    shown = httpx.Response(answer.status_code, content=answer.content, headers=headers)
+    sent = httpx.Request(case.method, str(answer.request.url), headers=dict(answer.request.headers))
+    shown = httpx.Response(answer.status_code, content=answer.content, headers=headers, request=sent)
     return openapi.problem_of(path, case.method.lower(), shown)
 
 
