@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+import structlog
 
 from identity import app, config
 from identity.ids import new_id
@@ -159,6 +160,14 @@ def build(configured: Callable[..., config.Config]) -> Build:
 
     return running
 
+
+# With the packages for tests comes one that lets a traceback show every variable: seconds for each, and secrets.
+structlog.configure(
+    processors=[
+        *structlog.get_config()["processors"][:-1],
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 _SHARED: list[app.Service] = []
 

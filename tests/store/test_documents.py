@@ -50,6 +50,9 @@ async def test_document_that_grows_too_large_is_the_caller_s_fault_and_stays_as_
                 await run
     assert (await services.groups.get(tenant_id, group["id"]))["data"] == {"a": half}
     assert (await services.users.get(tenant_id, user["id"]))["memberships"] == []
+    # They are no whole group and no whole user: whoever lists all tenants' would stumble over them.
+    await services.groups.delete(tenant_id, group["id"])
+    await services.users.delete(tenant_id, user["id"])
 
 
 async def test_names_of_an_earlier_version_can_be_found_after_the_next_start(service, api) -> None:
