@@ -69,7 +69,8 @@ class TwoFactorTrusts(Documents):
             with duplicates():
                 await self._collection.update_one(where, [{"$set": change}], upsert=True)
         except Duplicate:
-            return False
+            # Another user's device, or a trust of this user's that somebody began at the same moment.
+            return (await self._collection.update_one(where, [{"$set": change}])).matched_count == 1
         return True
 
     async def find_live(self, tenant_id: TenantId, user_id: UserId, secret: str, now: Instant) -> Document | None:
