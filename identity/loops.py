@@ -36,22 +36,27 @@ class Pace:
 class Afterwards:
     """Work of which the caller must not learn by how long it takes: it goes on when the answer is out.
 
-    There is a bound: what comes beyond it is left undone, and logged.
+    There is a bound to how much goes on at once; who would go beyond it waits, so that nothing is left undone.
     """
 
     def __init__(self, most: int = 1000) -> None:
-        self._most = most
+        self._places = asyncio.Semaphore(most)
         self._running: set[asyncio.Task[None]] = set()
 
-    def begin(self, name: str, work: Coroutine[Any, Any, object]) -> None:
-        """Let the work go on by itself. What it raises is logged."""
-        if len(self._running) >= self._most:
+    async def begin(self, name: str, work: Coroutine[Any, Any, object]) -> None:
+        """Let the work go on by itself, as soon as there is a place. What it raises is logged."""
+        try:
+            await self._places.acquire()
+        except asyncio.CancelledError:
             work.close()
-            _log.warning("too much to be done after answers", work=name)
-            return
+            raise
         task = asyncio.create_task(_logged(name, work), name=name)
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._places.release()
 
     async def finish(self) -> None:
         """Wait until everything is done that was begun."""

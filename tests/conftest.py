@@ -192,6 +192,20 @@ async def unspent_address() -> None:
             await redis.client.delete(*keys)
 
 
+@pytest.fixture(scope="module", autouse=True)
+async def unheard() -> AsyncIterator[None]:
+    """Remove the webhooks that the tests of a file made: hundreds, which every later event would be routed around."""
+    before = {running: await _webhook_ids(running) for running in _SHARED}
+    yield
+    for running in _SHARED:
+        for webhook_id in await _webhook_ids(running) - before.get(running, set()):
+            await running.services.documents["webhooks"].delete(None, webhook_id)
+
+
+async def _webhook_ids(running: app.Service) -> set[str]:
+    return {webhook["id"] for webhook in await running.services.documents["webhooks"].find_all(None)}
+
+
 @pytest.fixture(scope="session")
 async def service(build: Build, session_clock: ShiftedClock) -> AsyncIterator[app.Service]:
     """The running service that most tests share; each test makes the tenants and objects that it needs."""

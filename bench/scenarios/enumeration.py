@@ -21,7 +21,7 @@ from bench.figures import Figure
 from bench.scenarios import Bench, Scenario
 
 _CHEAP = ("salted-hmac-sha256", 1, 1000)
-_USUAL = ("argon2id", 2, 100)
+_USUAL = ("argon2id", 2, 1000)
 _WARM_UP = 20
 _WRONG = "not the password"
 _CHANCE = random.SystemRandom()

@@ -114,7 +114,7 @@ async def authenticate(
     if not is_correct or user is None:
         # When the answer is out: for a user who does not exist there is nothing to tell, and no time may tell that.
         telling = _tell_failure(services, call, user, application, authentication_type, {"code": "credentials"})
-        services.afterwards.begin("failed login", telling)
+        await services.afterwards.begin("failed login", telling)
         await lock_outs.failed(services, call.within(tenant_id), attempt)
         return WrongCredentials()
     await lock_outs.passed(services, attempt)

@@ -164,7 +164,7 @@ async def ask(
     user = await services.users.find_by_login_id(tenant_id, login_id, types)
     if user is None or not user["active"] or rules.mail_address(user) is None:
         return
-    services.afterwards.begin("forgot password", _start_quietly(services, call, tenant, user, application, state))
+    await services.afterwards.begin("forgot password", _start_quietly(services, call, tenant, user, application, state))
 
 
 async def look(services: Services, call: Call, change_id: str) -> Found:

@@ -196,7 +196,7 @@ async def send_to(
     await send_limits.take(services, client.tenant, "sendPasswordless", owner)
     begun = await begin(services, client, owner, state=state)
     if user is not None:
-        services.afterwards.begin("passwordless", _mail(services, call, client, user, begun, template_id, state))
+        await services.afterwards.begin("passwordless", _mail(services, call, client, user, begun, template_id, state))
     return begun
 
 
@@ -292,7 +292,7 @@ async def _send_code(services: Services, call: Call, code: str) -> None:
         generator = client.tenant["externalIdentifierConfiguration"]["passwordlessLoginOneTimeCodeGenerator"]
         begun = dataclasses.replace(begun, one_time_code=generated_ids.new(generator))
     mailing = _mail(services, call, client, user, begun, template_id, ticket.document["state"])
-    services.afterwards.begin("passwordless", mailing)
+    await services.afterwards.begin("passwordless", mailing)
 
 
 async def _mail(

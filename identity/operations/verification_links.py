@@ -111,7 +111,7 @@ async def send_again(
         return False
     wanted = Wanted(email, None if application is None else application["id"])
     start = verification_api.start_email if kind == EMAIL else verification_api.start_registration
-    services.afterwards.begin("verification link", _quietly(start(services, call.within(tenant_id), wanted)))
+    await services.afterwards.begin("verification link", _quietly(start(services, call.within(tenant_id), wanted)))
     return True
 
 

@@ -1,11 +1,13 @@
 """An in-process cache of documents, dropped by change streams, with bounded size.
 
-A value that was being read while its document changed is not kept: `generation` moves at every drop, and a load
-that saw it move is handed out but forgotten.
+Whoever misses a value while another reads it waits for the same reading: a thousand requests that meet an entry just
+dropped cost one look-up. A drop ends that: what is being read then is handed out to those who wait for it already,
+and forgotten, and whoever comes later reads anew.
 """
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import time
 from collections.abc import Awaitable, Callable
@@ -31,7 +33,7 @@ class Cache(Generic[V]):
         self._size = size
         self._freshness = freshness
         self._entries: collections.OrderedDict[str, tuple[V, float]] = collections.OrderedDict()
-        self._generation = 0
+        self._loading: dict[str, asyncio.Task[V | None]] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -48,25 +50,40 @@ class Cache(Generic[V]):
         return entry[0]
 
     async def get(self, key: str, load: Callable[[], Awaitable[V | None]]) -> V | None:
-        """The cached value, or the one that `load` finds."""
+        """The cached value, or the one that `load` finds, for all who ask meanwhile. Raises what `load` raises."""
         value = self.peek(key)
         if value is not None:
             return value
-        generation = self._generation
-        value = await load()
-        if value is not None and generation == self._generation:
-            self._entries[key] = (value, time.monotonic())
-            while len(self._entries) > self._size:
-                self._entries.popitem(last=False)
+        loading = self._loading.get(key)
+        if loading is None:
+            loading = self._loading[key] = asyncio.create_task(self._load(key, load))
+        # A caller that gives up must not take the value from the others.
+        return await asyncio.shield(loading)
+
+    async def _load(self, key: str, load: Callable[[], Awaitable[V | None]]) -> V | None:
+        try:
+            value = await load()
+        finally:
+            is_current = self._loading.get(key) is asyncio.current_task()
+            if is_current:
+                del self._loading[key]
+        if value is not None and is_current:
+            self._keep(key, value)
         return value
+
+    def _keep(self, key: str, value: V) -> None:
+        self._entries[key] = (value, time.monotonic())
+        self._entries.move_to_end(key)
+        while len(self._entries) > self._size:
+            self._entries.popitem(last=False)
 
     def drop(self, *keys: str) -> None:
         """Forget these keys."""
-        self._generation += 1
         for key in keys:
             self._entries.pop(key, None)
+            self._loading.pop(key, None)
 
     def clear(self) -> None:
         """Forget everything."""
-        self._generation += 1
         self._entries.clear()
+        self._loading.clear()

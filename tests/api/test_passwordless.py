@@ -100,9 +100,7 @@ async def test_a_code_logs_its_user_in_once(key, http, rp) -> None:
 async def test_of_64_racers_one_logs_in(key, http, rp) -> None:
     code = (await start(key, rp))["code"]
     answers = await asyncio.gather(*(log_in(http, code=code, noJWT=True) for _ in range(64)))
-    statuses = [answer.status_code for answer in answers]
-    # 503: where webhooks listen, so many transactions about one user may not all come to their turn in time.
-    assert (statuses.count(200), set(statuses) <= {200, 404, 503}) == (1, True)
+    assert sorted(answer.status_code for answer in answers) == [200] + [404] * 63
 
 
 async def test_only_the_mail_tells_the_code_to_who_has_no_key(key, http, rp, mailbox) -> None:

@@ -158,7 +158,7 @@ async def test_of_64_racers_with_one_challenge_one_logs_in(key, http, rp, clock)
     begun = await started(key, rp)
     found = await asyncio.gather(*(complete(http, begun["twoFactorId"], begun["code"], noJWT=True) for _ in range(64)))
     assert [answer.status_code for answer in found].count(200) == 1
-    assert {answer.status_code for answer in found} <= {200, 404, 503}
+    assert {answer.status_code for answer in found} <= {200, 404}
 
 
 async def test_of_64_racers_with_one_code_of_the_authenticator_one_logs_in(key, http, rp, clock) -> None:
@@ -166,7 +166,7 @@ async def test_of_64_racers_with_one_code_of_the_authenticator_one_logs_in(key, 
     code = two_factor.code(clock.now())
     found = await asyncio.gather(*(complete(http, one, code, noJWT=True) for one in ids))
     assert [answer.status_code for answer in found].count(200) == 1
-    assert {answer.status_code for answer in found} <= {200, 421, 503}
+    assert {answer.status_code for answer in found} <= {200, 421}
 
 
 async def test_a_recovery_code_logs_in_once(key, http, rp) -> None:

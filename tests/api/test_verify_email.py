@@ -381,9 +381,7 @@ async def test_attack_46_of_64_racing_callers_one_gets_through(links: Place, htt
     await links.configure(emailVerifiedEmailTemplateId=notice)
     headers = own_address()
     answers = await asyncio.gather(*(http.post(f"{PATH}/{verification_id}", headers=headers) for _ in range(64)))
-    statuses = [answer.status_code for answer in answers]
-    # 503: where webhooks listen, so many transactions about one user may not all come to their turn in time.
-    assert (statuses.count(200), set(statuses) <= {200, 404, 503}) == (1, True)
+    assert sorted(answer.status_code for answer in answers) == [200] + [404] * 63
     assert await links.mailed() == ("verified", made["user"]["email"])
     await links.nothing_more()
 

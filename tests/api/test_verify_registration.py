@@ -202,9 +202,7 @@ async def test_attack_46_of_64_racing_callers_one_gets_through(links: Registrar,
     path = f"{PATH}/{made['registrationVerificationId']}"
     headers = own_address()
     answers = await asyncio.gather(*(http.post(path, headers=headers) for _ in range(64)))
-    statuses = [answer.status_code for answer in answers]
-    # 503: where webhooks listen, so many transactions about one user may not all come to their turn in time.
-    assert (statuses.count(200), set(statuses) <= {200, 404, 503}) == (1, True)
+    assert sorted(answer.status_code for answer in answers) == [200] + [404] * 63
     assert (await links.registration(made["user"]["id"]))["verified"]
 
 

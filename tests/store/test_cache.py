@@ -21,6 +21,10 @@ class Source:
         self.asked += 1
         return self.value
 
+    async def was_asked(self, times: int) -> None:
+        while self.asked < times:
+            await asyncio.sleep(0)
+
 
 @pytest.fixture
 def freshness() -> Freshness:
@@ -60,6 +64,56 @@ async def test_what_changes_while_it_is_read_is_handed_out_and_forgotten(freshne
     go_on.set()
     assert await reading == "old"
     assert remembered.peek("a") is None
+
+
+async def test_those_who_miss_the_same_value_read_it_once(freshness):
+    source, remembered, go_on = Source(), Cache[str](10, freshness), asyncio.Event()
+
+    async def slow() -> str | None:
+        found = await source.load()
+        await go_on.wait()
+        return found
+
+    readers = [asyncio.create_task(remembered.get("a", slow)) for _ in range(64)]
+    other = asyncio.create_task(remembered.get("b", slow))
+    await source.was_asked(2)
+    readers.pop(0).cancel()  # the one that began
+    go_on.set()
+    assert await asyncio.gather(*readers, other) == ["first"] * 64
+    assert source.asked == 2
+    assert [remembered.peek(key) for key in "ab"] == ["first", "first"]
+
+
+@pytest.mark.parametrize("forget", [lambda cached: cached.drop("a"), lambda cached: cached.clear()])
+async def test_whoever_comes_after_a_change_does_not_get_what_was_read_before(freshness, forget):
+    source, remembered, go_on = Source(), Cache[str](10, freshness), asyncio.Event()
+
+    async def slow() -> str | None:
+        found = await source.load()
+        await go_on.wait()
+        return found
+
+    before = asyncio.create_task(remembered.get("a", slow))
+    await source.was_asked(1)
+    source.value = "second"
+    forget(remembered)
+    after = asyncio.create_task(remembered.get("a", slow))
+    await source.was_asked(2)
+    go_on.set()
+    assert await asyncio.gather(before, after) == ["first", "second"]
+    assert remembered.peek("a") == "second"
+
+
+async def test_a_reading_that_fails_fails_for_those_who_wait_and_is_begun_again(freshness):
+    source, remembered = Source(), Cache[str](10, freshness)
+
+    async def broken() -> str:
+        await asyncio.sleep(0)
+        raise ConnectionError
+
+    failures = await asyncio.gather(*(remembered.get("a", broken) for _ in range(3)), return_exceptions=True)
+    assert [type(failure) for failure in failures] == [ConnectionError] * 3
+    assert await remembered.get("a", source.load) == "first"
 
 
 async def test_absence_is_looked_up_again(freshness):
