@@ -166,7 +166,8 @@ async def test_of_64_racers_with_one_code_of_the_authenticator_one_logs_in(key, 
     code = two_factor.code(clock.now())
     found = await asyncio.gather(*(complete(http, one, code, noJWT=True) for one in ids))
     assert [answer.status_code for answer in found].count(200) == 1
-    assert {answer.status_code for answer in found} <= {200, 421}
+    # 503: after ten wrong codes of a user, whoever sends another has to wait.
+    assert {answer.status_code for answer in found} <= {200, 421, 503}
 
 
 async def test_a_recovery_code_logs_in_once(key, http, rp) -> None:
