@@ -1,9 +1,9 @@
 """Whether time tells who has an account: the same failing request for users of all sorts, and their medians.
 
-The figure is the largest difference between two medians, as a part of the median for a wrong password. The sorts take
-turns in an order of chance, so that whatever else the machine does falls on all of them alike. With the cheap scheme a
-password costs next to nothing, so that what can be told apart is not covered by the time of a hash; argon2id is what a
-tenant has.
+The figure is the largest difference between two medians, as a part of the median for a wrong password. Chance says
+which sort comes next, so that whatever else the machine does falls on all of them alike. With the cheap scheme a
+password costs next to nothing, so that what can be told apart is not covered by the time of a hash; argon2id is what
+a tenant has.
 """
 
 from __future__ import annotations
@@ -55,22 +55,24 @@ async def _compared(
     caller: Mapping[str, str],
 ) -> Figure:
     taken: dict[str, list[float]] = {sort: [] for sort in requests}
-    for trial in range(trials + _WARM_UP):
-        for sort in _CHANCE.sample(list(requests), len(requests)):
-            # An address of its own for each: what one address may try is not what is measured.
-            address = f"198.18.{trial // 250}.{trial % 250}"
-            headers = {**caller, "X-FusionAuth-TenantId": tenant_id, "X-Forwarded-For": address}
-            began = time.perf_counter()
-            answer = await http.post(path, json=requests[sort], headers=headers)
-            seconds = time.perf_counter() - began
-            if answer.status_code != status:
-                return Figure(0, "%", fault=f"{sort}: status {answer.status_code}")
-            if trial >= _WARM_UP:
-                taken[sort].append(seconds)
+    sorts = list(requests)
+    for trial in range((trials + _WARM_UP) * len(sorts)):
+        # Whatever came before: what goes on after an answer falls on the next request, of each sort as often.
+        sort = _CHANCE.choice(sorts)
+        # An address of its own for each: what one address may try is not what is measured.
+        address = f"198.18.{trial // 250}.{trial % 250}"
+        headers = {**caller, "X-FusionAuth-TenantId": tenant_id, "X-Forwarded-For": address}
+        began = time.perf_counter()
+        answer = await http.post(path, json=requests[sort], headers=headers)
+        seconds = time.perf_counter() - began
+        if answer.status_code != status:
+            return Figure(0, "%", fault=f"{sort}: status {answer.status_code}")
+        if trial >= _WARM_UP * len(sorts):
+            taken[sort].append(seconds)
     medians = {sort: statistics.median(times) for sort, times in taken.items()}
     spread = max(medians.values()) - min(medians.values())
     told = ", ".join(f"{sort} {1000 * median:.2f} ms" for sort, median in medians.items())
-    print(f"  {path}, {trials} trials each: {told}", flush=True)
+    print(f"  {path}, about {trials} trials each: {told}", flush=True)
     return Figure(100 * spread / medians["wrong password"], "%")
 
 

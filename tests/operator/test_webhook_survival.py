@@ -39,6 +39,8 @@ async def start(folder: Path, url: str) -> Process:
         kickstart__file=file,
         webhooks__allowed_networks="[127.0.0.0/8]",
         webhooks__lease_seconds=5,
+        # What is down is tried again and again: a pause of half a minute would outlast the patience of the test.
+        webhooks__breaker_minimum_attempts=1000,
         webhooks__schedule="[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]",
     )
     await asyncio.to_thread(process.wait_until_ready)
