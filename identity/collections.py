@@ -1,4 +1,4 @@
-"""The collections of MongoDB: which there are, and what each of them needs. Only app.py imports it."""
+"""The collections of MongoDB: which there are, and what each of them needs. Only app.py and wiring.py import it."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from identity.operations import (
     user_comments,
     user_consents,
 )
+from identity.services import Collections
 from identity.store.action_logs import ActionLogs
 from identity.store.api_keys import ApiKeys
 from identity.store.cache import Freshness
@@ -94,31 +95,12 @@ _CLASSES: Mapping[str, type[Documents]] = {
 """The collections that can do more than the others."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Stores:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stores(Collections):
     """The collections of MongoDB, over one database and one vault."""
 
-    database: Database
     freshness: Freshness
-    documents: Mapping[str, Documents]
-    api_keys: ApiKeys
-    users: Users
-    refresh_tokens: RefreshTokens
-    system: SystemSettingsCache
     outbox: Outbox
-    webhook_event_log: WebhookEventLog
-    audit_logs: Logbook
-    event_logs: Logbook
-    login_records: LoginRecords
-    mails: Mails
-    text_messages: TextMessages
-    logout_notices: LogoutNotices
-    identity_provider_links: IdentityProviderLinks
-    scope_consents: ScopeConsents
-    two_factor_trusts: TwoFactorTrusts
-    action_logs: ActionLogs
-    claims: Claims
-    user_imports: UserImports
     vault: Vault
 
     @classmethod
@@ -147,14 +129,14 @@ class Stores:
         system = SystemSettingsCache(documents[system_configuration.RESOURCE.collection])
         outbox = Outbox(database, vault, schedule_seconds=schedule.total_seconds, sent_events=system.sent_events)
         return cls(
-            database,
-            freshness,
-            documents,
-            api_keys,
-            users,
-            RefreshTokens(database, vault),
-            system,
-            outbox,
+            database=database,
+            freshness=freshness,
+            documents=documents,
+            api_keys=api_keys,
+            users=users,
+            refresh_tokens=RefreshTokens(database, vault),
+            system=system,
+            outbox=outbox,
             webhook_event_log=WebhookEventLog(database, vault),
             audit_logs=Logbook(database, "audit_logs", audit_logs.RESOURCE.search, tenant_scoped=True),
             event_logs=Logbook(database, "event_logs", event_logs.RESOURCE.search, tenant_scoped=False),

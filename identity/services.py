@@ -1,4 +1,4 @@
-"""The collaborators that an operation may use, wired once by app.py."""
+"""The collaborators that an operation may use, wired once by wiring.py."""
 
 from __future__ import annotations
 
@@ -58,24 +58,18 @@ from identity.store.tickets import Tickets
 from identity.store.two_factor_trusts import TwoFactorTrusts
 from identity.store.user_imports import UserImports
 from identity.store.users import Users
+from identity.store.vault import Vault
 from identity.store.webhook_event_log import WebhookEventLog
 from identity.store.webhook_health import WebhookHealth
 from identity.tokens.client_keys import ClientKeys
 from identity.tokens.issuer import TokenIssuer
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Services:
-    """Everything an operation may reach for."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Collections:
+    """What operations use of MongoDB."""
 
-    config: Config
-    clock: Clock
-    schemas: Schemas
-    instance_id: str
-    default_tenant_id: TenantId
-    instance: InstanceStore
     database: Database
-    redis: Redis
     documents: Mapping[str, Documents]
     """The collections of declared resources and of tenants, applications and keys, by collection name."""
     api_keys: ApiKeys
@@ -88,18 +82,22 @@ class Services:
     audit_logs: Logbook
     event_logs: Logbook
     login_records: LoginRecords
-    known_devices: KnownDevices
-    report_counts: ReportCounts
-    places: Places
     claims: Claims
     identity_provider_links: IdentityProviderLinks
     user_imports: UserImports
-    pending_links: PendingLinks
     scope_consents: ScopeConsents
     two_factor_trusts: TwoFactorTrusts
     action_logs: ActionLogs
+    webhook_event_log: WebhookEventLog
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Passing:
+    """What operations use of Redis: state that ends by itself."""
+
+    redis: Redis
+    pending_links: PendingLinks
     pushed_requests: PushedRequests
-    dpop_nonces: DpopNonces
     provider_logins: Detours
     """Browsers that are at an identity provider."""
     link_logins: Detours
@@ -114,6 +112,43 @@ class Services:
     one_time_ids: OneTimeIds
     tickets: Tickets
     open_verifications: OpenVerifications
+
+    @classmethod
+    def over(cls, redis: Redis, vault: Vault) -> Passing:
+        """Everything over one Redis and one vault."""
+        return cls(
+            redis=redis,
+            pending_links=PendingLinks(redis, vault),
+            pushed_requests=PushedRequests(redis),
+            provider_logins=Detours(redis, vault, "provider"),
+            link_logins=Detours(redis, vault, "link"),
+            authorization_codes=AuthorizationCodes(redis),
+            device_grants=DeviceGrants(redis),
+            sso_sessions=SsoSessions(redis),
+            login_intents=LoginIntents(redis),
+            lock_outs=LockOuts(redis),
+            rate_limits=RateLimits(redis),
+            revocations=Revocations(redis),
+            one_time_ids=OneTimeIds(redis),
+            tickets=Tickets(redis),
+            open_verifications=OpenVerifications(redis, vault),
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Services(Collections, Passing):
+    """Everything an operation may reach for."""
+
+    config: Config
+    clock: Clock
+    schemas: Schemas
+    instance_id: str
+    default_tenant_id: TenantId
+    instance: InstanceStore
+    known_devices: KnownDevices
+    report_counts: ReportCounts
+    places: Places
+    dpop_nonces: DpopNonces
     tokens: TokenIssuer
     passwords: PasswordPool
     sandbox: Sandbox
@@ -127,7 +162,6 @@ class Services:
     client_keys: ClientKeys
     """The public keys of applications, fetched through a client of its own, too."""
     deliverer: Deliverer
-    webhook_event_log: WebhookEventLog
     webhook_health: WebhookHealth
     afterwards: Afterwards
     """For work of which callers must not learn by how long it takes."""

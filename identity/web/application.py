@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from types import ModuleType
 
 import prometheus_client
 import structlog
@@ -82,86 +84,94 @@ from identity.web.self_service import passwords as password_pages
 _log = structlog.get_logger("identity.access")
 
 
+_PROTOCOL = (
+    token,
+    introspect,
+    userinfo,
+    authorize,
+    discovery,
+    logout,
+    revoke,
+    par,
+    consent,
+    not_registered,
+    register,
+    complete_registration,
+    device,
+    device_pages,
+)
+"""What is asked for most comes first: routes are tried in order."""
+
+_BEFORE_THE_TABLE = (webhooks, webhook_event_logs)
+"""What has a path that a declared resource's pattern would match as well."""
+
+_API = (
+    identity_provider_links,
+    identity_providers,
+    actions,
+    api_keys,
+    applications,
+    email,
+    entities,
+    groups,
+    jwt,
+    keys,
+    lambdas,
+    login,
+    login_records,
+    passwordless,
+    reports,
+    registrations,
+    scope_consents,
+    tenants,
+    themes,
+    two_factor,
+    logs,
+    messages,
+    reactor,
+    system_configuration,
+    user_actions,
+    verifications,
+    passwords,
+    families,
+    user_bulk,
+    user_consents,
+    user_import,
+    users,
+)
+
+_PAGES = (
+    callback,
+    start_idp_link,
+    passwordless_pages,
+    two_factor_challenge,
+    two_factor_enable,
+    verification_gates,
+    verify,
+    password_pages,
+    account,
+    account_factors,
+    pages,
+    admin,
+)
+
+
 def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
-    """Every route of the service."""
+    """Every route of the service, in the order in which they are tried."""
     found = [
-        # Routes are tried in this order: what is asked for most comes first.
-        *(
-            route
-            for module in (
-                token,
-                introspect,
-                userinfo,
-                authorize,
-                discovery,
-                logout,
-                revoke,
-                par,
-                consent,
-                not_registered,
-                register,
-                complete_registration,
-                device,
-                device_pages,
-            )
-            for route in module.ROUTES
-        ),
-        *(route for module in (webhooks, webhook_event_logs) for route in module.ROUTES),
+        *_of(_PROTOCOL),
+        *_of(_BEFORE_THE_TABLE),
         *crud.routes(resources.RESOURCES),
-        *identity_provider_links.ROUTES,
-        *identity_providers.ROUTES,
-        *(
-            route
-            for module in (
-                actions,
-                api_keys,
-                applications,
-                email,
-                entities,
-                groups,
-                jwt,
-                keys,
-                lambdas,
-                login,
-                login_records,
-                passwordless,
-                reports,
-                registrations,
-                scope_consents,
-                tenants,
-                themes,
-                two_factor,
-                logs,
-                messages,
-                reactor,
-                system_configuration,
-                user_actions,
-                verifications,
-                passwords,
-                families,
-                user_bulk,
-                user_consents,
-                user_import,
-                users,
-            )
-            for route in module.ROUTES
-        ),
+        *_of(_API),
         *system.routes(registry),
-        *callback.ROUTES,
-        *start_idp_link.ROUTES,
-        *passwordless_pages.ROUTES,
-        *two_factor_challenge.ROUTES,
-        *two_factor_enable.ROUTES,
-        *verification_gates.ROUTES,
-        *verify.ROUTES,
-        *password_pages.ROUTES,
-        *account.ROUTES,
-        *account_factors.ROUTES,
-        *pages.ROUTES,
-        *admin.ROUTES,
+        *_of(_PAGES),
     ]
     found += openapi.routes(lambda: found)
     return found
+
+
+def _of(modules: Sequence[ModuleType]) -> Iterator[Route]:
+    return (route for module in modules for route in module.ROUTES)
 
 
 def application(

@@ -1,0 +1,283 @@
+"""What the composition root wires: collaborators, workers, and what is closed at the end. Only app.py imports it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+import prometheus_client
+
+from identity import __version__
+from identity.call import Call, Document, Nobody, Origin
+from identity.collections import Stores
+from identity.config import ClientKeys as ClientKeysSettings
+from identity.config import Config, IdentityProviders
+from identity.domain.delivery_schedule import Schedule
+from identity.events.bus import Bus
+from identity.events.delivery import Deliverer
+from identity.events.failures import FailureLog
+from identity.ids import TenantId, new_id
+from identity.instants import Clock
+from identity.loops import Afterwards
+from identity.operations import back_channel_logout, event_logs
+from identity.operations.webhook_keys import WebhookKeys
+from identity.operations.webhook_watch import WebhookWatch
+from identity.outbound import breached_passwords
+from identity.outbound.client_keys import PublishedKeys
+from identity.outbound.federation import FederationClient
+from identity.outbound.http import HttpClient
+from identity.outbound.places import Places
+from identity.passwords import PasswordPool
+from identity.sandbox.pool import Sandbox
+from identity.schemas import Schemas
+from identity.services import Collections, Passing, Services
+from identity.store.changes import ChangeListener
+from identity.store.dpop_nonces import DpopNonces
+from identity.store.instance import InstanceStore
+from identity.store.known_devices import KnownDevices
+from identity.store.redis import Redis
+from identity.store.report_counts import ReportCounts
+from identity.store.wakeups import Wakeups
+from identity.store.webhook_health import WebhookHealth
+from identity.tokens.client_keys import ClientKeys
+from identity.tokens.issuer import TokenIssuer
+from identity.tokens.second_looks import SecondLooks
+from identity.tokens.signing_keys import KeyRing
+from identity.web.in_flight import InFlight
+from identity.workers.deliver import DeliveryWorker
+from identity.workers.logout import LogoutWorker
+from identity.workers.mail import MailWorker
+from identity.workers.messages import MessageWorker
+from identity.workers.sweep import Sweeper
+
+_USER_AGENT = f"identity/{__version__}"
+
+_SYNCHRONOUS_CONNECTIONS = 100
+"""Room for requests that somebody waits for, such as transactional events, beside those of the background."""
+
+
+class Worker(Protocol):
+    """A loop beside the requests."""
+
+    async def start(self) -> None:
+        """Begin."""
+
+    async def stop(self) -> None:
+        """End, and hand back what is held."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parts:
+    """What a service runs and closes beside its Services; `closers` in the order of opening."""
+
+    registry: prometheus_client.CollectorRegistry
+    in_flight: InFlight
+    workers: tuple[Worker, ...]
+    closers: tuple[Callable[[], Awaitable[object]], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Delivery:
+    """What brings events to webhooks, mails to readers, logouts to applications: the bus, and the workers' parts."""
+
+    http: HttpClient
+    deliverer: Deliverer
+    wakeups: Wakeups
+    mail_wakeups: Wakeups
+    logout_wakeups: Wakeups
+    message_wakeups: Wakeups
+    webhooks: Callable[[], Awaitable[Sequence[Document]]]
+    bus: Bus
+    places: Places
+
+
+def wired(
+    config: Config,
+    role: str,
+    clock: Clock,
+    stores: Stores,
+    redis: Redis,
+    instance_id: str,
+    tenant_id: TenantId,
+) -> tuple[Services, Parts]:
+    """Give everything what it needs; nothing listens or works yet."""
+    ring = _ring(stores)
+    delivery = _delivery(config, clock, stores, redis, ring)
+    services = Services(
+        **_members(stores, Collections),
+        **_members(Passing.over(redis, stores.vault), Passing),
+        config=config,
+        clock=clock,
+        schemas=Schemas(),
+        instance_id=instance_id,
+        default_tenant_id=tenant_id,
+        instance=InstanceStore(stores.database),
+        known_devices=KnownDevices(stores.vault),
+        report_counts=ReportCounts(stores.database),
+        places=delivery.places,
+        dpop_nonces=DpopNonces(stores.vault),
+        tokens=TokenIssuer(ring, _second_looks(stores)),
+        passwords=PasswordPool(),
+        sandbox=Sandbox(config.lambdas),
+        bus=delivery.bus,
+        http=delivery.http,
+        federation=_federation(config),
+        breached_passwords=breached_passwords.source_of(config.breaches, _USER_AGENT),
+        client_keys=_client_keys(config),
+        deliverer=delivery.deliverer,
+        webhook_health=WebhookHealth(stores.database),
+        afterwards=Afterwards(),
+        wake_workers=delivery.wakeups.notify,
+    )
+    delivery.deliverer.failures.write_to(lambda message: event_logs.record(services, own_call(clock), "Error", message))
+    return services, _parts(services, stores, delivery, role)
+
+
+def own_call(clock: Clock, base_url: str = "") -> Call:
+    """What the service does by itself, in no tenant."""
+    return Call(None, Nobody(), clock.now(), Origin("127.0.0.1", "", new_id(), base_url))
+
+
+def schedule(config: Config) -> Schedule:
+    """When an event is delivered again."""
+    return Schedule(config.webhooks.schedule, config.webhooks.jitter, config.webhooks.is_published)
+
+
+def _members(part: object, kind: type[Collections | Passing]) -> dict[str, Any]:
+    return {field.name: getattr(part, field.name) for field in dataclasses.fields(kind)}
+
+
+def _parts(services: Services, stores: Stores, delivery: _Delivery, role: str) -> Parts:
+    registry = prometheus_client.CollectorRegistry()
+    closers = (
+        _closing(services),
+        services.redis.close,
+        services.http.close,
+        services.federation.close,
+        services.client_keys.close,
+        services.breached_passwords.close,
+        services.sandbox.close,
+        services.places.close,
+        services.afterwards.finish,
+    )
+    return Parts(registry, InFlight(), _workers(services, stores, delivery, registry, role), closers)
+
+
+def _ring(stores: Stores) -> KeyRing:
+    keys_ = stores.documents["keys"]
+    return KeyRing(lambda key_id: keys_.cached(None, key_id))
+
+
+def _delivery(config: Config, clock: Clock, stores: Stores, redis: Redis, ring: KeyRing) -> _Delivery:
+    tenants_, webhooks_ = stores.documents["tenants"], stores.documents["webhooks"]
+    http = HttpClient(
+        allowed_networks=config.webhooks.allowed_networks,
+        max_connections=config.webhooks.max_concurrency
+        + back_channel_logout.MAX_CONCURRENCY
+        + _SYNCHRONOUS_CONNECTIONS,
+        user_agent=_USER_AGENT,
+        proxy=config.outbound.proxy,
+    )
+    keys_ = WebhookKeys(ring, stores.documents["keys"])
+    deliverer = Deliverer(http, clock, __version__, keys_, FailureLog(clock))
+    wakeups, mail_wakeups, logout_wakeups = Wakeups(redis), Wakeups(redis, "mails"), Wakeups(redis, "logouts")
+    stores.mails.on_new(mail_wakeups.notify)
+    stores.logout_notices.on_new(logout_wakeups.notify)
+    message_wakeups = Wakeups(redis, "messages")
+    stores.text_messages.on_new(message_wakeups.notify)
+
+    async def every_webhook() -> Sequence[Document]:
+        return await webhooks_.cached_list(None, "all", {})
+
+    places = Places(config.geoip.file)
+    bus = Bus(
+        stores.database,
+        stores.outbox,
+        deliverer,
+        schedule(config),
+        webhooks=every_webhook,
+        tenant=lambda wanted: tenants_.cached(None, wanted),
+        wake=wakeups.notify,
+        locate=places.find,
+    )
+    waking = (wakeups, mail_wakeups, logout_wakeups, message_wakeups)
+    return _Delivery(http, deliverer, *waking, every_webhook, bus, places)
+
+
+def _federation(config: Config) -> FederationClient:
+    settings = config.identity_providers
+    return FederationClient(
+        _client_for(config, settings),
+        connect_timeout_ms=settings.connect_timeout,
+        read_timeout_ms=settings.read_timeout,
+        # Four providers that hang leave room for the others.
+        calls_to_one=max(1, settings.max_concurrency // 5),
+    )
+
+
+def _client_keys(config: Config) -> ClientKeys:
+    settings = config.client_keys
+    http = _client_for(config, settings)
+    published = PublishedKeys(http, connect_timeout_ms=settings.connect_timeout, read_timeout_ms=settings.read_timeout)
+    return ClientKeys(published)
+
+
+def _client_for(config: Config, settings: IdentityProviders | ClientKeysSettings) -> HttpClient:
+    """An HTTP client of its own for one purpose, with its own networks and its own room."""
+    return HttpClient(
+        allowed_networks=settings.allowed_networks,
+        max_connections=settings.max_concurrency,
+        max_waiting=10 * settings.max_concurrency,
+        user_agent=_USER_AGENT,
+        proxy=config.outbound.proxy,
+    )
+
+
+def _workers(
+    services: Services, stores: Stores, delivery: _Delivery, registry: prometheus_client.CollectorRegistry, role: str
+) -> tuple[Worker, ...]:
+    """The loops of this process: every one hears of changes, those that are not only for the web do the rest."""
+    changes = ChangeListener(stores.database, stores.cached, stores.freshness)
+    listeners = (
+        changes,
+        delivery.wakeups,
+        delivery.mail_wakeups,
+        delivery.logout_wakeups,
+        delivery.message_wakeups,
+    )
+    if role == "web":
+        return listeners
+    settings = services.config.webhooks
+    worker = DeliveryWorker(
+        stores.outbox,
+        delivery.deliverer,
+        delivery.wakeups,
+        services.clock,
+        settings,
+        registry,
+        watch=WebhookWatch(services, delivery.webhooks),
+    )
+    queues = (
+        MailWorker(services, delivery.mail_wakeups, registry),
+        LogoutWorker(services, delivery.logout_wakeups, registry),
+        MessageWorker(services, delivery.message_wakeups, registry),
+    )
+    return (*listeners, worker, *queues, Sweeper(services))
+
+
+def _second_looks(stores: Stores) -> SecondLooks:
+    def forget(tenant_id: str, settings_id: str) -> None:
+        stores.documents["tenants"].forget(tenant_id)
+        stores.documents["applications"].forget(settings_id)
+        stores.documents["entity_types"].forget(settings_id)
+
+    return SecondLooks(forget)
+
+
+def _closing(services: Services) -> Callable[[], Awaitable[None]]:
+    async def close() -> None:
+        services.passwords.close()
+        services.database.close()
+
+    return close
