@@ -49,12 +49,15 @@ def hmac_signature(secret: str, content: bytes) -> str:
 
 
 def with_new_secret(private: Document, secret: str, now: Instant, overlap_seconds: int) -> Document:
-    """The private members of a webhook after its secret changed: the old one signs along until the overlap is over."""
+    """The private members of a webhook after its secret changed: the old one signs along until the overlap is over.
+
+    `previousSecrets` may be one more then than the `MAXIMUM_PREVIOUS_SECRETS`.
+    """
     kept = [old for old in private.get("previousSecrets", []) if old["endInstant"] > now]
     current = private.get("secret")
     if current is not None and overlap_seconds > 0:
         kept.insert(0, {"secret": current, "endInstant": later(now, seconds=overlap_seconds)})
-    return {**private, "secret": secret, "previousSecrets": kept[:MAXIMUM_PREVIOUS_SECRETS]}
+    return {**private, "secret": secret, "previousSecrets": kept}
 
 
 def without_secret(private: Document) -> Document:

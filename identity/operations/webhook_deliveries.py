@@ -20,13 +20,18 @@ from identity.services import Services
 RECOVERY_DAYS = 14
 """How far back deliveries that were given up can be asked for again."""
 
+_TOO_MANY_SECRETS = (
+    f"{standard_webhooks.MAXIMUM_PREVIOUS_SECRETS} earlier secrets sign along already. Wait until one of them has"
+    " ended, or replace the current one without an overlap."
+)
+
 
 async def test(services: Services, call: Call, webhook_id: str, body: Document) -> Document:
     """Send an event now, past all gates, once, without a log; answers the attempt. Raises NotFound and Invalid."""
     webhook = await services.webhooks.get(None, webhook_id)
     event = body.get("event") or samples.sample(body.get("eventType", "user.create"), new_id(), call.now)
     octets = orjson.dumps({"event": event}, option=orjson.OPT_SORT_KEYS)
-    result = await services.deliverer.attempt(webhook, EventId(str(event.get("id") or new_id())), octets)
+    result = await services.deliverer.attempt(webhook, EventId(event.get("id") or new_id()), octets)
     return webhook_event_logs.shown_attempt(webhook_id, result.attempt.to_document(), 1)
 
 
@@ -68,27 +73,38 @@ async def recover(services: Services, call: Call, webhook_id: str, start: Instan
 
 
 async def set_status(services: Services, call: Call, webhook_id: str, status: str) -> Document:
-    """Pause, disable or enable a webhook. Raises NotFound."""
+    """Pause, disable or enable a webhook; one that is so already stays as it is. Raises NotFound."""
     reason = "An administrator disabled it." if status == health.DISABLED else None
-    return await _change(services, call, webhook_id, lambda webhook: _with_status(webhook, status, call.now, reason))
+    webhook, _ = await _change(services, call, webhook_id, lambda found: _with_status(found, status, call.now, reason))
+    return webhook
 
 
 async def disable(services: Services, call: Call, webhook_id: WebhookId, reason: str) -> None:
     """Disable a webhook that is not any more able to hear, and say so in the event log; of several callers one does."""
-    webhook = await services.webhooks.find(None, webhook_id)
-    if webhook is None or webhook.get("status") == health.DISABLED:
+
+    def change(webhook: Document) -> Document:
+        return _with_status(webhook, health.DISABLED, call.now, reason)
+
+    try:
+        _, is_changed = await _change(services, call, webhook_id, change)
+    except NotFound:
         return
-    await _change(services, call, webhook_id, lambda found: _with_status(found, health.DISABLED, call.now, reason))
-    await event_logs.record(services, call, "Error", f"The webhook [{webhook_id}] was disabled. {reason}")
+    if is_changed:
+        await event_logs.record(services, call, "Error", f"The webhook [{webhook_id}] was disabled. {reason}")
 
 
 async def new_secret(services: Services, call: Call, webhook_id: str, overlap_seconds: int) -> str:
-    """A new Standard Webhooks secret, told this once; the old one signs along for a while. Raises NotFound."""
+    """A new Standard Webhooks secret, told this once; the old one signs along for a while.
+
+    Raises NotFound, and Invalid where as many old ones sign along as a webhook may have: none ends before its time.
+    """
     secret = standard_webhooks.secret_text(os.urandom(standard_webhooks.SECRET_BYTES))
 
     def change(webhook: Document) -> Document:
-        private = webhook.get("private", {})
-        return {**webhook, "private": standard_webhooks.with_new_secret(private, secret, call.now, overlap_seconds)}
+        private = standard_webhooks.with_new_secret(webhook.get("private", {}), secret, call.now, overlap_seconds)
+        if len(private["previousSecrets"]) > standard_webhooks.MAXIMUM_PREVIOUS_SECRETS:
+            raise Invalid.field("tooMany", "overlapInSeconds", _TOO_MANY_SECRETS)
+        return {**webhook, "private": private}
 
     await _change(services, call, webhook_id, change)
     return secret
@@ -98,24 +114,36 @@ async def remove_secret(services: Services, call: Call, webhook_id: str) -> None
     """Sign with no shared secret any more. Raises NotFound."""
 
     def change(webhook: Document) -> Document:
-        return {**webhook, "private": standard_webhooks.without_secret(webhook.get("private", {}))}
+        private = webhook.get("private", {})
+        return {**webhook, "private": standard_webhooks.without_secret(private)} if "secret" in private else webhook
 
     await _change(services, call, webhook_id, change)
 
 
-async def _change(services: Services, call: Call, webhook_id: str, change: Callable[[Document], Document]) -> Document:
-    async def attempt() -> Document:
-        stored = await services.webhooks.get(None, webhook_id)
-        fresh = {**change(stored), **crud.restamped(stored, call.now)}
-        await services.webhooks.replace(None, fresh, stored["lastUpdateInstant"])
-        return fresh
+async def _change(
+    services: Services, call: Call, webhook_id: str, change: Callable[[Document], Document]
+) -> tuple[Document, bool]:
+    """The webhook after a change, and whether it made a difference: of several who want the same, one has made it."""
 
-    fresh = await crud.retried(attempt)
-    await services.webhook_health.succeeded(None, WebhookId(webhook_id))
-    return fresh
+    async def attempt() -> tuple[Document, bool]:
+        stored = await services.webhooks.get(None, webhook_id)
+        wanted = change(stored)
+        if wanted == stored:
+            return stored, False
+        fresh = {**wanted, **crud.restamped(stored, call.now)}
+        await services.webhooks.replace(None, fresh, stored["lastUpdateInstant"])
+        return fresh, True
+
+    fresh, is_changed = await crud.retried(attempt)
+    if is_changed:
+        await services.webhook_health.succeeded(None, WebhookId(webhook_id))
+    return fresh, is_changed
 
 
 def _with_status(webhook: Document, status: str, now: Instant, reason: str | None) -> Document:
+    """The webhook with a status; one that has it already keeps when and why."""
+    if webhook.get("status", health.ACTIVE) == status:
+        return webhook
     told = {name: value for name, value in webhook.items() if name not in {"disabledInstant", "disabledReason"}}
     if status == health.DISABLED:
         told |= {"disabledInstant": now, "disabledReason": reason}

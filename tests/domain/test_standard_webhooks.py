@@ -52,13 +52,13 @@ def test_without_an_overlap_the_old_secret_is_gone_at_once():
     assert rules.live_secrets(private, NOW) == ("whsec_two",)
 
 
-def test_only_so_many_old_secrets_are_kept_and_dead_ones_not_at_all():
+def test_old_secrets_are_kept_to_their_end_and_dead_ones_not_at_all():
     private: dict = {}
-    for number in range(15):
+    for number in range(4):
         private = rules.with_new_secret(private, f"whsec_{number}", NOW, 60)
-    assert [old["secret"] for old in private["previousSecrets"]] == [f"whsec_{n}" for n in range(13, 3, -1)]
+    assert [old["secret"] for old in private["previousSecrets"]] == ["whsec_2", "whsec_1", "whsec_0"]
     private = rules.with_new_secret(private, "whsec_late", later(NOW, seconds=61), 60)
-    assert [old["secret"] for old in private["previousSecrets"]] == ["whsec_14"]
+    assert [old["secret"] for old in private["previousSecrets"]] == ["whsec_3"]
 
 
 def test_a_removed_secret_signs_no_more():

@@ -1,0 +1,257 @@
+"""The extension endpoints below /api/webhook are safe to repeat, also at the same time, and leave their traces."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from standardwebhooks import Webhook
+
+from identity.call import Call, Nobody, Origin
+from identity.domain.standard_webhooks import MAXIMUM_PREVIOUS_SECRETS
+from identity.ids import new_id
+from identity.operations import webhook_deliveries
+from tests.api.test_webhook_deliveries import logs_of, make_user, make_webhook, put_status, tried, until
+from tests.conftest import SUPER_KEY, checking_client
+from tests.operations.test_webhook_watch import told
+from tests.receiver import Received, Receiver, answers, receiving
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as one:
+        yield one
+
+
+@pytest.fixture
+async def events(tenant_api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
+    """The tenant tells of new users."""
+    enabled = {"user.create.complete": {"enabled": True}}
+    change = {"tenant": {"eventConfiguration": {"events": enabled}}}
+    assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=change)).status_code == 200
+
+
+async def at_once(api: httpx.AsyncClient, method: str, path: str, body: Any, callers: int = 8) -> list[httpx.Response]:
+    """The answers to the same request of several callers at the same time, who all get one."""
+    found = await asyncio.gather(*(api.request(method, path, json=body) for _ in range(callers)))
+    assert {answer.status_code for answer in found} <= {200, 202}, [answer.text for answer in found]
+    return list(found)
+
+
+async def given_up(service: Any, api: httpx.AsyncClient, tenant_api: httpx.AsyncClient, webhook: dict[str, Any]) -> str:
+    """The id of an event that the webhook's receiver refused for good."""
+    user_id = await make_user(tenant_api)
+    (log,) = await until(api, user_id, tried(1))
+    where = {"eventId": log["id"], "webhookId": webhook["id"]}
+    change = {"$set": {"state": "given up"}, "$unset": {"nextAttempt": "", "lease": ""}}
+    await service.services.database.collection("deliveries").update_one(where, change)
+    return str(log["id"])
+
+
+# Once more
+
+
+async def test_a_resend_that_is_repeated_makes_no_second_delivery(api, tenant_api, tenant, events, receiver):
+    """A caller who did not hear the answer asks again; while the receiver is out of reach, that is one delivery."""
+    webhook = await make_webhook(api, tenant, receiver.url)
+    (log,) = await until(api, await make_user(tenant_api), tried(1))
+    await put_status(api, webhook, "Paused")
+    for path in (f"/api/webhook/{webhook['id']}/resend", "/api/webhook/resend"):
+        for answer in await at_once(api, "POST", path, {"eventId": log["id"]}):
+            assert answer.json() == {"deliveries": 1}
+    await put_status(api, webhook, "Active")
+    (log,) = await until(api, log["linkedObjectId"], tried(2))
+    # What is sent after all that waited is behind it: had there been a third attempt, it would be there.
+    await until(api, await make_user(tenant_api), tried(1))
+    (log,) = await logs_of(api, log["linkedObjectId"])
+    assert [attempt["data"].get("isManual", False) for attempt in log["attempts"]] == [False, True]
+    assert [request.event["id"] for request in receiver.requests].count(log["id"]) == 2
+
+
+async def test_of_racing_recoveries_each_delivery_belongs_to_one(service, api, tenant_api, tenant, events, receiver):
+    receiver.behaviour = answers(500)
+    webhook = await make_webhook(api, tenant, receiver.url)
+    lost = {await given_up(service, api, tenant_api, webhook) for _ in range(3)}
+    path = f"/api/webhook/{webhook['id']}/recover"
+    start = service.services.clock.now() - 60_000
+    await put_status(api, webhook, "Paused")
+    counts = [answer.json()["deliveries"] for answer in await at_once(api, "POST", path, {"startInstant": start})]
+    assert sum(counts) == 3
+    assert (await api.post(path, json={"startInstant": start})).json() == {"deliveries": 0}
+    receiver.behaviour = answers(200)
+    before = len(receiver.requests)
+    await put_status(api, webhook, "Active")
+    sent = (await receiver.wait_for(before + 3))[before:]
+    assert {request.event["id"] for request in sent} == lost
+    letters = await api.get(f"/api/webhook/{webhook['id']}/dead-letter")
+    assert letters.json() == {"deadLetters": [], "total": 0}
+
+
+async def test_reading_dead_letters_changes_none(service, api, tenant_api, tenant, events, receiver):
+    receiver.behaviour = answers(500)
+    webhook = await make_webhook(api, tenant, receiver.url)
+    event_id = await given_up(service, api, tenant_api, webhook)
+    first, second = await at_once(api, "GET", f"/api/webhook/{webhook['id']}/dead-letter", None, 2)
+    assert first.json() == second.json()
+    assert [letter["eventId"] for letter in first.json()["deadLetters"]] == [event_id]
+
+
+# Status
+
+
+@pytest.mark.parametrize("status", ["Active", "Paused", "Disabled"])
+async def test_a_status_that_is_set_again_changes_nothing(api, tenant, receiver, clock, status):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    first = await put_status(api, webhook, status)
+    assert first["status"] == status
+    clock.advance(seconds=60)
+    path = f"/api/webhook/{webhook['id']}/status"
+    for answer in await at_once(api, "PUT", path, {"status": status}):
+        assert answer.json()["webhook"] == first
+
+
+async def test_when_and_why_a_webhook_was_disabled_stays_when_it_is_disabled_again(service, api, tenant, receiver):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    call = _call(service)
+    await webhook_deliveries.disable(service.services, call, webhook["id"], "It has been failing.")
+    shown = await put_status(api, webhook, "Disabled")
+    assert (shown["disabledInstant"], shown["disabledReason"]) == (call.now, "It has been failing.")
+
+
+async def test_of_sixty_four_who_disable_one_does_and_tells_of_it(service, api, tenant, receiver):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    disable = (webhook_deliveries.disable(service.services, _call(service), webhook["id"], "Gone.") for _ in range(64))
+    await asyncio.gather(*disable)
+    assert await told(service, webhook) == [f"The webhook [{webhook['id']}] was disabled. Gone."]
+
+
+def _call(service: Any) -> Call:
+    return Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+
+
+async def test_a_pause_lets_what_is_under_way_finish_and_holds_what_comes(api, tenant_api, tenant, events):
+    """The control webhook gets the later event, so the paused one was looked at and left alone."""
+    arrived, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def behave(_request: Received, writer: asyncio.StreamWriter) -> None:
+        arrived.set()
+        await may_answer.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    async with receiving(behave) as paused, receiving() as control:
+        webhook = await make_webhook(api, tenant, paused.url, readTimeout=20_000)
+        await make_webhook(api, tenant, control.url)
+        first = await make_user(tenant_api)
+        await arrived.wait()
+        await put_status(api, webhook, "Paused")
+        second = await make_user(tenant_api)
+        await control.wait_for(2)
+        may_answer.set()
+        (log,) = await until(api, first, tried(2))
+        assert log["successfulAttempts"] == 2
+        assert [request.event["user"]["id"] for request in paused.requests] == [first]
+        (log,) = await logs_of(api, second)
+        assert (log["eventResult"], len(log["attempts"])) == ("Running", 1)
+        await put_status(api, webhook, "Active")
+        await until(api, second, tried(2))
+        assert [request.event["user"]["id"] for request in paused.requests] == [first, second]
+
+
+# Secrets
+
+
+async def test_a_rotation_that_is_repeated_keeps_every_secret_that_a_receiver_may_have(api, tenant, receiver):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    path = f"/api/webhook/{webhook['id']}"
+    secrets = [answer.json()["secret"] for answer in await at_once(api, "POST", f"{path}/secret", {}, 4)]
+    assert len(set(secrets)) == 4
+    await api.post(f"{path}/test", json={})
+    for secret in secrets:
+        assert Webhook(secret).verify(receiver.requests[0].body, receiver.requests[0].headers)
+
+
+async def test_no_secret_ends_before_its_time_however_often_it_is_replaced(api, tenant, receiver, clock):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    path = f"/api/webhook/{webhook['id']}"
+    first = (await api.post(f"{path}/secret", json={})).json()["secret"]
+    for _ in range(MAXIMUM_PREVIOUS_SECRETS):
+        assert (await api.post(f"{path}/secret", json={"overlapInSeconds": 600})).status_code == 200
+    refused = await api.post(f"{path}/secret", json={"overlapInSeconds": 600})
+    assert refused.status_code == 400
+    assert [each["code"] for each in refused.json()["fieldErrors"]["overlapInSeconds"]] == ["[tooMany]overlapInSeconds"]
+    await api.post(f"{path}/test", json={})
+    assert Webhook(first).verify(receiver.requests[0].body, receiver.requests[0].headers)
+    assert (await api.post(f"{path}/secret", json={"overlapInSeconds": 0})).status_code == 200
+    clock.advance(seconds=601)
+    assert (await api.post(f"{path}/secret", json={"overlapInSeconds": 600})).status_code == 200
+
+
+async def test_a_secret_that_is_removed_twice_is_removed(api, tenant, receiver):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    path = f"/api/webhook/{webhook['id']}"
+    await api.post(f"{path}/secret", json={})
+    assert [answer.content for answer in await at_once(api, "DELETE", f"{path}/secret", None)] == [b""] * 8
+    shown = (await api.get(path)).json()
+    assert (await api.delete(f"{path}/secret")).status_code == 200
+    assert (await api.get(path)).json() == shown
+
+
+# Trying out
+
+
+async def test_trying_out_twice_sends_twice_and_keeps_nothing(service, api, tenant, receiver):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    event = {"id": new_id(), "type": "user.create"}
+    for answer in await at_once(api, "POST", f"/api/webhook/{webhook['id']}/test", {"event": event}, 2):
+        assert answer.json()["webhookAttemptLog"]["attemptResult"] == "Success"
+    assert [request.headers["webhook-id"] for request in receiver.requests] == [event["id"]] * 2
+    deliveries = service.services.database.collection("deliveries")
+    assert await deliveries.count_documents({"webhookId": webhook["id"]}) == 0
+
+
+@pytest.mark.parametrize("event_id", ["x", "a.b", "x\r\nX-Evil: 1", 5, {"a": 1}])
+async def test_attack_62_an_event_of_one_s_own_cannot_forge_the_header_of_its_id(api, tenant, receiver, event_id):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    answer = await api.post(f"/api/webhook/{webhook['id']}/test", json={"event": {"id": event_id, "type": "a"}})
+    assert (answer.status_code, answer.json()["fieldErrors"].keys()) == (400, {"event.id"})
+    assert receiver.requests == []
+
+
+async def test_an_event_of_one_s_own_without_an_id_goes_out_under_a_new_one(api, tenant, receiver):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    answer = await api.post(f"/api/webhook/{webhook['id']}/test", json={"event": {"id": None, "type": "a"}})
+    assert answer.status_code == 200
+    assert receiver.requests[0].event == {"type": "a"}
+    assert len(receiver.requests[0].headers["webhook-id"]) == 36
+
+
+# Traces
+
+
+async def test_every_repair_is_in_the_audit_log(build):
+    async with build(audit__api_writes="true") as audited, receiving() as receiver:
+        async with checking_client(audited.base_url, headers={"Authorization": SUPER_KEY}) as api:
+            wanted = {"url": receiver.url, "connectTimeout": 1000, "readTimeout": 1000}
+            webhook = (await api.post("/api/webhook", json={"webhook": wanted})).json()["webhook"]
+            path = f"/api/webhook/{webhook['id']}"
+            now = audited.services.clock.now()
+            calls: list[tuple[str, str, Any]] = [
+                ("PUT", "/status", {"status": "Paused"}),
+                ("PUT", "/status", {"status": "Active"}),
+                ("POST", "/secret", {}),
+                ("DELETE", "/secret", None),
+                ("POST", "/recover", {"startInstant": now}),
+                ("POST", "/test", {}),
+            ]
+            for method, below, body in calls:
+                assert (await api.request(method, path + below, json=body)).status_code in {200, 202}
+            # What was refused, and looking at things, leave no row.
+            assert (await api.post(f"{path}/resend", json={"eventId": new_id()})).status_code == 404
+            assert (await api.get(f"{path}/dead-letter")).status_code == 200
+            search = {"search": {"message": f"*{webhook['id']}*", "orderBy": "insertInstant"}}
+            rows = (await api.post("/api/system/audit-log/search", json=search)).json()["auditLogs"]
+        assert [row["message"] for row in rows] == [f"{method} {path}{below}" for method, below, _ in calls]
+        assert "whsec_" not in str(rows)
