@@ -60,6 +60,12 @@ def problems(configuration: Document, one: Document, user: Document, now: Instan
     return errors
 
 
+def may_register(configuration: Document, user: Document, now: Instant) -> bool:
+    """Whether somebody may register alone: where a tenant has families, it decides about children."""
+    years = ages.age(user, now) if configuration["enabled"] and not configuration["allowChildRegistrations"] else None
+    return years is None or years > configuration["maximumChildAge"]
+
+
 def error(kind: str, name: str, what: str) -> FieldError:
     """An error of the member that a request asks for."""
     path = f"{_MEMBER}.{name}"

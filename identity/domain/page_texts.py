@@ -74,6 +74,7 @@ TEXTS: Final = MappingProxyType(
         "completeRegistration.heading": "Tell us a little more",
         "completeRegistration.lead": "This is what {0} has to know of you.",
         "completeRegistration.submit": "Continue",
+        "[childRegistrationNotAllowed]": "Children cannot register themselves here. Please ask a parent to do it.",
         "registration.vetoed": "This registration was refused by a check that has to agree to it.",
         "user.email": "Email",
         "user.username": "Username",

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from identity.call import Call, Document
+from identity.domain import families
 from identity.domain import self_registration as rules
 from identity.domain.authorization_request import AuthorizationRequest
 from identity.errors import (
@@ -142,6 +143,8 @@ async def _registered(
         errors += [found for found in error.fields if found.path not in known]
     if errors:
         raise Invalid(errors)
+    if not families.may_register(client.tenant["familyConfiguration"], body["user"], call.now):
+        raise Invalid.whole("[childRegistrationNotAllowed]", "Children are registered by their parents.")
     await _take(services, call, client)
     user_id = new_id()
     await current_logins.require_expected(services, request, user_id)

@@ -43,23 +43,31 @@ _KEY_OF_TYPE = {"email": "email", "phoneNumber": "phoneNumber", "username": "pri
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Unverified:
-    """Users who, or whose registrations, wait too long for a verification: what they match, and by which index."""
+class Waiting:
+    """Users who wait too long for a verification of theirs or of a registration, or for a parent.
+
+    What they match, and by which index.
+    """
 
     where: Document
     index: str
 
     @classmethod
-    def of_users(cls, before: Instant) -> Unverified:
+    def of_users(cls, before: Instant) -> Waiting:
         """Users whose present address has waited since before an instant, and none of whose was ever verified."""
         waiting = {"type": "email", "verified": False, "insertInstant": {"$lt": before}}
         return cls({**PENDING, "verifiedInstant": None, "identities": {"$elemMatch": waiting}}, "unverified")
 
     @classmethod
-    def of_registrations(cls, application_id: ApplicationId, before: Instant) -> Unverified:
+    def of_registrations(cls, application_id: ApplicationId, before: Instant) -> Waiting:
         """Users whose registration for an application has waited since before an instant."""
         waiting = {"applicationId": application_id, "verified": False, "insertInstant": {"$lt": before}}
         return cls({"registrations": {"$elemMatch": waiting}, **_UNVERIFIED}, "unverifiedRegistrations")
+
+    @classmethod
+    def of_children(cls, before: Instant) -> Waiting:
+        """Users made before an instant whom the parent that they name has not taken in."""
+        return cls({"parentEmail": {"$exists": True}, "insertInstant": {"$lt": before}}, "children")
 
 
 PENDING: Document = {"private.verifiedReason": "Pending", "verified": False}
@@ -289,7 +297,7 @@ class Users(IndexSearched):
             {"$pull": {"registrations": {"applicationId": application_id}}, "$inc": {"lastUpdateInstant": 1}},
         )
 
-    async def find_unverified(self, tenant_id: TenantId, wanted: Unverified, after: str, limit: int) -> list[Document]:
+    async def find_waiting(self, tenant_id: TenantId, wanted: Waiting, after: str, limit: int) -> list[Document]:
         """So many of them at most, by their ids, which come after `after`."""
         where = {**wanted.where, **self._of(tenant_id), "_id": {"$gt": after}}
         cursor = self._collection.find(where).sort("_id", 1).limit(limit).hint(wanted.index)

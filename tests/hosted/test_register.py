@@ -13,6 +13,7 @@ import pytest
 from identity.ids import new_id
 from identity.passwords import PasswordPool
 from tests import two_factor
+from tests.api.test_user_consents import born
 from tests.conftest import checking_client
 from tests.hearing import Hearing
 from tests.hosted import steps
@@ -457,3 +458,25 @@ async def test_registration_that_has_to_be_verified_first_leads_to_its_gate(rp, 
         assert done.headers["Location"] == "/registration/complete"
         assert "code" in response(await rp.authorize(browser))
         assert len(mailbox.mails) == 1
+
+
+async def test_a_child_registers_where_the_tenant_lets_children_and_whoever_is_no_child_anyway(service, rp, browser):
+    family = {"enabled": True, "allowChildRegistrations": False, "maximumChildAge": 12}
+    await rp.configure_tenant(familyConfiguration=family)
+    await offer(rp, birthDate={"enabled": True})
+    children = {"email": an_email(), "password": PASSWORD, "birthDate": born(12)}
+    answer = await send(browser, await open_page(rp, browser), **children)
+    assert "Children cannot register themselves here." in answer.text
+    assert await found(rp, email=children["email"]) is None
+    for others in ({"birthDate": born(13)}, {}):
+        email = an_email()
+        async with checking_client(service.base_url) as another:
+            answer = await send(another, await open_page(rp, another), email=email, password=PASSWORD, **others)
+        assert answer.status_code in {302, 303}
+        assert await found(rp, email=email) is not None
+    for allowed in ({"allowChildRegistrations": True}, {"enabled": False, "allowChildRegistrations": False}):
+        await rp.configure_tenant(familyConfiguration=allowed)
+        email = an_email()
+        async with checking_client(service.base_url) as another:
+            await send(another, await open_page(rp, another), **{**children, "email": email})
+        assert await found(rp, email=email) is not None

@@ -12,6 +12,8 @@ import pytest
 from identity import app
 from identity.ids import new_id
 from identity.operations import unverified
+from tests.api.test_families import make_family, put
+from tests.api.test_user_consents import born
 from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, ShiftedClock
 from tests.hearing import Hearing
 from tests.receiver import answers, receiving
@@ -212,3 +214,30 @@ async def test_one_process_an_hour_takes_the_turn(attic: Attic, clock) -> None:
     clock.advance(seconds=3600)
     await unverified.take_turn(attic.service.services)
     assert not await attic.is_there(made)
+
+
+async def test_children_whom_no_parent_took_in_go_where_the_tenant_wants_that(attic: Attic, clock) -> None:
+    parent = await attic.made(user={"birthDate": "1980-01-01"}, skipVerification=True)
+    relative = await attic.made(user={"birthDate": "1980-01-01"}, skipVerification=True)
+    child = {"birthDate": born(9), "parentEmail": parent["user"]["email"]}
+    alone, with_relative, taken_in = [await attic.made(user=dict(child), skipVerification=True) for _ in range(3)]
+    await attic.change_tenant(familyConfiguration={"enabled": True, "deleteOrphanedAccountsDays": DAYS})
+    for owner, member in ((relative, with_relative), (parent, taken_in)):
+        family = await make_family(attic.api, owner["user"])
+        assert (await put(attic.api, family, member["user"], role="Child")).status_code == 200
+    await attic.wait(clock, seconds=DAYS * DAY - 60)
+    await attic.change_tenant(familyConfiguration={"deleteOrphanedAccounts": True})
+    await attic.sweep()
+    assert await attic.is_there(alone)
+    await attic.wait(clock, seconds=120)
+    await attic.change_tenant(familyConfiguration={"deleteOrphanedAccounts": False})
+    await attic.sweep()
+    assert await attic.is_there(alone)
+    await attic.change_tenant(familyConfiguration={"deleteOrphanedAccounts": True})
+    async with receiving(answers(200)) as receiver:
+        hearing = Hearing(attic.api, receiver, attic.tenant_id)
+        await hearing.listen(["user.delete", "user.delete.complete"])
+        await attic.sweep()
+        events = await hearing.heard("user.delete", "user.delete.complete")
+    assert [event["user"]["id"] for event in events] == [alone["user"]["id"]] * 2
+    assert [await attic.is_there(one) for one in (alone, with_relative, taken_in, parent)] == [False, True, True, True]
