@@ -8,6 +8,9 @@ from __future__ import annotations
 import collections
 import dataclasses
 
+_REMEMBERED = 1000
+"""How many outcomes are looked back at, at the most."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rules:
@@ -27,7 +30,8 @@ class CircuitBreaker:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._seen: collections.deque[tuple[float, bool]] = collections.deque(maxlen=1000)
+        self._seen: collections.deque[tuple[float, bool]] = collections.deque()
+        self._failures = 0
         self._opened_at: float | None = None
 
     @property
@@ -41,8 +45,10 @@ class CircuitBreaker:
             self._judge_probe(now, success=success)
             return
         self._seen.append((now, success))
-        while self._seen[0][0] <= now - self._rules.window_seconds:
-            self._seen.popleft()
+        self._failures += not success
+        while len(self._seen) > _REMEMBERED or self._seen[0][0] <= now - self._rules.window_seconds:
+            _, succeeded = self._seen.popleft()
+            self._failures -= not succeeded
         if self._is_failing():
             self._opened_at = now
 
@@ -55,11 +61,11 @@ class CircuitBreaker:
     def _judge_probe(self, now: float, *, success: bool) -> None:
         """A success closes the circuit, whichever attempt it was; a failure starts the pause anew."""
         self._seen.clear()
+        self._failures = 0
         self._opened_at = None if success else now
 
     def _is_failing(self) -> bool:
         least = self._rules.minimum_attempts
         if not least or len(self._seen) < least:
             return False
-        failures = sum(not success for _, success in self._seen)
-        return failures >= self._rules.failure_ratio * len(self._seen)
+        return self._failures >= self._rules.failure_ratio * len(self._seen)

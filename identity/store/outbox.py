@@ -7,9 +7,10 @@ the lessee's own, so that the one index on due rows serves both, and a lessee th
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from pymongo import IndexModel, ReturnDocument, UpdateMany, UpdateOne
@@ -263,19 +264,34 @@ class Outbox:
         lanes = _lanes_by_webhook(await self._deliveries.distinct("lane", is_due))
         rooms = {webhook: room for webhook in lanes if (room := room_of(webhook)) > 0}
         until = later(now, seconds=lease_seconds)
-        ids: list[str] = []
         for _ in range(_LOOKS_PER_LEASE):
             candidates = await self._candidates(is_due, lanes, rooms, limit)
-            ids = await self._unblocked(candidates, now, until)
-            if ids or not candidates:
+            if not candidates:
                 break
-        if not ids:
-            return []
+            if ids := await self._unblocked(candidates, now, until):
+                return await self._take({row["_id"]: row for row in candidates}, ids, is_due, until)
+        return []
+
+    async def _take(
+        self, candidates: Mapping[str, Document], ids: Sequence[str], is_due: Document, until: Instant
+    ) -> list[Lease]:
+        """Lease these, as far as nobody else has done so meanwhile."""
         token = new_id()
-        change = {"lease": token, "nextAttempt": until}
-        await self._deliveries.update_many({"_id": {"$in": ids}, **is_due}, {"$set": change, "$unset": {"waits": ""}})
-        taken = [dict(row) async for row in self._deliveries.find({"_id": {"$in": ids}, "lease": token}, _KEPT_FIELDS)]
-        return await self._leases(taken, token)
+        change = {"$set": {"lease": token, "nextAttempt": until}, "$unset": {"waits": ""}}
+        # Before it is known which of them will be ours: reading one in vain costs less than waiting.
+        event_ids = {event_of(one) for one in ids}
+        result, events = await asyncio.gather(
+            self._deliveries.update_many({"_id": {"$in": ids}, **is_due}, change), self._events_of(event_ids)
+        )
+        if result.modified_count == len(ids) and all(one in candidates for one in ids):
+            return _leases([candidates[one] for one in ids], events, token)
+        ours = self._deliveries.find({"_id": {"$in": ids}, "lease": token}, _KEPT_FIELDS)
+        return _leases(await ours.to_list(None), events, token)
+
+    async def _events_of(self, event_ids: Iterable[EventId]) -> dict[str, tuple[str, bytes]]:
+        """Type and body of each event that is still there."""
+        found = await self._events.find({"_id": {"$in": list(event_ids)}}, {**_BODY_FIELDS, "type": 1}).to_list(None)
+        return {row["_id"]: (row["type"], await self._bodies.opened(row)) for row in found}
 
     async def settle(self, outcomes: Sequence[Outcome]) -> None:
         """Write what became of leases, in one go.
@@ -284,8 +300,12 @@ class Outbox:
         somebody else's.
         """
         if outcomes:
-            await self._deliveries.bulk_write([_settlement(outcome) for outcome in outcomes], ordered=False)
+            settlements = [_settlement(outcome) for outcome in outcomes]
+            await asyncio.gather(self._deliveries.bulk_write(settlements, ordered=False), self._note(outcomes))
         await self._let_follow([outcome for outcome in outcomes if outcome.makes_way])
+
+    async def _note(self, outcomes: Sequence[Outcome]) -> None:
+        """Tell the events' own rows."""
         told: dict[EventId, list[Outcome]] = {}
         for outcome in outcomes:
             if outcome.is_told:
@@ -338,7 +358,7 @@ class Outbox:
             some = random.sample(list(lanes[webhook]), min(len(lanes[webhook]), lanes_of_each, room))
             branches += [_oldest(is_due, lane, -(-room // len(some))) for lane in some]
         unions = [{"$unionWith": {"coll": self._deliveries.name, "pipeline": branch}} for branch in branches[1:]]
-        found = [dict(row) async for row in self._deliveries.aggregate([*branches[0], *unions])]
+        found = await self._deliveries.aggregate([*branches[0], *unions]).to_list(None)
         return _within_room(found, {webhook: min(rooms[webhook], share) for webhook in chosen})[:limit]
 
     async def _unblocked(self, candidates: Sequence[Document], now: Instant, until: Instant) -> list[str]:
@@ -382,25 +402,6 @@ class Outbox:
         if writes:
             await self._deliveries.bulk_write(writes, ordered=False)
 
-    async def _leases(self, taken: Sequence[Document], token: str) -> list[Lease]:
-        wanted = {"_id": {"$in": list({row["eventId"] for row in taken})}}
-        found = [row async for row in self._events.find(wanted, {**_BODY_FIELDS, "type": 1})]
-        events = {row["_id"]: (row["type"], await self._bodies.opened(row)) for row in found}
-        return [
-            Lease(
-                row["_id"],
-                row["eventId"],
-                row["webhookId"],
-                len(row.get("attempts", ())) - row.get("base", 0),
-                *events.get(row["eventId"], ("", b"")),
-                row["insertInstant"],
-                token,
-                row.get("isManual", False),
-                row.get("linkedObjectId") if row.get("isOrdered") else None,
-            )
-            for row in taken
-        ]
-
     async def _change_leases(self, leases: Sequence[Lease], change: Mapping[str, Any]) -> None:
         by_token: dict[str, list[str]] = {}
         for lease in leases:
@@ -442,6 +443,11 @@ class Outbox:
 def delivery_id(event_id: str, webhook_id: str) -> str:
     """The id of the one delivery of an event to a webhook."""
     return f"{event_id}:{webhook_id}"
+
+
+def event_of(of_delivery: str) -> EventId:
+    """The event that the delivery with this id tells of."""
+    return EventId(of_delivery.partition(":")[0])
 
 
 def _event(row: EventRow, deliveries: Sequence[NewDelivery], sequence: int, *, vetoed: bool) -> Document:
@@ -492,6 +498,23 @@ def _lanes_by_webhook(lanes: Sequence[str]) -> dict[WebhookId, list[str]]:
     return found
 
 
+def _leases(taken: Iterable[Document], events: Mapping[str, tuple[str, bytes]], token: str) -> list[Lease]:
+    return [
+        Lease(
+            row["_id"],
+            row["eventId"],
+            row["webhookId"],
+            len(row.get("attempts", ())) - row.get("base", 0),
+            *events.get(row["eventId"], ("", b"")),
+            row["insertInstant"],
+            token,
+            row.get("isManual", False),
+            row.get("linkedObjectId") if row.get("isOrdered") else None,
+        )
+        for row in taken
+    ]
+
+
 def _within_room(found: Sequence[Document], rooms: Mapping[WebhookId, int]) -> list[Document]:
     """No more of each webhook than there is room for: the shares of its lanes were rounded up."""
     left = dict(rooms)
@@ -508,7 +531,7 @@ def _oldest(is_due: Document, lane: str, count: int) -> list[Document]:
         {"$match": {**is_due, "lane": lane}},
         {"$sort": {"nextAttempt": 1}},
         {"$limit": count},
-        {"$project": {"_id": 1, "isOrdered": 1, "webhookId": 1, "linkedObjectId": 1, "sequence": 1}},
+        {"$project": {**_KEPT_FIELDS, "sequence": 1}},
     ]
 
 

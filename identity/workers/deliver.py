@@ -21,6 +21,7 @@ import structlog
 from identity import loops
 from identity.call import Document
 from identity.config import Webhooks
+from identity.domain.appetite import Appetite
 from identity.domain.circuit_breaker import CircuitBreaker, Rules
 from identity.domain.delivery_schedule import Schedule
 from identity.domain.webhook_health import DISABLED, GONE, PAUSED
@@ -100,7 +101,7 @@ class Breakers:
         breaker.note(monotonic(), success=success)
         if breaker.is_open != was_open:
             _log.warning("webhook held back" if breaker.is_open else "webhook answers again", webhook_id=webhook_id)
-        self._metrics.held_back.set(sum(each.is_open for each in self._by_id.values()))
+            self._count()
 
     def room(self, webhook_id: WebhookId, held: int) -> int | None:
         """How many more may be taken: None for any number."""
@@ -110,6 +111,10 @@ class Breakers:
     def keep(self, webhook_ids: Collection[str]) -> None:
         """Forget webhooks that are gone."""
         self._by_id = {key: breaker for key, breaker in self._by_id.items() if key in webhook_ids}
+        self._count()
+
+    def _count(self) -> None:
+        self._metrics.held_back.set(sum(each.is_open for each in self._by_id.values()))
 
 
 class DeliveryWorker:
@@ -140,6 +145,8 @@ class DeliveryWorker:
         self._stop_seconds = stop_seconds
         self._held: dict[str, Lease] = {}
         self._counts: collections.Counter[WebhookId] = collections.Counter()
+        self._appetites: dict[WebhookId, Appetite] = {}
+        self._behind: set[WebhookId] = set()
         self._known: Sequence[Document] = ()
         self._by_id: dict[str, Document] = {}
         self._places = asyncio.Semaphore(settings.max_concurrency)
@@ -188,26 +195,41 @@ class DeliveryWorker:
                 continue
             for lease in leases:
                 self._take(lease)
+            self._metrics.held.set(len(self._held))
             if not leases:
                 await self._wait_for_work()
 
     async def _lease(self) -> list[Lease]:
-        """As many due deliveries as there is room for; a webhook may have one round waiting behind the one running."""
+        """As many due deliveries as there is room for, of each webhook as many as it will soon have taken."""
         settings = self._settings
-        room = 2 * settings.max_concurrency - len(self._held)
+        room = self._room()
         if room <= 0:
             return []
         await self._know_webhooks()
+        self._behind.clear()
         return await self._outbox.lease(self._clock.now(), settings.lease_seconds, self._room_of, room)
 
+    def _room(self) -> int:
+        return 2 * self._settings.max_concurrency - len(self._held)
+
     def _room_of(self, webhook_id: WebhookId) -> int:
-        """How many more deliveries to a webhook may be taken now."""
+        """How many more deliveries to a webhook, of which some are due, may be taken now."""
         held = self._counts[webhook_id]
         webhook = self._by_id.get(webhook_id)
         if webhook is not None and webhook.get("status") == PAUSED:
             return 0
         room = self._breakers.room(webhook_id, held)
-        return 2 * self._settings.concurrency_per_webhook - held if room is None else room
+        if room is None:
+            room = self._appetite(webhook_id).room(monotonic(), held)
+        if room <= 0:
+            self._behind.add(webhook_id)
+        return room
+
+    def _appetite(self, webhook_id: WebhookId) -> Appetite:
+        found = self._appetites.get(webhook_id)
+        if found is None:
+            found = self._appetites[webhook_id] = Appetite(self._settings.concurrency_per_webhook)
+        return found
 
     async def _wait_for_work(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -217,7 +239,6 @@ class DeliveryWorker:
     def _take(self, lease: Lease) -> None:
         self._held[lease.delivery_id] = lease
         self._counts[lease.webhook_id] += 1
-        self._metrics.held.set(len(self._held))
         task = asyncio.create_task(self._deliver(lease))
         self._under_way.add(task)
         task.add_done_callback(functools.partial(self._ended, lease))
@@ -283,6 +304,7 @@ class DeliveryWorker:
         if webhooks is not self._known:
             self._known, self._by_id = webhooks, {webhook["id"]: webhook for webhook in webhooks}
             self._breakers.keep(self._by_id)
+            self._appetites = {key: one for key, one in self._appetites.items() if key in self._by_id}
 
     def _judged(self, lease: Lease, result: Result) -> Outcome:
         attempt = result.attempt
@@ -330,20 +352,23 @@ class DeliveryWorker:
             self._has_outcomes.set()
             raise
         del self._outcomes[: len(outcomes)]
+        was_full = self._room() <= 0
         for outcome in outcomes:
-            self._release(outcome.lease)
+            self._release(outcome)
+        self._metrics.held.set(len(self._held))
+        if was_full or any(self._room_of(webhook_id) > 0 for webhook_id in tuple(self._behind)):
+            self._wakeups.awake.set()  # there is more where these came from
         await self._watch.look(outcomes)
 
-    def _release(self, lease: Lease) -> None:
+    def _release(self, outcome: Outcome) -> None:
+        lease = outcome.lease
         self._held.pop(lease.delivery_id, None)
-        self._metrics.held.set(len(self._held))
         self._counts[lease.webhook_id] -= 1
-        left = self._counts[lease.webhook_id]
-        if left <= 0:
+        if outcome.attempt is not None:
+            self._appetite(lease.webhook_id).note(monotonic())
+        if self._counts[lease.webhook_id] <= 0:
             del self._counts[lease.webhook_id]
             self._turns.pop(lease.webhook_id, None)
-        if left < self._settings.concurrency_per_webhook:
-            self._wakeups.awake.set()  # there may be more where this one came from
 
     # Holding on.
 

@@ -177,6 +177,20 @@ async def test_no_more_requests_at_a_time_than_a_webhook_may_have(engine: Any) -
     assert most == 3
 
 
+async def test_a_receiver_that_hangs_holds_two_rounds_at_the_most_beside_a_fast_one(engine: Any) -> None:
+    counts: dict[str, int] = {}
+    async with receiving() as fast, receiving(hangs) as dead:
+        webhooks = [engine.add_webhook(each.url, "user.create", readTimeout=60_000) for each in (fast, dead)]
+        async with engine.working(concurrency_per_webhook=2, stop_seconds=0.0) as worker:
+            for _ in range(20):
+                await raise_events(engine, 10)
+                held = collections.Counter(lease.webhook_id for lease in worker._held.values())
+                counts = {w["id"]: max(counts.get(w["id"], 0), held[w["id"]]) for w in webhooks}
+            await fast.wait_for(200)
+    assert counts[webhooks[1]["id"]] <= 4
+    assert len({request.event["id"] for request in fast.requests}) == len(fast.requests) == 200
+
+
 async def test_several_workers_share_the_work_without_doing_any_twice(engine: Any) -> None:
     async with receiving() as receiver:
         for _ in range(4):

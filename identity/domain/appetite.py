@@ -1,0 +1,40 @@
+"""How much work for one receiver is worth having at hand, by how fast it takes what it gets.
+
+Seconds are of a monotonic clock.
+"""
+
+from __future__ import annotations
+
+import math
+
+_MEMORY_SECONDS = 1.0
+_AHEAD_SECONDS = 0.5
+"""For how long the work at hand lasts: longer than it takes to get more."""
+_LEAST_ROUNDS = 2
+_MOST_ROUNDS = 20
+"""Rounds are as many as may be under way at a time; what is at hand has to be made again when the process dies."""
+
+
+class Appetite:
+    """What one receiver took lately, and what follows from it."""
+
+    def __init__(self, concurrency: int) -> None:
+        """`concurrency`: how many may be under way to it at a time."""
+        self._least = _LEAST_ROUNDS * concurrency
+        self._most = _MOST_ROUNDS * concurrency
+        self._taken = 0.0
+        self._noted_at = 0.0
+
+    def note(self, now: float) -> None:
+        """One more is done, whatever came of it."""
+        self._taken = self._lately(now) + 1
+        self._noted_at = now
+
+    def room(self, now: float, held: int) -> int:
+        """How many more to take while `held` are at hand: none before half is done, so that asking is worth it."""
+        wanted = min(max(self._least, round(self._lately(now) * _AHEAD_SECONDS / _MEMORY_SECONDS)), self._most)
+        return wanted - held if 2 * held <= wanted else 0
+
+    def _lately(self, now: float) -> float:
+        """How many were done in about the last second: the older, the less one counts."""
+        return self._taken * math.exp((self._noted_at - now) / _MEMORY_SECONDS)
