@@ -7,9 +7,10 @@ chooses the limit for accounts with `rateLimitConfiguration.failedLogin`; withou
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import ipaddress
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from identity.call import Call, Document
 from identity.domain import lambdas as lambda_rules
@@ -17,7 +18,7 @@ from identity.domain import login as steps
 from identity.domain import users as rules
 from identity.domain.login import Authenticated, LoggedIn, LoginResult, TooManyAttempts, WrongCredentials
 from identity.errors import LoginPrevented, Unavailable, WebhookTransactionFailed
-from identity.events.bus import Event, Write
+from identity.events.bus import Event
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations import (
     breached_logins,
@@ -30,6 +31,7 @@ from identity.operations import (
     user_passwords,
     validations,
 )
+from identity.operations.along import Along
 from identity.operations.threats import Judgement
 from identity.services import Services
 from identity.store.mongo import Session
@@ -52,27 +54,6 @@ class Credentials:
     types: Sequence[str] = rules.LOGIN_ID_TYPES
     trust_id: str | None = dataclasses.field(default=None, repr=False)
     may_be_token: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Along:
-    """What happens together with the outcome of a login, such as the end of a ticket that proved who it is.
-
-    `write` runs when no webhook vetoed, in the transaction if there is one; what it raises ends the login. `offered`
-    are asked about before the login itself, `announced` are told after the commit. `told` are members that the events
-    about the login have beside the usual ones. `after` is done when all of it is committed.
-    """
-
-    write: Write[None]
-    offered: Sequence[Event] = ()
-    announced: Sequence[Event] = ()
-    told: Document = dataclasses.field(default_factory=dict)
-    after: Callable[[], Awaitable[None]] | None = None
-
-    async def committed(self) -> None:
-        """Do what comes after the commit."""
-        if self.after is not None:
-            await self.after()
 
 
 async def authenticate(
@@ -121,11 +102,20 @@ async def authenticate(
     await services.rate_limits.give_back(tenant_id, limits)
     kind = rules.may_log_in_as(user, credentials.login_id, credentials.types)
     password = None if is_token else credentials.password
+    finding = None
     if user["active"] and password is not None:
-        user = await breached_logins.at_login(services, call, tenant, user, password)
-    proven = Authenticated(tenant, application, user, call.now, password)
+        finding = await breached_logins.at_login(services, call, tenant, user, password)
+    proven = Authenticated(tenant, application, user if finding is None else finding.user, call.now, password)
     proven = await two_factor_policy.settled(services, call, proven, credentials.trust_id)
-    return await finish(services, call, proven, authentication_type, identity_type=kind, is_new_device=is_new_device)
+    return await finish(
+        services,
+        call,
+        proven,
+        authentication_type,
+        identity_type=kind,
+        is_new_device=is_new_device,
+        along=None if finding is None else finding.along,
+    )
 
 
 async def finish(
@@ -145,25 +135,33 @@ async def finish(
     halt = steps.halt(proven)
     if isinstance(halt, steps.SecondFactorRequired):
         halt = dataclasses.replace(halt, authentication_type=authentication_type, identity_type=identity_type)
+    result: LoginResult
+    if halt is None:
+        result = await complete(
+            services,
+            call,
+            proven.user,
+            proven.application,
+            authentication_type,
+            identity_type=identity_type,
+            is_new_device=is_new_device,
+            along=along,
+        )
+    else:
+        result = halt
+        await _halted(services, call.within(TenantId(proven.tenant["id"])), along)
     if proven.password is not None and (halt is None or isinstance(halt, steps.SecondFactorRequired)):
-        # When the second factor comes, the password is not known any more.
-        await user_passwords.rehash(services, proven.tenant, proven.user, proven.password)
-    if halt is not None:
-        if along is not None:
-            inside = call.within(TenantId(proven.tenant["id"]))
-            await services.bus.perform(inside, along.write, along.offered, along.announced)
-            await along.committed()
-        return halt
-    return await complete(
-        services,
-        call,
-        proven.user,
-        proven.application,
-        authentication_type,
-        identity_type=identity_type,
-        is_new_device=is_new_device,
-        along=along,
-    )
+        # When the second factor comes, the password is not known any more. A busy service does it at another login.
+        with contextlib.suppress(Unavailable):
+            await user_passwords.rehash(services, proven.tenant, proven.user, proven.password)
+    return result
+
+
+async def _halted(services: Services, call: Call, along: Along | None) -> None:
+    """Let come true what goes along with a login that something is missing to."""
+    if along is not None:
+        await services.bus.perform(call, along.write, along.around([]), along.announced)
+        await along.committed()
 
 
 async def complete(
@@ -201,8 +199,8 @@ async def complete(
         )
         await login_records.add(services, call, user, application_id, session, identity_type=identity_type)
 
-    before, after = ((), ()) if along is None else (along.offered, along.announced)
-    await services.bus.perform(call.within(tenant_id), write, [*before, *events], after)
+    offered, announced = (events, ()) if along is None else (along.around(events), along.announced)
+    await services.bus.perform(call.within(tenant_id), write, offered, announced)
     if along is not None:
         await along.committed()
     await threats.tell(services, call, user, application, judgement)

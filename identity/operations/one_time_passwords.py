@@ -8,7 +8,7 @@ from typing import Final
 from identity.call import Document
 from identity.errors import NotFound, Unavailable
 from identity.ids import Secret, TenantId
-from identity.operations.login import Along
+from identity.operations.along import Along
 from identity.services import Services
 from identity.store.mongo import Session
 

@@ -30,9 +30,9 @@ from identity.operations import (
     two_factor_policy,
     user_events,
 )
+from identity.operations.along import Along
 from identity.operations.api_logins import Answer, Wishes
 from identity.operations.clients import Client
-from identity.operations.login import Along
 from identity.services import Services
 from identity.store.mongo import Session
 from identity.store.tickets import Ticket

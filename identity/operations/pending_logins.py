@@ -21,11 +21,11 @@ from identity.operations import (
     login_gates,
     two_factor_policy,
 )
+from identity.operations.along import Along
 from identity.operations.authorization_steps import Browser, LoginPage, NewLogin, NotRegistered, Step
 from identity.operations.clients import TenantHints
 from identity.operations.federation import arrivals, linking
 from identity.operations.halted_logins import Claim, HaltedLogin, Waiting
-from identity.operations.login import Along
 from identity.services import Services
 from identity.store.mongo import Session
 

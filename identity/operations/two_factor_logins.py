@@ -18,6 +18,7 @@ from identity.errors import Invalid, NotFound, Unavailable, WrongCode
 from identity.events.bus import Event
 from identity.ids import Secret, TenantId, UserId
 from identity.operations import event_logs, login, two_factor_codes, user_events
+from identity.operations.along import Along
 from identity.operations.clients import Client
 from identity.operations.two_factor_codes import Address, Step
 from identity.services import Services
@@ -106,10 +107,10 @@ class Verified:
             reason_to_change=about.get("reasonToChange"),
         )
 
-    def along(self) -> login.Along:
+    def along(self) -> Along:
         """What comes true with the outcome of the login: the end of code and challenge, and its event."""
         success = _attempt("user.two-factor.success", self.waiting, self.method)
-        return login.Along(self.spend, announced=[success], told=self.waiting.about.get("told", {}))
+        return Along(self.spend, announced=[success], told=self.waiting.about.get("told", {}))
 
     async def spend(self, session: Session | None = None) -> None:
         """Use code and challenge up: of all who show them one gets through.

@@ -149,12 +149,24 @@ async def test_a_caller_of_the_api_says_that_a_device_is_new(hearing, key, rp, m
 
 
 async def test_events_come_in_their_order(hearing, key, rp) -> None:
-    await log_in(key, rp, eventInfo=IN_BERLIN)
-    await log_in(key, rp, newDevice=True, eventInfo=IN_SYDNEY)
-    await hearing.receiver.wait_for(4)
+    password = {"loginId": rp.login_id, "password": "letmein123"}
+    assert (await key.post("/api/user/change-password", json=password)).status_code == 200
+    detection = {"enabled": True, "matchMode": "Low", "onLogin": "RecordOnly"}
+    await rp.configure_tenant(passwordValidationRules={"breachDetection": detection})
+    await hearing.listen(["user.password.breach"])
+    await log_in(key, rp, **password, eventInfo=IN_BERLIN)
+    await log_in(key, rp, **password, newDevice=True, eventInfo=IN_SYDNEY)
+    await hearing.receiver.wait_for(6)
     log = await key.get("/api/system/webhook-event-log/search", params={"event": rp.user["id"], "orderBy": "sequence"})
     found = [entry["eventType"] for entry in log.json()["webhookEventLogs"]]
-    assert found == ["user.login.success", "user.login.new-device", "user.login.suspicious", "user.login.success"]
+    assert found == [
+        "user.password.breach",
+        "user.login.success",
+        "user.login.new-device",
+        "user.login.suspicious",
+        "user.password.breach",
+        "user.login.success",
+    ]
 
 
 async def test_a_browser_is_new_once_for_each_user_and_again_when_its_time_is_over(hearing, rp, service, clock) -> None:

@@ -142,6 +142,34 @@ async def test_a_breached_password_has_to_be_changed_where_the_tenant_has_it(pla
         await webhooks.heard("user.login.success")
 
 
+async def test_a_breached_password_is_told_where_a_second_factor_is_still_missing(place: Resetting) -> None:
+    await detect(place, "RecordOnly")
+    await place.rp.configure_tenant(
+        multiFactorConfiguration={"loginPolicy": "Required", "authenticator": {"enabled": True}}
+    )
+    async with hearing(place, "user.password.breach", "user.login.success") as webhooks:
+        assert (await place.log_in(COMMON)).status_code == 242
+        await webhooks.heard("user.password.breach")
+    assert (await place.stored())["breachedPasswordStatus"] == "CommonPassword"
+
+
+@pytest.mark.parametrize("vetoed", ["user.password.breach", "user.login.success"])
+async def test_a_veto_of_a_login_leaves_nothing_noted_of_its_password_either(place: Resetting, vetoed: str) -> None:
+    await detect(place, "RecordOnly")
+    ours = {"modifyEncryptionSchemeOnLogin": True, "encryptionScheme": "salted-sha256", "encryptionSchemeFactor": 1}
+    await place.rp.configure_tenant(passwordEncryptionConfiguration=ours)
+    async with hearing(place, vetoed, status=500, kind="AbsoluteMajority") as webhooks:
+        async with unchanged(place.service, place.tenant_id):
+            assert (await place.log_in(COMMON)).status_code == 504
+        await webhooks.heard(vetoed)
+    await place.rp.configure_tenant(eventConfiguration={"events": {vetoed: {"enabled": False}}})
+    assert (await place.log_in(COMMON)).status_code == 200
+    # What was found is noted though the password was hashed anew by the same login.
+    assert (await place.stored())["breachedPasswordStatus"] == "CommonPassword"
+    kept = await place.service.services.users.get(place.tenant_id, place.rp.user["id"])
+    assert kept["private"]["password"]["scheme"] == "salted-sha256"
+
+
 @pytest.mark.parametrize(("on_login", "status"), [("Off", None), ("RecordOnly", "CommonPassword")])
 async def test_a_breached_password_is_recorded_or_not_even_looked_for(place: Resetting, on_login, status) -> None:
     await detect(place, on_login)
