@@ -30,8 +30,11 @@ async def begin(
     application: Document | None = None,
     *,
     send: bool = True,
+    again: bool = False,
 ) -> Started:
     """Begin to verify a user's address; `send` mails the id, by the application's template if it has one.
+
+    `again`: what is open already goes on, and is mailed once more.
 
     Raises Unavailable when the tenant allows no more mails of this kind for now.
     """
@@ -39,7 +42,8 @@ async def begin(
         await send_limits.take(services, tenant, "sendEmailVerification", user["id"])
     strategy = tenant["emailConfiguration"]["verificationStrategy"]
     about = {"email": user["email"]}
-    started = await verification_codes.start(services, tenant, KIND, user["id"], about, strategy)
+    start = verification_codes.again if again else verification_codes.start
+    started = await start(services, tenant, KIND, user["id"], about, strategy)
     if send:
         await send_mail(services, call, tenant, user, application, started)
     return started

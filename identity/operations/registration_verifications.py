@@ -23,9 +23,18 @@ KIND: Final = "registrationVerification"
 
 
 async def begin(
-    services: Services, call: Call, tenant: Document, user: Document, application: Document, *, send: bool = True
+    services: Services,
+    call: Call,
+    tenant: Document,
+    user: Document,
+    application: Document,
+    *,
+    send: bool = True,
+    again: bool = False,
 ) -> Started:
     """Begin to verify a user's registration for an application; `send` mails the id by the application's template.
+
+    `again`: what is open already goes on, and is mailed once more.
 
     Raises Unavailable when the tenant allows no more mails of this kind for now.
     """
@@ -33,7 +42,8 @@ async def begin(
         await send_limits.take(services, tenant, "sendRegistrationVerification", user["id"])
     about = {"userId": user["id"], "applicationId": application["id"]}
     owner = _owner(user, application["id"])
-    started = await verification_codes.start(services, tenant, KIND, owner, about, application["verificationStrategy"])
+    start = verification_codes.again if again else verification_codes.start
+    started = await start(services, tenant, KIND, owner, about, application["verificationStrategy"])
     template_id = application.get("verificationEmailTemplateId")
     if send and template_id is not None and user_rules.mail_address(user) is not None:
         data = started.mail_values()

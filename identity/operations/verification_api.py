@@ -64,7 +64,8 @@ async def verify_registration(services: Services, call: Call, body: Document, ve
 async def start_email(services: Services, call: Call, wanted: Wanted) -> Document:
     """Begin to verify the address of a user; what it takes to complete that is told to callers with an API key alone.
 
-    Without a key a mail goes out in any case, unless the address is verified. Raises Invalid, Forbidden where the
+    Without a key a mail goes out in any case, unless the address is verified, and with it what is open already: a link
+    that was mailed before stays good. Raises Invalid, Forbidden where the
     tenant does not verify addresses, and to callers with a key NotFound and Unavailable.
     """
     email = _email(wanted)
@@ -76,16 +77,14 @@ async def start_email(services: Services, call: Call, wanted: Wanted) -> Documen
     call = call.within(tenant_id)
     user = await services.users.find_by_email(tenant_id, email)
 
-    async def begin(found: Document, *, send: bool) -> Started:
-        return await email_verifications.begin(services, call, tenant, found, application, send=send)
-
     if isinstance(call.caller, ApiKeyCaller):
         if user is None:
             raise NotFound(log_detail="no user with this email")
-        return (await begin(user, send=wanted.is_sent)).answer()
+        started = await email_verifications.begin(services, call, tenant, user, application, send=wanted.is_sent)
+        return started.answer()
     with contextlib.suppress(Unavailable):
         if user is not None and not user["verified"]:
-            await begin(user, send=True)
+            await email_verifications.begin(services, call, tenant, user, application, again=True)
             return {}
     await _pretend(services, call, tenant, email_verifications.template_of(tenant, application), email, application)
     return {}
@@ -112,7 +111,7 @@ async def start_registration(services: Services, call: Call, wanted: Wanted) -> 
         return started.answer()
     with contextlib.suppress(Unavailable):
         if user is not None and registration is not None and not registration["verified"]:
-            await registration_verifications.begin(services, call, tenant, user, application)
+            await registration_verifications.begin(services, call, tenant, user, application, again=True)
             return {}
     await _pretend(services, call, tenant, application.get("verificationEmailTemplateId"), email, application)
     return {}

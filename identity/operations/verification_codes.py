@@ -1,8 +1,8 @@
 """Ids, and the codes beside them, by which somebody shows that an address or a registration is theirs.
 
 Each kind lives and is made as the tenant's `externalIdentifierConfiguration` has it, and an owner has one of each kind
-at the most: a new one takes the place of the old. Where a form asks for a code (FormField) the id alone is worth
-nothing, and after five wrong codes it is gone.
+at the most: a new one takes the place of the old. Who only asks for another mail is sent the same once more. Where a
+form asks for a code (FormField) the id alone is worth nothing, and after five wrong codes it is gone.
 """
 
 from __future__ import annotations
@@ -61,6 +61,26 @@ async def start(
     given = {"id": secret, "code": code}
     await services.open_verifications.keep(tenant_id, kind, owner, given, ttl_seconds)
     return Started(secret, code)
+
+
+async def again(
+    services: Services, tenant: Document, kind: Kind, owner: str, document: Document, strategy: str
+) -> Started:
+    """The verification that is open, for as long as a new one would live; else a new one. Raises as `start` does.
+
+    For what anybody may ask for: who knows no more than an address must not make the mail worthless that its owner has.
+    """
+    tenant_id = TenantId(tenant["id"])
+    found = await open_one(services, tenant_id, kind, owner)
+    if found is not None and (found.one_time_code is not None) is (strategy == FORM_FIELD):
+        ticket = await services.tickets.find(tenant_id, kind, found.id)
+        ttl_seconds = int(tenant["externalIdentifierConfiguration"][f"{kind}IdTimeToLiveInSeconds"])
+        is_same = ticket is not None and document.items() <= ticket.document.items()
+        if is_same and await services.tickets.extend(tenant_id, kind, found.id, ttl_seconds):
+            given = {"id": found.id, "code": found.one_time_code}
+            await services.open_verifications.keep(tenant_id, kind, owner, given, ttl_seconds)
+            return found
+    return await start(services, tenant, kind, owner, document, strategy)
 
 
 async def open_one(services: Services, tenant_id: TenantId, kind: Kind, owner: str) -> Started | None:

@@ -46,6 +46,12 @@ end
 return found
 """
 
+# The tries live as long as what was tried: nobody gets new ones by asking for more time.
+_EXTEND = """
+redis.call('EXPIRE', KEYS[2], ARGV[1])
+return redis.call('EXPIRE', KEYS[1], ARGV[1])
+"""
+
 _CONSUME = """
 local found = redis.call('GET', KEYS[1]) or redis.call('GET', KEYS[2])
 redis.call('DEL', KEYS[1], KEYS[2])
@@ -69,6 +75,7 @@ class Tickets:
         self._redis = redis
         self._generation = redis.client.register_script(_GENERATION)
         self._try = redis.client.register_script(_TRY)
+        self._extend = redis.client.register_script(_EXTEND)
         self._consume = redis.client.register_script(_CONSUME)
 
     async def issue(
@@ -129,6 +136,16 @@ class Tickets:
             return False
         value = json.dumps([*json.loads(found)[:3], document])
         return bool(await self._redis.client.set(self._key(kind, secret), value, xx=True, keepttl=True))
+
+    async def extend(self, tenant_id: TenantId, kind: str, secret: str, ttl_seconds: int) -> bool:
+        """Let a ticket live this long from now; False when it is gone meanwhile."""
+        key = self._key(kind, secret)
+        ticket = await self.find(tenant_id, kind, secret)
+        if ticket is None:
+            return False
+        owner_key = self._owner_key(tenant_id, kind, ticket.owner)
+        await self._generation(keys=[owner_key], args=[new_id(), ttl_seconds, 0])
+        return bool(await self._extend(keys=[key, f"{key}:tries"], args=[ttl_seconds]))
 
     async def withdraw(self, tenant_id: TenantId, kind: str, owner: str) -> None:
         """Take all tickets of one kind back that an owner has."""

@@ -11,7 +11,7 @@ import pytest
 
 from identity.domain import mail_templates
 from identity.ids import fingerprint, new_id, new_text
-from identity.operations import verification_api
+from identity.operations import email_verifications, verification_api
 from tests.api.test_notices import make_template
 from tests.conftest import NOBODY
 from tests.mailbox import Mailbox, receiving
@@ -242,6 +242,51 @@ async def test_anybody_may_ask_for_a_mail_and_learns_nothing(place: Place, http)
     assert place.mailbox.mails[-1].recipients == [made["user"]["email"]]
     assert (await http.post(PATH, json={"verificationId": verification_id, "oneTimeCode": code})).status_code == 200
     assert len(place.mailbox.mails) == 2
+
+
+@pytest.mark.parametrize("strategy", ["ClickableLink", "FormField"])
+async def test_who_only_knows_the_address_makes_no_mail_worthless(place: Place, http, service, strategy: str) -> None:
+    await place.configure(verificationStrategy=strategy)
+    made = await place.made()
+    first, email = await place.mailed(), made["user"]["email"]
+    tickets = service.services.tickets
+    await tickets.extend(place.tenant_id, email_verifications.KIND, first[0], 30)
+    headers = {"X-FusionAuth-TenantId": place.tenant_id}
+    for _ in range(3):
+        assert (await http.put(PATH, params={"email": email}, headers=headers)).status_code == 200
+        assert await place.mailed() == first
+    # The mail that comes last is good for as long as it says.
+    redis = service.services.redis
+    (key,) = [key async for key in redis.client.scan_iter(redis.key("ticket", "emailVerification", "*"))
+              if fingerprint(first[0]) in key]  # fmt: skip
+    assert await redis.client.ttl(key) > 30
+    shown = await place.api.post("/api/identity/verify/send", json={"verificationId": first[0]})
+    assert shown.status_code == 200 and await place.mailed() == first
+    body = {"verificationId": first[0], "oneTimeCode": first[1] or None}
+    assert (await http.post(PATH, json=body)).status_code == 200
+    assert (await place.user(made["user"]["id"]))["verified"]
+
+
+async def test_a_new_mail_has_a_new_id_where_the_old_one_does_not_do_any_more(place: Place, http) -> None:
+    made = await place.made()
+    email, headers = made["user"]["email"], {"X-FusionAuth-TenantId": place.tenant_id}
+    found = [await place.mailed()]
+
+    async def ask() -> None:
+        assert (await http.put(PATH, params={"email": email}, headers=headers)).status_code == 200
+        found.append(await place.mailed())
+
+    await place.configure(verificationStrategy="ClickableLink")
+    await ask()
+    await place.configure(verificationStrategy="FormField")
+    await ask()
+    for _ in range(6):
+        await http.post(PATH, json={"verificationId": found[-1][0], "oneTimeCode": "WRONG"}, headers=own_address())
+    await ask()
+    assert len({verification_id for verification_id, _ in found}) == 4
+    assert [bool(code) for _, code in found] == [True, False, True, True]
+    body = {"verificationId": found[-1][0], "oneTimeCode": found[-1][1]}
+    assert (await http.post(PATH, json=body)).status_code == 200
 
 
 async def test_what_is_asked_for_wrongly_is_told(place: Place, http) -> None:

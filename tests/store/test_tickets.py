@@ -73,6 +73,22 @@ async def test_new_ticket_may_take_the_place_of_earlier_ones(tickets, tenant_id)
     assert await tickets.find(tenant_id, KIND, second) is not None
 
 
+async def test_a_ticket_can_be_given_more_time_and_no_more_tries(tickets, tenant_id, redis):
+    secret = await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
+    for _ in range(3):
+        assert await tickets.find_to_try(tenant_id, KIND, secret, 3) is not None
+    assert not await tickets.extend(TenantId(new_id()), KIND, secret, 3000)
+    assert not await tickets.extend(tenant_id, "another kind", secret, 3000)
+    keys = [key async for key in redis.client.scan_iter(redis.key("ticket*", KIND, "*"))]
+    keys = [key for key in keys if fingerprint(secret) in key or tenant_id in key]
+    assert len(keys) == 3 and max([await redis.client.ttl(key) for key in keys]) <= 30
+    assert await tickets.extend(tenant_id, KIND, secret, 3000)
+    assert min([await redis.client.ttl(key) for key in keys]) > 30
+    assert await tickets.find(tenant_id, KIND, secret) is not None
+    assert await tickets.find_to_try(tenant_id, KIND, secret, 3) is None
+    assert not await tickets.extend(tenant_id, KIND, secret, 3000)
+
+
 async def test_short_ids_are_never_given_twice(tickets, tenant_id):
     same = f"{new_id()}-1"
     made = itertools.chain([same, same], itertools.repeat(f"{same}-2"))
