@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import email.utils
 from collections.abc import Sequence
 
@@ -65,13 +66,17 @@ def wait_at_least(status: int | None, *, timed_out: bool, retry_after_seconds: f
 
 
 def retry_after_seconds(value: str | None, now: Instant) -> float | None:
-    """The Retry-After header as seconds from now: delay-seconds or an HTTP-date; None for anything else."""
+    """The Retry-After header as seconds from now: delay-seconds or an HTTP-date; None for anything else.
+
+    The form of a date that names no zone means UTC as well (RFC 9110 section 5.6.7), and not the zone of this machine.
+    """
     if value is None:
         return None
     if value.isascii() and value.isdigit():
         return float(value[:9])
     try:
         moment = email.utils.parsedate_to_datetime(value)
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
         return max(0.0, moment.timestamp() - now / 1000)
     except (ValueError, OverflowError, TypeError):
         return None

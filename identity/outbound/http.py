@@ -53,6 +53,7 @@ _KINDS: Mapping[int, Kind] = {
     pycurl.E_SSL_CACERT_BADFILE: "tls",
     pycurl.E_SSL_ISSUER_ERROR: "tls",
     pycurl.E_SSL_ENGINE_INITFAILED: "tls",
+    100: "too_large",  # CURLE_TOO_LARGE, which pycurl has no name for: a header line, or too many of them
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from identity.domain.delivery_schedule import Schedule, retry_after_seconds, wait_at_least
@@ -69,6 +71,10 @@ def test_overloaded_receiver_is_left_alone(
         ("0", 0.0),
         ("Tue, 14 Nov 2023 22:13:50 GMT", 30.0),
         ("Tue, 14 Nov 2023 22:00:00 GMT", 0.0),
+        ("Tuesday, 14-Nov-23 22:13:50 GMT", 30.0),
+        ("Tue Nov 14 22:13:50 2023", 30.0),
+        ("Tue, 14 Nov 2023 22:13:50 -0000", 30.0),
+        ("Tue, 14 Nov 2023 23:13:50 +0100", 30.0),
         ("1.5", None),
         ("-5", None),
         ("٣", None),
@@ -81,3 +87,13 @@ def test_overloaded_receiver_is_left_alone(
 )
 def test_retry_after_is_read_in_both_forms(value: str | None, expected: float | None) -> None:
     assert retry_after_seconds(value, NOW) == expected
+
+
+def test_a_date_without_a_zone_is_the_same_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert retry_after_seconds("Tue Nov 14 22:13:50 2023", NOW) == 30.0
+    finally:
+        monkeypatch.undo()
+        time.tzset()

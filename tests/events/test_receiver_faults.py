@@ -1,0 +1,152 @@
+"""Every receiver that a delivery may meet, in the background and in a transaction; none of them holds up the others.
+
+What each attempt comes to is in the table of receiver_faults.py; here is what the service makes of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from identity.errors import WebhookTransactionFailed
+from identity.events.bus import Event
+from identity.ids import Secret
+from identity.operations.webhook_event_logs import shown_attempt
+from identity.outbound.http import HttpClient
+from tests import certificates
+from tests.events.conftest import LOOPBACK
+from tests.events.receiver_faults import CLIENT_KEY, SCHEDULED_SECONDS, Fault, faults
+from tests.events.samples import PAYLOADS
+from tests.receiver import receiving, until
+
+CREATE = Event("user.create", PAYLOADS["user.create"])
+LONG_MS = 20_000
+"""For receivers that answer by themselves: as long as a busy machine needs."""
+
+
+@pytest.fixture
+async def encrypting(engine: Any, tmp_path: Path) -> AsyncIterator[Any]:
+    """The engine, with the authority that tests trust, and with a client certificate of it."""
+    file = tmp_path / "ca.pem"
+    file.write_text(certificates.authority().pem)
+    await engine.http.close()
+    engine.http = HttpClient(allowed_networks=LOOPBACK, ca_file=file)
+    client = certificates.make("client", certificates.authority(), address=None)
+
+    async def client_certificate(key_id: str) -> tuple[str, Secret]:
+        if key_id != CLIENT_KEY:
+            raise LookupError(key_id)
+        return client.pem, Secret(client.key_pem)
+
+    engine.client_certificate = client_certificate
+    yield engine
+    await engine.http.close()
+
+
+@contextlib.asynccontextmanager
+async def facing(engine: Any) -> AsyncIterator[dict[str, Fault]]:
+    """A webhook for each fault: webhook id -> fault."""
+    async with contextlib.AsyncExitStack() as stack:
+        met = {}
+        for fault in faults():
+            timeouts = {"connectTimeout": LONG_MS, "readTimeout": LONG_MS}
+            url = await stack.enter_async_context(fault.place())
+            webhook = engine.add_webhook(url, "user.create", **{**timeouts, **fault.webhook})
+            met[webhook["id"]] = fault
+        yield met
+
+
+async def deliveries(engine: Any) -> dict[str, dict[str, Any]]:
+    """Webhook id -> its one delivery."""
+    return {row["webhookId"]: dict(row) async for row in engine.database.collection("deliveries").find({})}
+
+
+def problems(fault: Fault, row: dict[str, Any]) -> list[str]:
+    """What is not as the table has it: in the log of the one attempt, and in what is to follow it."""
+    if len(row["attempts"]) != 1:
+        return [f"{len(row['attempts'])} attempts"]
+    attempt = shown_attempt(row["webhookId"], row["attempts"][0], 1)
+    said, data = attempt["webhookCallResponse"], attempt["data"]
+    wanted = -1 if fault.status is None else fault.status
+    found = [] if said["statusCode"] == wanted else [f"status {said['statusCode']}: {said.get('exception')}"]
+    kind, _, words = said.get("exception", "").partition(": ")
+    if kind not in (fault.kinds or ("",)) or bool(words) != bool(fault.kinds):
+        found.append(f"exception {said.get('exception')}")
+    if fault.answer is not None and data.get("responseBody", "") != fault.answer:
+        found.append(f"answer {data.get('responseBody')!r:.100}")
+    if attempt["attemptResult"] != ("Success" if fault.succeeds else "Failure"):
+        found.append(attempt["attemptResult"])
+    return found + _continuation(fault, row, attempt)
+
+
+def _continuation(fault: Fault, row: dict[str, Any], attempt: dict[str, Any]) -> list[str]:
+    """Whether it goes on when it should, and ends when it should."""
+    if fault.ends:
+        state = "succeeded" if fault.succeeds else "given up"
+        return [] if (row["state"], "nextAttempt" in row) == (state, False) else [row["state"]]
+    next_attempt = attempt["data"].get("nextAttemptInstant", 0)
+    wait_seconds = (next_attempt - attempt["endInstant"]) / 1000
+    is_right = row["state"] == "due" and next_attempt == row.get("nextAttempt")
+    return [] if is_right and fault.waits_about(wait_seconds) else [f"{row['state']}, again in {wait_seconds} s"]
+
+
+async def test_every_fault_is_logged_and_tried_again_and_holds_up_nobody(encrypting: Any) -> None:
+    engine = encrypting
+    engine.enable("user.create")
+    async with receiving() as good, facing(engine) as met:
+        well = engine.add_webhook(good.url, "user.create")
+        await engine.bus.announce(engine.call(), [CREATE])
+        async with engine.working():
+            await good.wait_for(1)
+            await until(lambda: _all_tried(engine))
+        rows = await deliveries(engine)
+    assert rows[well["id"]]["state"] == "succeeded"
+    assert {met[key].name: found for key in met if (found := problems(met[key], rows[key]))} == {}
+
+
+async def _all_tried(engine: Any) -> bool:
+    return all(attempts for _, attempts in await engine.states())
+
+
+async def test_every_fault_of_those_who_are_asked_is_attempt_one_and_tried_again_when_others_agree(
+    encrypting: Any,
+) -> None:
+    engine = encrypting
+    engine.enable("user.create", transaction="Any")
+    async with receiving() as good, facing(engine) as met:
+        well = engine.add_webhook(good.url, "user.create")
+        await engine.bus.offer(engine.call(), [CREATE])
+        rows = await deliveries(engine)
+    assert rows[well["id"]]["state"] == "succeeded"
+    # Who must agree is not dropped because something in between says 410 once: a delivery finds out whether it is so.
+    met = {key: dataclasses.replace(each, wait_seconds=SCHEDULED_SECONDS) if each.status == 410 else each
+           for key, each in met.items()}  # fmt: skip
+    assert {met[key].name: found for key in met if (found := problems(met[key], rows[key]))} == {}
+
+
+async def test_every_fault_of_a_receiver_that_must_agree_is_a_veto_and_only_that(encrypting: Any) -> None:
+    engine = encrypting
+    engine.enable("user.create", transaction="AbsoluteMajority")
+    async with facing(engine) as met:
+        by_id = {webhook["id"]: webhook for webhook in engine.webhooks}
+        results = await asyncio.gather(*(_agrees(dataclasses.replace(engine, webhooks=[by_id[key]])) for key in met))
+        rows = await deliveries(engine)
+    agreed = {fault.name: result for fault, result in zip(met.values(), results, strict=True)}
+    assert agreed == {fault.name: fault.succeeds for fault in met.values()}
+    ended = {fault.name: rows[key]["state"] for key, fault in met.items()}
+    assert ended == {fault.name: "succeeded" if fault.succeeds else "vetoed" for fault in met.values()}
+    assert all(len(row["attempts"]) == 1 and "nextAttempt" not in row for row in rows.values())
+
+
+async def _agrees(engine: Any) -> bool:
+    try:
+        await engine.bus.offer(engine.call(), [CREATE])
+    except WebhookTransactionFailed:
+        return False
+    return True
