@@ -26,6 +26,9 @@ _log = structlog.get_logger(__name__)
 _MAXIMUM_ANSWER_BYTES = 65_536
 _KEPT_ANSWER_BYTES = 16_384
 _KEPT_HEADERS = 50
+_KEPT_VALUE_CHARACTERS = 1_000
+_KEPT_HEADER_CHARACTERS = 8_192
+"""Of all names and values together: a row holds many attempts, and MongoDB no row of more than 16 MB."""
 
 _TOKEN_SECONDS = 300
 
@@ -161,8 +164,15 @@ class Deliverer:
 
 def _kept(headers: Mapping[str, str]) -> Mapping[str, str]:
     """The header of an answer as the log keeps it: bounded, and without the receiver's cookies."""
-    named = [(name, value[:1000]) for name, value in headers.items() if name != "set-cookie"]
-    return dict(named[:_KEPT_HEADERS])
+    kept: dict[str, str] = {}
+    room = _KEPT_HEADER_CHARACTERS
+    for name, value in headers.items():
+        room -= len(name) + min(len(value), _KEPT_VALUE_CHARACTERS)
+        if name != "set-cookie" and room >= 0:
+            kept[name] = value[:_KEPT_VALUE_CHARACTERS]
+        if room < 0 or len(kept) == _KEPT_HEADERS:
+            break
+    return kept
 
 
 def _claims(configuration: Document, event_id: EventId, body: bytes, now: int) -> Document:

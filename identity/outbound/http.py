@@ -276,6 +276,7 @@ class _Transfer:
         text = line.decode("latin-1").rstrip("\r\n")
         if text.startswith("HTTP/"):
             self._headers.clear()
+            return None
         name, colon, value = text.partition(":")
         if colon:
             name = name.strip().lower()

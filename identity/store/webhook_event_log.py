@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pymongo import IndexModel
 
@@ -26,6 +26,9 @@ Asked = Literal["queued", "running", "unknown"]
 
 _SHOWN = {"isHidden": {"$exists": False}}
 """What happened while nothing was to be logged is in the outbox, and not in the log."""
+
+KEPT_ATTEMPTS: Final = 50
+"""How many attempts a delivery keeps when it is asked for once more."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -134,8 +137,13 @@ class WebhookEventLog:
 
 
 def _renewed(now: Instant) -> list[Document]:
-    """The update of a delivery that starts anew: what was tried stays in its log and counts no more."""
+    """The update of a delivery that starts anew: what was tried stays in its log and counts no more.
+
+    Of many attempts the last stay: with all of them, and what the receiver said each time, a delivery that is asked for
+    again and again would outgrow what MongoDB keeps in a row, and its outcome, with those beside it, never be written.
+    """
     return [
+        {"$set": {"attempts": {"$slice": ["$attempts", -KEPT_ATTEMPTS]}}},
         {"$set": {"state": "due", "nextAttempt": now, "base": {"$size": "$attempts"}, "isManual": True}},
         {"$unset": "lease"},
     ]

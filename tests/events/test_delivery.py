@@ -244,6 +244,25 @@ async def test_endless_answer_with_a_good_status_is_success(engine: Any) -> None
     assert result.attempt.succeeded
 
 
+async def test_of_the_header_of_an_answer_as_much_is_kept_as_is_good_for_a_log(engine: Any) -> None:
+    many = [f"X-{number}: {'v' * 90}" for number in range(100)]
+    cookies = ["Set-Cookie: session=secret"]
+    for lines, kept in (
+        ([*cookies, "X-Long: " + "v" * 2000], {"content-length": 1, "x-long": 1000}),
+        (many, {"content-length": 1} | {f"x-{number}": 90 for number in range(49)}),
+        (["X: y", "n" * 9000 + ": v", "Z: z"], {"content-length": 1, "x": 1}),
+    ):
+        async with receiving(answers(200, headers=lines)) as receiver:
+            result, _ = await deliver(engine, receiver)
+        assert {name: len(value) for name, value in result.attempt.headers.items()} == kept
+
+
+async def test_headers_are_sent_in_the_case_that_they_were_configured_in(engine: Any) -> None:
+    request = await received(engine, headers={"X-oDD-cAsE": "Value", "lower": "case"})
+    names = [name for name, _ in request.header_list]
+    assert {"X-oDD-cAsE", "lower", "Content-Type", "webhook-id", "webhook-timestamp"} <= set(names)
+
+
 async def test_address_outside_the_allowed_networks_fails_without_a_request(engine: Any) -> None:
     await engine.http.close()
     engine.http = HttpClient()

@@ -18,7 +18,7 @@ from identity.instants import Instant, later
 from identity.store.mongo import Database
 from identity.store.outbox import Attempt, EventRow, Lease, NewDelivery, Outbox, Outcome
 from identity.store.vault import Vault
-from identity.store.webhook_event_log import WebhookEventLog
+from identity.store.webhook_event_log import KEPT_ATTEMPTS, WebhookEventLog
 
 NOW = Instant(1_900_000_000_000)
 LEASE_SECONDS = 60
@@ -266,6 +266,21 @@ async def test_aborted_transaction_leaves_no_row(outbox: Outbox, database: Datab
         await database.in_transaction(write)
     for name in ("events", "deliveries"):
         assert await database.collection(name).count_documents({}) == 0
+
+
+async def test_delivery_that_is_asked_for_again_and_again_keeps_its_last_attempts(
+    outbox: Outbox, log: WebhookEventLog
+) -> None:
+    """With all of them, and all that a receiver said, its row would outgrow what MongoDB holds and stop every other."""
+    (row,) = await record(outbox, 1, ["w"])
+    for number in range(KEPT_ATTEMPTS + 3):
+        (lease,) = await take(outbox)
+        assert lease.attempts == 0
+        await outbox.settle([Outcome(lease, dataclasses.replace(tried(500), attempt_id=str(number)), None)])
+        assert await log.ask_again(None, row.event_id, WebhookId("w"), NOW) == "queued"
+    (found,) = await log.find_all(None, {"_id": row.event_id})
+    kept = [attempt["id"] for attempt in found["deliveries"][0]["attempts"]]
+    assert kept == [str(number) for number in range(3, KEPT_ATTEMPTS + 3)]
 
 
 async def test_sequence_numbers_are_never_given_twice(outbox: Outbox) -> None:

@@ -1,0 +1,149 @@
+"""Receivers and names that attack: answers before their requests, and DNS that answers differently the second time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pycurl
+import pytest
+
+from identity.outbound import http
+from identity.outbound.http import HttpClient, OutboundError, Request
+from tests.receiver import DEADLINE_SECONDS, in_turn, receiving, sends
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+BROKEN = b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\nno"
+
+
+def post(url: str) -> Request:
+    return Request("POST", url, {}, b"{}", 5000, 10_000)
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[HttpClient]:
+    found = HttpClient(allowed_networks=[ipaddress.ip_network("127.0.0.0/8")])
+    yield found
+    await found.close()
+
+
+async def test_answer_that_was_not_asked_for_is_nobody_s_answer(client: HttpClient) -> None:
+    """Two answers to one request: the second would turn the failure of the next delivery into a success."""
+    async with receiving(in_turn(sends(OK + OK, then_close=False), sends(BROKEN, then_close=False))) as receiver:
+        first = await client.request(post(receiver.url))
+        second = await client.request(post(receiver.url))
+        assert (first.status, first.body) == (200, b"ok")
+        assert (second.status, second.body) == (500, b"no")
+        assert receiver.connections == 2
+
+
+async def test_connection_that_was_closed_while_it_was_idle_costs_no_attempt(client: HttpClient) -> None:
+    """A keep-alive that the receiver ended: the request goes out once more, on a new one."""
+    async with receiving(sends(OK)) as receiver:
+        for _ in range(3):
+            assert (await client.request(post(receiver.url))).status == 200
+        assert len(receiver.requests) == receiver.connections == 3
+
+
+async def test_status_line_with_a_colon_is_no_header(client: HttpClient) -> None:
+    async with receiving(sends(b"HTTP/1.1 200 OK: fine\r\nContent-Length: 0\r\nX-One:two\r\n\r\n")) as receiver:
+        assert (await client.request(post(receiver.url))).headers == {"content-length": "0", "x-one": "two"}
+
+
+async def test_headers_of_early_answers_are_not_those_of_the_answer(client: HttpClient) -> None:
+    early = b"HTTP/1.1 103 Early Hints\r\nRetry-After: 86400\r\n\r\n"
+    async with receiving(sends(early + OK)) as receiver:
+        assert (await client.request(post(receiver.url))).headers == {"content-length": "2"}
+
+
+# Names. What DNS says is given to libcurl here, so that it can say something else the next time.
+
+
+@pytest.fixture
+def dns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What names resolve to from the next request on: `name:port:address,address`."""
+    answers: list[str] = []
+    set_up = http._Transfer.set_up
+
+    def resolving(transfer: Any, curl: Any) -> None:
+        set_up(transfer, curl)
+        curl.setopt(pycurl.RESOLVE, answers)
+
+    monkeypatch.setattr(http._Transfer, "set_up", resolving)
+    return answers
+
+
+@contextlib.asynccontextmanager
+async def listening(address: str, port: int) -> AsyncIterator[list[str]]:
+    """Who was spoken to at this address."""
+    heard: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(address)
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await reader.readuntil(b"\r\n\r\n{}")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, address, port)
+    try:
+        yield heard
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+def only(address: str) -> HttpClient:
+    return HttpClient(allowed_networks=[ipaddress.ip_network(f"{address}/32")])
+
+
+async def test_name_that_resolves_to_something_else_after_the_check_is_not_followed(dns: list[str]) -> None:
+    """It passed when it was saved, and was called with success; then its owner points it at this machine."""
+    async with receiving() as allowed:
+        port = allowed.port
+        async with listening("127.0.0.2", port) as inside:
+            url = f"http://rebind.example.com:{port}/"
+            client = only("127.0.0.1")
+            dns[:] = [f"rebind.example.com:{port}:127.0.0.1"]
+            assert (await client.request(post(url))).status == 200
+            await client.close()
+            client = only("127.0.0.1")
+            for answer in (
+                "127.0.0.2",
+                "[::ffff:127.0.0.2]",
+                "[::1]",
+                "10.0.0.1",
+                "169.254.169.254",
+                "[64:ff9b::7f00:2]",
+            ):
+                dns[:] = [f"rebind.example.com:{port}:{answer}"]
+                with pytest.raises(OutboundError) as caught:
+                    await client.request(post(url))
+                assert caught.value.kind == "blocked", answer
+                assert "webhooks.allowed_networks" in caught.value.message, answer
+                dns[:] = [f"-rebind.example.com:{port}"]
+            await client.close()
+            assert inside == []
+            assert allowed.connections == 1
+
+
+async def test_of_several_addresses_only_those_are_tried_that_may_be(dns: list[str]) -> None:
+    async with receiving() as allowed, listening("127.0.0.2", allowed.port) as inside:
+        dns[:] = [f"both.example.com:{allowed.port}:127.0.0.2,127.0.0.1"]
+        client = only("127.0.0.1")
+        assert (await client.request(post(f"http://both.example.com:{allowed.port}/"))).status == 200
+        await client.close()
+        assert (inside, allowed.connections) == ([], 1)
+
+
+async def test_address_that_was_checked_is_the_one_that_is_connected_to(dns: list[str]) -> None:
+    async with receiving() as other, listening("127.0.0.2", other.port) as pinned:
+        dns[:] = [f"pinned.example.com:{other.port}:127.0.0.2"]
+        client = only("127.0.0.2")
+        assert (await client.request(post(f"http://pinned.example.com:{other.port}/"))).status == 200
+        await client.close()
+        assert (pinned, other.connections) == (["127.0.0.2"], 0)
