@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import httpx
 import pytest
 
 from identity.ids import new_id
 from tests.conftest import ROOT
+from tests.plain_http import NO_TLS
+from tests.receiver import receiving
 
 EVENTS = {"user.create.complete": True}
 EVENT_SETTINGS = {"events": {"user.create.complete": {"enabled": True, "transactionType": "None"}}}
 
 
+@asynccontextmanager
+async def running(issuer: str, *options: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """The running example, as a process of its own, and its address."""
+    arguments = [ROOT / "examples" / "webhook" / "receiver.py", "--port", "0", "--issuer", issuer, *options]
+    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=asyncio.subprocess.PIPE)
+    try:
+        yield process, (await line(process)).removeprefix("listening on ")
+    finally:
+        process.terminate()
+        await process.communicate()
+
+
 @pytest.fixture
 async def receiver(service):
-    """The running example, as a process of its own, and its address."""
-    arguments = [ROOT / "examples" / "webhook" / "receiver.py", "--port", "0", "--issuer", service.base_url]
-    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=asyncio.subprocess.PIPE)
-    url = (await line(process)).removeprefix("listening on ")
-    yield process, url
-    process.terminate()
-    await process.communicate()
+    async with running(service.base_url) as found:
+        yield found
+
+
+def plain() -> httpx.AsyncClient:
+    """A client that is not the service."""
+    return httpx.AsyncClient(trust_env=False, verify=NO_TLS)
 
 
 async def line(process: asyncio.subprocess.Process) -> str:
@@ -52,21 +69,107 @@ async def test_an_unsigned_event_is_printed(receiver, api, tenant, tenant_api):
     assert (printed[0], printed[2]) == ("user.create.complete", "unsigned")
 
 
-@pytest.mark.parametrize("wanted", [{"algorithm": "RS256", "length": 2048}, {"algorithm": "ES384"}], ids=str)
-async def test_a_signed_event_is_verified(receiver, api, tenant, tenant_api, wanted):
-    process, url = receiver
+ALGORITHMS = [{"algorithm": "RS256", "length": 2048}, {"algorithm": "ES384"}, {"algorithm": "Ed25519"}]
+
+
+@pytest.mark.parametrize("wanted", ALGORITHMS, ids=str)
+async def test_a_signed_event_is_verified(service, api, tenant, tenant_api, wanted):
     made = await api.post("/api/key/generate", json={"key": {"name": new_id(), **wanted}})
     key_id = made.json()["key"]["id"]
-    await registered(api, tenant, url, signatureConfiguration={"enabled": True, "signingKeyId": key_id})
-    await make_user(tenant_api, tenant)
-    printed = (await line(process)).split()
+    async with running(service.base_url, "--signed") as (process, url):
+        await registered(api, tenant, url, signatureConfiguration={"enabled": True, "signingKeyId": key_id})
+        await make_user(tenant_api, tenant)
+        printed = (await line(process)).split()
     assert (printed[0], printed[2]) == ("user.create.complete", "signed")
+
+
+async def captured(api: httpx.AsyncClient, **settings: object) -> tuple[bytes, dict[str, str]]:
+    """A delivery as it was on the wire: by a webhook with these settings and a shared secret."""
+    async with receiving() as wire:
+        webhook = {"url": wire.url, "connectTimeout": 5000, "readTimeout": 5000, **settings}
+        made = (await api.post("/api/webhook", json={"webhook": webhook})).json()["webhook"]
+        secret = (await api.post(f"/api/webhook/{made['id']}/secret", json={})).json()["secret"]
+        await api.post(f"/api/webhook/{made['id']}/test", json={})
+        request = wire.requests[0]
+    wanted = {"webhook-id", "webhook-timestamp", "webhook-signature", "x-fusionauth-signature-jwt"}
+    headers = {name: value for name, value in request.headers.items() if name in wanted}
+    return request.body, {**headers, "secret": secret}
+
+
+async def test_a_shared_secret_is_asked_for_and_verified(service, api):
+    body, headers = await captured(api)
+    secret = headers.pop("secret")
+    mine, theirs = headers["webhook-signature"], f"v1,{base64.b64encode(bytes(32)).decode()}"
+    old = str(int(headers["webhook-timestamp"]) - 400)
+    async with running(service.base_url, "--secret", secret) as (process, url), plain() as client:
+        for change, altered, status in [
+            ({}, b"", 200),
+            ({"webhook-signature": f"{theirs} {mine}"}, b"", 200),
+            ({"webhook-signature": theirs}, b"", 401),
+            ({"webhook-signature": "v1a,x v2,y v1"}, b"", 401),
+            ({"webhook-signature": ""}, b"", 401),
+            ({"webhook-id": new_id()}, b"", 401),
+            ({"webhook-timestamp": old}, b"", 401),
+            ({"webhook-timestamp": "now"}, b"", 401),
+            ({}, b" ", 401),
+        ]:
+            answer = await client.post(url, content=body + altered, headers={**headers, **change})
+            assert answer.status_code == status, (change, altered)
+        assert (await client.post(url, content=body)).status_code == 401
+        assert (await line(process)).endswith("signed")
+        assert (await line(process)).endswith("signed (seen before, nothing done)")
+
+
+async def test_a_captured_delivery_is_good_for_minutes(service, api, clock):
+    clock.advance(seconds=-400)
+    body, headers = await captured(api)
+    async with running(service.base_url, "--secret", headers.pop("secret")) as (_, url), plain() as client:
+        assert (await client.post(url, content=body, headers=headers)).status_code == 401
+
+
+async def test_an_ed25519_signature_is_verified_with_the_published_keys(service, api):
+    made = await api.post("/api/key/generate", json={"key": {"name": new_id(), "algorithm": "Ed25519"}})
+    signing = {"enabled": True, "signingKeyId": made.json()["key"]["id"]}
+    body, headers = await captured(api, signatureConfiguration=signing)
+    del headers["secret"]
+    token = headers.pop("x-fusionauth-signature-jwt")
+    forged = {"webhook-signature": f"v1a,{base64.b64encode(bytes(64)).decode()}"}
+    async with running(service.base_url, "--signed") as (_, url), plain() as client:
+        for change, status in [
+            ({}, 200),
+            (forged, 401),
+            ({"x-fusionauth-signature-jwt": token[:-8] + "AAAAAAAA"}, 401),
+        ]:
+            assert (await client.post(url, content=body, headers={**headers, **change})).status_code == status, change
+
+
+async def test_an_event_without_a_signature_is_refused_where_one_is_asked_for(service):
+    event = {"event": {"id": new_id(), "type": "user.create"}}
+    async with running(service.base_url, "--signed") as (_, url), plain() as client:
+        assert (await client.post(url, json=event)).status_code == 401
+        # One that nobody here can check is none.
+        assert (await client.post(url, json=event, headers={"webhook-signature": "v1,eA=="})).status_code == 401
+
+
+async def test_without_the_key_set_the_service_is_asked_to_come_back(receiver, api):
+    made = await api.post("/api/key/generate", json={"key": {"name": new_id(), "algorithm": "ES256"}})
+    signing = {"enabled": True, "signingKeyId": made.json()["key"]["id"]}
+    body, headers = await captured(api, signatureConfiguration=signing)
+    del headers["secret"]
+    async with running("http://127.0.0.1:9") as (_, url), plain() as client:
+        assert (await client.post(url, content=body, headers=headers)).status_code == 503
+
+
+async def test_what_is_no_event_is_refused(receiver):
+    async with plain() as client:
+        for body in (b"", b"{", b"[]", b'{"event": {"id": "x"}}', b'{"event": 5}'):
+            assert (await client.post(receiver[1], content=body)).status_code == 400, body
 
 
 async def test_a_repetition_is_told_as_such(receiver):
     process, url = receiver
     event = {"event": {"id": new_id(), "type": "user.create"}}
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with plain() as client:
         for _ in range(2):
             assert (await client.post(url, json=event)).status_code == 200
     assert "seen before" not in await line(process)
@@ -77,5 +180,5 @@ async def test_a_repetition_is_told_as_such(receiver):
 async def test_a_forged_signature_is_refused(receiver, signature):
     _, url = receiver
     headers = {"X-FusionAuth-Signature-JWT": signature}
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with plain() as client:
         assert (await client.post(url, json={"event": {"id": "x"}}, headers=headers)).status_code == 401
