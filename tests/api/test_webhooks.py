@@ -168,7 +168,7 @@ _LOOPBACK = re.compile(
 @pytest.mark.parametrize(
     "url", [url for url in REFUSED_URLS if url and url == url.strip() and not _LOOPBACK.fullmatch(url)]
 )
-async def test_url_that_leads_inside_is_refused_at_save(api: httpx.AsyncClient, url: str) -> None:
+async def test_attack_57_url_that_leads_inside_is_refused_at_save(api: httpx.AsyncClient, url: str) -> None:
     assert errors(await api.post("/api/webhook", json=wanted(url=url))) == {"webhook.url": ["[invalid]webhook.url"]}
 
 

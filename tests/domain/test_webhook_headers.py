@@ -33,7 +33,7 @@ from identity.domain.webhook_headers import problem, sendable, unsendable
         {"WEBHOOK-TIMESTAMP": "0"},
     ],
 )
-def test_header_that_frames_or_forges_the_message_is_refused(headers: dict[str, str]) -> None:
+def test_attack_62_header_that_frames_or_forges_the_message_is_refused(headers: dict[str, str]) -> None:
     assert problem(headers) is not None
 
 

@@ -67,7 +67,7 @@ async def test_configured_headers_are_sent_but_replace_nothing_of_ours(engine: A
     assert "header 1" not in request.headers
 
 
-async def test_stored_header_that_forges_is_not_sent(engine: Any) -> None:
+async def test_attack_62_stored_header_that_forges_is_not_sent(engine: Any) -> None:
     """What could not be saved today may have been saved before."""
     headers = {"Host": "evil", "webhook-id": "forged", "X-FusionAuth-Signature-JWT": "forged"}
     request = await received(engine, headers=headers)

@@ -145,7 +145,7 @@ async def test_retry_after_is_waited_for(engine: Any) -> None:
         await receiver.wait_for(2)
 
 
-async def test_webhook_that_hangs_holds_up_nobody_else(engine: Any) -> None:
+async def test_attack_64_webhook_that_hangs_holds_up_nobody_else(engine: Any) -> None:
     async with (
         receiving(hangs) as dead,
         receiving() as alive,

@@ -108,7 +108,7 @@ REFUSED_URLS = [
 
 
 @pytest.mark.parametrize("url", REFUSED_URLS)
-def test_url_that_leads_inside_is_refused_at_save(url: str) -> None:
+def test_attack_57_url_that_leads_inside_is_refused_at_save(url: str) -> None:
     assert check_url(url, []) is not None
 
 

@@ -165,7 +165,7 @@ async def test_closing_fails_what_is_in_flight() -> None:
 
 
 @pytest.mark.parametrize("status", [204, 301, 302, 307, 308, 400, 404, 410, 429, 500, 503])
-async def test_every_status_is_an_answer_and_no_redirect_is_followed(client: HttpClient, status: int) -> None:
+async def test_attack_59_every_status_is_an_answer_and_no_redirect_is_followed(client: HttpClient, status: int) -> None:
     async with receiving() as inside:
         async with receiving(answers(status, headers=[f"Location: {inside.url}"])) as receiver:
             assert (await client.request(post(receiver.url))).status == status
@@ -259,26 +259,28 @@ async def test_with_a_proxy_addresses_that_are_written_out_are_judged_all_the_sa
     ],
     ids=["status", "headers", "body", "chunks", "informational"],
 )
-async def test_dripping_receiver_does_not_hold_the_connection_open(client: HttpClient, behaviour: Any) -> None:
+async def test_attack_61_dripping_receiver_does_not_hold_the_connection_open(
+    client: HttpClient, behaviour: Any
+) -> None:
     async with receiving(behaviour) as receiver:
         request = post(receiver.url, connect_timeout_ms=200, read_timeout_ms=200)
         assert (await failure(client, request)).kind in {"timeout", "protocol"}
 
 
-async def test_endless_body_is_cut_off_and_its_status_counts(client: HttpClient) -> None:
+async def test_attack_61_endless_body_is_cut_off_and_its_status_counts(client: HttpClient) -> None:
     async with receiving(drips(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 100_000, 0)) as receiver:
         response = await client.request(post(receiver.url, max_response_bytes=1000))
     assert (response.status, response.body, response.truncated) == (200, b"x" * 1000, True)
 
 
-async def test_compressed_answer_is_not_decompressed(client: HttpClient) -> None:
+async def test_attack_61_compressed_answer_is_not_decompressed(client: HttpClient) -> None:
     bomb = gzip.compress(b"\0" * 10_000_000)
     async with receiving(answers(200, bomb, ["Content-Encoding: gzip"])) as receiver:
         response = await client.request(post(receiver.url))
     assert response.body == bomb
 
 
-async def test_endless_headers_are_refused(client: HttpClient) -> None:
+async def test_attack_61_endless_headers_are_refused(client: HttpClient) -> None:
     async with receiving(drips(b"HTTP/1.1 200 OK\r\n", b"X-Many: " + b"y" * 1000 + b"\r\n", 0)) as receiver:
         assert (await failure(client, post(receiver.url))).kind == "too_large"
 
@@ -293,7 +295,7 @@ async def test_unknown_host(client: HttpClient) -> None:
     assert (await failure(client, post("http://no-such-host.invalid/"))).kind in {"dns", "timeout"}
 
 
-async def test_address_outside_the_allowed_networks_is_never_connected_to() -> None:
+async def test_attack_57_address_outside_the_allowed_networks_is_never_connected_to() -> None:
     client = HttpClient()
     async with receiving() as receiver:
         assert (await failure(client, post(receiver.url))).kind == "blocked"
@@ -301,7 +303,7 @@ async def test_address_outside_the_allowed_networks_is_never_connected_to() -> N
     await client.close()
 
 
-async def test_name_that_resolves_inside_is_stopped_at_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_attack_58_name_that_resolves_inside_is_stopped_at_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     """The URL passes, as a rebinding name would; the address that it resolves to does not."""
     monkeypatch.setattr("identity.outbound.http.check_url", lambda url, allowed: None)
     client = HttpClient()
@@ -328,7 +330,7 @@ async def test_other_protocols_and_ports_are_blocked_at_the_call_too(client: Htt
     assert (await failure(client, post(url))).kind == "blocked"
 
 
-async def test_environment_and_netrc_are_ignored(
+async def test_attack_60_environment_and_netrc_are_ignored(
     client: HttpClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login stolen password stolen\n")
@@ -341,7 +343,7 @@ async def test_environment_and_netrc_are_ignored(
         assert "authorization" not in receiver.requests[0].headers
 
 
-async def test_cookies_are_forgotten(client: HttpClient) -> None:
+async def test_attack_60_cookies_are_forgotten(client: HttpClient) -> None:
     async with receiving(answers(200, headers=["Set-Cookie: session=1; Path=/"])) as receiver:
         for _ in range(2):
             await client.request(post(receiver.url))
@@ -402,7 +404,7 @@ def _with_client(certificate: certificates.Certificate) -> dict[str, Any]:
     return {"client_certificate": (certificate.pem, Secret(certificate.key_pem))}
 
 
-async def test_connections_are_not_shared_between_client_certificates(trusted: Path) -> None:
+async def test_attack_60_connections_are_not_shared_between_client_certificates(trusted: Path) -> None:
     client = HttpClient(allowed_networks=LOOPBACK, ca_file=trusted)
     authority = certificates.authority()
     one, other = (certificates.make(name, authority, address=None) for name in ("one", "other"))

@@ -116,7 +116,7 @@ async def test_webhook_gets_no_more_than_its_room(outbox: Outbox) -> None:
     assert await take(outbox, per_webhook=5, busy=5, idle=5) == []
 
 
-async def test_long_backlog_of_one_webhook_leaves_room_for_the_others(outbox: Outbox) -> None:
+async def test_attack_64_long_backlog_of_one_webhook_leaves_room_for_the_others(outbox: Outbox) -> None:
     await record(outbox, 500, ["backlog"], later(NOW, seconds=-1000))
     await record(outbox, 1, ["fresh"])
     leases = await take(outbox, limit=10)
