@@ -60,10 +60,10 @@ def problems(configuration: Document, one: Document, user: Document, now: Instan
     return errors
 
 
-def may_register(configuration: Document, user: Document, now: Instant) -> bool:
-    """Whether somebody may register alone: where a tenant has families, it decides about children."""
-    years = ages.age(user, now) if configuration["enabled"] and not configuration["allowChildRegistrations"] else None
-    return years is None or years > configuration["maximumChildAge"]
+def is_child(configuration: Document, user: Document, now: Instant) -> bool:
+    """Whether a user is known to be a child, in a tenant that has families."""
+    years = ages.age(user, now) if configuration["enabled"] else None
+    return years is not None and years <= configuration["maximumChildAge"]
 
 
 def error(kind: str, name: str, what: str) -> FieldError:

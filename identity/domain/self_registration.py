@@ -42,6 +42,10 @@ class Question:
         return f"user.{self.member}"
 
 
+PARENT: Final = Question("parentEmail", is_required=False)
+"""The address of a parent, which only children have to give."""
+
+
 def is_offered(application: Document) -> bool:
     """Whether people may register themselves. One of the type `advanced` is made of forms, and there are none."""
     configured = application["registrationConfiguration"]
@@ -59,6 +63,13 @@ def profile_of(application: Document) -> tuple[Question, ...]:
     return tuple(
         Question(member, configured[member]["required"]) for member in _PROFILE if configured[member]["enabled"]
     )
+
+
+def questions_of(tenant: Document, application: Document) -> tuple[Question, ...]:
+    """All that the page asks for but the password; whose parents have to be known can name one."""
+    family, configured = tenant["familyConfiguration"], application["registrationConfiguration"]
+    asks_for_parent = family["enabled"] and family["parentEmailRequired"] and configured["birthDate"]["enabled"]
+    return (login_id_of(application), *profile_of(application), *((PARENT,) if asks_for_parent else ()))
 
 
 def lacking(application: Document, user: Document) -> tuple[Question, ...]:
@@ -89,9 +100,8 @@ def password_problems(application: Document, form: Mapping[str, str]) -> list[Fi
     return [FieldError.of("doNotMatch", CONFIRM, "The two passwords are not the same.")]
 
 
-def registration_body(application: Document, form: Mapping[str, str]) -> Document:
+def registration_body(application: Document, questions: Sequence[Question], form: Mapping[str, str]) -> Document:
     """The request of the registration API that a form stands for."""
-    questions = (login_id_of(application), *profile_of(application))
     user = {**answers(questions, form), "password": form.get(PASSWORD, "")}
     return {"user": user, "registration": {"applicationId": application["id"]}}
 

@@ -5,7 +5,7 @@ A tenant has families where its familyConfiguration is enabled.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from identity.call import Call, Document
@@ -109,13 +109,24 @@ async def ask(services: Services, call: Call, body: Document) -> None:
     children = await _children(services, tenant_id, email)
     if not children:
         raise Invalid.field("invalid", "parentEmail", "No child names the [parentEmail].")
+    if not await ask_parent(services, call, tenant, email, children):
+        names = "[parentRegistrationEmailTemplateId] or [familyRequestEmailTemplateId]"
+        raise Invalid.whole("[EmailTemplateNotConfigured]", f"The tenant's familyConfiguration has no {names}.")
+
+
+async def ask_parent(
+    services: Services, call: Call, tenant: Document, email: str, children: Sequence[Document]
+) -> bool:
+    """Ask a parent by mail to let children in, or to register first; False where the tenant has no template for it."""
+    tenant_id = TenantId(tenant["id"])
     parent = await services.users.find_by_email(tenant_id, email)
     name = "parentRegistrationEmailTemplateId" if parent is None else "familyRequestEmailTemplateId"
     template_id = tenant["familyConfiguration"].get(name)
     if template_id is None:
-        raise Invalid.whole("[EmailTemplateNotConfigured]", f"The tenant's familyConfiguration has no [{name}].")
+        return False
     data = {"children": [await users.answer(services, child) for child in children], "parentEmail": email}
     await mail.send(services, call, tenant_id, template_id, parent or Address(email), data)
+    return True
 
 
 async def _change(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from identity.call import Call, Document
-from identity.domain import families
+from identity.domain import families as family_rules
 from identity.domain import self_registration as rules
 from identity.domain.authorization_request import AuthorizationRequest
 from identity.errors import (
@@ -19,10 +19,12 @@ from identity.errors import (
     WebhookTransactionFailed,
 )
 from identity.ids import new_id
+from identity.instants import Instant
 from identity.operations import (
     authorization,
     current_logins,
     device_approvals,
+    families,
     login,
     registrations,
     user_passwords,
@@ -133,9 +135,9 @@ async def _registered(
 ) -> Document:
     """The new user. Raises Invalid, WebhookTransactionFailed, Unavailable and LambdaFailed."""
     application = client.application
-    questions = (rules.login_id_of(application), *rules.profile_of(application))
+    questions = rules.questions_of(client.tenant, application)
     errors = rules.problems(questions, form) + rules.password_problems(application, form)
-    body = rules.registration_body(application, form)
+    body = rules.registration_body(application, questions, form)
     try:
         services.schemas[registrations.SCHEMA].read(body)
     except Invalid as error:
@@ -143,8 +145,7 @@ async def _registered(
         errors += [found for found in error.fields if found.path not in known]
     if errors:
         raise Invalid(errors)
-    if not families.may_register(client.tenant["familyConfiguration"], body["user"], call.now):
-        raise Invalid.whole("[childRegistrationNotAllowed]", "Children are registered by their parents.")
+    _require_parent(client.tenant["familyConfiguration"], body["user"], call.now)
     await _take(services, call, client)
     user_id = new_id()
     await current_logins.require_expected(services, request, user_id)
@@ -155,7 +156,19 @@ async def _registered(
             raise Invalid(fields, general)
 
     user, _ = await registrations.create_both(services, call, body, user_id, approve)
+    if "parentEmail" in user:
+        await families.ask_parent(services, call, client.tenant, user["parentEmail"], [user])
     return user
+
+
+def _require_parent(configuration: Document, user: Document, now: Instant) -> None:
+    """Raise Invalid for a child who may not register alone, or does not name a parent where that has to be."""
+    if not family_rules.is_child(configuration, user, now):
+        return
+    if not configuration["allowChildRegistrations"]:
+        raise Invalid.whole("[childRegistrationNotAllowed]", "Children are registered by their parents.")
+    if configuration["parentEmailRequired"] and "parentEmail" not in user:
+        raise Invalid.field("blank", rules.PARENT.name, "Children have to name a parent.")
 
 
 async def _take(services: Services, call: Call, client: Client) -> None:

@@ -480,3 +480,29 @@ async def test_a_child_registers_where_the_tenant_lets_children_and_whoever_is_n
         async with checking_client(service.base_url) as another:
             await send(another, await open_page(rp, another), **{**children, "email": email})
         assert await found(rp, email=email) is not None
+
+
+async def test_a_child_names_a_parent_where_that_is_required_and_the_parent_is_asked(service, rp, browser):
+    template = await make_template(rp.api, "${parentEmail} ${children[0].email}")
+    family = {"enabled": True, "parentEmailRequired": True, "parentRegistrationEmailTemplateId": template}
+    await rp.configure_tenant(familyConfiguration=family)
+    await offer(rp)
+    assert "user.parentEmail" not in (await open_page(rp, browser)).text
+    await offer(rp, birthDate={"enabled": True})
+    child = {"email": an_email(), "password": PASSWORD, "birthDate": born(12)}
+    answer = await send(browser, await open_page(rp, browser), **child)
+    assert "Please enter the email address of one of your parents." in answer.text
+    assert await found(rp, email=child["email"]) is None
+    answer = await send(browser, answer, password=PASSWORD, parentEmail="nobody")
+    assert "This is not an email address." in answer.text
+    parent = an_email()
+    async with mailbox_of() as mailbox:
+        await rp.configure_tenant(emailConfiguration=mailbox.configuration())
+        await send(browser, answer, password=PASSWORD, parentEmail=parent)
+        (mail,) = await mailbox.wait_for(1)
+    assert mail.part("plain").strip() == f"{parent} {child['email']}"
+    assert (await found(rp, email=child["email"]))["parentEmail"] == parent
+    async with checking_client(service.base_url) as another:
+        adult = {"email": an_email(), "password": PASSWORD, "birthDate": born(13)}
+        await send(another, await open_page(rp, another), **adult)
+    assert "parentEmail" not in await found(rp, email=adult["email"])

@@ -27,6 +27,7 @@ _INPUTS: Final[Mapping[str, tuple[str, str]]] = {
     "lastName": ("text", "family-name"),
     "middleName": ("text", "additional-name"),
     "mobilePhone": ("tel", "tel"),
+    "parentEmail": ("email", "off"),
     "phoneNumber": ("tel", "tel"),
     "preferredLanguages": ("select", "language"),
     "username": ("text", "username"),
@@ -140,7 +141,7 @@ def profile_field(asked: Question, value: str, look: Look) -> Field:
 def _fields(client: Client, given: Mapping[str, str], look: Look) -> list[Field]:
     """Everything that is asked for, with what was answered; a password is never sent back."""
     application = client.application
-    first = rules.login_id_of(application)
+    first, *others = rules.questions_of(client.tenant, application)
     hint = given.get("login_hint", "") if first.member == "email" else ""
     hints = fields.password_hints(client.tenant["passwordValidationRules"], look)
     found = [
@@ -149,7 +150,4 @@ def _fields(client: Client, given: Mapping[str, str], look: Look) -> list[Field]
     ]
     if application["registrationConfiguration"]["confirmPassword"]:
         found.append(Field(rules.CONFIRM, look["register.confirm"], "password", "new-password"))
-    return [
-        *found,
-        *(profile_field(asked, given.get(asked.name, ""), look) for asked in rules.profile_of(application)),
-    ]
+    return [*found, *(profile_field(asked, given.get(asked.name, ""), look) for asked in others)]
