@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain import profiles, users
+from identity.domain import login as steps
+from identity.domain import profiles, two_factor, users
 from identity.domain import refresh_tokens as rules
+from identity.domain.login import Authenticated
 from identity.domain.tenants import KEY_MEMBERS
 from identity.errors import Invalid, Unauthorized
 from identity.ids import ApplicationId, TenantId, UserId, new_id
@@ -31,7 +33,8 @@ async def issue(
     """A token of the bearer for another application of the tenant, good for as long as the one that was shown.
 
     202 for a user who is not registered there. A refresh token comes with it only for one of the same user that holds,
-    where the application gives any; it counts its time from that one's start. Raises Invalid and InvalidToken.
+    where the application gives any; it counts its time from that one's start. Raises Invalid and InvalidToken, and
+    Unauthorized where a login to that application would stop at what the token does not prove.
     """
     shown = await bearer.verify(services, call, token)
     shown.require_reach(application_id)
@@ -40,6 +43,7 @@ async def issue(
     if not profiles.has_tokens_by_api(client.application):
         message = "The application named by [applicationId] gets its tokens from the token endpoint alone."
         raise Invalid.field("invalid", "applicationId", message)
+    _require_no_halt(call, shown, client)
     registration = users.find_registration(shown.user, client.client_id)
     login = Login(client.tenant, client.application, shown.user, (), (), "JWT_SSO", call.now)
     remaining = max(1, int(shown.token.claims["exp"]) - numeric_date(call.now))
@@ -77,6 +81,21 @@ async def _require_own_key(services: Services, tenant: Document, key_id: str | N
     settings = [one["jwtConfiguration"] for one in (tenant, *applications)]
     if key_id not in {None, *(found.get(name) for found in settings for name in KEY_MEMBERS)}:
         raise Invalid.field("invalid", "keyId", "The [keyId] must name a key that the tenant signs with.")
+
+
+def _require_no_halt(call: Call, shown: Bearer, client: Client) -> None:
+    """Raise Unauthorized where a login to the application would not be complete.
+
+    An application that asks for less, be it a second factor or a verified registration, is no way to one that asks for
+    more. That the token was given tells of a second factor where its own application asks for one.
+    """
+    tenant, user = client.tenant, shown.user
+    was_challenged = two_factor.is_challenged(tenant, shown.token.application, user, is_trusted=False)
+    halt = steps.halt(
+        Authenticated(tenant, client.application, user, call.now, is_federated=True, has_second_factor=was_challenged)
+    )
+    if halt is not None:
+        raise Unauthorized(log_detail=f"a login to the application would end as {type(halt).__name__}")
 
 
 async def _refresh_token(services: Services, call: Call, client: Client, shown: Bearer, value: str) -> Document:

@@ -45,7 +45,7 @@ class ResourceHandler(ApiHandler):
 
     def path_name(self, name: str) -> str:
         """The id of the object goes by the name of its resource."""
-        return self.resource.id_name if name == "object_id" else name
+        return self.resource.id_name if name == "object_id" else super().path_name(name)
 
     def require(self, verb: str) -> None:
         """Raise MethodNotAllowed for a verb that this resource does not have."""

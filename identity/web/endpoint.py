@@ -319,8 +319,8 @@ class Family(tornado.web.RequestHandler):
         return ids
 
     def path_name(self, name: str) -> str:
-        """How an id in the path is called in errors."""
-        return name
+        """How an id in the path is called in errors and in the OpenAPI document: `user_id` is `userId`."""
+        return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
 
     def json_object(self) -> Document:
         """The JSON body. Raises Invalid."""

@@ -394,6 +394,22 @@ async def test_id_that_is_no_uuid(api, bad) -> None:
         assert codes(answer) == {"[couldNotConvert]webhookId"}
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "name"),
+    [
+        ("GET", "/api/jwt/refresh/x", "tokenId"),
+        ("GET", "/api/system/webhook-attempt-log/x", "webhookAttemptLogId"),
+        ("GET", "/api/user/comment/x", "userId"),
+        ("GET", f"/api/user/registration/{DEFAULT_TENANT}/x", "applicationId"),
+        ("GET", "/api/user/two-factor/recovery-code/x", "userId"),
+        ("PUT", "/api/user/action/x", "actionId"),
+        ("PUT", f"/api/login/{DEFAULT_TENANT}/x", "applicationId"),
+    ],
+)
+async def test_id_in_a_path_goes_by_the_name_that_the_document_gives_it(api, method, path, name) -> None:
+    assert codes(await api.request(method, path)) == {f"[couldNotConvert]{name}"}
+
+
 async def test_path_that_is_no_utf8_is_told_in_json(api) -> None:
     for path in ("/api/webhook/%ff", "/api/application/%c3%28/role"):
         assert codes(await api.post(path, json={})) == {"[invalid]"}

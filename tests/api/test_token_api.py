@@ -10,8 +10,8 @@ import pytest
 
 from identity.ids import new_id
 from identity.instants import numeric_date
-from tests import relying_party
-from tests.conftest import NOBODY, SUPER_KEY, checking_client
+from tests import relying_party, two_factor
+from tests.conftest import EMAIL_TEMPLATE, NOBODY, SUPER_KEY, checking_client
 from tests.hearing import judge
 from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty
@@ -69,6 +69,17 @@ async def other_application(key: httpx.AsyncClient, rp: RelyingParty, *, registe
         # The one of a login is meant, not that which comes with the registration.
         await key.delete(f"/api/jwt/refresh/{made.json()['refreshTokenId']}")
     return application_id
+
+
+async def issue(http: httpx.AsyncClient, application_id: str, token: str) -> httpx.Response:
+    return await http.get("/api/jwt/issue", params={"applicationId": application_id}, headers=bearer(token))
+
+
+async def set_policy(rp: RelyingParty, application_id: str, policy: str) -> None:
+    """What the application says of second factors."""
+    await rp.patch(
+        f"/api/application/{application_id}", {"application": {"multiFactorConfiguration": {"loginPolicy": policy}}}
+    )
 
 
 async def other_user(key: httpx.AsyncClient, rp: RelyingParty) -> Document:
@@ -152,6 +163,45 @@ async def test_applications_that_are_none_or_of_another_tenant(key, http, rp, ap
     answer = await http.get("/api/jwt/issue", params={"applicationId": "x"}, headers=headers)
     assert codes(answer) == ["[couldNotConvert]applicationId"]
     assert (await http.get("/api/jwt/issue", params={"applicationId": rp.client_id})).status_code == 401
+
+
+async def test_action_that_keeps_the_user_from_the_other_application_keeps_the_token_from_it(key, http, rp) -> None:
+    first = await login(key, rp)
+    closed, open_one = [await other_application(key, rp, registered=True) for _ in range(2)]
+    wanted = {"name": new_id(), "temporal": True, "preventLogin": True}
+    definition = (await key.post("/api/user-action", json={"userAction": wanted})).json()["userAction"]
+    who = {"actioneeUserId": rp.user["id"], "actionerUserId": rp.user["id"], "userActionId": definition["id"]}
+    taken = {**who, "applicationIds": [closed], "expiry": 2**63 - 1}
+    assert (await key.post("/api/user/action", json={"action": taken})).status_code == 200
+    assert (await issue(http, closed, first["token"])).status_code == 401
+    assert (await issue(http, open_one, first["token"])).status_code == 200
+
+
+async def test_token_of_an_application_without_second_factors_is_no_way_to_one_with_them(key, http, rp) -> None:
+    await set_policy(rp, rp.client_id, "Disabled")
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}})
+    first = await login(key, rp)
+    application_id = await other_application(key, rp, registered=False)
+    assert (await issue(http, application_id, first["token"])).status_code == 401
+    await set_policy(rp, application_id, "Disabled")
+    assert (await issue(http, application_id, first["token"])).status_code == 202
+    # A token of an application that asks for a second factor itself was given to somebody who showed one.
+    await set_policy(rp, application_id, "Required")
+    await set_policy(rp, rp.client_id, "Enabled")
+    assert (await issue(http, application_id, first["token"])).status_code == 202
+
+
+async def test_unverified_registration_gets_no_token_where_it_could_not_log_in(key, http, rp) -> None:
+    first = await login(key, rp)
+    application_id = await other_application(key, rp, registered=False)
+    gate = {"verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
+    gated = {"application": {**gate, "unverified": {"behavior": "Gated"}}}
+    await rp.patch(f"/api/application/{application_id}", gated)
+    place = {"registration": {"applicationId": application_id}}
+    assert (await key.post(f"/api/user/registration/{rp.user['id']}", json=place)).status_code == 200
+    assert (await issue(http, application_id, first["token"])).status_code == 401
+    await rp.patch(f"/api/application/{application_id}", {"application": {"unverified": {"behavior": "Allow"}}})
+    assert (await issue(http, application_id, first["token"])).status_code == 200
 
 
 # Signing for the caller

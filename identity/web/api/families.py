@@ -11,15 +11,7 @@ from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
 _ANSWER = "api/family.response.json"
 
 
-class FamilyFamilyHandler(ApiHandler):
-    """What the handlers share."""
-
-    def path_name(self, name: str) -> str:
-        """Ids go by the names that the API gives them."""
-        return {"family_id": "familyId", "user_id": "userId"}[name]
-
-
-class FamiliesHandler(FamilyFamilyHandler):
+class FamiliesHandler(ApiHandler):
     """`/api/user/family`: create with a random id, retrieve those of a user."""
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=operations.MEMBER, answer=_ANSWER)
@@ -37,7 +29,7 @@ class FamiliesHandler(FamilyFamilyHandler):
         return Reply({"families": await operations.retrieve_of_user(self.services, call, user_id)})
 
 
-class FamilyHandler(FamilyFamilyHandler):
+class FamilyHandler(ApiHandler):
     """`/api/user/family/{familyId}`."""
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=operations.MEMBER, answer=_ANSWER)
@@ -56,7 +48,7 @@ class FamilyHandler(FamilyFamilyHandler):
         return Reply({"family": await operations.put_member(self.services, call, body, family_id)})
 
 
-class FamilyMemberHandler(FamilyFamilyHandler):
+class FamilyMemberHandler(ApiHandler):
     """`/api/user/family/{familyId}/{userId}`."""
 
     @endpoint(access=Access.API_KEY)
@@ -66,7 +58,7 @@ class FamilyMemberHandler(FamilyFamilyHandler):
         return Reply()
 
 
-class PendingChildrenHandler(FamilyFamilyHandler):
+class PendingChildrenHandler(ApiHandler):
     """`/api/user/family/pending`."""
 
     @endpoint(access=Access.API_KEY, query={"parentEmail": "text"}, answer="api/pending-children.response.json")
@@ -78,7 +70,7 @@ class PendingChildrenHandler(FamilyFamilyHandler):
         return Reply({"users": await operations.pending(self.services, call, email)})
 
 
-class FamilyRequestHandler(FamilyFamilyHandler):
+class FamilyRequestHandler(ApiHandler):
     """`/api/user/family/request`."""
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=operations.REQUEST)

@@ -62,10 +62,6 @@ class ChangePasswordIdHandler(ApiHandler):
 
     uuid_paths = False
 
-    def path_name(self, name: str) -> str:
-        """The id goes by the name the API gives it."""
-        return {"change_password_id": "changePasswordId"}.get(name, name)
-
     @endpoint(access=Access.PUBLIC, query=_ADDRESS, answer={200: None})
     async def get(self, call: Call, change_password_id: str) -> Reply:
         """Whether an id is good without a trust token."""

@@ -136,10 +136,6 @@ class TrustStatusHandler(StatusFamily):
 class MethodsHandler(BearerFamily):
     """The methods of the user whose access token it is."""
 
-    def path_name(self, name: str) -> str:
-        """The id goes by the name the API gives it."""
-        return {"user_id": "userId"}.get(name, name)
-
     @endpoint(access=Access.KEY_OR_BEARER, raw_body=True, takes=_ENABLE, answer=_ENABLED)
     async def post(self, call: Call, body: Document, user_id: str | None = None) -> Reply:
         """Add one."""
@@ -167,10 +163,6 @@ class UserMethodsHandler(MethodsHandler):
 
 class RecoveryCodesHandler(ApiHandler):
     """The recovery codes of a user."""
-
-    def path_name(self, name: str) -> str:
-        """The id goes by the name the API gives it."""
-        return {"user_id": "userId"}.get(name, name)
 
     @endpoint(access=Access.API_KEY, answer=_CODES)
     async def get(self, call: Call, user_id: str) -> Reply:

@@ -20,10 +20,6 @@ _FOUND: Final = "api/user-search.response.json"
 class UserFamilyHandler(ApiHandler):
     """What the handlers of users and of registrations share."""
 
-    def path_name(self, name: str) -> str:
-        """Ids go by the names the API gives them."""
-        return {"user_id": "userId", "application_id": "applicationId"}.get(name, name)
-
     def asks_for(self, body: Document, name: str) -> bool:
         """A flag that may stand in the query or in the body."""
         return self.flag(name) or body.get(name) is True

@@ -57,11 +57,7 @@ def of_route(route: Route, components: Components) -> Iterator[tuple[str, str, D
 
 def path_of(handler: Family, route: Route) -> str:
     """The template of a route, with its ids under the names that the API gives them."""
-    return re.sub(r"\{(\w+)\}", lambda match: f"{{{_id_name(handler, match[1])}}}", route.template)
-
-
-def _id_name(handler: Family, name: str) -> str:
-    return re.sub(r"_([a-z])", lambda match: match[1].upper(), handler.path_name(name))
+    return re.sub(r"\{(\w+)\}", lambda match: f"{{{handler.path_name(match[1])}}}", route.template)
 
 
 class _Operation:
@@ -121,7 +117,7 @@ class _Operation:
     def _path_parameters(self) -> Iterator[Document]:
         kind = _QUERY["uuid" if self._handler.uuid_paths else "text"]
         for name in re.findall(r"\{(\w+)\}", self._route.template):
-            shown = _id_name(self._handler, name)
+            shown = self._handler.path_name(name)
             yield {"name": shown, "in": "path", "required": True, "description": _of_id(shown), "schema": kind}
 
     def _query_parameters(self) -> Iterator[Document]:
