@@ -7,6 +7,7 @@ import hashlib
 import hmac
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from identity.domain import standard_webhooks as rules
@@ -37,6 +38,23 @@ def test_the_signature_is_hmac_sha256_over_id_timestamp_and_body():
     assert content == b"msg_1.1700000000.{}"
     expected = base64.b64encode(hmac.new(b"k" * 32, content, hashlib.sha256).digest()).decode()
     assert rules.hmac_signature(rules.secret_text(b"k" * 32), content) == f"v1,{expected}"
+
+
+VECTOR = b'{"test": 2432232314}'
+"""The example that the libraries of Standard Webhooks and of Svix share: id, instant, keys and signatures below."""
+
+
+def test_the_shared_vectors_of_both_versions_come_out():
+    content = rules.signed_content("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, VECTOR)
+    secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    assert rules.hmac_signature(secret, content) == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    private = base64.b64decode(
+        "6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
+    )
+    signature = Ed25519PrivateKey.from_private_bytes(private[:32]).sign(content)
+    assert rules.serialized(rules.VERSIONS["Ed25519"], signature) == (
+        "v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg=="
+    )
 
 
 def test_a_new_secret_signs_with_the_old_one_until_the_overlap_is_over():
