@@ -11,16 +11,14 @@ from collections.abc import Mapping
 from identity.call import Call, Document
 from identity.domain import profiles, redirect_uris
 from identity.errors import AccessDenied, InvalidRequest, WebhookTransactionFailed
-from identity.events.bus import Event
 from identity.ids import TenantId, parse_id
-from identity.operations import clients, sso, user_events
+from identity.operations import clients, session_records, sso
 from identity.operations.clients import Client, TenantHints
 from identity.services import Services
 from identity.store.sso_sessions import SsoSession
 from identity.tokens.jws import Rejection
 
 HOME = "/"
-_REVOKED = "jwt.refresh-token.revoke"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,27 +78,17 @@ async def logout(
 
 
 async def _end(services: Services, call: Call, tenant_id: TenantId, secret: str) -> SsoSession | None:
-    """End the session where no webhook vetoes it; they know it as a refresh token of no application.
-
-    Access tokens live on, so that no lifetimes of them are told.
-    """
-    if await services.bus.is_heard(tenant_id, _REVOKED):
+    """End the session where no webhook vetoes it; they know it as a refresh token of no application."""
+    if await services.bus.is_heard(tenant_id, session_records.REVOKED):
         seen = await services.sso_sessions.find(tenant_id, secret)
         user = None if seen is None else await services.users.find(tenant_id, seen.user_id)
         if seen is not None and user is not None:
             try:
-                await services.bus.offer(call, [_revocation(seen, user)])
+                record = session_records.of(tenant_id, seen)
+                await services.bus.offer(call, [session_records.revocation(record, user)])
             except WebhookTransactionFailed as error:
                 raise AccessDenied("unknown", "A webhook refused the end of this session.") from error
     return await sso.end(services, call, tenant_id, secret)
-
-
-def _revocation(session: SsoSession, user: Document) -> Event:
-    begun = {"insertInstant": session.auth_instant, "startInstant": session.auth_instant}
-    record = {"id": session.session_id, "tenantId": user["tenantId"], "userId": user["id"], **begun}
-    return user_events.about(
-        _REVOKED, user, applicationTimeToLiveInSeconds={}, refreshToken=record, userId=session.user_id
-    )
 
 
 async def _wanted(services: Services, given: Mapping[str, str], hints: TenantHints) -> _Wanted:

@@ -1,4 +1,7 @@
-"""Refresh tokens over the API: who has which, and their end (spec: users, tokens; Logout API)."""
+"""Refresh tokens over the API: who has which, and their end (spec: users, tokens; Logout API).
+
+An SSO session is one of them, without an application and without a value.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from identity.domain import refresh_tokens as rules
 from identity.errors import Invalid, InvalidRequest, NotFound, OAuth2Error, Unauthorized
 from identity.events.bus import Event
 from identity.ids import ApplicationId, TenantId, UserId
-from identity.operations import bearer, clients, crud, sign_outs
+from identity.operations import bearer, clients, crud, session_records, sign_outs
 from identity.operations.api_logins import Answer
 from identity.operations.bearer import Bearer
 from identity.operations.client_authentication import Identified
@@ -61,35 +64,51 @@ async def refresh(services: Services, call: Call, body: Document) -> Answer:
 
 
 async def retrieve(services: Services, call: Call, record_id: str) -> Document:
-    """A refresh token by its id. Raises NotFound."""
-    record = await services.refresh_tokens.find(crud.require_tenant(call), record_id)
-    if record is None or record["expiresAt"] <= call.now:
+    """A refresh token, or session, by its id. Raises NotFound."""
+    tenant_id = crud.require_tenant(call)
+    record = await services.refresh_tokens.find(tenant_id, record_id)
+    if record is not None and record["expiresAt"] > call.now:
+        return _shown(record)
+    session = await session_records.find(services, call, tenant_id, record_id)
+    if session is None:
         raise NotFound
-    return _shown(record)
+    return session
 
 
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
-    """The live refresh tokens of a user, the newest first; of one who does not exist there are none."""
-    found = await services.refresh_tokens.find_all(crud.require_tenant(call), UserId(user_id), call.now)
-    return [_shown(record) for record in found]
+    """The live refresh tokens and sessions of a user, the newest first; of one who does not exist there are none."""
+    tenant_id = crud.require_tenant(call)
+    tokens = await services.refresh_tokens.find_all(tenant_id, UserId(user_id), call.now)
+    sessions = await session_records.of_user(services, call, tenant_id, UserId(user_id))
+    found = [*(_shown(record) for record in tokens), *sessions]
+    return sorted(found, key=lambda record: -int(record["insertInstant"]))
 
 
 async def revoke(services: Services, call: Call, record_id: str, token: str | None = None) -> None:
-    """End one refresh token, and every access token that came of it.
+    """End one refresh token, and every access token that came of it; or one session.
 
     Without an API key the caller shows the access token of a user, and ends tokens of that user alone. Raises NotFound
     and InvalidToken.
     """
     if isinstance(call.caller, ApiKeyCaller):
-        record = await services.refresh_tokens.find(crud.require_tenant(call), record_id)
+        record = await _record(services, call, crud.require_tenant(call), record_id)
     else:
         owner = await bearer.verify(services, call, token)
-        found = await services.refresh_tokens.find(TenantId(owner.user["tenantId"]), record_id)
+        found = await _record(services, call, TenantId(owner.user["tenantId"]), record_id)
         record = found if found is not None and found["userId"] == owner.user["id"] else None
-        owner.require_reach(None if record is None else record["applicationId"])
+        owner.require_reach(None if record is None else record.get("applicationId"))
     if record is None:
         raise NotFound
-    await _end(services, call, record)
+    if "applicationId" in record:
+        await _end(services, call, record)
+    else:
+        await session_records.end(services, call, record)
+
+
+async def _record(services: Services, call: Call, tenant_id: TenantId, record_id: str) -> Document | None:
+    """The refresh token or session of an id."""
+    record = await services.refresh_tokens.find(tenant_id, record_id)
+    return record or await session_records.find(services, call, tenant_id, record_id)
 
 
 async def revoke_those(services: Services, call: Call, body: Document, token: str | None = None) -> None:

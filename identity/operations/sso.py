@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 
 from identity.call import Call, Document
 from identity.ids import TenantId, UserId, new_id, new_secret
@@ -71,11 +71,27 @@ async def end(services: Services, call: Call, tenant_id: TenantId, secret: str) 
     What they are to be told is written before the session ends: who is killed in between tells of a session that the
     user is about to end once more, and never keeps an end from them.
     """
+    sessions = services.sso_sessions
+    return await _end_one(services, call, tenant_id, secret, sessions.find, sessions.end)
+
+
+async def end_named(services: Services, call: Call, tenant_id: TenantId, session_id: str) -> SsoSession | None:
+    """End the session of a name, as `end` does."""
+    sessions = services.sso_sessions
+    return await _end_one(services, call, tenant_id, session_id, sessions.find_named, sessions.end_named)
+
+
+_Deed = Callable[[TenantId, str], Awaitable[SsoSession | None]]
+
+
+async def _end_one(
+    services: Services, call: Call, tenant_id: TenantId, which: str, find: _Deed, end_it: _Deed
+) -> SsoSession | None:
     wanted = await back_channel_logout.receivers(services, tenant_id)
-    seen = await services.sso_sessions.find(tenant_id, secret) if wanted else None
+    seen = await find(tenant_id, which) if wanted else None
     first = back_channel_logout.notices(tenant_id, [seen] if seen else [], wanted)
     await services.logout_notices.add(first, call.now)
-    ended = await services.sso_sessions.end(tenant_id, secret)
+    ended = await end_it(tenant_id, which)
     if ended is not None:
         await _tell_late(services, call, tenant_id, [ended], first)
     return ended

@@ -1,6 +1,7 @@
 """SSO sessions in Redis: who logged in, when and how, until the browser has been idle for too long.
 
-A session is known by a secret that only the browser's cookie holds; `session_id` is its public name (`sid`).
+A session is known by a secret that only the browser's cookie holds; `session_id` is its public name (`sid`), by which
+callers with an API key find it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _CREATE = (
     + """
 redis.call('HSET', KEYS[1], unpack(ARGV, 3))
 redis.call('EXPIRE', KEYS[1], ARGV[1])
+redis.call('SET', KEYS[3], ARGV[2], 'EX', ARGV[1])
 list(KEYS[2], ARGV[2], tonumber(ARGV[1]))
 """
 )
@@ -43,6 +45,7 @@ if #fields == 0 then
 end
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 list(ARGV[2] .. redis.call('HGET', KEYS[1], 'user'), ARGV[3], tonumber(ARGV[1]))
+redis.call('SET', ARGV[4] .. redis.call('HGET', KEYS[1], 'id'), ARGV[3], 'EX', ARGV[1])
 return fields
 """
 )
@@ -55,10 +58,15 @@ if redis.call('EXISTS', KEYS[1]) == 1 then
 end
 """
 
+# The name of a session that goes on under another secret leads there already, and stays.
 _END = """
 local fields = redis.call('HGETALL', KEYS[1])
 if #fields > 0 then
+  local name = ARGV[3] .. redis.call('HGET', KEYS[1], 'id')
   redis.call('ZREM', ARGV[1] .. redis.call('HGET', KEYS[1], 'user'), ARGV[2])
+  if redis.call('GET', name) == ARGV[2] then
+    redis.call('DEL', name)
+  end
   redis.call('DEL', KEYS[1])
 end
 return fields
@@ -69,12 +77,15 @@ return fields
 _ALL = """
 local found = {}
 for _, hash in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
-  local fields = redis.call('HGETALL', ARGV[1] .. hash)
+  local key = ARGV[1] .. hash
+  local fields = redis.call('HGETALL', key)
   if #fields > 0 then
+    fields[#fields + 1] = 'left'
+    fields[#fields + 1] = tostring(redis.call('PTTL', key))
     found[#found + 1] = fields
-  end
-  if ARGV[2] == 'end' then
-    redis.call('DEL', ARGV[1] .. hash)
+    if ARGV[2] == 'end' then
+      redis.call('DEL', ARGV[3] .. redis.call('HGET', key, 'id'), key)
+    end
   end
 end
 if ARGV[2] == 'end' then
@@ -88,7 +99,8 @@ return found
 class SsoSession:
     """One login of one browser; `client_ids` are the applications that joined it.
 
-    `second_factor` is the method of the second factor, empty where there was none.
+    `second_factor` is the method of the second factor, empty where there was none. `left_ms` is how long the session
+    goes on without use, and known only where sessions are listed.
     """
 
     session_id: str
@@ -98,6 +110,7 @@ class SsoSession:
     is_persistent: bool
     client_ids: frozenset[str] = frozenset()
     second_factor: str = ""
+    left_ms: int = dataclasses.field(default=0, compare=False)
 
 
 class SsoSessions:
@@ -125,16 +138,29 @@ class SsoSessions:
             **{_CLIENT + client_id: "1" for client_id in session.client_ids},
         }
         flat = [text for field in fields.items() for text in field]
-        await self._create(keys=[key, users], args=[str(idle_seconds), fingerprint(secret), *flat])
+        name = self._names(tenant_id) + session.session_id
+        await self._create(keys=[key, users, name], args=[str(idle_seconds), fingerprint(secret), *flat])
 
     async def use(self, tenant_id: TenantId, secret: str, idle_seconds: int) -> SsoSession | None:
         """The session of a browser, if it still lives; its idle time begins anew."""
-        args: list[int | str] = [idle_seconds, self._users(tenant_id), fingerprint(secret)]
+        args: list[int | str] = [idle_seconds, self._users(tenant_id), fingerprint(secret), self._names(tenant_id)]
         return _session(await self._touch(keys=[self._key(tenant_id, secret)], args=args))
 
     async def find(self, tenant_id: TenantId, secret: str) -> SsoSession | None:
         """The session of a browser, if it still lives; being looked at is no use."""
         return _session(await self._look(keys=[self._key(tenant_id, secret)]))
+
+    async def find_named(self, tenant_id: TenantId, session_id: str) -> SsoSession | None:
+        """The live session of a name, with how long it goes on; being looked at is no use."""
+        hashed = await self._hashed(tenant_id, session_id)
+        session = None if hashed is None else _session(await self._look(keys=[self._prefix(tenant_id) + hashed]))
+        every = [] if session is None else await self.find_all(tenant_id, session.user_id)
+        return next((one for one in every if one.session_id == session_id), None)
+
+    async def end_named(self, tenant_id: TenantId, session_id: str) -> SsoSession | None:
+        """End the session of a name; answers what it was."""
+        hashed = await self._hashed(tenant_id, session_id)
+        return None if hashed is None else await self._end_hashed(tenant_id, hashed)
 
     async def join(self, tenant_id: TenantId, secret: str, client_id: str) -> None:
         """Remember that an application took part, so that a logout can tell it."""
@@ -142,8 +168,7 @@ class SsoSessions:
 
     async def end(self, tenant_id: TenantId, secret: str) -> SsoSession | None:
         """End a session; answers what it was."""
-        hashed = fingerprint(secret)
-        return _session(await self._end(keys=[self._key(tenant_id, secret)], args=[self._users(tenant_id), hashed]))
+        return await self._end_hashed(tenant_id, fingerprint(secret))
 
     async def end_all(self, tenant_id: TenantId, user_id: UserId) -> list[SsoSession]:
         """End every session of a user in one step, so that none begins in between and stays; answers what they were."""
@@ -154,8 +179,17 @@ class SsoSessions:
         return await self._every(tenant_id, user_id, "look")
 
     async def _every(self, tenant_id: TenantId, user_id: UserId, deed: str) -> list[SsoSession]:
-        found = await self._all(keys=[self._users(tenant_id) + user_id], args=[self._prefix(tenant_id), deed])
+        args = [self._prefix(tenant_id), deed, self._names(tenant_id)]
+        found = await self._all(keys=[self._users(tenant_id) + user_id], args=args)
         return [session for fields in found if (session := _session(fields)) is not None]
+
+    async def _hashed(self, tenant_id: TenantId, session_id: str) -> str | None:
+        found = await self._redis.client.get(self._names(tenant_id) + session_id)
+        return None if found is None else str(found)
+
+    async def _end_hashed(self, tenant_id: TenantId, hashed: str) -> SsoSession | None:
+        args = [self._users(tenant_id), hashed, self._names(tenant_id)]
+        return _session(await self._end(keys=[self._prefix(tenant_id) + hashed], args=args))
 
     def _key(self, tenant_id: TenantId, secret: str) -> str:
         return self._prefix(tenant_id) + fingerprint(secret)
@@ -166,6 +200,9 @@ class SsoSessions:
 
     def _users(self, tenant_id: TenantId) -> str:
         return self._redis.key("sso-of-user", f"{{{tenant_id}}}", "")
+
+    def _names(self, tenant_id: TenantId) -> str:
+        return self._redis.key("sso-named", f"{{{tenant_id}}}", "")
 
 
 def _session(flat: list[str]) -> SsoSession | None:
@@ -180,4 +217,5 @@ def _session(flat: list[str]) -> SsoSession | None:
         fields["persistent"] == "1",
         frozenset(name.removeprefix(_CLIENT) for name in fields if name.startswith(_CLIENT)),
         fields.get("second", ""),
+        int(fields.get("left", "0")),
     )

@@ -49,6 +49,39 @@ async def test_session_of_one_tenant_is_nothing_in_another(sessions):
     assert await sessions.use(tenant_id, secret, 60) == session
 
 
+async def test_session_is_found_and_ended_by_its_name(sessions):
+    tenant_id, secret, session = await begun(sessions)
+    other = TenantId(new_id())
+    assert await sessions.find_named(other, session.session_id) is None
+    assert await sessions.end_named(other, session.session_id) is None
+    found = await sessions.find_named(tenant_id, session.session_id)
+    assert found == session and 0 < found.left_ms <= 60_000
+    assert [one.left_ms > 0 for one in await sessions.find_all(tenant_id, session.user_id)] == [True]
+    assert await sessions.end_named(tenant_id, session.session_id) == session
+    assert await sessions.find_named(tenant_id, session.session_id) is None
+    assert await sessions.end_named(tenant_id, session.session_id) is None
+    assert await sessions.find(tenant_id, secret) is None
+
+
+async def test_name_of_a_session_goes_on_with_it_under_another_secret(sessions):
+    tenant_id, secret, session = await begun(sessions)
+    fresh = new_secret()
+    await sessions.create(tenant_id, fresh, session, 60)
+    await sessions.end(tenant_id, secret)
+    assert await sessions.find_named(tenant_id, session.session_id) == session
+    await sessions.end_all(tenant_id, session.user_id)
+    assert await sessions.find_named(tenant_id, session.session_id) is None
+
+
+async def test_name_of_a_session_lives_as_long_as_the_session(sessions, redis):
+    tenant_id, secret, session = await begun(sessions, idle=60)
+    name = redis.key("sso-named", f"{{{tenant_id}}}", session.session_id)
+    assert 0 < await redis.client.ttl(name) <= 60
+    await sessions.use(tenant_id, secret, 600)
+    assert await redis.client.ttl(name) > 60
+    assert await redis.client.get(name) == fingerprint(secret) != secret
+
+
 async def test_use_begins_the_idle_time_anew(sessions, redis):
     tenant_id, secret, session = await begun(sessions, idle=60)
     await sessions.use(tenant_id, secret, 600)
@@ -92,7 +125,7 @@ async def test_all_sessions_of_a_user_end_and_no_others(sessions):
 async def test_no_key_holds_the_secret_and_every_key_ends(sessions, redis):
     tenant_id, secret, _ = await begun(sessions)
     keys = [key async for key in redis.client.scan_iter(match=f"*{tenant_id}*")]
-    assert len(keys) == 2
+    assert len(keys) == 3
     for key in keys:
         assert secret not in key
         assert await redis.client.ttl(key) > 0
