@@ -1,0 +1,176 @@
+"""How the running service and a receiver trust each other: certificates, addresses, and what a veto is worth."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from cryptography import x509
+
+from identity.ids import new_id
+from identity.operations import webhook_deliveries
+from tests import certificates
+from tests.api.test_webhook_deliveries import make_webhook, put_status, until
+from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
+from tests.receiver import Receiver, answers, receiving
+
+HOOK = {"connectTimeout": 2000, "readTimeout": 2000}
+
+
+# Certificates
+
+
+@pytest.fixture(scope="module")
+async def trusting(build: Any, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[httpx.AsyncClient]:
+    """A service on a machine that trusts the authority of the tests, and no other."""
+    file = tmp_path_factory.mktemp("trust") / "authorities.pem"
+    file.write_text(certificates.authority().pem)
+    with pytest.MonkeyPatch.context() as machine:
+        machine.setenv("SSL_CERT_FILE", str(file))
+        async with build() as service, checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api:
+            yield api
+
+
+async def tried(api: httpx.AsyncClient, receiver: Receiver, **members: Any) -> str:
+    """What came of trying out a webhook with these members: Success, or why not."""
+    answer = await api.post("/api/webhook", json={"webhook": {"url": receiver.url, **HOOK, **members}})
+    assert answer.status_code == 200, answer.text
+    path = f"/api/webhook/{answer.json()['webhook']['id']}/test"
+    attempt = (await api.post(path, json={})).json()["webhookAttemptLog"]
+    return str(attempt["webhookCallResponse"].get("exception", attempt["attemptResult"]))
+
+
+async def test_the_certificate_of_a_key_proves_to_the_receiver_who_is_calling(trusting):
+    authority = certificates.authority()
+    client = certificates.make("client of the authority", authority, address=None)
+    wanted = {"type": "EC", "algorithm": "ES256", "certificate": client.pem, "privateKey": client.key_pem}
+    imported = (await trusting.post("/api/key/import", json={"key": {"name": new_id(), **wanted}})).json()["key"]
+    generated = {"name": new_id(), "algorithm": "ES256"}
+    other = (await trusting.post("/api/key/generate", json={"key": generated})).json()["key"]
+    context = certificates.server_context(certificates.make("server", authority), client_authority=authority)
+    async with receiving(tls=context) as receiver:
+        assert await tried(trusting, receiver, sslCertificateKeyId=imported["id"]) == "Success"
+        (request,) = receiver.requests
+        assert request.peer_certificate is not None
+        assert ("commonName", "client of the authority") in [part for (part,) in request.peer_certificate["subject"]]
+        for members in ({}, {"sslCertificateKeyId": other["id"]}):
+            assert await tried(trusting, receiver, **members) != "Success"
+        assert len(receiver.requests) == 1
+
+
+async def test_a_generated_key_has_a_certificate_that_a_receiver_can_be_told_of(trusting):
+    key = (await trusting.post("/api/key/generate", json={"key": {"name": new_id(), "algorithm": "ES256"}})).json()
+    context = certificates.server_context(certificates.make("server", certificates.authority()))
+    context.verify_mode = certificates.ssl.CERT_REQUIRED
+    context.load_verify_locations(cadata=key["key"]["certificate"])
+    async with receiving(tls=context) as receiver:
+        assert await tried(trusting, receiver, sslCertificateKeyId=key["key"]["id"]) == "Success"
+        peer = receiver.requests[0].peer_certificate
+    assert peer is not None
+    certificate = x509.load_pem_x509_certificate(key["key"]["certificate"].encode())
+    assert int(peer["serialNumber"], 16) == certificate.serial_number
+
+
+async def test_the_deprecated_certificate_takes_the_place_of_the_machines_authorities(trusting):
+    alone = certificates.make("alone")
+    known = certificates.server_context(certificates.make("server", certificates.authority()))
+    async with receiving(tls=certificates.server_context(alone)) as own, receiving(tls=known) as usual:
+        assert await tried(trusting, own, sslCertificate=alone.pem) == "Success"
+        assert (await tried(trusting, own)).startswith("tls: ")
+        assert await tried(trusting, usual) == "Success"
+        assert (await tried(trusting, usual, sslCertificate=alone.pem)).startswith("tls: ")
+        assert (len(own.requests), len(usual.requests)) == (1, 1)
+
+
+@pytest.mark.parametrize("days", [(-3, -1), (1, 3)], ids=["expired", "not yet valid"])
+async def test_a_receiver_with_a_certificate_of_another_time_gets_nothing(trusting, days):
+    context = certificates.server_context(certificates.make("server", certificates.authority(), days=days))
+    async with receiving(tls=context) as receiver:
+        assert (await tried(trusting, receiver)).startswith("tls: ")
+        assert receiver.requests == []
+
+
+# Addresses
+
+
+async def test_attack_57_refused_address_is_told_when_it_is_saved_when_it_is_called_and_in_the_event_log(build):
+    """The webhook was saved while its network was allowed; now it is not."""
+    async with (
+        build(webhooks__allowed_networks="[]") as service,
+        receiving() as receiver,
+        checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api,
+    ):
+        hook = {"url": receiver.url, **HOOK, "global": True, "eventsEnabled": {"user.create.complete": True}}
+        refused = await api.post("/api/webhook", json={"webhook": hook})
+        (error,) = refused.json()["fieldErrors"]["webhook.url"]
+        remedy = "the address 127.0.0.1 is not public (loopback); webhooks.allowed_networks can let it through."
+        assert error == {"code": "[invalid]webhook.url", "message": f"The URL cannot be used: {remedy}"}
+        assert (await api.get("/api/webhook")).json() == {"webhooks": []}
+
+        made = await api.post("/api/webhook", json={"webhook": {**hook, "url": "https://example.com/"}})
+        webhook_id = made.json()["webhook"]["id"]
+        stored = await service.services.webhooks.get(None, webhook_id)
+        await service.services.webhooks.replace(None, {**stored, "url": receiver.url}, stored["lastUpdateInstant"])
+        enabled = {"tenant": {"eventConfiguration": {"events": {"user.create.complete": {"enabled": True}}}}}
+        assert (await api.patch(f"/api/tenant/{DEFAULT_TENANT}", json=enabled)).status_code == 200
+        user = {"user": {"username": new_id(), "password": "password"}}
+        user_id = (await api.post("/api/user", json=user)).json()["user"]["id"]
+        (log,) = await until(api, user_id, lambda found: bool(found) and bool(found[0]["attempts"]))
+        (attempt,) = log["attempts"]
+        assert attempt["webhookCallResponse"]["exception"] == f"blocked: The URL may not be called: {remedy}"
+        assert attempt["data"]["nextAttemptInstant"] > attempt["endInstant"]
+        search = {"search": {"message": webhook_id, "type": "Error"}}
+        while not (rows := (await api.post("/api/system/event-log/search", json=search)).json()["eventLogs"]):
+            await asyncio.sleep(0.05)
+        assert remedy in rows[0]["message"]
+        assert receiver.connections == 0
+
+
+# Vetoes
+
+
+async def decided(tenant_api: httpx.AsyncClient, tenant: dict[str, Any]) -> int:
+    """The status of a change that webhooks have to agree to."""
+    enabled = {"user.create": {"enabled": True, "transactionType": "AbsoluteMajority"}}
+    change = {"tenant": {"eventConfiguration": {"events": enabled}}}
+    assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=change)).status_code == 200
+    user = {"user": {"username": new_id(), "password": "password"}}
+    return (await tenant_api.post("/api/user", json=user)).status_code
+
+
+@pytest.mark.parametrize(("status", "expected"), [("Active", 504), ("Paused", 504), ("Disabled", 200)])
+async def test_a_pause_is_no_way_round_a_veto_and_what_is_disabled_has_none(api, tenant_api, tenant, status, expected):
+    async with receiving(answers(403)) as receiver:
+        webhook = await make_webhook(api, tenant, receiver.url, eventsEnabled={"user.create": True})
+        await put_status(api, webhook, status)
+        assert await decided(tenant_api, tenant) == expected
+        assert len(receiver.requests) == (expected == 504)
+
+
+async def test_an_exhausted_rate_and_an_order_are_no_way_round_a_veto(api, tenant_api, tenant):
+    async with receiving(answers(403)) as receiver:
+        limit = {"limit": 1, "periodInSeconds": 3600}
+        await make_webhook(
+            api, tenant, receiver.url, eventsEnabled={"user.create": True}, rateLimit=limit, ordered=True
+        )
+        assert [await decided(tenant_api, tenant) for _ in range(3)] == [504, 504, 504]
+        assert len(receiver.requests) == 3
+
+
+async def test_a_veto_does_not_bring_a_webhook_nearer_to_being_disabled(service, api, tenant_api, tenant, clock):
+    """Or else whoever is refused often enough would not be refused any more."""
+    async with receiving(answers(410)) as receiver:
+        webhook = await make_webhook(api, tenant, receiver.url, eventsEnabled={"user.create": True})
+        assert await decided(tenant_api, tenant) == 504
+        clock.advance(seconds=500_000)
+        assert await decided(tenant_api, tenant) == 504
+        shown = (await api.get(f"/api/webhook/{webhook['id']}")).json()["webhook"]
+        assert shown["status"] == "Active"
+        rows = service.services.database.collection("webhook_health")
+        assert await rows.find_one({"_id": webhook["id"]}) is None
+        recover = webhook_deliveries.RECOVERY_DAYS * 86_400_000
+        start = {"startInstant": service.services.clock.now() - recover + 60_000}
+        assert (await api.post(f"/api/webhook/{webhook['id']}/recover", json=start)).json() == {"deliveries": 0}
