@@ -18,9 +18,6 @@ convert_true_false start start_anonymous
 """
 
 LATER = {
-    "Webhooks in full": """
-    retrieve_webhook_attempt_log retrieve_webhook_event_log search_webhook_event_logs
-    """,
     "not offered: connectors, forms, WebAuthn, integrations, tenant manager": """
     complete_web_authn_assertion complete_web_authn_login complete_web_authn_registration create_connector
     create_form create_form_field create_tenant_manager_identity_provider_type_configuration delete_connector
