@@ -12,6 +12,7 @@ from identity.domain import standard_webhooks
 from identity.domain import webhook_health as health
 from identity.domain import webhook_samples as samples
 from identity.errors import Invalid, NotFound
+from identity.events.catalogue import ALIASES, EVENTS
 from identity.ids import EventId, WebhookId, new_id
 from identity.instants import Instant, later
 from identity.operations import crud, event_logs, webhook_event_logs
@@ -29,10 +30,22 @@ _TOO_MANY_SECRETS = (
 async def test(services: Services, call: Call, webhook_id: str, body: Document) -> Document:
     """Send an event now, past all gates, once, without a log; answers the attempt. Raises NotFound and Invalid."""
     webhook = await services.webhooks.get(None, webhook_id)
-    event = body.get("event") or samples.sample(body.get("eventType", "user.create"), new_id(), call.now)
+    event = body.get("event") or _example(services, body["eventType"], call.now)
     octets = orjson.dumps({"event": event}, option=orjson.OPT_SORT_KEYS)
     result = await services.deliverer.attempt(webhook, EventId(event.get("id") or new_id()), octets)
     return webhook_event_logs.shown_attempt(webhook_id, result.attempt.to_document(), 1)
+
+
+def _example(services: Services, event_type: str, now: Instant) -> Document:
+    """An event of this type about nobody. Raises Invalid for a type that does not exist."""
+    if event_type == samples.TEST:
+        return samples.of_nothing(new_id(), now)
+    kind = EVENTS.get(ALIASES.get(event_type, event_type))
+    if kind is None:
+        raise Invalid.field("invalid", "eventType", f"There is no event of the type [{event_type}].")
+    event = samples.sample(kind.name, services.schemas[f"events/{kind.name}.json"].schema, new_id(), now)
+    linked_object_id = kind.linked_object_id(event)
+    return event if linked_object_id is None else {**event, "linkedObjectId": linked_object_id}
 
 
 async def resend(services: Services, call: Call, event_id: str, webhook_id: str | None) -> int:

@@ -56,10 +56,13 @@ async def retrieve_attempt(services: Services, attempt_id: str) -> Document:
 
 async def search(services: Services, call: Call, request: Mapping[str, Any], prefix: str) -> tuple[int, list[Document]]:
     """How many events match, and one page of them. Raises Invalid."""
-    query = searches.read(_RULES, request, prefix)
     errors: list[FieldError] = []
     start = _instant(request, "start", later(call.now, seconds=-3600) // _MINUTE * _MINUTE, prefix, errors)
     end = _instant(request, "end", -(-call.now // _MINUTE) * _MINUTE, prefix, errors)
+    try:
+        query = searches.read(_RULES, request, prefix)
+    except Invalid as invalid:
+        raise Invalid([*invalid.fields, *errors]) from None
     exact = {_STORED[c.field]: str(c.value) for c in query.criteria if c.field in _STORED}
     if exact.get("result", "Failed") not in RESULTS:
         errors.append(FieldError.of("invalid", f"{prefix}eventResult", "There is no such event result."))

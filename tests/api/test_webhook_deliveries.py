@@ -467,3 +467,23 @@ async def test_nothing_is_logged_while_the_configuration_says_so(build):
             assert await logs_of(api, user_id) == []
             event_id = receiver.requests[0].event["id"]
             assert (await api.get(f"/api/system/webhook-event-log/{event_id}")).status_code == 404
+
+
+async def test_the_last_hour_is_searched_where_no_time_is_given_to_the_minute(service, api, tenant, clock):
+    """At 2:01:01 that is from 1:01:00 until 2:02:00, the end not included."""
+    webhook = await make_webhook(api, tenant, "https://example.com/", eventsEnabled={"user.update": True})
+    await put_status(api, webhook, "Paused")
+    enabled = {"tenant": {"eventConfiguration": {"events": {"user.update": {"enabled": True}}}}}
+    assert (await api.patch(f"/api/tenant/{tenant['id']}", json=enabled)).status_code == 200
+    now = service.services.clock.now()
+    clock.advance(seconds=(61_000 - now % 60_000 + 60_000) % 60_000 / 1000)  # a second after a full minute
+    minute = service.services.clock.now() // 60_000 * 60_000
+    instants = [minute + 60_000, minute + 59_999, minute, minute - 3_600_000, minute - 3_600_001]
+    for instant in instants:
+        call = Call(TenantId(tenant["id"]), Nobody(), instant, Origin("127.0.0.1", "", "", ""))
+        await service.services.bus.announce(call, [Event("user.update", {"user": {"id": NOBODY}})])
+    found = await api.get("/api/system/webhook-event-log/search", params={"event": tenant["id"]})
+    assert [log["insertInstant"] for log in found.json()["webhookEventLogs"]] == instants[1:4]
+    wider = {"event": tenant["id"], "start": instants[4], "end": instants[0] + 1, "orderBy": "insertInstant ASC"}
+    found = await api.get("/api/system/webhook-event-log/search", params=wider)
+    assert [log["insertInstant"] for log in found.json()["webhookEventLogs"]] == instants[::-1]

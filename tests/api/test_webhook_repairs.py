@@ -12,10 +12,12 @@ from standardwebhooks import Webhook
 
 from identity.call import Call, Nobody, Origin
 from identity.domain.standard_webhooks import MAXIMUM_PREVIOUS_SECRETS
+from identity.events.catalogue import EVENTS
 from identity.ids import new_id
 from identity.operations import webhook_deliveries
 from tests.api.test_webhook_deliveries import logs_of, make_user, make_webhook, put_status, tried, until
 from tests.conftest import SUPER_KEY, checking_client
+from tests.hearing import judge
 from tests.operations.test_webhook_watch import told
 from tests.receiver import Received, Receiver, answers, receiving
 
@@ -210,6 +212,28 @@ async def test_trying_out_twice_sends_twice_and_keeps_nothing(service, api, tena
     assert [request.headers["webhook-id"] for request in receiver.requests] == [event["id"]] * 2
     deliveries = service.services.database.collection("deliveries")
     assert await deliveries.count_documents({"webhookId": webhook["id"]}) == 0
+
+
+async def test_there_is_an_example_of_every_event_as_its_schema_has_it(api, tenant, receiver):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    path = f"/api/webhook/{webhook['id']}/test"
+    for name, kind in EVENTS.items():
+        assert (await api.post(path, json={"eventType": name})).status_code == 200, name
+        event = receiver.requests[-1].event
+        judge(event)
+        assert (event["type"], event["id"]) == (name, receiver.requests[-1].headers["webhook-id"])
+        assert event.get("linkedObjectId") == kind.linked_object_id(event), name
+    assert len({request.event["id"] for request in receiver.requests}) == len(EVENTS)
+
+
+async def test_the_event_that_tells_of_nothing_can_be_sent_and_one_that_does_not_exist_cannot(api, tenant, receiver):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    path = f"/api/webhook/{webhook['id']}/test"
+    assert (await api.post(path, json={"eventType": "test"})).status_code == 200
+    assert receiver.requests[0].event.keys() == {"createInstant", "id", "message", "type"}
+    refused = await api.post(path, json={"eventType": "user.crate"})
+    assert [each["code"] for each in refused.json()["fieldErrors"]["eventType"]] == ["[invalid]eventType"]
+    assert len(receiver.requests) == 1
 
 
 @pytest.mark.parametrize("event_id", ["x", "a.b", "x\r\nX-Evil: 1", 5, {"a": 1}])
