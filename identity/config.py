@@ -109,6 +109,8 @@ class Webhooks:
     breaker_window_seconds: int = 300
     breaker_pause_seconds: int = 30
     disable_after_seconds: int = 432_000
+    payload_warn_bytes: int = 2**20
+    payload_max_bytes: int = 25 * 2**20
     retries: str = "durable"
 
     @property
@@ -211,6 +213,16 @@ class Metrics:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Tracing:
+    """Where spans go; without an endpoint there are none. `headers` are `name=value` pairs, with commas between."""
+
+    endpoint: str | None
+    headers: Secret | None
+    service_name: str
+    sample_ratio: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Config:
     """Everything an operator decides; `folder` is where the file was, `data_dir` is absolute."""
 
@@ -233,6 +245,7 @@ class Config:
     audit: Audit
     logging: Logging
     metrics: Metrics
+    tracing: Tracing
 
     @property
     def master_key_file(self) -> Path:
@@ -403,7 +416,19 @@ def _is_proxy(value: object) -> bool:
     return not isinstance(value, str) or bool(re.fullmatch(r"https?://([^/@]+@)?[^/@:]+(:\d{1,5})?/?", value))
 
 
+def _is_collector(value: object) -> bool:
+    return not isinstance(value, str) or bool(re.fullmatch(r"https?://[^/@\s?#]+(/[^@\s?#]*)?", value))
+
+
+def _are_headers(value: object) -> bool:
+    """As the specification of OpenTelemetry has them: `name=value`, with commas between."""
+    pair = r"\s*[!#$%&'*+.^_`|~0-9A-Za-z-]+\s*=[\x20-\x2b\x2d-\x7e]*"
+    return not isinstance(value, str) or bool(re.fullmatch(rf"{pair}(,{pair})*", value))
+
+
 _FORMATS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "collector": (_is_collector, "write a URL such as http://127.0.0.1:4318/v1/traces, without user and query"),
+    "headers": (_are_headers, "write name=value, with commas between several"),
     "network": (_is_network, "write a network such as 10.1.2.0/24 or 2001:db8::/32"),
     "base-url": (_is_base_url, "write https://host or https://host:port, without path or query"),
     "mongodb-uri": (_is_mongodb_uri, "write `embedded`, or a URI that begins with mongodb:// or mongodb+srv://"),
@@ -412,7 +437,7 @@ _FORMATS: Mapping[str, tuple[Callable[[object], bool], str]] = {
 }
 
 
-_SECRET_FORMATS = frozenset({"mongodb-uri", "proxy", "redis-url"})
+_SECRET_FORMATS = frozenset({"headers", "mongodb-uri", "proxy", "redis-url"})
 """Formats of values that may hold a password, and are not repeated in a message."""
 
 
@@ -515,7 +540,7 @@ def _with_defaults(values: Mapping[str, Any], described: _Schema) -> dict[str, A
 
 
 def _typed(folder: Path, values: dict[str, Any]) -> Config:
-    server, webhooks, metrics = (values[name] for name in ("server", "webhooks", "metrics"))
+    server, webhooks, metrics, tracing = (values[name] for name in ("server", "webhooks", "metrics", "tracing"))
     federation = values["identity_providers"]
     features = values["license"]["features"]
     return Config(
@@ -560,6 +585,7 @@ def _typed(folder: Path, values: dict[str, Any]) -> Config:
         audit=Audit(**values["audit"]),
         logging=Logging(**values["logging"]),
         metrics=Metrics(**{**metrics, "allowed_networks": _networks(metrics["allowed_networks"])}),
+        tracing=Tracing(**{**tracing, "headers": None if tracing["headers"] is None else Secret(tracing["headers"])}),
     )
 
 

@@ -21,12 +21,15 @@ _REFUSED = frozenset(
         "proxy-authorization",
         "proxy-connection",
         "te",
+        "traceparent",
+        "tracestate",
         "trailer",
         "transfer-encoding",
         "upgrade",
         "webhook-id",
         "webhook-signature",
         "webhook-timestamp",
+        "webhook-via",
         SIGNATURE_HEADER.lower(),
     }
 )

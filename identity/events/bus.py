@@ -21,7 +21,7 @@ from identity.domain.delivery_schedule import Schedule
 from identity.domain.webhook_transactions import NONE, is_satisfied, stricter
 from identity.errors import WebhookTransactionFailed
 from identity.events.catalogue import EVENTS, EventType
-from identity.events.delivery import Deliverer, Result
+from identity.events.delivery import Deliverer, Occasion, Result
 from identity.events.failures import Ending
 from identity.events.routing import Routes, transaction_type
 from identity.ids import EventId, TenantId, WebhookId, new_id
@@ -29,6 +29,7 @@ from identity.instants import Instant
 from identity.store.guard import PATIENCE_SECONDS
 from identity.store.mongo import STORE_ERRORS, Database, Session
 from identity.store.outbox import Attempt, EventRow, NewDelivery, Outbox
+from identity.traces import TraceContext
 
 _log = structlog.get_logger(__name__)
 
@@ -85,12 +86,16 @@ Announced = Sequence[Event] | Callable[[T], Sequence[Event]]
 
 @dataclasses.dataclass(slots=True)
 class _Outgoing:
-    """An event on its way, with those who shall hear of it and what was already tried before the commit."""
+    """An event on its way, with those who shall hear of it and what was already tried before the commit.
+
+    `size` is that of its body in bytes, also where that is too large to go anywhere.
+    """
 
     row: EventRow
     targets: tuple[Document, ...]
     deliveries: list[NewDelivery]
     transaction_type: str
+    size: int
 
 
 class Bus:
@@ -145,14 +150,18 @@ class Bus:
         if not asked and not after and not (callable(announced) and gates.are_open()):
             return await write(None)
 
+        recorded: list[_Outgoing] = []
+
         async def change(session: Session) -> T:
             result = await write(session)
             late = self._outgoing(call, announced(result), gates) if callable(announced) else after
-            await self._record(session, [*asked, *late])
+            recorded[:] = [*asked, *late]
+            await self._record(session, recorded)
             return result
 
         result = await self._database.in_transaction(change, patience_seconds)
         self._wake()
+        await self._note(recorded, "recorded")
         return result
 
     async def is_heard(self, tenant_id: TenantId, event_type: str) -> bool:
@@ -183,9 +192,34 @@ class Bus:
         for event in events:
             if targets := gates.targets(event):
                 deliveries = [_delivery(webhook, call.now) for webhook in targets]
-                row = _row(call, event, self._locate)
-                outgoing.append(_Outgoing(row, targets, deliveries, event.transaction_type))
+                row = _row(call, event, self._locate, self._trace(call, event))
+                one = _Outgoing(row, targets, deliveries, event.transaction_type, len(row.body))
+                outgoing.append(self._refused(one) if one.size > self._deliverer.bounds.max_bytes else one)
         return outgoing
+
+    def _trace(self, call: Call, event: Event) -> TraceContext | None:
+        """The trace of the request; what the service does by itself begins one, for all attempts to be in."""
+        if call.origin.trace is not None:
+            return call.origin.trace
+        span = self._deliverer.tracer.begin(f"raise {event.type}", "producer", None)
+        if span is None:
+            return None
+        span.end({"identity.event.type": event.type})
+        return span.context
+
+    def _refused(self, outgoing: _Outgoing) -> _Outgoing:
+        """An event that is too large: nobody gets it, and the log has it without its body."""
+        row = outgoing.row
+        reason = (
+            f"payload: the event has {outgoing.size} bytes, more than the {self._deliverer.bounds.max_bytes} allowed"
+        )
+        deliveries = [
+            _delivery(webhook, None, Attempt(row.create_instant, row.create_instant, webhook["url"], exception=reason))
+            for webhook in outgoing.targets
+        ]
+        return dataclasses.replace(
+            outgoing, row=dataclasses.replace(row, body=_outline(row), is_refused=True), deliveries=deliveries
+        )
 
     async def _offer(self, call: Call, events: Sequence[Event], gates: _Gates) -> list[_Outgoing]:
         """Ask in the order of the events, of each event all webhooks at once; the first veto ends it."""
@@ -198,17 +232,21 @@ class Bus:
             if kind == NONE:
                 continue
             asked.append(one)
-            failures = await self._ask(one, kind)
+            failures = _too_large(one) if one.row.is_refused else await self._ask(one, kind)
             if failures is not None:
                 await self._record_veto(asked)
+                await self._note(asked, "vetoed")
                 raise WebhookTransactionFailed(_VETO, log_detail=f"{one.row.type}: {failures}")
         return outgoing
 
     async def _ask(self, outgoing: _Outgoing, kind: str) -> dict[str, str] | None:
         """Ask all webhooks of one event; answers who failed and how, where too few agreed."""
         row = outgoing.row
-        attempts = (self._deliverer.attempt(webhook, row.event_id, row.body) for webhook in outgoing.targets)
+        occasion = Occasion(row.type, 1, row.trace, row.via)
+        attempts = (self._deliverer.attempt(webhook, row.event_id, row.body, occasion) for webhook in outgoing.targets)
         results = await asyncio.gather(*attempts)
+        for result in results:
+            self._deliverer.metrics.note_question(result.attempt)
         outgoing.deliveries = [
             self._after_first(webhook, result) for webhook, result in zip(outgoing.targets, results, strict=True)
         ]
@@ -231,6 +269,22 @@ class Bus:
             await self._outbox.record(None, [(one.row, one.deliveries) for one in asked], first, vetoed=True)
         except STORE_ERRORS as error:
             _log.warning("a veto could not be written to the log", error=type(error).__name__)
+
+    async def _note(self, outgoing: Sequence[_Outgoing], outcome: str) -> None:
+        """Count events that are written, and tell of those that are large; what was vetoed may be tried again."""
+        metrics = self._deliverer.metrics
+        for one in outgoing:
+            metrics.events.labels(outcome).inc()
+            if one.size > self._deliverer.bounds.warn_bytes:
+                await self._tell_of_size(one)
+
+    async def _tell_of_size(self, outgoing: _Outgoing) -> None:
+        row, is_refused = outgoing.row, outgoing.row.is_refused
+        limit = self._deliverer.bounds.max_bytes if is_refused else self._deliverer.bounds.warn_bytes
+        about = {"type": row.type, "event_id": row.event_id, "bytes": outgoing.size, "limit": limit}
+        _log.warning("event too large to be delivered" if is_refused else "event with a large body", **about)
+        self._deliverer.metrics.oversized.labels("refused" if is_refused else "warned").inc()
+        await self._deliverer.failures.oversized(row, outgoing.size, limit, is_refused=is_refused)
 
     async def _tell(self, outgoing: _Outgoing, results: Sequence[Result], ending: Ending) -> None:
         row = outgoing.row
@@ -264,6 +318,23 @@ def _delivery(webhook: Document, due: Instant | None, first: Attempt | None = No
     return NewDelivery(WebhookId(webhook["id"]), due, first, is_ordered=webhook.get("ordered", False))
 
 
+def _too_large(outgoing: _Outgoing) -> dict[str, str]:
+    """Who was not asked about an event that cannot be sent: silence is no agreement."""
+    return {webhook["id"]: "payload: too large" for webhook in outgoing.targets}
+
+
+def _outline(row: EventRow) -> bytes:
+    """The body of an event that is too large: what it was, and about whom."""
+    members = {
+        "createInstant": row.create_instant,
+        "id": row.event_id,
+        "linkedObjectId": row.linked_object_id,
+        "tenantId": row.tenant_id,
+        "type": row.type,
+    }
+    return orjson.dumps({"event": _without_nulls(members)})
+
+
 def _failures(targets: Sequence[Document], results: Sequence[Result]) -> dict[str, str]:
     return {
         webhook["id"]: result.attempt.exception or f"status {result.attempt.status}"
@@ -272,7 +343,7 @@ def _failures(targets: Sequence[Document], results: Sequence[Result]) -> dict[st
     }
 
 
-def _row(call: Call, event: Event, locate: event_info.Locate | None) -> EventRow:
+def _row(call: Call, event: Event, locate: event_info.Locate | None, trace: TraceContext | None) -> EventRow:
     """The event with the members that all events have, as the bytes that go out."""
     kind = event.kind
     tenant_id = None if kind.is_of_instance else event.tenant_id or call.tenant_id
@@ -290,7 +361,10 @@ def _row(call: Call, event: Event, locate: event_info.Locate | None) -> EventRow
     if kind.repeats_ip_address:
         members["ipAddress"] = members["info"].get("ipAddress")
     body = orjson.dumps({"event": _without_nulls(members)}, option=orjson.OPT_SORT_KEYS)
-    return EventRow(event_id, kind.name, tenant_id, linked_object_id, body, call.now, kind.holds_secrets)
+    return EventRow(
+        event_id, kind.name, tenant_id, linked_object_id, body, call.now, kind.holds_secrets,
+        trace=trace, via=call.origin.via,
+    )  # fmt: skip
 
 
 def _without_nulls(value: Any) -> Any:

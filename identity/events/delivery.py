@@ -5,21 +5,25 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import urllib.parse
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 import structlog
 
 from identity.call import Document
-from identity.domain import standard_webhooks, webhook_headers
+from identity.domain import delivery_chains, standard_webhooks, webhook_headers
 from identity.domain.delivery_schedule import retry_after_seconds, wait_at_least
 from identity.errors import ServiceError
 from identity.events.failures import FailureLog
+from identity.events.metrics import Metrics
 from identity.ids import EventId, Secret
 from identity.instants import Clock, Instant, numeric_date
 from identity.outbound.http import HttpClient, OutboundError, Request, Response
 from identity.outbound.tls import is_trust_anchor
+from identity.outbound.tracing import Span, Tracer, Untraced
 from identity.store.outbox import Attempt
+from identity.traces import TraceContext
 
 _log = structlog.get_logger(__name__)
 
@@ -54,27 +58,88 @@ class Result:
     wait_seconds: float = 0.0
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Occasion:
+    """What an attempt is made for: an event of a type, for the how-manieth time.
+
+    `trace` is the trace of what raised the event, `via` are the services that it has come through.
+    """
+
+    event_type: str
+    number: int = 1
+    trace: TraceContext | None = None
+    via: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bounds:
+    """How large the body of an event may be, in bytes: above the first it is told of, above the second not sent."""
+
+    warn_bytes: int = 2**20
+    max_bytes: int = 25 * 2**20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Equipment:
+    """What goes with every delivery of a service, and who hears of it beside the receiver.
+
+    `mark` is how the service is called in the list of those that a delivery has come through.
+    """
+
+    mark: str
+    tracer: Tracer = dataclasses.field(default_factory=Untraced)
+    metrics: Metrics = dataclasses.field(default_factory=Metrics)
+    bounds: Bounds = Bounds()
+
+
 class Deliverer:
     """Makes attempts; keeps nothing about them."""
 
-    def __init__(self, http: HttpClient, clock: Clock, version: str, keys: Keys, failures: FailureLog) -> None:
+    def __init__(
+        self,
+        http: HttpClient,
+        clock: Clock,
+        version: str,
+        keys: Keys,
+        failures: FailureLog,
+        equipment: Equipment,
+    ) -> None:
         self._http = http
         self._clock = clock
         self._user_agent = f"identity/{version}"
         self._keys = keys
         self.failures = failures
+        self.tracer, self.metrics, self.bounds = equipment.tracer, equipment.metrics, equipment.bounds
+        self._mark = equipment.mark
         self._warned: set[tuple[str, int]] = set()
 
-    async def attempt(self, webhook: Document, event_id: EventId, body: bytes) -> Result:
+    async def attempt(self, webhook: Document, event_id: EventId, body: bytes, occasion: Occasion) -> Result:
         """Send the body to the webhook once, and judge the answer. Never raises for what a receiver may do.
 
         An attempt that cannot be made as configured (no signing key, no client certificate) fails without a request:
         an event is never sent unsigned or by the wrong identity.
         """
+        span = self.tracer.begin(f"webhook {occasion.event_type}", "client", occasion.trace)
+        context = occasion.trace if span is None else span.context
+        passed_on = {} if context is None else context.headers
+        passed_on[delivery_chains.HEADER] = delivery_chains.shown(occasion.via, self._mark)
+        try:
+            result = await self._attempt(webhook, event_id, body, passed_on)
+        except BaseException:
+            if span is not None:
+                span.end({}, "interrupted")
+            raise
+        if not result.attempt.succeeded:
+            self.metrics.failures.labels(_reason(result.attempt)).inc()
+        if span is not None:
+            _end(span, webhook, event_id, occasion, result.attempt)
+        return result
+
+    async def _attempt(self, webhook: Document, event_id: EventId, body: bytes, passed_on: Mapping[str, str]) -> Result:
         start = self._clock.now()
         url = webhook["url"]
         try:
-            request = await self._request(webhook, event_id, body)
+            request = await self._request(webhook, event_id, body, passed_on)
         except (ServiceError, LookupError, ValueError) as error:
             reason = f"configuration: a key of the webhook cannot be used ({type(error).__name__})"
             return Result(Attempt(start, self._clock.now(), url, exception=reason))
@@ -96,7 +161,9 @@ class Deliverer:
         wanted = retry_after_seconds(response.headers.get("retry-after"), attempt.end_instant)
         return Result(attempt, wait_at_least(response.status, timed_out=False, retry_after_seconds=wanted))
 
-    async def _request(self, webhook: Document, event_id: EventId, body: bytes) -> Request:
+    async def _request(
+        self, webhook: Document, event_id: EventId, body: bytes, passed_on: Mapping[str, str]
+    ) -> Request:
         username = webhook.get("httpAuthenticationUsername")
         password = Secret(webhook.get("httpAuthenticationPassword") or "")
         certificate = await self._certificate(webhook)
@@ -104,7 +171,7 @@ class Deliverer:
         return Request(
             method="POST",
             url=webhook["url"],
-            headers=await self._headers(webhook, event_id, body),
+            headers={**await self._headers(webhook, event_id, body), **passed_on},
             body=body,
             connect_timeout_ms=webhook["connectTimeout"],
             read_timeout_ms=webhook["readTimeout"],
@@ -160,6 +227,31 @@ class Deliverer:
             self._warned.add(state)
             _log.warning("webhook headers left out: no HTTP tokens", webhook_id=webhook["id"], names=names)
             await self.failures.left_out(webhook, names)
+
+
+def _reason(attempt: Attempt) -> str:
+    """Why an attempt failed, in a word: the kind of the exception, or the class of the status."""
+    if attempt.exception is not None:
+        return attempt.exception.partition(":")[0]
+    return f"{(attempt.status or 0) // 100}xx"
+
+
+def _end(span: Span, webhook: Document, event_id: EventId, occasion: Occasion, attempt: Attempt) -> None:
+    """Of the URL only the host is told: paths and queries of webhooks hold tokens."""
+    parts = urllib.parse.urlsplit(webhook["url"])
+    attributes: dict[str, str | int | bool] = {
+        "http.request.method": "POST",
+        "http.request.resend_count": occasion.number - 1,
+        "identity.event.id": event_id,
+        "identity.event.type": occasion.event_type,
+        "identity.webhook.id": webhook["id"],
+        "server.address": parts.hostname or "",
+        "server.port": parts.port or (443 if parts.scheme == "https" else 80),
+    }
+    if attempt.status is not None:
+        attributes["http.response.status_code"] = attempt.status
+    failure = None if attempt.succeeded else str(attempt.status) if attempt.exception is None else _reason(attempt)
+    span.end(attributes, failure)
 
 
 def _kept(headers: Mapping[str, str]) -> Mapping[str, str]:

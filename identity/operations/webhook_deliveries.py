@@ -13,6 +13,7 @@ from identity.domain import webhook_health as health
 from identity.domain import webhook_samples as samples
 from identity.errors import Invalid, NotFound
 from identity.events.catalogue import ALIASES, EVENTS
+from identity.events.delivery import Occasion
 from identity.ids import EventId, WebhookId, new_id
 from identity.instants import Instant, later
 from identity.operations import crud, event_logs, webhook_event_logs
@@ -32,7 +33,8 @@ async def test(services: Services, call: Call, webhook_id: str, body: Document) 
     webhook = await services.webhooks.get(None, webhook_id)
     event = body.get("event") or _example(services, body["eventType"], call.now)
     octets = orjson.dumps({"event": event}, option=orjson.OPT_SORT_KEYS)
-    result = await services.deliverer.attempt(webhook, EventId(event.get("id") or new_id()), octets)
+    occasion = Occasion(str(event.get("type", "test")), 1, call.origin.trace, call.origin.via)
+    result = await services.deliverer.attempt(webhook, EventId(event.get("id") or new_id()), octets, occasion)
     return webhook_event_logs.shown_attempt(webhook_id, result.attempt.to_document(), 1)
 
 

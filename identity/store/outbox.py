@@ -23,12 +23,14 @@ from identity.instants import Instant, as_datetime, later
 from identity.store.event_bodies import EventBodies
 from identity.store.mongo import Collection, Database, Session
 from identity.store.vault import Vault
+from identity.traces import TraceContext, read
 
 State = Literal["due", "succeeded", "given up", "vetoed"]
 
 _NO_SUCH_INDEX = 27
 _LANES_PER_LEASE = 100
 _BODY_FIELDS = {"body": 1, "isSealed": 1, "parts": 1}
+_TOLD_FIELDS = {"type": 1, "trace": 1, "traceState": 1, "via": 1}
 _LOOKS_PER_LEASE = 8
 """How often to look again when all that was found waits for something before it."""
 _KEPT_FIELDS = {
@@ -41,7 +43,8 @@ _KEPT_FIELDS = {
 class EventRow:
     """One event as it goes out: `body` is the same bytes for every receiver and every attempt.
 
-    One that `holds_secrets`, such as a token, lies sealed in MongoDB.
+    One that `holds_secrets`, such as a token, lies sealed in MongoDB. One that `is_refused` is for the log alone, and
+    has a body that says no more than what it was. `trace` and `via` are those of the request that raised it.
     """
 
     event_id: EventId
@@ -51,6 +54,9 @@ class EventRow:
     body: bytes
     create_instant: Instant
     holds_secrets: bool = False
+    is_refused: bool = False
+    trace: TraceContext | None = None
+    via: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,7 +118,7 @@ class Lease:
     """A delivery that is this process's to make until the lease runs out.
 
     `attempts` were made before, since it was last asked for; `is_manual`: somebody asked for it again. `ordered_by` is
-    the object whose deliveries follow each other, where they do.
+    the object whose deliveries follow each other, where they do; `trace` and `via` are the event's.
     """
 
     delivery_id: str
@@ -125,6 +131,8 @@ class Lease:
     token: str
     is_manual: bool = False
     ordered_by: str | None = None
+    trace: TraceContext | None = None
+    via: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -231,19 +239,21 @@ class Outbox:
     ) -> None:
         """Write events with their deliveries, in the transaction of the change that they tell of.
 
-        Those of a change that was `vetoed` are written for the log alone: nothing of them is due.
+        Those of a change that was `vetoed`, and those that are refused, are written for the log alone: nothing of them
+        is due.
         """
         kept = await self._sent_events()
-        if vetoed and not kept.are_logged:
-            return
-        numbered = [(row, deliveries, first_sequence + index) for index, (row, deliveries) in enumerate(rows)]
-        events, parts = [], {}
-        for row, deliveries, sequence in numbered:
+        events, parts, found = [], {}, []
+        for sequence, (row, deliveries) in enumerate(rows, start=first_sequence):
+            is_over = vetoed or row.is_refused
+            if is_over and not kept.are_logged:
+                continue
             body, parts[row.event_id] = self._bodies.members(row.event_id, row.body, is_sealed=row.holds_secrets)
-            events.append({**_event(row, deliveries, sequence, vetoed=vetoed), **body})
-        found = [self._delivery(row, one, sequence) for row, deliveries, sequence in numbered for one in deliveries]
-        for stored in found if vetoed else ():
-            stored["state"] = "vetoed"
+            events.append({**_event(row, deliveries, sequence, vetoed=is_over), **body})
+            state = {"state": "vetoed"} if is_over else {}
+            found += [self._delivery(row, one, sequence) | state for one in deliveries]
+        if not events:
+            return
         for stored in (*events, *found):
             self._keep(stored, kept)
         for stored in events:
@@ -288,10 +298,11 @@ class Outbox:
         ours = self._deliveries.find({"_id": {"$in": ids}, "lease": token}, _KEPT_FIELDS)
         return _leases(await ours.to_list(None), events, token)
 
-    async def _events_of(self, event_ids: Iterable[EventId]) -> dict[str, tuple[str, bytes]]:
-        """Type and body of each event that is still there."""
-        found = await self._events.find({"_id": {"$in": list(event_ids)}}, {**_BODY_FIELDS, "type": 1}).to_list(None)
-        return {row["_id"]: (row["type"], await self._bodies.opened(row)) for row in found}
+    async def _events_of(self, event_ids: Iterable[EventId]) -> dict[str, Document]:
+        """What a lease tells of each event that is still there."""
+        wanted, fields = {"_id": {"$in": list(event_ids)}}, {**_BODY_FIELDS, **_TOLD_FIELDS}
+        found = await self._events.find(wanted, fields).to_list(None)
+        return {row["_id"]: _told(row, await self._bodies.opened(row)) for row in found}
 
     async def settle(self, outcomes: Sequence[Outcome]) -> None:
         """Write what became of leases, in one go.
@@ -461,10 +472,27 @@ def _event(row: EventRow, deliveries: Sequence[NewDelivery], sequence: int, *, v
         "untried": untried,
         "result": "Failed" if vetoed else "Running" if untried else "Succeeded",
         **_of(row),
+        **_origin(row),
     }
     if tried := [one.first.start_instant for one in deliveries if one.first is not None]:
         stored["lastAttemptInstant"] = max(tried)
     return stored
+
+
+def _told(row: Document, body: bytes) -> Document:
+    """What a lease tells of its event."""
+    trace = read(row.get("trace"), row.get("traceState"))
+    return {"type": row["type"], "body": body, "trace": trace, "via": tuple(row.get("via", ()))}
+
+
+def _origin(row: EventRow) -> Document:
+    """Where an event comes from, where that is known: some bytes of its row."""
+    told: Document = {} if row.trace is None else {"trace": row.trace.parent}
+    if row.trace is not None and row.trace.state:
+        told["traceState"] = row.trace.state
+    if row.via:
+        told["via"] = list(row.via)
+    return told
 
 
 def _of(row: EventRow) -> Document:
@@ -498,18 +526,18 @@ def _lanes_by_webhook(lanes: Sequence[str]) -> dict[WebhookId, list[str]]:
     return found
 
 
-def _leases(taken: Iterable[Document], events: Mapping[str, tuple[str, bytes]], token: str) -> list[Lease]:
+def _leases(taken: Iterable[Document], events: Mapping[str, Document], token: str) -> list[Lease]:
     return [
         Lease(
-            row["_id"],
-            row["eventId"],
-            row["webhookId"],
-            len(row.get("attempts", ())) - row.get("base", 0),
-            *events.get(row["eventId"], ("", b"")),
-            row["insertInstant"],
-            token,
-            row.get("isManual", False),
-            row.get("linkedObjectId") if row.get("isOrdered") else None,
+            delivery_id=row["_id"],
+            event_id=row["eventId"],
+            webhook_id=row["webhookId"],
+            attempts=len(row.get("attempts", ())) - row.get("base", 0),
+            insert_instant=row["insertInstant"],
+            token=token,
+            is_manual=row.get("isManual", False),
+            ordered_by=row.get("linkedObjectId") if row.get("isOrdered") else None,
+            **events.get(row["eventId"], {"type": "", "body": b""}),
         )
         for row in taken
     ]

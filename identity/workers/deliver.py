@@ -25,7 +25,7 @@ from identity.domain.appetite import Appetite
 from identity.domain.circuit_breaker import CircuitBreaker, Rules
 from identity.domain.delivery_schedule import Schedule
 from identity.domain.webhook_health import DISABLED, GONE, PAUSED
-from identity.events.delivery import Deliverer, Result
+from identity.events.delivery import Deliverer, Occasion, Result
 from identity.events.failures import Ending
 from identity.ids import WebhookId
 from identity.instants import Clock, later
@@ -287,7 +287,8 @@ class DeliveryWorker:
         wait_seconds = await self._watch.wait_seconds(webhook)
         if wait_seconds or webhook.get("status") == PAUSED:
             return Outcome(lease, None, later(self._clock.now(), seconds=wait_seconds or _POLL_SECONDS))
-        return self._judged(lease, await self._deliverer.attempt(webhook, lease.event_id, lease.body))
+        occasion = Occasion(lease.type, lease.attempts + 1, lease.trace, lease.via)
+        return self._judged(lease, await self._deliverer.attempt(webhook, lease.event_id, lease.body, occasion))
 
     async def _webhook(self, webhook_id: WebhookId) -> Document | None:
         while True:

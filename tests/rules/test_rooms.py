@@ -18,6 +18,7 @@ ROOMS = {
     "jose": ("identity/tokens",),
     "aiosmtplib": ("identity/outbound",),
     "pycurl": ("identity/outbound",),
+    "opentelemetry": ("identity/outbound",),
     "quickjs": ("identity/sandbox",),
     "tornado": ("identity/web", "identity/app.py"),
 }

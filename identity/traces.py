@@ -1,0 +1,58 @@
+"""Trace contexts: to which trace a request belongs, as the headers `traceparent` and `tracestate` tell it.
+
+W3C Trace Context, level 1 (https://www.w3.org/TR/trace-context/). A context that is malformed is none, as its section 2.2
+asks for; what is read here goes on to receivers, so nothing of it is taken on trust.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+PARENT_HEADER = "traceparent"
+STATE_HEADER = "tracestate"
+
+_PARENT = re.compile(r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_KNOWN_FLAGS = 0b11
+"""Sampled, and (level 2) that the trace id is random; the others have no meaning yet and are sent as 0."""
+
+_LONGEST_STATE = 512
+_MOST_MEMBERS = 32
+_MEMBER = re.compile(r"[a-z0-9][a-z0-9_\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TraceContext:
+    """A place in a trace: the ids of the trace and of the span in hexadecimal, the flags, and what vendors added."""
+
+    trace_id: str
+    span_id: str
+    flags: int = 0
+    state: str = ""
+
+    @property
+    def parent(self) -> str:
+        """The value of `traceparent`, by which the next one hangs its span below this one."""
+        return f"00-{self.trace_id}-{self.span_id}-{self.flags:02x}"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers for the next one in the trace."""
+        return {PARENT_HEADER: self.parent, **({STATE_HEADER: self.state} if self.state else {})}
+
+
+def read(parent: str | None, state: str | None) -> TraceContext | None:
+    """The context that a request carries, or None. A malformed state is dropped alone (section 3.3)."""
+    if not parent:
+        return None
+    found = _PARENT.fullmatch(parent.strip())
+    if found is None or (found[1] == "00" and found[5]):
+        return None
+    return TraceContext(found[2], found[3], int(found[4], 16) & _KNOWN_FLAGS, _state(state or ""))
+
+
+def _state(text: str) -> str:
+    members = [member.strip() for member in text.split(",") if member.strip()]
+    if len(text) > _LONGEST_STATE or len(members) > _MOST_MEMBERS:
+        return ""
+    return ",".join(members) if all(_MEMBER.fullmatch(member) for member in members) else ""
