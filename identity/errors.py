@@ -149,6 +149,12 @@ class WebhookTransactionFailed(ServiceError):
     status = 504
 
 
+class LoopDetected(ServiceError):
+    """A delivery of events has come back to where it began, or through very many services: 508 with an Errors body."""
+
+    status = 508
+
+
 class LambdaFailed(ServiceError):
     """A lambda threw, took too much, or left nonsense behind: 512 with an Errors body, and a row in the event log."""
 

@@ -16,6 +16,7 @@ from identity.outbound import breached_passwords
 from identity.outbound.federation import FederationClient
 from identity.outbound.http import HttpClient
 from identity.outbound.places import Places
+from identity.outbound.tracing import Tracer
 from identity.passwords import PasswordPool
 from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
@@ -162,6 +163,9 @@ class Services(Collections, Passing):
     client_keys: ClientKeys
     """The public keys of applications, fetched through a client of its own, too."""
     deliverer: Deliverer
+    tracer: Tracer
+    mark: str
+    """How this service is called in the list of those that a delivery has come through."""
     webhook_health: WebhookHealth
     afterwards: Afterwards
     """For work of which callers must not learn by how long it takes."""

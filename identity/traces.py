@@ -1,7 +1,7 @@
 """Trace contexts: to which trace a request belongs, as the headers `traceparent` and `tracestate` tell it.
 
-W3C Trace Context, level 1 (https://www.w3.org/TR/trace-context/). A context that is malformed is none, as its section 2.2
-asks for; what is read here goes on to receivers, so nothing of it is taken on trust.
+W3C Trace Context, level 1 (https://www.w3.org/TR/trace-context/). A context that is malformed is none, as its section
+2.2 asks for; what is read here goes on to receivers, so nothing of it is taken on trust.
 """
 
 from __future__ import annotations

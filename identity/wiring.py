@@ -13,17 +13,19 @@ from identity.call import Call, Document, Nobody, Origin
 from identity.collections import Stores
 from identity.config import ClientKeys as ClientKeysSettings
 from identity.config import Config, IdentityProviders
+from identity.domain import delivery_chains
 from identity.domain.delivery_schedule import Schedule
 from identity.events.bus import Bus
-from identity.events.delivery import Deliverer
+from identity.events.delivery import Bounds, Deliverer, Equipment
 from identity.events.failures import FailureLog
+from identity.events.metrics import Metrics
 from identity.ids import TenantId, new_id
 from identity.instants import Clock
 from identity.loops import Afterwards
 from identity.operations import back_channel_logout, event_logs
 from identity.operations.webhook_keys import WebhookKeys
 from identity.operations.webhook_watch import WebhookWatch
-from identity.outbound import breached_passwords
+from identity.outbound import breached_passwords, tracing
 from identity.outbound.client_keys import PublishedKeys
 from identity.outbound.federation import FederationClient
 from identity.outbound.http import HttpClient
@@ -103,7 +105,12 @@ def wired(
 ) -> tuple[Services, Parts]:
     """Give everything what it needs; nothing listens or works yet."""
     ring = _ring(stores)
-    delivery = _delivery(config, clock, stores, redis, ring)
+    registry = prometheus_client.CollectorRegistry()
+    tracer = tracing.tracer_of(config.tracing, registry, __version__, instance_id)
+    mark = delivery_chains.mark_of(instance_id)
+    bounds = Bounds(config.webhooks.payload_warn_bytes, config.webhooks.payload_max_bytes)
+    equipment = Equipment(mark, tracer, Metrics(registry), bounds)
+    delivery = _delivery(config, clock, stores, redis, ring, equipment)
     services = Services(
         **_members(stores, Collections),
         **_members(Passing.over(redis, stores.vault), Passing),
@@ -126,12 +133,14 @@ def wired(
         breached_passwords=breached_passwords.source_of(config.breaches, _USER_AGENT),
         client_keys=_client_keys(config),
         deliverer=delivery.deliverer,
+        tracer=tracer,
+        mark=mark,
         webhook_health=WebhookHealth(stores.database),
         afterwards=Afterwards(),
         wake_workers=delivery.wakeups.notify,
     )
     delivery.deliverer.failures.write_to(lambda message: event_logs.record(services, own_call(clock), "Error", message))
-    return services, _parts(services, stores, delivery, role)
+    return services, _parts(services, stores, delivery, registry, role)
 
 
 def own_call(clock: Clock, base_url: str = "") -> Call:
@@ -148,8 +157,9 @@ def _members(part: object, kind: type[Collections | Passing]) -> dict[str, Any]:
     return {field.name: getattr(part, field.name) for field in dataclasses.fields(kind)}
 
 
-def _parts(services: Services, stores: Stores, delivery: _Delivery, role: str) -> Parts:
-    registry = prometheus_client.CollectorRegistry()
+def _parts(
+    services: Services, stores: Stores, delivery: _Delivery, registry: prometheus_client.CollectorRegistry, role: str
+) -> Parts:
     closers = (
         _closing(services),
         services.redis.close,
@@ -161,7 +171,9 @@ def _parts(services: Services, stores: Stores, delivery: _Delivery, role: str) -
         services.places.close,
         services.afterwards.finish,
     )
-    return Parts(registry, InFlight(), _workers(services, stores, delivery, registry, role), closers)
+    workers = _workers(services, stores, delivery, registry, role)
+    # Who stops last sees the spans of the others.
+    return Parts(registry, InFlight(), (services.tracer, *workers), closers)
 
 
 def _ring(stores: Stores) -> KeyRing:
@@ -169,7 +181,9 @@ def _ring(stores: Stores) -> KeyRing:
     return KeyRing(lambda key_id: keys_.cached(None, key_id))
 
 
-def _delivery(config: Config, clock: Clock, stores: Stores, redis: Redis, ring: KeyRing) -> _Delivery:
+def _delivery(
+    config: Config, clock: Clock, stores: Stores, redis: Redis, ring: KeyRing, equipment: Equipment
+) -> _Delivery:
     tenants_, webhooks_ = stores.documents["tenants"], stores.documents["webhooks"]
     http = HttpClient(
         allowed_networks=config.webhooks.allowed_networks,
@@ -180,7 +194,7 @@ def _delivery(config: Config, clock: Clock, stores: Stores, redis: Redis, ring: 
         proxy=config.outbound.proxy,
     )
     keys_ = WebhookKeys(ring, stores.documents["keys"])
-    deliverer = Deliverer(http, clock, __version__, keys_, FailureLog(clock))
+    deliverer = Deliverer(http, clock, __version__, keys_, FailureLog(clock), equipment)
     wakeups, mail_wakeups, logout_wakeups = Wakeups(redis), Wakeups(redis, "mails"), Wakeups(redis, "logouts")
     stores.mails.on_new(mail_wakeups.notify)
     stores.logout_notices.on_new(logout_wakeups.notify)

@@ -67,6 +67,7 @@ async def resend(services: Services, call: Call, event_id: str, webhook_id: str 
     answers = [await services.webhook_event_log.ask_again(None, known, each, call.now) for each in asked]
     if "unknown" in answers or (not answers and await services.webhook_event_log.find(None, event_id) is None):
         raise NotFound(log_detail=f"event {event_id}")
+    services.deliverer.metrics.asked_again.labels("resend").inc(len(answers))
     services.wake_workers()
     return len(answers)
 
@@ -83,6 +84,7 @@ async def recover(services: Services, call: Call, webhook_id: str, start: Instan
         )
     until = end if end is not None else later(call.now, seconds=1)
     count = await services.webhook_event_log.recover(None, WebhookId(webhook_id), start, until, call.now)
+    services.deliverer.metrics.asked_again.labels("recover").inc(count)
     services.wake_workers()
     return count
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import logging
 from collections.abc import Sequence
 from typing import Any, Final
@@ -37,7 +38,7 @@ _GATHER_SECONDS = 1.0
 """How long spans are gathered before they are sent together."""
 _EXPORT_SECONDS: Final = 5
 """How long one batch may take, with all its repetitions."""
-_STOP_SECONDS: Final = 3.0
+_STOP_SECONDS = 3.0
 
 _KINDS: Final = {"client": SpanKind.CLIENT, "producer": SpanKind.PRODUCER, "server": SpanKind.SERVER}
 
@@ -98,6 +99,8 @@ class _Queue(SpanProcessor):
         self._waiting: collections.deque[ReadableSpan] = collections.deque()
         self._has_some = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
+        self._drained = asyncio.Event()
+        self._is_stopping = False
         self._is_answering = True
         self._spans = prometheus_client.Counter(
             "identity_trace_spans", "Spans by what became of them", ["outcome"], registry=registry
@@ -110,7 +113,7 @@ class _Queue(SpanProcessor):
         if not (span.context and span.context.trace_flags.sampled):
             return
         if len(self._waiting) >= _MOST_WAITING:
-            self._spans.labels("lost").inc()
+            self._count("lost", 1)
             return
         self._waiting.append(span)
         self._has_some.set()
@@ -121,34 +124,42 @@ class _Queue(SpanProcessor):
 
     async def stop(self) -> None:
         """Send what there is, if that is quick; then nothing more, not even what is being tried again."""
+        self._is_stopping = True
+        self._has_some.set()
+        if self._loops and self._is_answering:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_STOP_SECONDS):
+                    await self._drained.wait()
         await loops.end(self._loops)
-        try:
-            async with asyncio.timeout(_STOP_SECONDS):
-                while self._waiting and self._is_answering:
-                    await self._export()
-        except TimeoutError:
-            _log.warning("the last spans were not sent: the collector does not answer in time")
+        self._count("lost", len(self._waiting))
+        self._waiting.clear()
         self._exporter.shutdown()
 
     async def _export_for_ever(self) -> None:
         while True:
             await self._has_some.wait()
-            if len(self._waiting) < _BATCH:
+            if len(self._waiting) < _BATCH and not self._is_stopping:
                 await asyncio.sleep(_GATHER_SECONDS)
             self._has_some.clear()
             while self._waiting:
                 await self._export()
+            if self._is_stopping:
+                self._drained.set()
 
     async def _export(self) -> None:
         batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
-        took = await asyncio.to_thread(self._sent, batch)
-        self._spans.labels("exported" if took else "lost").inc(len(batch))
+        took = False
+        try:
+            took = await asyncio.to_thread(self._sent, batch)
+        finally:
+            self._count("exported" if took else "lost", len(batch))
         if took != self._is_answering:
             self._is_answering = took
-            _log.log(
-                logging.INFO if took else logging.WARNING,
-                "the collector takes spans again" if took else "the collector takes no spans: they are lost",
-            )
+            tell = _log.info if took else _log.warning
+            tell("the collector takes spans again" if took else "the collector takes no spans: they are lost")
+
+    def _count(self, outcome: str, count: int) -> None:
+        self._spans.labels(outcome).inc(count)
 
     def _sent(self, batch: Sequence[ReadableSpan]) -> bool:
         try:

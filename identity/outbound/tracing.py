@@ -11,9 +11,14 @@ from typing import Literal, Protocol
 import prometheus_client
 
 from identity.config import Tracing
+from identity.errors import StartupError
 from identity.traces import TraceContext
 
 Kind = Literal["client", "producer", "server"]
+_NOT_INSTALLED = (
+    "tracing.endpoint asks for spans, but the package {missing} is not installed;"
+    " install the service with its extra, .[tracing], or set tracing.endpoint to null"
+)
 Attributes = Mapping[str, str | int | bool]
 
 
@@ -58,9 +63,14 @@ class Untraced:
 def tracer_of(
     settings: Tracing, registry: prometheus_client.CollectorRegistry, version: str, instance_id: str
 ) -> Tracer:
-    """The tracer that the configuration asks for. The packages are large, and loaded for those alone who want them."""
+    """The tracer that the configuration asks for. The packages are large, and loaded for those alone who want them.
+
+    Raises StartupError where they are wanted and not installed.
+    """
     if settings.endpoint is None:
         return Untraced()
-    from identity.outbound import open_telemetry  # noqa: PLC0415
-
+    try:
+        from identity.outbound import open_telemetry  # noqa: PLC0415
+    except ImportError as error:
+        raise StartupError(_NOT_INSTALLED.format(missing=error.name)) from error
     return open_telemetry.Exporting(settings, registry, version, instance_id)

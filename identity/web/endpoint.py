@@ -21,9 +21,20 @@ import structlog
 import tornado.web
 from tornado.iostream import StreamClosedError
 
+from identity import traces
 from identity.call import ApiKeyCaller, Call, Document, Nobody, Origin
+from identity.domain import delivery_chains
 from identity.domain import patch as patches
-from identity.errors import Invalid, LambdaFailed, MethodNotAllowed, NotFound, ServiceError, TooLarge, Unavailable
+from identity.errors import (
+    Invalid,
+    LambdaFailed,
+    LoopDetected,
+    MethodNotAllowed,
+    NotFound,
+    ServiceError,
+    TooLarge,
+    Unavailable,
+)
 from identity.ids import parse_id
 from identity.operations import audited_writes, features
 from identity.permissions import endpoint_of
@@ -206,11 +217,23 @@ class Family(tornado.web.RequestHandler):
         # Names a request in the logs and nothing else: it may be guessed, and must not cost a system call.
         self.request_id = f"{random.getrandbits(128):032x}"
         self.event_info: Document = {}
+        headers, method = self.request.headers, self.request.method
+        self.trace = traces.read(headers.get(traces.PARENT_HEADER), headers.get(traces.STATE_HEADER))
+        self.span = services.tracer.begin(
+            f"{method if method in _HTTP_METHODS else 'HTTP'} {template}", "server", self.trace
+        )
         for name, value in arguments.items():
             setattr(self, name, value)
 
     def prepare(self) -> Awaitable[None] | None:
-        """Judge a request that a page of another site may have made; others pass without a pause."""
+        """Judge a request that a page of another site may have made; others pass without a pause.
+
+        One that a delivery of ours has brought about is refused: its events would be delivered, and so on for ever.
+        """
+        if delivery_chains.HEADER in self.request.headers and self.is_endless():
+            error = LoopDetected("The request was brought about by deliveries of events that would have no end.")
+            self.send(Reply(errors_body(error), error.status))
+            return None
         if "Origin" not in self.request.headers or self.cross_origin is CrossOriginAccess.BY_PAGE:
             return None
         return self.judge_origin()
@@ -305,7 +328,34 @@ class Family(tornado.web.RequestHandler):
             self.request.headers.get("User-Agent", "")[:512],
             self.request_id,
             self.addresses.base_url(self.request),
+            self.trace if self.span is None else self.span.context,
+            self.via(),
         )
+
+    def via(self) -> tuple[str, ...]:
+        """The services whose deliveries brought the request about."""
+        return delivery_chains.read(self.request.headers.get(delivery_chains.HEADER, ""))
+
+    def is_endless(self) -> bool:
+        """Whether the request belongs to deliveries that go round in circles. If so, that is logged and counted."""
+        via = self.via()
+        if not delivery_chains.is_endless(via, self.services.mark):
+            return False
+        _log.warning("a chain of deliveries was cut off", route=self.template, via=via, request_id=self.request_id)
+        self.services.deliverer.metrics.loops.inc()
+        return True
+
+    def on_finish(self) -> None:
+        """End the span of the request: only the route is told, because paths and queries name people and hold codes."""
+        if self.span is not None:
+            status = self.get_status()
+            attributes: dict[str, str | int | bool] = {
+                "http.request.method": self.request.method if self.request.method in _HTTP_METHODS else "_OTHER",
+                "http.response.status_code": status,
+                "http.route": self.template,
+                "identity.request.id": self.request_id,
+            }
+            self.span.end(attributes, str(status) if status >= 500 else None)
 
     def path_ids(self, path: Mapping[str, str]) -> dict[str, Any]:
         """The ids in the path, in canonical form. Raises Invalid for one that is no UUID."""
@@ -431,6 +481,7 @@ class Family(tornado.web.RequestHandler):
             except Exception:  # noqa: BLE001 (it is too late for another status)
                 _log.exception("answer broke off", request_id=self.request_id, route=self.template)
                 self.detach().close()
+                self.on_finish()
                 return
         self.finish()
 
@@ -490,7 +541,7 @@ class ApiHandler(Family):
             await audited_writes.record(self.services, call, call.caller, write)
 
     def refuse(self, error: ServiceError) -> None:
-        """The Errors JSON for 400, 413, 503, 504 and 512; an empty body for the rest."""
+        """The Errors JSON for 400, 413, 503, 504, 508 and 512; an empty body for the rest."""
         headers = {"Allow": self.allowed()} if error.status == MethodNotAllowed.status else {}
         self.send(Reply(errors_body(error), error.status, headers))
 
@@ -546,5 +597,6 @@ _GENERAL_CODES = {
     TooLarge.status: "[TooLarge]",
     Unavailable.status: "[Unavailable]",
     504: "[WebhookTransactionException]",
+    LoopDetected.status: "[LoopDetected]",
     LambdaFailed.status: "[LambdaFailed]",
 }

@@ -24,7 +24,7 @@ from identity.config import Webhooks
 from identity.domain.appetite import Appetite
 from identity.domain.circuit_breaker import CircuitBreaker, Rules
 from identity.domain.delivery_schedule import Schedule
-from identity.domain.webhook_health import DISABLED, GONE, PAUSED
+from identity.domain.webhook_health import ACTIVE, DISABLED, GONE, PAUSED
 from identity.events.delivery import Deliverer, Occasion, Result
 from identity.events.failures import Ending
 from identity.ids import WebhookId
@@ -66,6 +66,15 @@ class Metrics:
         self.oldest_seconds = prometheus_client.Gauge(
             "identity_webhook_oldest_due_seconds", "How long the oldest due delivery has been due", registry=registry
         )
+        self.webhooks = prometheus_client.Gauge(
+            "identity_webhooks", "Webhooks by status, in all processes", ["status"], registry=registry
+        )
+
+    def note_states(self, webhooks: Sequence[Document]) -> None:
+        """How many webhooks there are in each state."""
+        counts = collections.Counter(webhook.get("status", ACTIVE) for webhook in webhooks)
+        for status in (ACTIVE, PAUSED, DISABLED):
+            self.webhooks.labels(status).set(counts[status])
 
 
 class Watch(Protocol):
@@ -286,6 +295,7 @@ class DeliveryWorker:
             return Outcome(lease, None, None)
         wait_seconds = await self._watch.wait_seconds(webhook)
         if wait_seconds or webhook.get("status") == PAUSED:
+            self._deliverer.metrics.put_off.labels("rate limit" if wait_seconds else "paused").inc()
             return Outcome(lease, None, later(self._clock.now(), seconds=wait_seconds or _POLL_SECONDS))
         occasion = Occasion(lease.type, lease.attempts + 1, lease.trace, lease.via)
         return self._judged(lease, await self._deliverer.attempt(webhook, lease.event_id, lease.body, occasion))
@@ -306,16 +316,22 @@ class DeliveryWorker:
             self._known, self._by_id = webhooks, {webhook["id"]: webhook for webhook in webhooks}
             self._breakers.keep(self._by_id)
             self._appetites = {key: one for key, one in self._appetites.items() if key in self._by_id}
+            self._metrics.note_states(webhooks)
 
     def _judged(self, lease: Lease, result: Result) -> Outcome:
         attempt = result.attempt
         self._measure(lease, attempt)
         self._breakers.note(lease.webhook_id, success=attempt.succeeded)
-        if attempt.succeeded or attempt.status == GONE:
+        metrics = self._deliverer.metrics
+        if attempt.succeeded:
+            return Outcome(lease, attempt, None)
+        if attempt.status == GONE:
+            metrics.given_up.inc()
             return Outcome(lease, attempt, None)
         due = self._schedule.next_attempt(
             attempt.end_instant, lease.attempts + 1, _CHANCE.random(), at_least_seconds=result.wait_seconds
         )
+        (metrics.given_up if due is None else metrics.retries).inc()
         if due is None:
             _log.error(
                 "delivery given up",

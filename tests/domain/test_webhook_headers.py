@@ -31,6 +31,9 @@ from identity.domain.webhook_headers import problem, sendable, unsendable
         {"Webhook-Signature": "forged"},
         {"webhook-id": "forged"},
         {"WEBHOOK-TIMESTAMP": "0"},
+        {"Webhook-Via": "0123456789abcdef"},
+        {"TraceParent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
+        {"tracestate": "a=b"},
     ],
 )
 def test_attack_62_header_that_frames_or_forges_the_message_is_refused(headers: dict[str, str]) -> None:

@@ -15,11 +15,13 @@ from identity.call import Call, Nobody, Origin
 from identity.config import Webhooks
 from identity.domain.delivery_schedule import Schedule
 from identity.events.bus import Bus
-from identity.events.delivery import Deliverer
+from identity.events.delivery import Bounds, Deliverer, Equipment
 from identity.events.failures import FailureLog
+from identity.events.metrics import Metrics
 from identity.ids import Secret, TenantId, new_id
 from identity.instants import Instant, SystemClock
 from identity.outbound.http import HttpClient
+from identity.outbound.tracing import Tracer, Untraced
 from identity.schemas import Schemas
 from identity.store.mongo import Database
 from identity.store.outbox import Outbox
@@ -115,7 +117,11 @@ class Engine:
         default_factory=prometheus_client.CollectorRegistry
     )
 
+    tracer: Tracer = dataclasses.field(default_factory=Untraced)
+    bounds: Bounds = dataclasses.field(default_factory=Bounds)
+
     def __post_init__(self) -> None:
+        self.metrics = Metrics(self.registry)
         self.failures = FailureLog(self.clock)
         self.failures.write_to(self._written)
         self.told: list[str] = []
@@ -128,7 +134,8 @@ class Engine:
 
     @property
     def deliverer(self) -> Deliverer:
-        return Deliverer(self.http, self.clock, "1.2.3", _Keys(self), self.failures)
+        equipment = Equipment("0123456789abcdef", self.tracer, self.metrics, self.bounds)
+        return Deliverer(self.http, self.clock, "1.2.3", _Keys(self), self.failures, equipment)
 
     @property
     def bus(self) -> Bus:

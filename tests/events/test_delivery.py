@@ -13,7 +13,7 @@ from joserfc import jws
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 
 from identity.errors import NotFound
-from identity.events.delivery import Result
+from identity.events.delivery import Occasion, Result
 from identity.ids import EventId, Secret, new_id
 from identity.outbound.http import HttpClient
 from tests import certificates
@@ -26,7 +26,7 @@ EVENT_ID = EventId(new_id())
 
 async def deliver(engine: Any, receiver: Receiver, **members: Any) -> tuple[Result, Received | None]:
     webhook = engine.add_webhook(receiver.url, "user.create", **members)
-    result = await engine.deliverer.attempt(webhook, EVENT_ID, BODY)
+    result = await engine.deliverer.attempt(webhook, EVENT_ID, BODY, Occasion("user.create"))
     return result, receiver.requests[-1] if receiver.requests else None
 
 
@@ -49,6 +49,7 @@ async def test_plain_delivery_has_exactly_these_headers(engine: Any) -> None:
         "content-type": "application/json",
         "user-agent": "identity/1.2.3",
         "webhook-id": EVENT_ID,
+        "webhook-via": "0123456789abcdef",
     }
     assert (request.method, request.version, request.body) == ("POST", "HTTP/1.1", BODY)
 

@@ -142,6 +142,15 @@ def test_relative_paths_start_where_the_documentation_says(tmp_path, monkeypatch
         ("server: [\n", "identity.yaml:2: is not YAML: "),
         ("server:\n\tport: 1\n", "identity.yaml:2: is not YAML: "),
         ("data_dir: !!python/name:os.system\n", "identity.yaml:1: data_dir: must be a text, not an unreadable value"),
+        (
+            "tracing: {endpoint: 'collector:4318'}",
+            "identity.yaml:1: tracing.endpoint: 'collector:4318' is not usable; write a URL such as http://127.0.0.1:",
+        ),
+        (
+            "tracing: {headers: 'a token'}",
+            "identity.yaml:1: tracing.headers: this value is not usable; write name=value, with commas",
+        ),
+        ("tracing: {sample_ratio: 1.5}", "identity.yaml:1: tracing.sample_ratio: must be at most 1, not 1.5; "),
         ("license: {features: {entityManagment: false}}", "identity.yaml:1: license.features: "),
     ],
 )
@@ -207,7 +216,10 @@ def test_a_fault_in_the_environment_names_the_variable(tmp_path, variable, value
 def test_no_secret_shows_in_a_fault_or_a_repr(tmp_path):
     text = "mongodb: {uri: 'mongo://u:hunter2@x'}\nredis: {url: 'http://:hunter2@x'}\n"
     assert not any("hunter2" in problem for problem in problems(tmp_path, text))
-    loaded = load(tmp_path, "mongodb: {uri: 'mongodb://u:hunter2@x/'}\nredis: {url: 'redis://:hunter2@x'}\n")
+    text = (
+        "mongodb: {uri: 'mongodb://u:hunter2@x/'}\nredis: {url: 'redis://:hunter2@x'}\ntracing: {headers: a=hunter2}\n"
+    )
+    loaded = load(tmp_path, text)
     assert "hunter2" not in repr(loaded)
 
 

@@ -30,6 +30,7 @@ _ERRORS: Final = {
     413: "The body is too large.",
     503: "The service cannot answer now.",
     504: "A webhook did not agree to the change, which was not made.",
+    508: "The request was brought about by deliveries of events that would have no end.",
     512: "A lambda failed; the event log says how.",
 }
 
@@ -58,7 +59,7 @@ def of_method(
 def _of_api(
     declared: Endpoint, method: str, components: Components, *, has_body: bool, may_miss: bool
 ) -> dict[int, Document]:
-    statuses = {400, 503}
+    statuses = {400, 503, 508}
     if declared.access is not Access.PUBLIC:
         statuses |= {401}
     if may_miss:
@@ -86,9 +87,9 @@ def _of_protocol(declared: Endpoint, components: Components, *, has_body: bool) 
     refusals: dict[int, Document] = {
         status: {"description": _OAUTH_ERRORS[status], "content": content} for status in statuses
     }
-    if has_body:
-        # The server itself refuses what is too large, before anybody looks at the path.
-        refusals[413] = {"description": _ERRORS[413], "content": _errors(components)}
+    # What is refused before anybody looks at the path.
+    for status in (413, 508) if has_body else (508,):
+        refusals[status] = {"description": _ERRORS[status], "content": _errors(components)}
     if declared.access is Access.BROWSER:
         refusals[403] = {"description": "The form is not one that this browser was shown.", "content": content}
     return refusals
