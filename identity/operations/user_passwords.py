@@ -113,13 +113,19 @@ async def with_password(
 
 
 async def is_correct(services: Services, tenant: Document, user: Document | None, password: str) -> bool:
-    """Whether this is the user's password; takes its time for a user who does not exist or has no password."""
+    """Whether this is the user's password; takes its time for a user who does not exist or has no password.
+
+    So does a wrong password that is kept under another scheme than the tenant's: an imported hash is often compared in
+    no time, which would tell that there is a user.
+    """
+    ours = tenant["passwordEncryptionConfiguration"]
+    usual = ours["encryptionScheme"], ours["encryptionSchemeFactor"]
     stored = None if user is None else stored_password(user)
-    if stored is None:
-        ours = tenant["passwordEncryptionConfiguration"]
-        await services.passwords.pretend(password, ours["encryptionScheme"], ours["encryptionSchemeFactor"])
-        return False
-    return await services.passwords.verify(password, stored)
+    if stored is not None and await services.passwords.verify(password, stored):
+        return True
+    if stored is None or (stored.scheme, stored.factor) != usual:
+        await services.passwords.pretend(password, *usual)
+    return False
 
 
 async def rehash(services: Services, tenant: Document, user: Document, password: str) -> None:

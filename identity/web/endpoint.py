@@ -372,6 +372,10 @@ class Family(tornado.web.RequestHandler):
         """How an id in the path is called in errors and in the OpenAPI document: `user_id` is `userId`."""
         return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
 
+    def named(self, template: str) -> str:
+        """A template with its ids under the names that the API gives them: `/api/webhook/{webhookId}`."""
+        return re.sub(r"\{(\w+)\}", lambda match: f"{{{self.path_name(match[1])}}}", template)
+
     def json_object(self) -> Document:
         """The JSON body. Raises Invalid."""
         kind = self.content_type()
@@ -535,7 +539,9 @@ class ApiHandler(Family):
         """Write a row of the audit log, where the operator asks for that."""
         method = self.request.method or ""
         if self.services.config.audit.api_writes and method != "GET" and isinstance(call.caller, ApiKeyCaller):
-            endpoint, path = endpoint_of(self.template), self.request.path
+            endpoint = endpoint_of(self.template)
+            # An id that is no UUID is a secret, such as that of a change of password.
+            path = self.request.path if self.uuid_paths else self.named(self.template)
             flags = {name: value for name, value in self.query().items() if value in {"true", "false"}}
             write = audited_writes.ApiWrite(method, endpoint, path, flags, reply.status)
             await audited_writes.record(self.services, call, call.caller, write)

@@ -14,7 +14,7 @@ import pytest
 from identity import app
 from identity.ids import new_id
 from identity.operations import csv_exports, retention
-from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, NOBODY, SUPER_KEY, checking_client
+from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, MANAGER_KEY, NOBODY, SUPER_KEY, checking_client
 from tests.hearing import judge
 from tests.receiver import receiving, until
 
@@ -539,6 +539,22 @@ async def test_api_writes_are_audited_where_the_operator_asks_for_it(build: Any)
         ("key manager", "POST /api/api-key"),
         (made["id"], "PATCH /api/system-configuration"),
     ]
+
+
+async def test_audited_call_does_not_tell_the_secret_of_its_path(build: Any) -> None:
+    async with (
+        build(audit__api_writes="true") as audited,
+        checking_client(audited.base_url, headers={"Authorization": SUPER_KEY}) as client,
+    ):
+        verifies = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
+        await client.patch(f"/api/tenant/{DEFAULT_TENANT}", json={"tenant": {"emailConfiguration": verifies}})
+        user = {"email": "ada@example.com", "password": "a secret password"}
+        secret = (await client.post("/api/user", json={"user": user})).json()["emailVerificationId"]
+        assert (await client.post(f"/api/user/verify-email/{secret}")).status_code == 200
+        rows = await own_rows(client)
+    assert rows[-1]["message"] == "POST /api/user/verify-email/{verificationId}"
+    assert rows[-1]["data"]["path"] == "/api/user/verify-email/{verificationId}"
+    assert secret not in json.dumps(rows)
 
 
 async def test_api_writes_are_not_audited_unless_asked_for(glob: httpx.AsyncClient) -> None:

@@ -261,7 +261,8 @@ async def test_an_address_that_fails_for_everybody_is_refused_for_everybody(
     assert isinstance(await desk.log_in(address="2001:db8:1::1"), outcomes.LoggedIn)
 
 
-async def test_unknown_users_cost_what_wrong_passwords_cost(desk: Desk) -> None:
+def watch(desk: Desk) -> list[str]:
+    """What is compared from now on, in its order: `verify` for a user's hash, `pretend` for nobody's."""
     calls: list[str] = []
     pool = desk.services.passwords
 
@@ -275,6 +276,20 @@ async def test_unknown_users_cost_what_wrong_passwords_cost(desk: Desk) -> None:
             await pool.pretend(*arguments)
 
     desk.services = dataclasses.replace(desk.services, passwords=Watched())  # type: ignore[arg-type]
+    return calls
+
+
+async def test_attack_44_wrong_password_of_a_cheaper_scheme_costs_what_nobody_costs(desk: Desk) -> None:
+    await desk.add_user(username=new_id(), encryptionScheme="salted-md5", factor=1)
+    calls = watch(desk)
+    assert await desk.log_in(desk.user["email"], "wrong") == outcomes.WrongCredentials()
+    assert calls == ["verify", "pretend"]
+    assert isinstance(await desk.log_in(desk.user["email"]), outcomes.LoggedIn)
+    assert calls == ["verify", "pretend", "verify"]
+
+
+async def test_unknown_users_cost_what_wrong_passwords_cost(desk: Desk) -> None:
+    calls = watch(desk)
     await desk.log_in(password="wrong")
     await desk.log_in("nobody", "wrong")
     await desk.api.delete(f"/api/user/{desk.user['id']}")

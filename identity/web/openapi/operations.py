@@ -57,7 +57,7 @@ def of_route(route: Route, components: Components) -> Iterator[tuple[str, str, D
 
 def path_of(handler: Family, route: Route) -> str:
     """The template of a route, with its ids under the names that the API gives them."""
-    return re.sub(r"\{(\w+)\}", lambda match: f"{{{handler.path_name(match[1])}}}", route.template)
+    return handler.named(route.template)
 
 
 class _Operation:
