@@ -117,9 +117,9 @@ class Receiver:
         """Where to send events."""
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}/hook"
 
-    async def start(self, port: int = 0) -> None:
+    async def start(self, port: int = 0, address: str = "127.0.0.1") -> None:
         """Listen on a free port, or on the one given."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port, ssl=self._tls)
+        self._server = await asyncio.start_server(self._serve, address, port, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:

@@ -1,0 +1,93 @@
+"""The three gates in front of the running service: every combination, for events of tenants and of the instance."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.ids import new_id
+from tests.api.test_webhook_deliveries import make_user
+from tests.conftest import SUPER_KEY, checking_client
+from tests.receiver import receiving, until
+
+SCOPES = list(itertools.product((True, False), ("none", "own", "other"), (True, False, None)))
+"""global, tenantIds, and the webhook's own switch."""
+
+
+async def make_tenant(api: httpx.AsyncClient) -> str:
+    answer = await api.post("/api/tenant", json={"tenant": {"name": new_id(), "issuer": "a.example"}})
+    return str(answer.json()["tenant"]["id"])
+
+
+async def make_hooks(api: httpx.AsyncClient, url: str, own: str, other: str, event_type: str) -> dict[str, Any]:
+    """A webhook for each combination: its path at the receiver -> the combination."""
+    made = {}
+    named: dict[str, list[str]] = {"none": [], "own": [own], "other": [other]}
+    for number, (is_global, tenants, switch) in enumerate(SCOPES):
+        path = f"/{number}"
+        webhook = {
+            "url": url.removesuffix("/hook") + path,
+            "connectTimeout": 5000,
+            "readTimeout": 5000,
+            "global": is_global,
+            "tenantIds": named[tenants],
+            "eventsEnabled": {} if switch is None else {event_type: switch},
+        }
+        answer = await api.post("/api/webhook", json={"webhook": webhook})
+        assert answer.status_code == 200, answer.text
+        made[path] = (is_global, tenants, switch)
+    return made
+
+
+@pytest.mark.parametrize("is_on", [True, False, None])
+async def test_an_event_of_a_tenant_reaches_exactly_those_whose_gates_are_all_open(api, tenant, tenant_api, is_on):
+    other = await make_tenant(api)
+    # What is always told comes after what may be, so that silence about the first is seen and not waited for.
+    events = {"user.delete.complete": {"enabled": True}}
+    if is_on is not None:
+        events["user.create.complete"] = {"enabled": is_on}
+    change = {"tenant": {"eventConfiguration": {"events": events}}}
+    assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=change)).status_code == 200
+    async with receiving() as receiver, receiving() as witness:
+        made = await make_hooks(api, receiver.url, tenant["id"], other, "user.create.complete")
+        told = {"url": witness.url, "connectTimeout": 5000, "readTimeout": 5000, "tenantIds": [tenant["id"]]}
+        told["eventsEnabled"] = {"user.delete.complete": True}
+        assert (await api.post("/api/webhook", json={"webhook": told})).status_code == 200
+        user_id = await make_user(tenant_api)
+        expected = {
+            path
+            for path, (is_global, tenants, switch) in made.items()
+            if is_on and switch and (is_global or tenants == "own")
+        }
+        assert len(expected) == (4 if is_on else 0)
+        await until(lambda: {request.path for request in receiver.requests} >= expected)
+        assert (await tenant_api.delete(f"/api/user/{user_id}?hardDelete=true")).status_code == 200
+        await witness.wait_for(1)
+        assert sorted(request.path for request in receiver.requests) == sorted(expected)
+        assert {request.event["user"]["id"] for request in receiver.requests} <= {user_id}
+
+
+async def test_an_event_of_the_instance_reaches_all_that_ask_for_it_but_inert_ones(build):
+    async with (
+        build() as service,
+        receiving() as receiver,
+        checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api,
+    ):
+        tenants = (await api.get("/api/tenant")).json()["tenants"]
+        other = await make_tenant(api)
+        made = await make_hooks(api, receiver.url, tenants[0]["id"], other, "audit-log.create")
+        row = {"auditLog": {"insertUser": "somebody", "message": "something happened"}}
+        assert (await api.post("/api/system/audit-log", json=row)).status_code == 200
+        expected = {
+            path for path, (is_global, named, switch) in made.items() if switch and (is_global or named != "none")
+        }
+        assert len(expected) == 5
+        await until(lambda: {request.path for request in receiver.requests} >= expected)
+        found = await api.get("/api/system/webhook-event-log/search?eventType=audit-log.create")
+        (log,) = found.json()["webhookEventLogs"]
+        await until(lambda: len(receiver.requests) == 5)
+        deliveries = service.services.database.collection("deliveries")
+        assert await deliveries.count_documents({"eventId": log["id"]}) == 5

@@ -1,0 +1,141 @@
+"""Workers that end in every state of a delivery: nothing is lost, and what is repeated has the same id."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from pymongo.errors import AutoReconnect
+
+from identity import loops
+from identity.events.bus import Event
+from identity.store.outbox import Outbox
+from tests.events.conftest import VAULT
+from tests.events.samples import PAYLOADS
+from tests.events.test_worker import has_state, move, raise_events
+from tests.receiver import Received, answers, hangs, in_turn, receiving, until
+
+
+def another(engine: Any) -> Any:
+    """A worker, with metrics of its own."""
+    return engine.worker(jitter=0.0)
+
+
+async def die(worker: Any) -> None:
+    """What is left of a worker whose process is killed: nothing is settled, nothing is handed back."""
+    await loops.end(worker._loops)
+    await loops.end(list(worker._under_way))
+
+
+class Unsettling(Outbox):
+    """An outbox that can be read and not be written to any more."""
+
+    async def settle(self, outcomes: Any) -> None:
+        raise AutoReconnect("gone")
+
+    async def hand_back(self, leases: Any, now: Any) -> None:
+        raise AutoReconnect("gone")
+
+
+async def test_a_worker_that_dies_with_a_request_under_way_is_followed_after_its_lease_and_not_before(
+    engine: Any,
+) -> None:
+    engine.enable("user.create", "user.delete")
+    async with receiving(in_turn(hangs, answers(200))) as receiver, receiving() as witness:
+        engine.add_webhook(receiver.url, "user.create")
+        engine.add_webhook(witness.url, "user.delete")
+        await raise_events(engine)
+        first = another(engine)
+        await first.start()
+        await receiver.wait_for(1)
+        await die(first)
+        second = another(engine)
+        await second.start()
+        move(engine, seconds=29)
+        await engine.bus.announce(engine.call(), [Event("user.delete", PAYLOADS["user.delete"])])
+        await witness.wait_for(1)
+        assert len(receiver.requests) == 1
+        move(engine, seconds=2)
+        await receiver.wait_for(2)
+        await second.stop()
+    assert receiver.requests[0].body == receiver.requests[1].body
+    assert await engine.states() == [("succeeded", 1)] * 2
+
+
+def _ids(receiver: Any) -> set[str]:
+    return {request.event["id"] for request in receiver.requests}
+
+
+async def test_a_worker_that_starts_between_two_attempts_goes_on_with_the_schedule(engine: Any) -> None:
+    engine.enable("user.create")
+    async with receiving(answers(500)) as receiver:
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine)
+        for made, pause in ((1, 6), (2, 301)):
+            async with engine.working(jitter=0.0):
+                await receiver.wait_for(made)
+                await until(lambda made=made: has_state(engine, ("due", made)))
+            move(engine, seconds=pause - 2)
+            assert await engine.outbox.lease(engine.clock.now(), 30, lambda _webhook: 100, 100) == []
+            move(engine, seconds=2)
+        async with engine.working(jitter=0.0):
+            await receiver.wait_for(3)
+            await until(lambda: has_state(engine, ("given up", 3)))
+    assert len({request.body for request in receiver.requests}) == 1
+    (row,) = [dict(each) async for each in engine.database.collection("deliveries").find({})]
+    assert [attempt.get("nextAttemptInstant") is None for attempt in row["attempts"]] == [False, False, True]
+
+
+async def test_what_was_sent_and_could_not_be_noted_is_sent_again_under_the_same_id(engine: Any) -> None:
+    engine.enable("user.create")
+    whole = engine.outbox
+    async with receiving() as receiver:
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine, 3)
+        engine.outbox = Unsettling(engine.database, VAULT, schedule_seconds=86_400)
+        async with engine.working(jitter=0.0):
+            await receiver.wait_for(3)
+        assert await engine.states() == [("due", 0)] * 3
+        engine.outbox = whole
+        move(engine, seconds=31)
+        async with engine.working(jitter=0.0):
+            await receiver.wait_for(6)
+            await until(lambda: has_state(engine, *[("succeeded", 1)] * 3))
+    bodies = [request.body for request in receiver.requests]
+    assert len(set(bodies)) == 3
+    assert {bodies.count(body) for body in bodies} == {2}
+    assert {request.headers["webhook-id"] for request in receiver.requests} == _ids(receiver)
+
+
+async def test_a_worker_that_wakes_up_after_its_lease_does_not_undo_what_the_other_one_noted(engine: Any) -> None:
+    """It was stopped, as a machine under load stops a process, and then gets a failure for what has long arrived."""
+    engine.enable("user.create")
+    go_on = asyncio.Event()
+
+    async def behave(request: Received, writer: asyncio.StreamWriter) -> None:
+        if len(receiver.requests) == 1:
+            await go_on.wait()
+            await answers(500)(request, writer)
+        else:
+            await answers(200)(request, writer)
+
+    class Asleep(Outbox):
+        async def renew(self, leases: Any, until: Any) -> None:
+            """It does not even hold on to its leases."""
+
+    whole = engine.outbox
+    async with receiving(behave) as receiver:
+        engine.add_webhook(receiver.url, "user.create", readTimeout=60_000)
+        await raise_events(engine)
+        engine.outbox = Asleep(engine.database, VAULT, schedule_seconds=86_400)
+        async with engine.working(jitter=0.1):
+            await receiver.wait_for(1)
+            engine.outbox = whole
+            move(engine, seconds=31)
+            async with engine.working(jitter=0.0):
+                await receiver.wait_for(2)
+                await until(lambda: has_state(engine, ("succeeded", 1)))
+            go_on.set()
+            await until(lambda: engine.told)
+    assert await engine.states() == [("succeeded", 1)]
+    assert len(receiver.requests) == 2
