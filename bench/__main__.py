@@ -19,7 +19,7 @@ import uvloop
 from bench import figures, floors, objects, startup
 from bench.figures import Figure, Row
 from bench.instance import Instance, opened
-from bench.scenarios import Bench, Scenario, enumeration, lists, logins, reads, tokens, users, webhooks
+from bench.scenarios import Bench, Scenario, enumeration, lists, logins, reads, receivers, tokens, users, webhooks
 
 SCENARIOS: tuple[Scenario, ...] = (
     *reads.SCENARIOS,
@@ -27,6 +27,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *logins.SCENARIOS,
     *enumeration.SCENARIOS,
     *webhooks.SCENARIOS,
+    *receivers.SCENARIOS,
     *lists.SCENARIOS,
     *users.SCENARIOS,
 )
@@ -35,7 +36,7 @@ _FLOOR_SECONDS = 2.0
 
 def main() -> int:
     """The command line; 1 when a figure is void."""
-    names = list(dict.fromkeys(scenario.group or scenario.name for scenario in SCENARIOS))
+    names = list(dict.fromkeys(name for scenario in SCENARIOS for name in (scenario.group, scenario.name) if name))
     parser = argparse.ArgumentParser(prog="bench", description="Measure the service.")
     parser.add_argument("scenario", nargs="*", metavar="scenario", help=f"only these: {', '.join(names)}")
     wanted = parser.parse_args().scenario
@@ -45,7 +46,7 @@ def main() -> int:
         parser.error("wrk is missing; on Debian: apt-get install wrk")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
     seconds = float(os.environ.get("BENCH_SECONDS", "4"))
-    chosen = [one for one in SCENARIOS if (one.group or one.name) in wanted or (not wanted and not one.group)]
+    chosen = [one for one in SCENARIOS if {one.group, one.name} & set(wanted) or (not wanted and not one.group)]
     began, busy = time.perf_counter(), os.getloadavg()[0]
     rows = uvloop.run(measured(chosen, seconds, in_full=not wanted))
     print(f"\n{_machine()}")

@@ -10,20 +10,22 @@ COLUMNS = ("one process", "two processes")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured value; a fault makes it void."""
+    """One measured value; a fault makes it void, and a note stands behind it."""
 
     value: float
     unit: str
     p99_ms: float | None = None
     fault: str = ""
     p95_ms: float | None = None
+    note: str = ""
 
     def __str__(self) -> str:
         if self.fault:
             return "void"
         tails = (("p95", self.p95_ms), ("p99", self.p99_ms))
-        tail = "".join(f", {name} {_rounded(value)} ms" for name, value in tails if value is not None)
-        return f"{_rounded(self.value)}{'' if self.unit.startswith('/') else ' '}{self.unit}{tail}"
+        tail = "".join(f", {name} {rounded(value)} ms" for name, value in tails if value is not None)
+        note = f" ({self.note})" if self.note else ""
+        return f"{rounded(self.value)}{'' if self.unit.startswith('/') else ' '}{self.unit}{tail}{note}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,5 +76,6 @@ def _comparison(row: Row, floors: Mapping[str, Row]) -> str:
     return f"{100 * mine.value / best.value:.0f} % of {row.against}"
 
 
-def _rounded(value: float) -> str:
+def rounded(value: float) -> str:
+    """Three figures, or all of those before the point."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -27,7 +27,7 @@ requests:
     body:
       tenant:
         issuer: "http://bench.example.com"
-        eventConfiguration: {{events: {{user.create: {{enabled: true}}}}}}
+        eventConfiguration: {{events: {{user.create: {{enabled: true}}, user.login.success: {{enabled: true}}}}}}
 """
 
 
@@ -53,6 +53,11 @@ class Instance:
     def redis_url(self) -> str:
         """The address of Redis."""
         return str(self.stores.redis_url)
+
+    def processor_seconds(self) -> tuple[float, float]:
+        """The processor time that the processes and the stores have used so far."""
+        own = sum(programs.processor_seconds(process.pid) for process in self.processes)
+        return own, sum(programs.processor_seconds(pid) for pid in self.stores.pids())
 
     async def add_process(self) -> float:
         """Start one more process; answers the seconds until it was ready."""

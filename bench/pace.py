@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 import urllib.parse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 _CONNECTIONS = 32
 _LENGTH = b"content-length:"
 
 
-async def send(urls: Sequence[str], request: Callable[[int], bytes], count: int, per_second: float) -> list[str]:
+async def send(
+    urls: Sequence[str],
+    request: Callable[[int], bytes],
+    count: int,
+    per_second: float,
+    took: list[float] | None = None,
+) -> list[str]:
     """Send `count` requests, to each process in turn; answers what went wrong.
 
-    `request` makes the whole request of a number. One that finds every connection busy goes out late.
+    `request` makes the whole request of a number. One that finds every connection busy goes out late. `took` gets the
+    seconds from the moment at which each should have gone out to its answer.
     """
     began = time.perf_counter()
     faults: list[str] = []
@@ -27,6 +34,8 @@ async def send(urls: Sequence[str], request: Callable[[int], bytes], count: int,
                 await asyncio.sleep(began + number / per_second - time.perf_counter())
                 writer.write(request(number))
                 status, body = await _answer(reader)
+                if took is not None:
+                    took.append(time.perf_counter() - began - number / per_second)
                 if status != 200:
                     faults.append(f"status {status}: {body.decode()[:200]}")
         finally:
@@ -34,6 +43,13 @@ async def send(urls: Sequence[str], request: Callable[[int], bytes], count: int,
 
     await asyncio.gather(*(work(first) for first in range(_CONNECTIONS)))
     return faults
+
+
+def post(path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+    """A whole request with a JSON body."""
+    lines = {"Host": "localhost", "Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body
 
 
 async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:

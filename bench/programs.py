@@ -75,6 +75,12 @@ def resident_megabytes(pid: int) -> float:
     return int(found[1]) / 1000 if found else 0.0
 
 
+def processor_seconds(pid: int) -> float:
+    """The processor time that a process has used, its threads together, from /proc."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def service(data_dir: Path, config: Path, log: Path, **settings: object) -> Program:
     """A run.py; settings as server__port=9012."""
     port = free_port()

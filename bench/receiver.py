@@ -13,12 +13,17 @@ _LENGTH = b"content-length:"
 
 
 class Receiver:
-    """What has arrived: instants (seconds of time.perf_counter) and bodies, side by side."""
+    """What has arrived: instants (seconds of time.perf_counter) and bodies, side by side.
+
+    One that `hangs` reads requests and answers none of them.
+    """
 
     def __init__(self) -> None:
         self.url = ""
         self.instants: list[float] = []
         self.bodies: list[bytes] = []
+        self.hangs = False
+        self._held: list[asyncio.Transport] = []
         self._changed = asyncio.Event()
 
     def note(self, body: bytes) -> None:
@@ -26,6 +31,21 @@ class Receiver:
         self.instants.append(time.perf_counter())
         self.bodies.append(body)
         self._changed.set()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.instants.clear()
+        self.bodies.clear()
+
+    def hold(self, transport: asyncio.Transport) -> None:
+        """Keep a connection without an answer."""
+        self._held.append(transport)
+
+    def let_go(self) -> None:
+        """Cut the connections that wait for an answer."""
+        for transport in self._held:
+            transport.close()
+        self._held.clear()
 
     async def wait_for(self, count: int, patience_seconds: float) -> bool:
         """Wait until so many requests have arrived; False when they did not in time."""
@@ -57,7 +77,11 @@ class _Connection(asyncio.Protocol):
                 return
             self._receiver.note(self._held[split + 4 : end])
             self._held = self._held[end:]
-            if self._transport is not None:
+            if self._transport is None:
+                continue
+            if self._receiver.hangs:
+                self._receiver.hold(self._transport)
+            else:
                 self._transport.write(_OK)
 
 
@@ -69,13 +93,15 @@ def _content_length(head: bytes) -> int:
 
 
 @contextlib.asynccontextmanager
-async def receiving() -> AsyncIterator[Receiver]:
+async def receiving(*, hangs: bool = False) -> AsyncIterator[Receiver]:
     """A receiver on a free port."""
     receiver = Receiver()
+    receiver.hangs = hangs
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: _Connection(receiver), "127.0.0.1", 0)
     receiver.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
     try:
         yield receiver
     finally:
+        receiver.let_go()
         server.close()

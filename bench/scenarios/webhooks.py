@@ -11,29 +11,25 @@ import httpx
 import orjson
 
 from bench import pace
+from bench.feeder import feeding, number_of
 from bench.figures import Figure
-from bench.instance import DATABASE, TENANT_ID
 from bench.objects import API
-from bench.receiver import Receiver, receiving
+from bench.receiver import receiving
 from bench.scenarios import Bench, Scenario
-from identity.ids import EventId, TenantId, WebhookId, new_id
-from identity.instants import Instant, SystemClock
-from identity.store.mongo import Database
-from identity.store.outbox import EventRow, NewDelivery, Outbox
-from identity.store.vault import Vault
+from identity.ids import new_id
 
 _BACKLOG_PER_SECOND = 600
 _EVENTS_PER_SECOND = 200
 _WEBHOOKS = 5
 _PATIENCE_SECONDS = 30
-_RETENTION_SECONDS = 3600
 
 
 async def _drained(bench: Bench) -> Figure:
     """Deliveries per second of a backlog for one receiver."""
     count = round(_BACKLOG_PER_SECOND * bench.seconds)
-    async with receiving() as receiver, _webhooks(bench, receiver, 1) as webhook_ids:
-        await _fill(bench, WebhookId(webhook_ids[0]), count)
+    async with receiving() as receiver, webhooks(bench, receiver.url, 1) as webhook_ids:
+        async with feeding(bench.instance) as feeder:
+            await feeder.fill(webhook_ids, count)
         complete = await receiver.wait_for(count, _PATIENCE_SECONDS + bench.seconds)
         instants = receiver.instants
     if not complete:
@@ -41,34 +37,20 @@ async def _drained(bench: Bench) -> Figure:
     return Figure((count - 1) / (instants[-1] - instants[0]), "/s")
 
 
-async def _fill(bench: Bench, webhook_id: WebhookId, count: int) -> None:
-    """Write deliveries as a commit would have left them."""
-    database = Database(bench.instance.mongodb_uri, DATABASE)
-    now, tenant_id = SystemClock().now(), TenantId(TENANT_ID)
-    user = {"id": new_id(), "email": "user@example.com", "data": {"filling": "x" * 800}}
-    body = orjson.dumps({"event": {"type": "user.create", "tenantId": tenant_id, "createInstant": now, "user": user}})
-    outbox = Outbox(database, Vault({"bench": bytes(32)}), schedule_seconds=_RETENTION_SECONDS)
-    try:
-        rows = [(_row(now, tenant_id, body), [NewDelivery(webhook_id, now)]) for _ in range(count)]
-        await outbox.record(None, rows, await outbox.reserve_sequence(count))
-    finally:
-        database.close()
-
-
-def _row(now: Instant, tenant_id: TenantId, body: bytes) -> EventRow:
-    return EventRow(EventId(new_id()), "user.create", tenant_id, None, body, now)
-
-
 async def _latency(bench: Bench) -> Figure:
-    """From the moment at which a user is to be created to the arrival of the event at each webhook."""
-    count = round(_EVENTS_PER_SECOND * bench.seconds)
+    return await creation_rate(bench, _EVENTS_PER_SECOND)
+
+
+async def creation_rate(bench: Bench, per_second: int) -> Figure:
+    """From the moment at which a user is to be created to the arrival of the event at each of five webhooks."""
+    count = round(per_second * bench.seconds)
     run = new_id()
-    async with receiving() as receiver, _webhooks(bench, receiver, _WEBHOOKS):
+    async with receiving() as receiver, webhooks(bench, receiver.url, _WEBHOOKS):
         began = time.perf_counter()
-        faults = await pace.send(bench.urls, lambda number: _creation(run, number), count, _EVENTS_PER_SECOND)
+        faults = await pace.send(bench.urls, lambda number: _creation(run, number), count, per_second)
         complete = await receiver.wait_for(count * _WEBHOOKS, _PATIENCE_SECONDS)
         waited = [
-            arrived - (began + _number(body) / _EVENTS_PER_SECOND)
+            arrived - (began + number_of(body) / per_second)
             for arrived, body in zip(receiver.instants, receiver.bodies, strict=True)
         ]
     if faults or not complete:
@@ -84,25 +66,20 @@ def _creation(run: str, number: int) -> bytes:
         "encryptionScheme": "salted-hmac-sha256",
         "factor": 1,
     }
-    body = orjson.dumps({"user": user})
-    headers = {"Host": "localhost", "Content-Type": "application/json", "Content-Length": str(len(body)), **API}
-    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    return f"POST /api/user HTTP/1.1\r\n{lines}\r\n".encode() + body
-
-
-def _number(body: bytes) -> int:
-    return int(orjson.loads(body)["event"]["user"]["email"].partition("@")[0])
+    return pace.post("/api/user", orjson.dumps({"user": user}), API)
 
 
 @contextlib.asynccontextmanager
-async def _webhooks(bench: Bench, receiver: Receiver, count: int) -> AsyncIterator[list[str]]:
-    """Webhooks for user.create, gone afterwards."""
+async def webhooks(
+    bench: Bench, url: str, count: int, event: str = "user.create", read_timeout: int = 5000
+) -> AsyncIterator[list[str]]:
+    """Webhooks for an event, gone afterwards."""
     webhook = {
-        "url": receiver.url,
+        "url": url,
         "global": True,
         "connectTimeout": 5000,
-        "readTimeout": 5000,
-        "eventsEnabled": {"user.create": True},
+        "readTimeout": read_timeout,
+        "eventsEnabled": {event: True},
     }
     async with httpx.AsyncClient(base_url=bench.urls[0], timeout=30, trust_env=False, headers=API) as http:
         made = [await http.post("/api/webhook", json={"webhook": webhook}) for _ in range(count)]

@@ -8,6 +8,7 @@ the lessee's own, so that the one index on due rows serves both, and a lessee th
 from __future__ import annotations
 
 import asyncio
+import collections
 import dataclasses
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -29,6 +30,11 @@ State = Literal["due", "succeeded", "given up", "vetoed"]
 
 _NO_SUCH_INDEX = 27
 _LANES_PER_LEASE = 100
+_MOST_COUNTED = 10_000
+"""At how many the count of what is due ends: it is taken again and again, and more only says that it is very much."""
+_OLDEST_FIRST, _NEWEST_FIRST = 1, -1
+_NEWEST_PART = 4
+"""One of so many places goes to the newest of a lane that is longer than its places."""
 _BODY_FIELDS = {"body": 1, "isSealed": 1, "parts": 1}
 _TOLD_FIELDS = {"type": 1, "trace": 1, "traceState": 1, "via": 1}
 _LOOKS_PER_LEASE = 8
@@ -164,7 +170,7 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Backlog:
-    """How many deliveries are due, and how long the oldest of them has been."""
+    """How many deliveries are due, 10,000 for as many or more, and how long the oldest of them has been."""
 
     due: int
     oldest_seconds: float
@@ -268,7 +274,7 @@ class Outbox:
         """Take due deliveries: at most `limit`, and of each webhook at most the room that there is for it.
 
         Webhooks are served in random order, and the tenants of one in random order too, so that neither a webhook nor a
-        tenant with a long backlog keeps the others waiting.
+        tenant with a long backlog keeps the others waiting; nor does what piled up keep what happens now.
         """
         is_due = {"state": "due", "nextAttempt": {"$lte": now}}
         lanes = _lanes_by_webhook(await self._deliveries.distinct("lane", is_due))
@@ -333,16 +339,26 @@ class Outbox:
         await self._change_leases(leases, {"$set": {"nextAttempt": now}, "$unset": {"lease": ""}})
 
     async def backlog(self, now: Instant) -> Backlog:
-        """What is waiting, for the metrics."""
-        counted = self._deliveries.aggregate(
+        """What is waiting, for the metrics: of very many it is only said that there are at least so many.
+
+        Both questions are answered by the index alone, whatever has piled up: one entry of each lane, and a count that
+        ends.
+        """
+        is_due = {"state": "due", "nextAttempt": {"$lte": now}}
+        due = await self._deliveries.count_documents(is_due, limit=_MOST_COUNTED, hint="lanes")
+        if not due:
+            return Backlog(0, 0.0)
+        oldest = self._deliveries.aggregate(
             [
-                {"$match": {"state": "due", "nextAttempt": {"$lte": now}}},
-                {"$group": {"_id": None, "due": {"$sum": 1}, "oldest": {"$min": "$nextAttempt"}}},
-            ]
+                {"$match": {"state": "due"}},
+                {"$sort": {"state": 1, "lane": 1, "nextAttempt": 1}},
+                {"$group": {"_id": "$lane", "oldest": {"$first": "$nextAttempt"}}},
+                {"$group": {"_id": None, "oldest": {"$min": "$oldest"}}},
+            ],
+            hint="lanes",
         )
-        async for row in counted:
-            return Backlog(row["due"], (now - row["oldest"]) / 1000)
-        return Backlog(0, 0.0)
+        found = await oldest.to_list(1)
+        return Backlog(due, max(0, now - found[0]["oldest"]) / 1000 if found else 0.0)
 
     async def reseal(self) -> int:
         """Seal again what was sealed under an older master key; answers how many changed."""
@@ -357,20 +373,36 @@ class Outbox:
     async def _candidates(
         self, is_due: Document, lanes: Mapping[WebhookId, Sequence[str]], rooms: Mapping[WebhookId, int], limit: int
     ) -> list[Document]:
-        """The oldest of some lanes: of as many webhooks as can be, and then of as many tenants of each."""
+        """Some of some lanes: of as many webhooks as can be, and then of as many tenants of each."""
         chosen = random.sample(list(rooms), min(len(rooms), _LANES_PER_LEASE, max(limit, 0)))
         if not chosen:
             return []
         share = -(-limit // len(chosen))
         lanes_of_each = _LANES_PER_LEASE // len(chosen)
-        branches: list[list[Document]] = []
+        counts: dict[str, int] = {}
         for webhook in chosen:
             room = min(rooms[webhook], share)
             some = random.sample(list(lanes[webhook]), min(len(lanes[webhook]), lanes_of_each, room))
-            branches += [_oldest(is_due, lane, -(-room // len(some))) for lane in some]
+            counts |= dict.fromkeys(some, -(-room // len(some)))
+        found = await self._first(is_due, counts, _OLDEST_FIRST)
+        found = [*await self._newest(is_due, counts, found), *found]
+        unique = {row["_id"]: row for row in found}
+        return _within_room(unique.values(), {webhook: min(rooms[webhook], share) for webhook in chosen})[:limit]
+
+    async def _newest(
+        self, is_due: Document, counts: Mapping[str, int], oldest: Sequence[Document]
+    ) -> Sequence[Document]:
+        """A part of the places of long lanes goes to the newest: what happens now need not wait for what piled up."""
+        found = collections.Counter(row["lane"] for row in oldest)
+        parts = {lane: count // _NEWEST_PART for lane, count in counts.items() if found[lane] >= count >= _NEWEST_PART}
+        return await self._first(is_due, parts, _NEWEST_FIRST) if parts else ()
+
+    async def _first(self, is_due: Document, counts: Mapping[str, int], order: int) -> Sequence[Document]:
+        """So many of each lane, in this order."""
+        branches = [_in_lane(is_due, lane, count, order) for lane, count in counts.items()]
         unions = [{"$unionWith": {"coll": self._deliveries.name, "pipeline": branch}} for branch in branches[1:]]
-        found = await self._deliveries.aggregate([*branches[0], *unions]).to_list(None)
-        return _within_room(found, {webhook: min(rooms[webhook], share) for webhook in chosen})[:limit]
+        found: list[Document] = await self._deliveries.aggregate([*branches[0], *unions]).to_list(None)
+        return found
 
     async def _unblocked(self, candidates: Sequence[Document], now: Instant, until: Instant) -> list[str]:
         """The ids of those that may go: of ordered deliveries the first about each object, when its time has come.
@@ -543,7 +575,7 @@ def _leases(taken: Iterable[Document], events: Mapping[str, Document], token: st
     ]
 
 
-def _within_room(found: Sequence[Document], rooms: Mapping[WebhookId, int]) -> list[Document]:
+def _within_room(found: Iterable[Document], rooms: Mapping[WebhookId, int]) -> list[Document]:
     """No more of each webhook than there is room for: the shares of its lanes were rounded up."""
     left = dict(rooms)
     kept = []
@@ -554,12 +586,12 @@ def _within_room(found: Sequence[Document], rooms: Mapping[WebhookId, int]) -> l
     return kept
 
 
-def _oldest(is_due: Document, lane: str, count: int) -> list[Document]:
+def _in_lane(is_due: Document, lane: str, count: int, order: int) -> list[Document]:
     return [
         {"$match": {**is_due, "lane": lane}},
-        {"$sort": {"nextAttempt": 1}},
+        {"$sort": {"nextAttempt": order}},
         {"$limit": count},
-        {"$project": {**_KEPT_FIELDS, "sequence": 1}},
+        {"$project": {**_KEPT_FIELDS, "lane": 1, "sequence": 1}},
     ]
 
 

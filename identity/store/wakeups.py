@@ -7,16 +7,20 @@ nothing.
 from __future__ import annotations
 
 import asyncio
+import random
 
 import structlog
 
 from identity import loops
+from identity.ids import new_id
 from identity.store.redis import STORE_ERRORS, Redis
 
 _log = structlog.get_logger(__name__)
 
 _RETRY_SECONDS = 1.0
 _LISTEN_SECONDS = 1.0
+_HELP_SECONDS = 0.03
+_CHANCE = random.SystemRandom()
 
 
 class Wakeups:
@@ -25,6 +29,7 @@ class Wakeups:
     def __init__(self, redis: Redis, channel: str = "deliveries") -> None:
         self._redis = redis
         self._channel = redis.key("wake", channel)
+        self._own = new_id()
         self._publishing = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._is_connected = True
@@ -52,7 +57,7 @@ class Wakeups:
             await self._publishing.wait()
             self._publishing.clear()  # many notifications in a row are one message
             try:
-                await self._redis.client.publish(self._channel, "")
+                await self._redis.client.publish(self._channel, self._own)
                 self._note(connected=True)
             except STORE_ERRORS:
                 self._note(connected=False)
@@ -72,8 +77,10 @@ class Wakeups:
             await listener.subscribe(self._channel)
             self._note(connected=True)
             while True:
-                if await listener.get_message(ignore_subscribe_messages=True, timeout=_LISTEN_SECONDS) is not None:
-                    self.awake.set()
+                message = await listener.get_message(ignore_subscribe_messages=True, timeout=_LISTEN_SECONDS)
+                if message is not None and message["data"] != self._own:
+                    # Who has said it is at work already: the others come to help, and not all at once.
+                    asyncio.get_running_loop().call_later(_CHANCE.random() * _HELP_SECONDS, self.awake.set)
 
     def _note(self, *, connected: bool) -> None:
         """Log a loss once, and the return."""

@@ -58,7 +58,9 @@ class Metrics:
             "identity_webhook_deliveries_held", "Deliveries leased by this process", registry=registry
         )
         self.due = prometheus_client.Gauge(
-            "identity_webhook_deliveries_due", "Deliveries whose time has come, in all processes", registry=registry
+            "identity_webhook_deliveries_due",
+            "Deliveries whose time has come, in all processes; 10,000 where there are as many or more",
+            registry=registry,
         )
         self.held_back = prometheus_client.Gauge(
             "identity_webhooks_held_back", "Webhooks whose circuit is open in this process", registry=registry

@@ -15,6 +15,7 @@ from pymongo import IndexModel
 from identity.domain.system_configuration import SentEvents
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant, later
+from identity.store import outbox as outbox_module
 from identity.store.mongo import Database
 from identity.store.outbox import Attempt, EventRow, Lease, NewDelivery, Outbox, Outcome
 from identity.store.vault import Vault
@@ -133,6 +134,22 @@ async def test_long_backlog_of_one_tenant_leaves_room_for_the_others_of_the_same
     leases = await take(outbox, limit=6)
     assert {lease.event_id for lease in leases} >= quiet
     assert len(leases) <= 6
+
+
+async def test_what_happens_now_need_not_wait_for_what_piled_up_at_the_same_webhook(outbox: Outbox) -> None:
+    await record(outbox, 100, ["w"], later(NOW, seconds=-1000))
+    (fresh,) = await record(outbox, 1, ["w"])
+    leases = await take(outbox, limit=8)
+    assert fresh.event_id in {lease.event_id for lease in leases}
+    assert len(leases) == len({lease.delivery_id for lease in leases}) == 8
+    ages = collections.Counter(lease.event_id == fresh.event_id for lease in leases)
+    assert ages == {True: 1, False: 7}
+
+
+async def test_all_of_a_lane_is_taken_once_although_its_newest_are_looked_for(outbox: Outbox) -> None:
+    rows = await record(outbox, 8, ["w"])
+    leases = await take(outbox, limit=8)
+    assert sorted(lease.event_id for lease in leases) == sorted(row.event_id for row in rows)
 
 
 async def test_rows_of_an_older_version_find_their_lane(outbox: Outbox, database: Database) -> None:
@@ -314,6 +331,24 @@ async def test_backlog_counts_what_is_due(outbox: Outbox) -> None:
     await record(outbox, 1, ["a"], later(NOW, seconds=3600))
     backlog = await outbox.backlog(later(NOW, seconds=30))
     assert (backlog.due, backlog.oldest_seconds) == (4, 30.0)
+
+
+async def test_backlog_ends_to_count_and_still_tells_how_old_the_oldest_is(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_module, "_MOST_COUNTED", 5)
+    await record(outbox, 4, ["a"])
+    await record(outbox, 4, ["b"], later(NOW, seconds=-60))
+    await record(outbox, 1, ["c"], later(NOW, seconds=60))
+    backlog = await outbox.backlog(NOW)
+    assert (backlog.due, backlog.oldest_seconds) == (5, 60.0)
+
+
+async def test_what_is_leased_by_others_is_no_backlog(outbox: Outbox) -> None:
+    await record(outbox, 3, ["a"])
+    await take(outbox)
+    backlog = await outbox.backlog(NOW)
+    assert (backlog.due, backlog.oldest_seconds) == (0, 0.0)
 
 
 async def test_looking_for_work_reads_the_index_and_no_rows_that_are_done(outbox: Outbox, database: Database) -> None:

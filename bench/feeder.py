@@ -1,0 +1,99 @@
+"""Events that are written into the outbox as another process of the service would: no request is made for them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Sequence
+
+import orjson
+
+from bench.instance import DATABASE, TENANT_ID, Instance
+from identity.ids import EventId, TenantId, WebhookId, new_id
+from identity.instants import Instant, SystemClock
+from identity.store.guard import within
+from identity.store.mongo import BULK_SECONDS, Database
+from identity.store.outbox import EventRow, NewDelivery, Outbox
+from identity.store.redis import Redis
+from identity.store.vault import Vault
+from identity.store.wakeups import Wakeups
+
+_RETENTION_SECONDS = 3600
+_CHUNK = 2000
+_TICK_SECONDS = 0.02
+_FILLING = "x" * 800
+_NO_RUN = "any"
+
+
+class Feeder:
+    """Writes events, each with a delivery to some webhooks, and wakes the workers."""
+
+    def __init__(self, database: Database, wakeups: Wakeups) -> None:
+        self._deliveries = database.collection("deliveries")
+        self._outbox = Outbox(database, Vault({"bench": bytes(32)}), schedule_seconds=_RETENTION_SECONDS)
+        self._wakeups = wakeups
+        self._tenant_id = TenantId(TENANT_ID)
+
+    async def fill(self, webhook_ids: Sequence[str], count: int) -> None:
+        """Write so many events at once."""
+        for first in range(0, count, _CHUNK):
+            with within(BULK_SECONDS):
+                await self._write(webhook_ids, range(first, min(first + _CHUNK, count)))
+        self._wakeups.notify()
+
+    async def at_pace(
+        self, webhook_ids: Sequence[str], per_second: float, seconds: float, run: str = _NO_RUN
+    ) -> list[float]:
+        """Write events at an even pace; answers when each was to be there (seconds of time.perf_counter).
+
+        `run` is told by their bodies, to tell these events from others.
+        """
+        began = time.perf_counter()
+        due = [began + number / per_second for number in range(round(per_second * seconds))]
+        written = 0
+        while written < len(due):
+            now = time.perf_counter()
+            until = next((at for at in range(written, len(due)) if due[at] > now), len(due))
+            if until > written:
+                await self._write(webhook_ids, range(written, until), run)
+                self._wakeups.notify()
+            written = until
+            await asyncio.sleep(_TICK_SECONDS)
+        return due
+
+    async def drop(self, webhook_id: str) -> None:
+        """Forget every delivery to a webhook."""
+        with within(BULK_SECONDS):
+            await self._deliveries.delete_many({"webhookId": webhook_id})
+
+    async def _write(self, webhook_ids: Sequence[str], numbers: range, run: str = _NO_RUN) -> None:
+        now = SystemClock().now()
+        deliveries = [NewDelivery(WebhookId(webhook_id), now) for webhook_id in webhook_ids]
+        rows = [(self._row(number, run, now), deliveries) for number in numbers]
+        await self._outbox.record(None, rows, await self._outbox.reserve_sequence(len(rows)))
+
+    def _row(self, number: int, run: str, now: Instant) -> EventRow:
+        user = {"id": new_id(), "email": f"{number}@{run}.example.com", "data": {"filling": _FILLING}}
+        event = {"type": "user.create", "tenantId": self._tenant_id, "createInstant": now, "user": user}
+        body = orjson.dumps({"event": event})
+        return EventRow(EventId(new_id()), "user.create", self._tenant_id, None, body, now)
+
+
+def number_of(body: bytes) -> int:
+    """The number of the event that a body tells of, where its user was named by number."""
+    return int(orjson.loads(body)["event"]["user"]["email"].partition("@")[0])
+
+
+@contextlib.asynccontextmanager
+async def feeding(instance: Instance) -> AsyncIterator[Feeder]:
+    """A feeder of this instance."""
+    database, redis = Database(instance.mongodb_uri, DATABASE), Redis(instance.redis_url, DATABASE)
+    wakeups = Wakeups(redis)
+    await wakeups.start()
+    try:
+        yield Feeder(database, wakeups)
+    finally:
+        await wakeups.stop()
+        await redis.close()
+        database.close()
