@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from identity.domain.webhook_transactions import is_satisfied, stricter
 from identity.schemas import load
@@ -29,6 +33,15 @@ def test_transaction_needs_exactly_as_many_successes_as_the_table_says(transacti
     needed = NEEDED[transaction_type][asked]
     for successes in range(asked + 1):
         assert is_satisfied(transaction_type, successes, asked) == (successes >= needed)
+
+
+@given(st.sampled_from(sorted(NEEDED)), st.integers(1, 10_000), st.floats(0, 1))
+def test_rules_are_those_of_fractions_without_the_errors_of_fractions(kind: str, asked: int, share: float) -> None:
+    least = {"None": Fraction(0), "Any": Fraction(1, asked), "SimpleMajority": Fraction(1, 2)}
+    least |= {"SuperMajority": Fraction(2, 3), "AbsoluteMajority": Fraction(1)}
+    for successes in {round(asked * share), *(round(asked * least[kind]) + near for near in (-1, 0, 1))}:
+        if 0 <= successes <= asked:
+            assert is_satisfied(kind, successes, asked) == (Fraction(successes, asked) >= least[kind])
 
 
 def test_more_successes_never_turn_a_satisfied_transaction_down() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,46 @@ async def test_payload_cannot_replace_the_envelope(engine: Any) -> None:
     event = orjson.loads(await body_of(engine, "user.create", {"user": user(), "id": "x", "type": "y"}))["event"]
     assert event["type"] == "user.create"
     assert event["id"] != "x"
+
+
+SECRETS = {
+    "clientSecret", "code", "encryptionScheme", "factor", "hash", "oneTimeCode", "oneTimePassword", "original",
+    "password", "recoveryCodes", "refreshToken", "refreshTokens", "salt", "secret", "token", "twoFactorSecret",
+}  # fmt: skip
+
+
+def is_harmless(shape: dict[str, Any]) -> bool:
+    """What was before a change, what is told of a token, a reason out of a list, codes of which there are none."""
+    return "$ref" in shape or "enum" in shape or shape.get("type") == "object" or shape.get("maxItems") == 0
+
+
+def places(shape: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every member that an object of a schema may have, and every object that is open to members of any name."""
+    if isinstance(shape, list):
+        for each in shape:
+            yield from places(each, path)
+    elif isinstance(shape, dict):
+        if "properties" in shape and shape.get("additionalProperties", True) is not False:
+            yield f"{path}.*", shape
+        for name, value in shape.get("properties", {}).items():
+            yield f"{path}.{name}", value
+            yield from places(value, f"{path}.{name}")
+        for keyword in ("items", "anyOf", "oneOf", "allOf", "additionalProperties"):
+            yield from places(shape.get(keyword), path)
+
+
+@pytest.mark.parametrize("name", sorted({*PAYLOADS, "definitions"}))
+def test_no_event_has_a_place_for_a_secret(name: str) -> None:
+    """Events are judged by their schemas wherever the suite hears one; so what has no place there is in none."""
+    schema = orjson.loads(Path(FOLDER, "events", f"{name}.json").read_bytes())
+    found = []
+    for path, shape in places([schema, *schema.get("$defs", {}).values()]):
+        member = path.rpartition(".")[2]
+        if member == "*" or (member in SECRETS and not is_harmless(shape)):
+            found.append(path)
+    # The one event of which tokens are the point; they lie sealed, and no log shows them.
+    expected = {"jwt.refresh": [".event.original", ".event.refreshToken", ".event.token"]}
+    assert sorted(found) == expected.get(name, []), name
 
 
 def test_unknown_type_is_a_programming_error() -> None:
