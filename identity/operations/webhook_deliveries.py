@@ -54,18 +54,25 @@ async def resend(services: Services, call: Call, event_id: str, webhook_id: str 
     """Deliver an event once more, to one webhook or to all that were to hear of it; answers how many.
 
     Safe to repeat: the event keeps its id, and a delivery under way is left alone. Raises NotFound, and Invalid for a
-    webhook that is disabled.
+    webhook that is disabled, or that does not hear of the event's tenant: what one tenant's users do is not sent to the
+    receiver of another by a wrong id.
     """
     known = EventId(event_id)
-    if webhook_id is not None:
-        _require_enabled(await services.webhooks.get(None, webhook_id))
-        asked = [WebhookId(webhook_id)]
+    webhook = None if webhook_id is None else await services.webhooks.get(None, webhook_id)
+    event = await services.webhook_event_log.origin(None, known)
+    if event is None:
+        raise NotFound(log_detail=f"event {event_id}")
+    tenant_id = event.get("tenantId")
+    if webhook is None:
+        told = await services.webhook_event_log.webhooks_of(None, known)
+        asked = [each for each in told if await _may(services, each, tenant_id)]
     else:
-        asked = [
-            each for each in await services.webhook_event_log.webhooks_of(None, known) if await _may(services, each)
-        ]
+        _require_enabled(webhook)
+        if not _hears_of(webhook, tenant_id):
+            raise Invalid.field("invalid", "webhookId", "The webhook does not hear of the tenant of this event.")
+        asked = [WebhookId(webhook["id"])]
     answers = [await services.webhook_event_log.ask_again(None, known, each, call.now) for each in asked]
-    if "unknown" in answers or (not answers and await services.webhook_event_log.find(None, event_id) is None):
+    if "unknown" in answers:
         raise NotFound(log_detail=f"event {event_id}")
     services.deliverer.metrics.asked_again.labels("resend").inc(len(answers))
     services.wake_workers()
@@ -167,9 +174,14 @@ def _with_status(webhook: Document, status: str, now: Instant, reason: str | Non
     return {**told, "status": status}
 
 
-async def _may(services: Services, webhook_id: WebhookId) -> bool:
+async def _may(services: Services, webhook_id: WebhookId, tenant_id: str | None) -> bool:
     webhook = await services.webhooks.cached(None, webhook_id)
-    return webhook is not None and webhook.get("status") != health.DISABLED
+    return webhook is not None and webhook.get("status") != health.DISABLED and _hears_of(webhook, tenant_id)
+
+
+def _hears_of(webhook: Document, tenant_id: str | None) -> bool:
+    """Whether events of this tenant, or of the instance, may be sent to the webhook now."""
+    return tenant_id is None or bool(webhook.get("global")) or tenant_id in webhook.get("tenantIds", ())
 
 
 def _require_enabled(webhook: Document) -> None:

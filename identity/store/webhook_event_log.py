@@ -92,6 +92,11 @@ class WebhookEventLog:
         cursor = self._deliveries.find(where).sort([("insertInstant", -1), ("_id", 1)])
         return total, [dict(row) async for row in cursor.skip(start_row).limit(number_of_results)]
 
+    async def origin(self, _tenant: None, event_id: EventId) -> Document | None:
+        """What tells whose an event is (`tenantId`), or None; one of a change that was vetoed is none."""
+        found = await self._events.find_one({"_id": event_id, "result": {"$ne": "Failed"}}, {"tenantId": 1})
+        return None if found is None else dict(found)
+
     async def webhooks_of(self, _tenant: None, event_id: EventId) -> list[WebhookId]:
         """The webhooks that were to hear of an event."""
         return [WebhookId(row["webhookId"]) async for row in self._deliveries.find({"eventId": event_id})]
@@ -113,7 +118,7 @@ class WebhookEventLog:
             return "queued"
         if await self._deliveries.find_one(own, {"_id": 1}) is not None:
             return "running"
-        members = ("tenantId", "linkedObjectId", "expiresAt", "sequence")
+        members = ("tenantId", "linkedObjectId", "expiresAt", "sequence", "isHidden")
         kept: Document = {name: event[name] for name in members if name in event}
         fresh = {"eventId": event_id, "webhookId": webhook_id, "state": "due", "attempts": [], "nextAttempt": now}
         fresh["lane"] = lane_of(webhook_id, event.get("tenantId"))

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 from standardwebhooks import Webhook
 
@@ -71,6 +72,33 @@ async def test_a_resend_that_is_repeated_makes_no_second_delivery(api, tenant_ap
     (log,) = await logs_of(api, log["linkedObjectId"])
     assert [attempt["data"].get("isManual", False) for attempt in log["attempts"]] == [False, True]
     assert [request.event["id"] for request in receiver.requests].count(log["id"]) == 2
+
+
+async def test_an_event_is_not_sent_to_a_webhook_that_does_not_hear_of_its_tenant(
+    api, tenant_api, tenant, events, receiver
+):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    user_id = await make_user(tenant_api)
+    (log,) = await until(api, user_id, tried(1))
+    other = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
+    async with receiving() as theirs:
+        stranger = await make_webhook(api, other, theirs.url)
+        refused = await api.post(f"/api/webhook/{stranger['id']}/resend", json={"eventId": log["id"]})
+        assert [each["code"] for each in refused.json()["fieldErrors"]["webhookId"]] == ["[invalid]webhookId"]
+        # One that heard of it, and has another tenant since, is left out of all.
+        moved = {"webhook": {"tenantIds": [other["id"]]}}
+        merge = {"Content-Type": "application/merge-patch+json"}
+        path = f"/api/webhook/{webhook['id']}"
+        assert (await api.patch(path, content=orjson.dumps(moved), headers=merge)).status_code == 200
+        assert (await api.post("/api/webhook/resend", json={"eventId": log["id"]})).json() == {"deliveries": 0}
+        anywhere = {"webhook": {"global": True}}
+        assert (await api.patch(f"/api/webhook/{stranger['id']}", json=anywhere)).status_code == 200
+        answer = await api.post(f"/api/webhook/{stranger['id']}/resend", json={"eventId": log["id"]})
+        assert answer.json() == {"deliveries": 1}
+        await theirs.wait_for(1)
+        assert [request.event["id"] for request in theirs.requests] == [log["id"]]
+    await api.delete(f"/api/webhook/{stranger['id']}")
+    assert [request.event["id"] for request in receiver.requests] == [log["id"]]
 
 
 async def test_of_racing_recoveries_each_delivery_belongs_to_one(service, api, tenant_api, tenant, events, receiver):
