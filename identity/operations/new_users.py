@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Literal
 
 from identity.call import Call, Document
 from identity.domain import groups as group_rules
@@ -127,14 +128,19 @@ async def with_unique_username(services: Services, tenant: Document, user: Docum
     return suffixed
 
 
-async def duplicate_error(services: Services, user: Document, duplicate: Duplicate) -> Invalid:
-    """The error of a write that a unique index refused."""
+async def duplicate_error(
+    services: Services, call: Call, user: Document, duplicate: Duplicate, deed: Literal["create", "update"]
+) -> Invalid:
+    """The error of a write that a unique index refused; it is told of like one that was seen before the write."""
     if duplicate.index == "_id_":
         return Invalid([duplicate_id(user)])
     if duplicate.index == group_members.ID_INDEX:
         path = "user.memberships"
         return Invalid.field("duplicate", path, f"The [{path}] name the id of a membership that exists already.")
     others = await services.users.find_duplicates(user["tenantId"], user)
+    if others:
+        tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
+        await notices.tell_in_use(services, call, tenant, user, others, deed)
     errors = rules.duplicate_problems(user, others)
     field = f"user.{duplicate.index}"
     return Invalid(errors or [FieldError.of("duplicate", field, f"A User with this {duplicate.index} already exists.")])

@@ -96,7 +96,7 @@ async def insert(
     try:
         await services.bus.perform(call.within(tenant_id), write, before, after)
     except Duplicate as duplicate:
-        raise await new_users.duplicate_error(services, user, duplicate) from duplicate
+        raise await new_users.duplicate_error(services, call, user, duplicate, "create") from duplicate
     if user["memberships"]:
         await group_members.joined(services, tenant_id, user["memberships"])
 
@@ -313,7 +313,7 @@ async def _replace(services: Services, call: Call, tenant: Document, stored: Doc
         change = sign_outs.together(services, call, sign_out, write)
         await services.bus.perform(call.within(tenant_id), change, offered, announced)
     except Duplicate as duplicate:
-        raise await new_users.duplicate_error(services, user, duplicate) from duplicate
+        raise await new_users.duplicate_error(services, call, user, duplicate, "update") from duplicate
     await sign_outs.finish(services, call, sign_out)
     if new_password:
         await password_changes.settle(services, user)

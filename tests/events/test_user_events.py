@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from typing import Any
@@ -193,6 +194,21 @@ async def test_a_login_id_in_use_is_told_and_the_request_fails(stage: Stage, app
     await stage.send("PATCH", f"/api/user/{other['id']}", 400, user={"email": "A@example.com"})
     (event,) = await stage.heard("user.loginId.duplicate.update")
     assert event["user"]["id"] == other["id"] and "duplicateUsername" not in event
+
+
+async def test_everybody_who_comes_too_late_for_a_login_id_is_told_of(stage: Stage) -> None:
+    others = [await stage.add_user(email=f"{number}@example.com") for number in range(4)]
+    await stage.listen(["user.loginId.duplicate.create", "user.loginId.duplicate.update"])
+    wanted = {"user": {"email": "a@example.com", "password": PASSWORD}}
+    answered = await asyncio.gather(*(stage.api.post("/api/user", json=wanted) for _ in range(6)))
+    assert sorted(answer.status_code for answer in answered) == [200, 400, 400, 400, 400, 400]
+    heard = await stage.heard(*["user.loginId.duplicate.create"] * 5)
+    owner = next(answer for answer in answered if answer.status_code == 200).json()["user"]["id"]
+    assert {event["existing"]["id"] for event in heard} == {owner}
+    change = {"user": {"username": "ann"}}
+    answered = await asyncio.gather(*(stage.api.patch(f"/api/user/{one['id']}", json=change) for one in others))
+    assert sorted(answer.status_code for answer in answered) == [200, 400, 400, 400]
+    await stage.heard(*["user.loginId.duplicate.update"] * 3)
 
 
 async def test_deactivation_ends_what_the_user_is_signed_in_with(stage: Stage, application_id: str) -> None:
