@@ -1,0 +1,195 @@
+"""Deliveries that would bring about deliveries for ever: at the service itself, over two services, by the logs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.domain import delivery_chains
+from identity.ids import new_id
+from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
+from tests.receiver import Receiver, answers, receiving, until
+
+LOOPS = "identity_webhook_loops_total"
+
+
+@pytest.fixture(scope="module")
+async def first(build: Any) -> AsyncIterator[Any]:
+    """A service of its own: what happens here must not be mixed with what other tests log."""
+    async with build(webhooks__schedule="[1]") as service:
+        await enable(service)
+        yield service
+
+
+@pytest.fixture(scope="module")
+async def second(build: Any) -> AsyncIterator[Any]:
+    async with build() as service:
+        await enable(service)
+        yield service
+
+
+async def enable(service: Any) -> None:
+    async with client_of(service) as api:
+        change = {"tenant": {"eventConfiguration": {"events": {"user.create.complete": {"enabled": True}}}}}
+        assert (await api.patch(f"/api/tenant/{DEFAULT_TENANT}", json=change)).status_code == 200
+
+
+def client_of(service: Any) -> httpx.AsyncClient:
+    return checking_client(service.base_url, headers={"Authorization": SUPER_KEY})
+
+
+def local(service: Any, path: str) -> str:
+    return f"http://127.0.0.1:{service.port}{path}"
+
+
+async def listen(api: httpx.AsyncClient, url: str, *types: str, webhook_id: str | None = None) -> str:
+    """A webhook with the key of the service that it points at, which is the same for all services of the tests."""
+    wanted = {
+        "url": url, "global": True, "connectTimeout": 20_000, "readTimeout": 20_000,
+        "eventsEnabled": dict.fromkeys(types, True), "headers": {"Authorization": SUPER_KEY},
+    }  # fmt: skip
+    answer = await api.post(f"/api/webhook/{webhook_id or new_id()}", json={"webhook": wanted})
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["webhook"]["id"])
+
+
+async def make_user(api: httpx.AsyncClient, **headers: str) -> str:
+    user = {"user": {"username": new_id(), "password": "password"}}
+    answer = await api.post("/api/user", json=user, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["user"]["id"])
+
+
+async def logs_of(api: httpx.AsyncClient, text: str) -> list[dict[str, Any]]:
+    """The events whose body has a text, once no delivery of theirs is under way."""
+    while True:
+        answer = await api.get("/api/system/webhook-event-log/search", params={"event": text})
+        found = answer.json()["webhookEventLogs"]
+        waiting = [one for log in found for one in log["attempts"][-1:] if "nextAttemptInstant" in one["data"]]
+        if found and all(log["attempts"] for log in found) and not waiting:
+            return list(found)
+        await asyncio.sleep(0.05)
+
+
+async def told(api: httpx.AsyncClient, text: str) -> list[str]:
+    """The rows of the event log with a text."""
+    answer = await api.get("/api/system/event-log/search", params={"message": f"*{text}*", "numberOfResults": 100})
+    assert answer.status_code == 200, answer.text
+    return [row["message"] for row in answer.json()["eventLogs"]]
+
+
+async def loops_of(api: httpx.AsyncClient) -> float:
+    """How many requests the service has refused."""
+    page = await api.get("/api/prometheus/metrics")
+    (line,) = [line for line in page.text.splitlines() if line.startswith(f"{LOOPS} ")]
+    return float(line.split()[1])
+
+
+async def test_webhook_at_the_service_itself_is_refused_and_told_of_once(first):
+    """At its own test endpoint, which sends the event that it gets to the webhook: for ever, but for the guard."""
+    async with client_of(first) as api:
+        webhook_id = new_id()
+        url = local(first, f"/api/webhook/{webhook_id}/test")
+        await listen(api, url, "user.create.complete", "event-log.create", webhook_id=webhook_id)
+        before = await loops_of(api)
+        user_id = await make_user(api)
+        (log,) = await logs_of(api, user_id)
+        # The rows about it are told of at the same address, and refused as well; of that nothing is written any more.
+        while len(rows := await told(api, webhook_id)) < 2:
+            await asyncio.sleep(0.05)
+        of_rows = await logs_of(api, webhook_id)
+        rows = await told(api, webhook_id)
+        await api.delete(f"/api/webhook/{webhook_id}")
+        # Two attempts at each event, as the schedule of this service has it, and nothing after them.
+        assert await loops_of(api) - before == 2 * (1 + len(rows))
+    assert [attempt["webhookCallResponse"]["statusCode"] for attempt in log["attempts"]] == [508] * 2
+    assert "LoopDetected" in log["attempts"][0]["data"]["responseBody"]
+    assert [(each["eventType"], each["failedAttempts"]) for each in of_rows] == [("event-log.create", 2)] * len(rows)
+    assert sorted(row.split("was not delivered and ")[1] for row in rows) == [
+        "was given up: the receiver answered 508.", "will be tried again: the receiver answered 508.",
+    ]  # fmt: skip
+
+
+async def test_refusal_says_what_it_is_at_every_kind_of_endpoint_and_changes_nothing(first):
+    headers = {"webhook-via": f"0123456789abcdef, {first.services.mark}"}
+    username = new_id()
+    async with httpx.AsyncClient(base_url=first.base_url, trust_env=False) as plain:
+        body = {"user": {"username": username, "password": "password"}}
+        made = await plain.post("/api/user", json=body, headers={**headers, "Authorization": SUPER_KEY})
+        others = [
+            await plain.post("/oauth2/token", data={"grant_type": "password"}, headers=headers),
+            await plain.post("/oauth2/authorize", data={}, headers=headers),
+            await plain.get("/.well-known/jwks.json", headers=headers),
+        ]
+    assert (made.status_code, made.json()["generalErrors"][0]["code"]) == (508, "[LoopDetected]")
+    assert [(other.status_code, other.json()) for other in others] == [(508, made.json())] * 3
+    async with client_of(first) as api:
+        assert (await api.get("/api/user", params={"username": username})).status_code == 404
+
+
+async def test_two_services_that_point_at_each_other_come_to_an_end(first, second):
+    async with client_of(first) as here, client_of(second) as there:
+        mine, theirs = new_id(), new_id()
+        webhook = await listen(
+            here, local(second, f"/api/webhook/{theirs}/test"), "user.create.complete", webhook_id=mine
+        )
+        await listen(there, local(first, f"/api/webhook/{mine}/test"), "user.create.complete", webhook_id=theirs)
+        before = await loops_of(here), await loops_of(there)
+        user_id = await make_user(here)
+        (log,) = await logs_of(here, user_id)
+        (attempt,) = log["attempts"]
+        await here.delete(f"/api/webhook/{webhook}")
+        await there.delete(f"/api/webhook/{theirs}")
+        after = await loops_of(here), await loops_of(there)
+    # The second service took the event, and was refused when it sent that back to where it came from.
+    assert attempt["webhookCallResponse"]["statusCode"] == 200
+    assert '"statusCode":508' in attempt["data"]["responseBody"]
+    assert (after[0] - before[0], after[1] - before[1]) == (1, 0)
+
+
+async def test_events_carry_on_what_their_request_has_come_through(first):
+    others = ", ".join(delivery_chains.mark_of(str(number)) for number in range(delivery_chains.MOST_SERVICES - 1))
+    async with client_of(first) as api, receiving() as receiver:
+        webhook = await listen(api, receiver.url, "user.create.complete")
+        await make_user(api, **{"webhook-via": f"{others}, what is this"})
+        await make_user(api)
+        sent = [request.headers["webhook-via"] for request in await receiver.wait_for(2)]
+        await api.delete(f"/api/webhook/{webhook}")
+    assert sorted(sent) == sorted([f"{others}, {first.services.mark}", first.services.mark])
+
+
+async def test_chain_over_very_many_services_is_cut_off(first):
+    others = ", ".join(delivery_chains.mark_of(str(number)) for number in range(delivery_chains.MOST_SERVICES))
+    async with httpx.AsyncClient(base_url=first.base_url, trust_env=False) as plain:
+        headers = {"Authorization": SUPER_KEY, "webhook-via": others}
+        answer = await plain.post("/api/user", json={"user": {"username": new_id()}}, headers=headers)
+    assert answer.status_code == 508
+
+
+@pytest.mark.parametrize("log_type", ["event-log.create", "audit-log.create"])
+async def test_webhook_that_fails_to_hear_of_the_logs_makes_no_rows_of_its_own(first, log_type):
+    """One row tells of the failure to deliver a user; the failures to deliver that row are told nowhere."""
+    async with client_of(first) as api, receiving(answers(500)) as receiver:
+        webhook = await listen(api, receiver.url, "user.create.complete", log_type)
+        if log_type == "audit-log.create":
+            entry = {"auditLog": {"insertUser": "somebody", "message": f"about {webhook}"}}
+            assert (await api.post("/api/system/audit-log", json=entry)).status_code == 200
+        await make_user(api)
+        await until(lambda: has_given_up(api, receiver, log_type))
+        await api.delete(f"/api/webhook/{webhook}")
+        rows = await told(api, webhook)
+        assert 1 <= len(rows) <= 2  # that it will be tried again, and that it was given up
+        assert all("[user.create.complete]" in row for row in rows)
+    heard = [request.event["type"] for request in receiver.requests]
+    # Each event twice; the event log has as many events as rows.
+    assert heard.count("user.create.complete") == 2
+    assert heard.count(log_type) <= (2 if log_type == "audit-log.create" else 4)
+
+
+async def has_given_up(api: httpx.AsyncClient, receiver: Receiver, log_type: str) -> bool:
+    heard = [request.event["type"] for request in receiver.requests]
+    return heard.count("user.create.complete") == 2 and heard.count(log_type) >= 2

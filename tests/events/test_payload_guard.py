@@ -1,0 +1,237 @@
+"""Events with large bodies: told of, kept in parts, or refused; never lost in silence (promise 14)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from identity.domain.system_configuration import SentEvents
+from identity.errors import WebhookTransactionFailed
+from identity.events.bus import Event
+from identity.events.delivery import Bounds
+from identity.ids import EventId, WebhookId, new_id
+from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
+from tests.events.samples import PAYLOADS
+from tests.receiver import receiving, until
+
+MEGABYTE = 2**20
+OVERSIZED = "identity_webhook_oversized_events_total"
+
+
+@pytest.fixture(autouse=True)
+def small_bounds(engine: Any) -> None:
+    engine.enable("user.create", "user.create.complete")
+    engine.bounds = Bounds(warn_bytes=10_000, max_bytes=20_000)
+
+
+def event(size: int, name: str = "user.create.complete") -> Event:
+    payload = PAYLOADS[name]
+    return Event(name, {**payload, "user": {**payload["user"], "data": {"large": "x" * size}}})
+
+
+async def announce(engine: Any, one: Event) -> None:
+    """Raise an event with a change, and see that the change is there."""
+    things = engine.database.collection("things")
+
+    async def write(session: Any) -> None:
+        await things.insert_one({"_id": new_id()}, session=session)
+
+    before = await things.count_documents({})
+    await engine.bus.perform(engine.call(), write, announced=[one])
+    assert await things.count_documents({}) == before + 1
+
+
+def counted(engine: Any, outcome: str) -> float:
+    return engine.registry.get_sample_value(OVERSIZED, {"outcome": outcome})
+
+
+async def only_event(engine: Any) -> dict[str, Any]:
+    (found,) = await engine.log.find_all(None, {})
+    return found
+
+
+async def test_ordinary_event_is_no_word_worth(engine):
+    async with receiving() as receiver, engine.working():
+        engine.add_webhook(receiver.url, "user.create.complete")
+        await announce(engine, event(100))
+        await receiver.wait_for(1)
+    assert (engine.told, counted(engine, "warned"), counted(engine, "refused")) == ([], 0, 0)
+
+
+async def test_large_event_is_delivered_and_told_of_once_in_a_while(engine):
+    async with receiving() as receiver, engine.working():
+        engine.add_webhook(receiver.url, "user.create.complete")
+        for _ in range(3):
+            await announce(engine, event(12_000))
+        await receiver.wait_for(3)
+        engine.clock.advance(seconds=301)
+        await announce(engine, event(12_000))
+        await receiver.wait_for(4)
+    first, second = engine.told
+    assert first.startswith("Event [user.create.complete] with id [")
+    assert "bytes, more than the 10000 of [webhooks.payload_warn_bytes]. Many receivers refuse such bodies." in first
+    assert second.endswith(" 2 earlier failures of this kind were not written.")
+    assert counted(engine, "warned") == 4
+
+
+async def test_event_that_is_too_large_is_refused_while_its_change_goes_on(engine):
+    async with receiving() as receiver, engine.working():
+        webhook = engine.add_webhook(receiver.url, "user.create.complete")
+        await announce(engine, event(30_000))
+        await announce(engine, event(100))
+        (heard,) = await receiver.wait_for(1)
+        await until(lambda: has_state(engine, "succeeded"))
+    assert len(heard.body) < 10_000
+    (told,) = engine.told
+    assert "more than the 20000 of [webhooks.payload_max_bytes]. It was not delivered." in told
+    assert (counted(engine, "refused"), counted(engine, "warned")) == (1, 0)
+    refused, _ = await engine.log.find_all(None, {})
+    assert (refused["result"], refused["type"]) == ("Failed", "user.create.complete")
+    # The log has what it was, about whom and why, but not the body.
+    outline = orjson.loads(refused["body"])["event"]
+    assert outline.keys() == {"createInstant", "id", "linkedObjectId", "tenantId", "type"}
+    assert refused["_id"] in told
+    (delivery,) = refused["deliveries"]
+    (attempt,) = delivery["attempts"]
+    assert attempt["exception"].startswith("payload: the event has 3")
+    # Nobody can have it sent once more: there is nothing to send.
+    again = await engine.log.ask_again(None, EventId(refused["_id"]), WebhookId(webhook["id"]), engine.clock.now())
+    assert again == "unknown"
+    assert await engine.log.recover(None, WebhookId(webhook["id"]), 0, engine.clock.now() + 1, engine.clock.now()) == 0
+
+
+async def has_state(engine: Any, state: str) -> bool:
+    return state in [found for found, _ in await engine.states()]
+
+
+async def test_bound_is_the_last_size_that_goes_out(engine):
+    engine.add_webhook("http://127.0.0.1:9/hook", "user.create.complete")
+    await announce(engine, event(1000))
+    size = len(orjson.dumps(orjson.loads((await only_event(engine))["body"])))
+    await engine.database.collection("events").delete_many({})
+    engine.bounds = Bounds(warn_bytes=size, max_bytes=size)
+    await announce(engine, event(1000))
+    assert (engine.told, (await only_event(engine))["result"]) == ([], "Running")
+    await engine.database.collection("events").delete_many({})
+    await announce(engine, event(1001))
+    assert (await only_event(engine))["result"] == "Failed"
+
+
+@pytest.mark.parametrize("transaction", ["Any", "SimpleMajority", "SuperMajority", "AbsoluteMajority"])
+async def test_nobody_agrees_to_what_they_cannot_be_asked(engine, transaction):
+    """Somebody who is to be kept from a change would otherwise only have to make it large."""
+    engine.enable("user.create", transaction=transaction)
+    things = engine.database.collection("things")
+
+    async def write(session: Any) -> None:
+        await things.insert_one({"_id": new_id()}, session=session)
+
+    async with receiving() as receiver:
+        for _ in range(2):
+            engine.add_webhook(receiver.url, "user.create")
+        with pytest.raises(WebhookTransactionFailed) as caught:
+            await engine.bus.perform(engine.call(), write, offered=[event(30_000, "user.create")])
+        assert receiver.connections == 0
+    assert "payload: too large" in caught.value.log_detail
+    assert await things.count_documents({}) == 0
+    assert (await only_event(engine))["result"] == "Failed"
+    assert counted(engine, "refused") == 1
+    assert "webhooks.payload_max_bytes" in engine.told[0]
+
+
+async def test_offered_event_that_nobody_may_veto_is_refused_like_any_other(engine):
+    async with receiving() as receiver:
+        engine.add_webhook(receiver.url, "user.create")
+        await engine.bus.offer(engine.call(), [event(30_000, "user.create")])
+        assert receiver.connections == 0
+    assert (await only_event(engine))["result"] == "Failed"
+
+
+async def test_row_of_the_event_log_that_is_too_large_makes_no_row(engine):
+    async with receiving() as receiver:
+        engine.add_webhook(receiver.url, "event-log.create")
+        row = {"eventLog": {"id": 1, "insertInstant": 1, "message": "x" * 30_000, "type": "Debug"}}
+        await engine.bus.announce(engine.call(), [Event("event-log.create", row)])
+    assert engine.told == []
+    assert (counted(engine, "refused"), (await only_event(engine))["result"]) == (1, "Failed")
+
+
+@pytest.mark.parametrize("are_logged", [True, False])
+async def test_refused_event_is_in_the_log_where_there_is_one(engine, are_logged, monkeypatch):
+    async def kept() -> SentEvents:
+        return SentEvents(are_logged=are_logged)
+
+    monkeypatch.setattr(engine.outbox, "_sent_events", kept)
+    async with receiving() as receiver:
+        engine.add_webhook(receiver.url, "user.create.complete")
+        await announce(engine, event(30_000))
+    assert len(await engine.log.find_all(None, {})) == are_logged
+    assert len(engine.told) == 1
+
+
+async def test_real_sizes(engine):
+    """17 MB, which no document of MongoDB holds, arrives; 26 MB do not, and nothing fails."""
+    engine.bounds = Bounds()
+    async with receiving() as receiver, engine.working():
+        engine.add_webhook(receiver.url, "user.create.complete", readTimeout=60_000)
+        await announce(engine, event(17 * MEGABYTE))
+        (heard,) = await receiver.wait_for(1)
+        assert len(heard.body) > 17 * MEGABYTE
+        assert set(heard.event["user"]["data"]["large"]) == {"x"}
+        await announce(engine, event(26 * MEGABYTE))
+    assert len(receiver.requests) == 1
+    assert [("warn_bytes" in told, "max_bytes" in told) for told in engine.told] == [(True, False), (False, True)]
+
+
+# The whole service, with a body that has room for a user of 9 MB.
+
+
+@pytest.fixture(scope="module")
+async def roomy(build: Any) -> AsyncIterator[Any]:
+    async with build(server__max_body_bytes=20 * MEGABYTE, webhooks__payload_max_bytes=19 * MEGABYTE) as service:
+        async with client_of(service) as api:
+            types = ("user.update", "user.update.complete")
+            change = {"tenant": {"eventConfiguration": {"events": {name: {"enabled": True} for name in types}}}}
+            assert (await api.patch(f"/api/tenant/{DEFAULT_TENANT}", json=change)).status_code == 200
+        yield service
+
+
+def client_of(service: Any) -> httpx.AsyncClient:
+    return checking_client(service.base_url, headers={"Authorization": SUPER_KEY})
+
+
+async def test_update_of_a_large_user_is_told_whole_and_of_a_larger_one_is_not(roomy):
+    async with client_of(roomy) as api, receiving() as receiver:
+        webhook = {"url": receiver.url, "global": True, "connectTimeout": 9000, "readTimeout": 60_000,
+                   "eventsEnabled": {"user.update.complete": True}}  # fmt: skip
+        assert (await api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+        large = {"username": new_id(), "password": "password", "data": {"large": "x" * 9 * MEGABYTE}}
+        made = await api.post("/api/user", json={"user": large})
+        user_id = made.json()["user"]["id"]
+        # An update tells of the user twice, as it was and as it is: 18 MB.
+        answer = await api.put(f"/api/user/{user_id}", json={"user": {**large, "firstName": "Ada"}})
+        assert answer.status_code == 200, answer.text
+        (heard,) = await receiver.wait_for(1)
+        assert len(heard.body) > 18 * MEGABYTE
+        larger = {**large, "data": {"large": "x" * 11 * MEGABYTE}}
+        answer = await api.put(f"/api/user/{user_id}", json={"user": larger})
+        assert answer.status_code == 200, answer.text
+        row = await api.get("/api/system/event-log/search", params={"message": "*payload_max_bytes*"})
+        logs = await api.get("/api/system/webhook-event-log/search", params={"eventResult": "Failed"})
+    assert len(receiver.requests) == 1
+    assert [found["type"] for found in row.json()["eventLogs"]] == ["Error"]
+    (log,) = logs.json()["webhookEventLogs"]
+    assert (log["eventType"], log["linkedObjectId"], log["failedAttempts"]) == ("user.update.complete", user_id, 1)
+    assert "payload: " in log["attempts"][0]["webhookCallResponse"]["exception"]
+
+
+async def test_what_no_document_holds_is_an_error_of_the_caller_and_no_event(roomy):
+    async with client_of(roomy) as api:
+        large = {"username": new_id(), "password": "password", "data": {"large": "x" * 17 * MEGABYTE}}
+        answer = await api.post("/api/user", json={"user": large})
+        assert answer.status_code == 400, answer.text
+        assert (await api.get("/api/user", params={"username": large["username"]})).status_code == 404
