@@ -55,7 +55,7 @@ class Instance:
         return await self.status(webhook) == "Disabled"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def instance(build: Any) -> AsyncIterator[Instance]:
     clock = ShiftedClock()
     settings = {"webhooks__schedule": "[]", "webhooks__disable_after_seconds": PERIOD}

@@ -19,7 +19,6 @@ from joserfc.jwk import KeySet, OctKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from identity.ids import new_id
-from tests import certificates
 from tests.api.test_webhook_deliveries import make_user, make_webhook
 from tests.events.test_signatures import delivered, import_hmac, make_key, signed_content
 from tests.receiver import Received, answers, in_turn, receiving, until
@@ -217,27 +216,3 @@ async def test_keys_and_secrets_that_change_between_two_attempts_sign_the_second
 async def _failed_once(deliveries: Any, webhook_id: str) -> bool:
     found = await deliveries.find_one({"webhookId": webhook_id, "lease": {"$exists": False}})
     return found is not None and len(found["attempts"]) == 1
-
-
-async def test_a_receiver_that_wants_a_client_certificate_gets_the_one_of_the_key(api):
-    """The key is imported with its certificate, which is self-signed, and so trusted from the receiver as well."""
-    own = certificates.make("service and receiver")
-    wish = {"name": new_id(), "type": "EC", "algorithm": "ES256", "certificate": own.pem, "privateKey": own.key_pem}
-    key = (await api.post("/api/key/import", json={"key": wish})).json()["key"]
-    context = certificates.server_context(own, client_authority=own)
-    async with receiving(tls=context) as receiver:
-        wanted = {"url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000}
-        results = []
-        for members in ({}, {"sslCertificate": own.pem}, {"sslCertificateKeyId": key["id"]}):
-            made = await api.post("/api/webhook", json={"webhook": {**wanted, **members}})
-            assert made.status_code == 200, made.text
-            tried = await api.post(f"/api/webhook/{made.json()['webhook']['id']}/test", json={})
-            results.append(tried.json()["webhookAttemptLog"])
-        assert [result["attemptResult"] for result in results] == ["Failure", "Failure", "Success"]
-        assert [result["webhookCallResponse"]["statusCode"] for result in results] == [-1, -1, 200]
-        assert results[0]["webhookCallResponse"]["exception"].startswith("tls: ")
-        assert own.key_pem.splitlines()[1] not in json.dumps(results)
-        (request,) = receiver.requests
-        assert dict(pair for group in request.peer_certificate["subject"] for pair in group) == {
-            "commonName": "service and receiver"
-        }
