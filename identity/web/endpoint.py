@@ -279,18 +279,19 @@ class Family(tornado.web.RequestHandler):
         self.declared = declared
         call = await self.open_call(declared)
         features.require(self.services, self.feature(declared))
-        arguments = self.path_ids(path)
-        if declared.raw_body:
-            arguments["body"] = self.json_object()
-        elif declared.body is not None:
-            arguments["body"] = self.services.schemas[declared.body].read(self.json_object())
-        elif declared.form is not None:
-            arguments["form"] = self.form(declared.form)
-        elif self.request.method == "DELETE":
-            self.optional_body()  # not all look at it, but what there is must be JSON, and may tell of the origin
-        reply = await method(call, **arguments)
+        reply = await method(call, **self.path_ids(path), **self.read_body(declared))
         await self.performed(call, reply)
         return reply
+
+    def read_body(self, declared: Endpoint) -> dict[str, Any]:
+        """What the method is handed of the body. Raises Invalid."""
+        if declared.raw_body:
+            return {"body": self.json_object()}
+        if declared.body is not None:
+            return {"body": self.services.schemas[declared.body].read(self.json_object())}
+        if self.request.method == "DELETE":
+            self.optional_body()  # not all look at it, but what there is must be JSON, and may tell of the origin
+        return {}
 
     async def performed(self, call: Call, reply: Reply) -> None:
         """What a family does after a call that was not refused."""
@@ -442,10 +443,6 @@ class Family(tornado.web.RequestHandler):
         morsel.update(flags)
         return morsel
 
-    def form(self, schema: str) -> Document:
-        """The form of the request. Only the families that read forms have one."""
-        raise NotImplementedError(schema)
-
     def send(self, reply: Reply) -> None:
         """Write a reply."""
         self.set_status(reply.status)
@@ -490,8 +487,8 @@ class Family(tornado.web.RequestHandler):
         self.finish()
 
     def refuse(self, error: ServiceError) -> None:
-        """Render what a caller may be told. Each family has its own shape."""
-        raise NotImplementedError
+        """Render what a caller may be told: the status alone, where a family has no shape of its own."""
+        self.send(Reply(status=error.status))
 
     def fail(self) -> None:
         """Render an unexpected failure: nothing of it leaves the service."""

@@ -6,6 +6,8 @@ import asyncio
 import base64
 import hashlib
 import hmac
+import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import bcrypt
@@ -338,6 +340,47 @@ async def test_body_may_be_large_with_a_key_that_may_import_and_for_nothing_else
         assert (await nobody.post("/api/user/import", json={"users": users})).status_code == 413
     one = await tenant_api.post("/api/user/import", json={"users": [large["user"]]})
     assert codes(one) == {"[invalidJSON]": "[invalidJSON]"}
+
+
+async def test_body_of_an_import_may_be_as_large_as_configured_and_not_a_byte_larger(build) -> None:
+    """Both ways of sending one: with its length, and in pieces of which nobody knows how many come."""
+    limit = 8 * 2**20
+
+    def sized(size: int, email: str) -> bytes:
+        users = [{"email": email, "data": {"x": ""}}]
+        users += [{"email": f"{new_id()}@example.com", "data": {"x": "y" * 200_000}} for _ in range(40)]
+        body = json.dumps({"users": users}).encode()
+        hole = body.index(b'"x": ""') + len(b'"x": "')
+        return body[:hole] + b"y" * (size - len(body)) + body[hole:]
+
+    async with build(server__max_import_bytes=limit) as service:
+        headers = {
+            "Authorization": SUPER_KEY,
+            "Content-Type": "application/json",
+            "X-FusionAuth-TenantId": DEFAULT_TENANT,
+        }
+        async with checking_client(service.base_url, headers=headers) as client:
+
+            async def send(size: int, email: str, *, in_pieces: bool) -> httpx.Response:
+                body = sized(size, email)
+                assert len(body) == size
+
+                async def pieces() -> AsyncIterator[bytes]:
+                    for start in range(0, len(body), 2**18):
+                        yield body[start : start + 2**18]
+
+                return await client.post("/api/user/import", content=pieces() if in_pieces else body)
+
+            for in_pieces in (False, True):
+                small, large = f"{new_id()}@example.com", f"{new_id()}@example.com"
+                answer = await send(limit, small, in_pieces=in_pieces)
+                assert answer.status_code == 200, answer.text
+                refused = await send(limit + 1, large, in_pieces=in_pieces)
+                assert refused.status_code == 413
+                message = f"The request body is larger than {limit} bytes."
+                assert refused.json() == {"generalErrors": [{"code": "[TooLarge]", "message": message}]}
+                assert (await client.get("/api/user", params={"email": small})).status_code == 200
+                assert (await client.get("/api/user", params={"email": large})).status_code == 404
 
 
 async def test_attack_45_import_of_ten_thousand_lets_others_have_their_turn(service: app.Service, tenant_api) -> None:

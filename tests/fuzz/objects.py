@@ -1,4 +1,4 @@
-"""What a fuzzer begins with: one object of each kind, and values that make up good requests."""
+"""What a fuzzer begins with: one object of each kind, one of each id that is open, and values of good requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from typing import Any
 
 import httpx
 
+from identity.ids import new_id
+from identity.instants import SystemClock
+from tests import two_factor
+from tests.conftest import DEFAULT_TENANT
 from tests.fuzz.fuzzing import Fuzzer
+from tests.receiver import until
 
 PASSWORD = "a password of the fuzzer"
 REDIRECT = "https://fuzz.example.com/callback"
@@ -33,27 +38,40 @@ _APPLICATION = {
     "scopes": [{"name": "fuzz"}],
     "oauthConfiguration": {
         "authorizedRedirectURLs": [REDIRECT],
-        "enabledGrants": ["authorization_code", "password", "refresh_token"],
+        "deviceVerificationURL": "https://fuzz.example.com/activate",
+        "enabledGrants": [
+            "authorization_code",
+            "password",
+            "refresh_token",
+            "urn:ietf:params:oauth:grant-type:device_code",
+        ],
         "generateRefreshTokens": True,
     },
     "jwtConfiguration": {"enabled": True},
+    "loginConfiguration": {"allowTokenRefresh": True, "generateRefreshTokens": True},
+    "passwordlessConfiguration": {"enabled": True},
 }
+
+_EVENTS = ("user.action", "user.create", "user.login.success", "user.update")
 
 _TIMEOUTS = {"connectTimeout": 50, "readTimeout": 50}
 
 _OBJECTS: list[tuple[str, dict[str, Any]]] = [
-    ("/api/webhook", {"webhook": {**_TIMEOUTS, "url": "http://127.0.0.1:9099/hook", "global": True}}),
+    ("/api/webhook", {"webhook": {**_TIMEOUTS, "url": "http://127.0.0.1:9099/hook", "global": True,
+                                 "eventsEnabled": dict.fromkeys(_EVENTS, True)}}),
     ("/api/key/generate", {"key": {"name": "fuzz", "algorithm": "ES256"}}),
     ("/api/ip-acl", {"ipAccessControlList": {"name": "fuzz", "entries": [{"startIPAddress": "*", "action": "Allow"}]}}),
     ("/api/group", {"group": {"name": "fuzz"}}),
     ("/api/consent", {"consent": {"name": "fuzz", "defaultMinimumAgeForSelfConsent": 13}}),
     ("/api/lambda", {"lambda": {"name": "fuzz", "type": "JWTPopulate", "body": VALUES["body"][0]}}),
-    ("/api/user-action", {"userAction": {"name": "fuzz"}}),
+    ("/api/user-action", {"userAction": {"name": "fuzz", "temporal": True}}),
     ("/api/user-action-reason", {"userActionReason": {"text": "fuzz", "code": "fuzz"}}),
     ("/api/email/template", {"emailTemplate": {"name": "fuzz", "defaultSubject": "s", "defaultTextTemplate": "t",
                                                 "defaultHtmlTemplate": "<p>t</p>"}}),
     ("/api/entity/type", {"entityType": {"name": "fuzz", "permissions": [{"name": "fuzz"}]}}),
     ("/api/theme", {"theme": {"name": "fuzz"}}),
+    ("/api/message/template", {"messageTemplate": {"name": "fuzz", "type": "SMS", "defaultTemplate": "${code}"}}),
+    ("/api/messenger", {"messenger": {"name": "fuzz", **_TIMEOUTS, "type": "Generic", "url": "http://127.0.0.1:9099/"}}),
 ]  # fmt: skip
 
 
@@ -61,26 +79,125 @@ async def plant(api: httpx.AsyncClient, manager: httpx.AsyncClient, fuzzer: Fuzz
     """Make the objects, and tell the fuzzer of them."""
     for name, values in VALUES.items():
         fuzzer.know(name, *values)
-    made = (await api.post("/api/application", json={"application": _APPLICATION})).json()
+    made = await _made(api, "/api/application", {"application": _APPLICATION})
     fuzzer.remember(made)
     oauth = made["application"]["oauthConfiguration"]
     fuzzer.know("client_id", oauth["clientId"])
     fuzzer.know("client_secret", oauth["clientSecret"])
-    user = {"username": "fuzz", "email": "fuzz@example.com", "password": PASSWORD}
-    registration = {"applicationId": made["application"]["id"], "roles": ["fuzz"]}
-    body = {"user": user, "registration": registration}
-    fuzzer.remember((await api.post("/api/user/registration", json=body)).json())
     for path, wanted in _OBJECTS:
-        answer = await api.post(path, json=wanted)
-        assert answer.status_code == 200, (path, answer.text)
-        fuzzer.remember(answer.json())
+        fuzzer.remember(await _made(api, path, wanted))
+    await _configure_tenant(api, fuzzer.known()["emailTemplateId"], fuzzer.known()["messengerId"])
+    verifying = {"verifyRegistration": True, "verificationEmailTemplateId": fuzzer.known()["emailTemplateId"]}
+    await _made(api, f"/api/application/{made['application']['id']}", {"application": verifying}, "PATCH")
+    user = {"username": "fuzz", "email": "fuzz@example.com", "password": PASSWORD, "birthDate": "1980-01-01"}
+    registration = {"applicationId": made["application"]["id"], "roles": ["fuzz"]}
+    registered = await _made(api, "/api/user/registration", {"user": user, "registration": registration})
+    fuzzer.remember(registered)
+    # The latest are dropped for later ones, the first stay: what stands on the user has to be known before the run.
     await _plant_dependents(api, fuzzer, made["application"]["id"])
+    await _plant_about_users(api, fuzzer)
+    await _plant_open_ids(api, fuzzer)
     fuzzer.remember((await manager.post("/api/api-key", json={"apiKey": {"name": "fuzz"}})).json())
     form = {"grant_type": "password", "username": "fuzz", "password": PASSWORD, "scope": "openid offline_access"}
     credentials = httpx.BasicAuth(oauth["clientId"], oauth["clientSecret"])
     tokens = (await api.post("/oauth2/token", data=form, auth=credentials)).json()
     fuzzer.remember(tokens)
     fuzzer.know("token", tokens["access_token"], tokens["refresh_token"])
+    device = (await api.post("/oauth2/device_authorize", data={"scope": "openid"}, auth=credentials)).json()
+    fuzzer.know("device_code", device["device_code"])
+    fuzzer.know("user_code", device["user_code"])
+    await _learn_logs(api, fuzzer)
+
+
+async def _made(api: httpx.AsyncClient, path: str, wanted: dict[str, Any], method: str = "POST") -> dict[str, Any]:
+    answer = await api.request(method, path, json=wanted)
+    assert answer.status_code == 200, (path, answer.text)
+    return dict(answer.json()) if answer.content else {}
+
+
+async def _configure_tenant(api: httpx.AsyncClient, template_id: str, messenger_id: str) -> None:
+    """Let the tenant verify, mail and tell what it can; nobody takes its mails."""
+    mails = {"host": "127.0.0.1", "port": 9098, "verifyEmail": True, "verificationEmailTemplateId": template_id}
+    mails |= {"forgotPasswordEmailTemplateId": template_id, "passwordlessEmailTemplateId": template_id}
+    tenant = {
+        "emailConfiguration": mails,
+        "eventConfiguration": {
+            "events": {name: {"enabled": True, "transactionType": "None"} for name in _EVENTS},
+        },
+        "familyConfiguration": {"enabled": True},
+        "multiFactorConfiguration": {
+            "authenticator": {"enabled": True},
+            "email": {"enabled": True, "templateId": template_id},
+        },
+        "phoneConfiguration": {"verifyPhoneNumber": True, "messengerId": messenger_id},
+    }
+    await _made(api, f"/api/tenant/{DEFAULT_TENANT}", {"tenant": tenant}, "PATCH")
+
+
+async def _plant_about_users(api: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
+    """What users did, were given, said and belong to."""
+    known = fuzzer.known()
+    user_id = known["userId"]
+    action = {"actioneeUserId": user_id, "actionerUserId": user_id, "userActionId": known["userActionId"]}
+    consent = {"consentId": known["consentId"], "userId": user_id, "giverUserId": user_id}
+    objects: list[tuple[str, dict[str, Any]]] = [
+        ("/api/user/action", {"action": {**action, "expiry": 2**43}}),
+        ("/api/user/comment", {"userComment": {"userId": user_id, "commenterId": user_id, "comment": "fuzz"}}),
+        ("/api/user/consent", {"userConsent": {**consent, "status": "Active"}}),
+        ("/api/user/family", {"familyMember": {"userId": user_id}}),
+    ]
+    for path, wanted in objects:
+        fuzzer.remember(await _made(api, path, wanted))
+    fuzzer.know("actioneeUserId", user_id)
+    fuzzer.know("actionerUserId", user_id)
+    fuzzer.know("commenterId", user_id)
+    fuzzer.know("giverUserId", user_id)
+
+
+async def _plant_open_ids(api: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
+    """One of each id that somebody was given and has not used yet, of a user of its own where it would end others."""
+    known = fuzzer.known()
+    forgot = {"loginId": "fuzz@example.com", "sendForgotPasswordEmail": False}
+    fuzzer.remember(await _made(api, "/api/user/forgot-password", forgot))
+    started = await _made(
+        api, "/api/passwordless/start", {"applicationId": known["applicationId"], "loginId": "fuzz@example.com"}
+    )
+    fuzzer.know("code", started["code"])
+    query = {"email": "fuzz@example.com", "applicationId": known["applicationId"]}
+    for subject in ("email", "registration"):
+        answer = await api.put(f"/api/user/verify-{subject}", params=query)
+        assert answer.status_code == 200, answer.text
+        fuzzer.remember(answer.json())
+    person = {"username": "fuzz-two-factor", "email": "fuzz-two-factor@example.com", "password": PASSWORD}
+    person_id = (await _made(api, "/api/user", {"user": person}))["user"]["id"]
+    method = two_factor.authenticator(code=two_factor.code(SystemClock().now()))
+    await _made(api, f"/api/user/two-factor/{person_id}", method)
+    fuzzer.remember(await _made(api, "/api/two-factor/start", {"userId": person_id, "state": {}}))
+    fuzzer.know("secret", two_factor.SECRET)
+    login = {"loginId": "fuzz", "password": PASSWORD, "applicationId": known["applicationId"]}
+    tokens = await _made(api, "/api/login", login)
+    fuzzer.remember(tokens)
+    fuzzer.know("tokenId", tokens["refreshTokenId"])
+    fuzzer.know("pendingIdPLinkId", new_id())
+
+
+async def _learn_logs(api: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
+    """The numbers of log rows, and the events and attempts of the webhook."""
+    fuzzer.know("auditLogId", "1")
+    fuzzer.know("eventLogId", "1")
+    events: list[dict[str, Any]] = []
+
+    async def is_attempted() -> bool:
+        found = await api.get("/api/system/webhook-event-log/search")
+        for event in found.json()["webhookEventLogs"]:
+            told = (await api.get(f"/api/system/webhook-event-log/{event['id']}")).json()["webhookEventLog"]
+            if told.get("attempts"):
+                events.append(told)
+        return bool(events)
+
+    await until(is_attempted)
+    fuzzer.know("webhookEventLogId", events[0]["id"])
+    fuzzer.know("webhookAttemptLogId", events[0]["attempts"][0]["id"])
 
 
 async def _plant_dependents(api: httpx.AsyncClient, fuzzer: Fuzzer, application_id: str) -> None:
@@ -101,11 +218,10 @@ async def _plant_dependents(api: httpx.AsyncClient, fuzzer: Fuzzer, application_
     }
     objects: list[tuple[str, dict[str, Any]]] = [
         ("/api/entity", {"entity": {"name": "fuzz", "type": {"id": known["entityTypeId"]}}}),
-        ("/api/group/member", {"members": {known["groupId"]: [{"userId": known["userId"]}]}}),
         ("/api/identity-provider", {"identityProvider": provider}),
         ("/api/system/audit-log", {"auditLog": {"insertUser": "fuzz", "message": "fuzz"}}),
     ]
     for path, wanted in objects:
-        answer = await api.post(path, json=wanted)
-        assert answer.status_code == 200, (path, answer.text)
-        fuzzer.remember(answer.json())
+        fuzzer.remember(await _made(api, path, wanted))
+    members = await _made(api, "/api/group/member", {"members": {known["groupId"]: [{"userId": known["userId"]}]}})
+    fuzzer.know("memberId", members["members"][known["groupId"]][0]["id"])

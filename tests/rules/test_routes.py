@@ -17,7 +17,7 @@ from identity.schemas import FOLDER, Schemas, load
 from identity.web import application
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, ApiHandler, Endpoint, Family, Route
-from identity.web.oauth2.family import PageHandler
+from identity.web.oauth2.family import OAuth2Handler, PageHandler
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ROUTES = application.routes(prometheus_client.CollectorRegistry())
@@ -158,6 +158,13 @@ def test_pages_judge_requests_of_other_sites_themselves_and_nothing_else_does() 
         assert (route.handler.cross_origin is CrossOriginAccess.BY_PAGE) is is_page, route.template
     found = {route.template for route in ROUTES if route.handler.cross_origin is CrossOriginAccess.OPEN}
     assert found == {path for path, _ in PUBLIC if ".well-known" in path} | {"/api/openapi.json"}
+
+
+def test_forms_are_declared_where_the_family_reads_them_and_every_family_has_a_shape_for_refusals() -> None:
+    for route in ROUTES:
+        if any(about.form is not None for _, about in declared(route)):
+            assert issubclass(route.handler, OAuth2Handler), route.template
+        assert route.handler.refuse is not Family.refuse, route.template
 
 
 def test_features_are_those_that_can_be_switched_off() -> None:

@@ -44,6 +44,10 @@ class OAuth2Handler(Family):
 
     uuid_paths = False
 
+    def read_body(self, declared: Endpoint) -> dict[str, Any]:
+        """The form, for a method that declares one. Raises InvalidRequest."""
+        return super().read_body(declared) if declared.form is None else {"form": self.form(declared.form)}
+
     def form(self, schema: str) -> Document:
         """The parameters in the body; the query is never read. Raises InvalidRequest."""
         if self.content_type() != FORM:
