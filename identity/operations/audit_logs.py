@@ -15,7 +15,6 @@ from identity.call import Call, Document
 from identity.domain import search as searches
 from identity.domain.masking import masked
 from identity.domain.resource import Resource, SearchRules
-from identity.domain.search import SearchQuery
 from identity.errors import FieldError, Invalid, NotFound
 from identity.events.bus import Event
 from identity.ids import TenantId
@@ -92,20 +91,15 @@ async def retrieve(services: Services, call: Call, row_id: int) -> Document:
 
 async def search(services: Services, call: Call, request: Mapping[str, Any], prefix: str) -> tuple[int, list[Document]]:
     """How many rows match, and one page of them. Raises Invalid."""
-    total, rows = await services.audit_logs.search(call.tenant_id, query(request, prefix))
+    total, rows = await services.audit_logs.search(call.tenant_id, searches.read(RESOURCE.search, request, prefix))
     return total, [opened(row) for row in rows]
-
-
-def query(request: Mapping[str, Any], prefix: str) -> SearchQuery:
-    """What a search or an export asks for. Raises Invalid."""
-    return searches.read(RESOURCE.search, request, prefix)
 
 
 EXPORT = csv_exports.Kind(
     "audit-log",
     ("id", "insertInstant", "insertUser", "message", "reason", "oldValue", "newValue", "data", "tenantId"),
     frozenset({"insertInstant"}),
-    query,
+    RESOURCE.search,
 )
 """The audit log as a file."""
 

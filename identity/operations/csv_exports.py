@@ -15,6 +15,8 @@ import orjson
 
 from identity.call import Document
 from identity.domain import date_patterns
+from identity.domain import search as searches
+from identity.domain.resource import SearchRules
 from identity.domain.search import SearchQuery
 from identity.errors import FieldError, Invalid
 from identity.instants import Instant, as_datetime
@@ -31,15 +33,12 @@ _STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """What can be exported: the name of the file, its columns, which of them hold instants, and how it is searched.
-
-    `query` reads the criteria of a request, whose names begin with a prefix in errors.
-    """
+    """What can be exported: the name of the file, its columns, which of them hold instants, and how it is searched."""
 
     file_name: str
     columns: Sequence[str]
     instants: frozenset[str]
-    query: Callable[[Mapping[str, Any], str], SearchQuery]
+    search: SearchRules
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ def read(kind: Kind, request: Mapping[str, Any], given: Mapping[str, Any], prefi
     write = _pattern(request.get("dateTimeSecondsFormat") or _DATE_PATTERN, errors)
     zone = _zone(request.get("zoneId") or default_zone, errors)
     try:
-        query = kind.query(given, prefix)
+        query = searches.read(kind.search, given, prefix)
     except Invalid as invalid:
         raise Invalid([*errors, *invalid.fields]) from invalid
     if errors or write is None or zone is None:

@@ -14,7 +14,6 @@ from identity.domain import event_info
 from identity.domain import search as searches
 from identity.domain import users as user_rules
 from identity.domain.resource import SearchRules
-from identity.domain.search import SearchQuery
 from identity.errors import FieldError, Invalid
 from identity.ids import TenantId
 from identity.operations import csv_exports
@@ -72,7 +71,7 @@ async def search(
     services: Services, call: Call, criteria: Mapping[str, Any], prefix: str, *, with_total: bool
 ) -> Document:
     """`logins`, and `total` where it is asked for. Raises Invalid."""
-    wanted = query(criteria, prefix)
+    wanted = searches.read(SEARCH, criteria, prefix)
     total, rows = await services.login_records.search(call.tenant_id, wanted, with_total=with_total)
     counted = {} if total is None else {"total": total}
     return {"logins": [await shown(services, found) for found in rows], **counted}
@@ -92,11 +91,6 @@ async def recent(services: Services, call: Call, user_id: str | None, offset: ob
     return [await shown(services, found) for found in rows]
 
 
-def query(criteria: Mapping[str, Any], prefix: str) -> SearchQuery:
-    """What a search or an export asks for. Raises Invalid."""
-    return searches.read(SEARCH, criteria, prefix)
-
-
 EXPORT: Final = csv_exports.Kind(
     "login-record",
     (
@@ -104,7 +98,7 @@ EXPORT: Final = csv_exports.Kind(
         "tenantId",
     ),
     frozenset({"instant"}),
-    query,
+    SEARCH,
 )  # fmt: skip
 """Login records as a file."""
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import prometheus_client
-
 from identity.domain.delivery_schedule import Schedule
 from identity.operations import back_channel_logout as operations
-from identity.services import Services
 from identity.store.logout_notices import LogoutNotice
-from identity.store.wakeups import Wakeups
-from identity.store.work_queue import Lease
+from identity.store.work_queue import Lease, WorkQueue
 from identity.workers.queue import Pace, QueueWorker
 
 SCHEDULE_SECONDS = (5, 30, 120, 600, 1800, 3600, 7200)
@@ -24,28 +20,22 @@ class LogoutWorker(QueueWorker[LogoutNotice]):
 
     name = "logout"
     lane_word = "application"
+    metric = ("identity_back_channel_logout_attempts", "Logout tokens sent, by outcome")
 
-    def __init__(
-        self,
-        services: Services,
-        wakeups: Wakeups,
-        registry: prometheus_client.CollectorRegistry,
-        *,
-        stop_seconds: float = 10.0,
-    ) -> None:
-        """`stop_seconds` is how long requests under way may go on at the end."""
+    def _jobs(self) -> WorkQueue[LogoutNotice]:
+        """The notices."""
+        return self._services.logout_notices
+
+    def _own_pace(self) -> Pace:
+        """Slow enough for an application, and for some hours."""
         timeout_seconds = (operations.CONNECT_TIMEOUT_MS + operations.READ_TIMEOUT_MS) / 1000
         schedule = Schedule(SCHEDULE_SECONDS, _JITTER)
-        pace = Pace(timeout_seconds, operations.MAX_CONCURRENCY, _CONCURRENCY_PER_APPLICATION, schedule)
-        super().__init__(services, services.logout_notices, wakeups, pace, stop_seconds=stop_seconds)
-        self._attempts = prometheus_client.Counter(
-            "identity_back_channel_logout_attempts", "Logout tokens sent, by outcome", ["outcome"], registry=registry
-        )
+        return Pace(timeout_seconds, operations.MAX_CONCURRENCY, _CONCURRENCY_PER_APPLICATION, schedule)
 
     async def _attempt(self, lease: Lease[LogoutNotice]) -> LogoutNotice | None:
         notice = lease.job
         failure = await operations.send(self._services, notice)
-        self._attempts.labels("success" if failure is None else "failure").inc()
+        self._count(is_success=failure is None)
         if failure is None:
             return None
         what = f"Back-channel logout of the application [{notice.application_id}], attempt {lease.attempts + 1}"

@@ -13,7 +13,7 @@ from identity.outbound.mail import MailServer, Result, Smtp
 from identity.services import Services
 from identity.store.mails import Mail
 from identity.store.wakeups import Wakeups
-from identity.store.work_queue import Lease
+from identity.store.work_queue import Lease, WorkQueue
 from identity.workers.queue import Pace, QueueWorker
 
 _JITTER = 0.1
@@ -23,6 +23,7 @@ class MailWorker(QueueWorker[Mail]):
     """Takes mails and sends them."""
 
     name = "mail"
+    metric = ("identity_mail_attempts", "Conversations with mail servers by outcome")
 
     def __init__(
         self,
@@ -33,18 +34,19 @@ class MailWorker(QueueWorker[Mail]):
         stop_seconds: float = 10.0,
     ) -> None:
         """`stop_seconds` is how long conversations under way may go on at the end."""
+        super().__init__(services, wakeups, registry, stop_seconds=stop_seconds)
         settings = services.config.email
-        pace = Pace(
-            settings.timeout_seconds,
-            settings.max_concurrency,
-            settings.concurrency_per_tenant,
-            Schedule(settings.schedule, _JITTER),
-        )
-        super().__init__(services, services.mails, wakeups, pace, stop_seconds=stop_seconds)
         self._smtp = Smtp(timeout_seconds=settings.timeout_seconds, authorities_file=settings.authorities_file)
-        self._attempts = prometheus_client.Counter(
-            "identity_mail_attempts", "Conversations with mail servers by outcome", ["outcome"], registry=registry
-        )
+
+    def _jobs(self) -> WorkQueue[Mail]:
+        """The mails."""
+        return self._services.mails
+
+    def _own_pace(self) -> Pace:
+        """As the operator has it."""
+        settings = self._services.config.email
+        schedule = Schedule(settings.schedule, _JITTER)
+        return Pace(settings.timeout_seconds, settings.max_concurrency, settings.concurrency_per_tenant, schedule)
 
     async def _attempt(self, lease: Lease[Mail]) -> Mail | None:
         mail = lease.job

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import prometheus_client
-
 from identity.domain.delivery_schedule import Schedule
 from identity.operations import event_logs
 from identity.operations import messages as operations
-from identity.services import Services
 from identity.store.text_messages import TextMessage
-from identity.store.wakeups import Wakeups
-from identity.store.work_queue import Lease
+from identity.store.work_queue import Lease, WorkQueue
 from identity.workers.queue import Pace, QueueWorker
 
 SCHEDULE_SECONDS = (2, 5, 15, 30, 60, 120)
@@ -28,28 +24,21 @@ class MessageWorker(QueueWorker[TextMessage]):
 
     name = "messages"
     lane_word = "messenger"
+    metric = ("identity_message_attempts", "Text messages handed to messengers, by outcome")
 
-    def __init__(
-        self,
-        services: Services,
-        wakeups: Wakeups,
-        registry: prometheus_client.CollectorRegistry,
-        *,
-        stop_seconds: float = 10.0,
-    ) -> None:
-        """`stop_seconds` is how long requests under way may go on at the end."""
+    def _jobs(self) -> WorkQueue[TextMessage]:
+        """The text messages."""
+        return self._services.text_messages
+
+    def _own_pace(self) -> Pace:
+        """Fast: a code is no good later."""
         schedule = Schedule(SCHEDULE_SECONDS, _JITTER)
-        pace = Pace(_LONGEST_ATTEMPT_SECONDS, _CONCURRENCY, _CONCURRENCY_PER_MESSENGER, schedule)
-        super().__init__(services, services.text_messages, wakeups, pace, stop_seconds=stop_seconds)
-        self._attempts = prometheus_client.Counter(
-            "identity_message_attempts", "Text messages handed to messengers, by outcome", ["outcome"],
-            registry=registry,
-        )  # fmt: skip
+        return Pace(_LONGEST_ATTEMPT_SECONDS, _CONCURRENCY, _CONCURRENCY_PER_MESSENGER, schedule)
 
     async def _attempt(self, lease: Lease[TextMessage]) -> TextMessage | None:
         message = lease.job
         failure = await operations.deliver(self._services, message)
-        self._attempts.labels("success" if failure is None else "failure").inc()
+        self._count(is_success=failure is None)
         where = f"Messenger [{message.messenger_id}], message [{message.message_id}]"
         what = f"{where} of the tenant [{message.tenant_id}], attempt {lease.attempts + 1}"
         if failure is None:

@@ -14,6 +14,7 @@ import dataclasses
 import random
 from typing import Generic, TypeVar
 
+import prometheus_client
 import structlog
 
 from identity import loops
@@ -56,20 +57,36 @@ class QueueWorker(abc.ABC, Generic[J]):
     name: str
     lane_word = "tenant"
     """What a lane is, in the words of the event log."""
+    metric: tuple[str, str]
+    """The counter of attempts by outcome: its name, and what it counts."""
 
     def __init__(
-        self, services: Services, queue: WorkQueue[J], wakeups: Wakeups, pace: Pace, *, stop_seconds: float = 10.0
+        self,
+        services: Services,
+        wakeups: Wakeups,
+        registry: prometheus_client.CollectorRegistry,
+        *,
+        stop_seconds: float = 10.0,
     ) -> None:
         """`stop_seconds` is how long attempts under way may go on at the end."""
         self._services = services
-        self._queue = queue
+        self._queue = self._jobs()
         self._wakeups = wakeups
-        self._pace = pace
+        self._pace = self._own_pace()
+        self._attempts = prometheus_client.Counter(*self.metric, ["outcome"], registry=registry)
         self._silences = Silences(_SILENCE_SECONDS)
         self._stop_seconds = stop_seconds
         self._held: collections.Counter[str] = collections.Counter()
         self._under_way: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
+
+    @abc.abstractmethod
+    def _jobs(self) -> WorkQueue[J]:
+        """Where the jobs are."""
+
+    @abc.abstractmethod
+    def _own_pace(self) -> Pace:
+        """How fast they are done, and when what failed is tried again."""
 
     @abc.abstractmethod
     async def _attempt(self, lease: Lease[J]) -> J | None:
@@ -85,6 +102,9 @@ class QueueWorker(abc.ABC, Generic[J]):
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=self._stop_seconds)
         await loops.end(list(self._under_way))
+
+    def _count(self, *, is_success: bool) -> None:
+        self._attempts.labels("success" if is_success else "failure").inc()
 
     async def _note_failure(self, lease: Lease[J], text: str) -> None:
         """Every job that is given up is told; of attempts that go on, only one in a while for each lane."""

@@ -6,24 +6,20 @@ from collections.abc import Mapping
 
 from identity.call import Call, Document
 from identity.domain import search as searches
-from identity.operations import csv_exports, login_records
-from identity.web.api.logs import zipped
+from identity.operations import login_records
+from identity.web.api import exports
 from identity.web.crud import search_of
 from identity.web.endpoint import Access, ApiHandler, Endpoint, Query, Reply, Route, Tenancy, endpoint
 
 _ANSWER = "api/login-record.response.json"
 
 
-class SearchedFamily(ApiHandler):
-    """What is asked with the criteria of a search."""
+class SearchHandler(ApiHandler):
+    """Search the login records."""
 
     def query_of(self, declared: Endpoint) -> Query:
         """The criteria, beside what a method declares."""
         return {**searches.parameters(login_records.SEARCH), **super().query_of(declared)}
-
-
-class SearchHandler(SearchedFamily):
-    """Search the login records."""
 
     @endpoint(access=Access.API_KEY, tenancy=Tenancy.AS_NAMED, query={"retrieveTotal": "boolean"}, answer=_ANSWER)
     async def get(self, call: Call) -> Reply:
@@ -47,39 +43,6 @@ class SearchHandler(SearchedFamily):
         return Reply(await login_records.search(self.services, call, criteria, prefix, with_total=with_total))
 
 
-class ExportHandler(SearchedFamily):
-    """The login records as a file."""
-
-    @endpoint(
-        access=Access.API_KEY,
-        query={"dateTimeSecondsFormat": "text", "zoneId": "text"},
-        tenancy=Tenancy.AS_NAMED,
-        answer="application/zip",
-    )
-    async def get(self, call: Call) -> Reply:
-        """Export by query parameters."""
-        return await self.exported(call, self.query(), self.query(), "")
-
-    @endpoint(
-        access=Access.API_KEY,
-        raw_body=True,
-        tenancy=Tenancy.AS_NAMED,
-        takes="api/login-record-export.request.json",
-        answer="application/zip",
-    )
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Export by a JSON body, with `criteria`."""
-        return await self.exported(call, body, search_of(body, "criteria"), "criteria.")
-
-    async def exported(
-        self, call: Call, request: Mapping[str, object], criteria: Mapping[str, object], prefix: str
-    ) -> Reply:
-        """Send the zip, piece by piece."""
-        zone = self.services.system.settings.report_timezone
-        wanted = csv_exports.read(login_records.EXPORT, request, criteria, prefix, zone)
-        return zipped(wanted.kind, await login_records.export(self.services, call, wanted))
-
-
 class RecentLoginsHandler(ApiHandler):
     """The newest login records."""
 
@@ -100,6 +63,11 @@ class RecentLoginsHandler(ApiHandler):
 
 ROUTES = [
     Route("/api/system/login-record/search", SearchHandler),
-    Route("/api/system/login-record/export", ExportHandler),
+    exports.route(
+        "/api/system/login-record/export",
+        login_records.EXPORT,
+        login_records.export,
+        "api/login-record-export.request.json",
+    ),
     Route("/api/user/recent-login", RecentLoginsHandler),
 ]

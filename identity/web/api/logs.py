@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Mapping
-from typing import IO, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 from identity.call import Call, Document
 from identity.errors import Invalid
-from identity.operations import audit_logs, csv_exports, event_logs
+from identity.operations import audit_logs, event_logs
+from identity.web.api import exports
 from identity.web.crud import ResourceHandler, SearchHandler, search_of
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
 
 _AUDIT_LOG = "api/audit-log.json#auditLog"
 _EVENT_LOG = "api/event-log.json#eventLog"
-_PIECE_BYTES = 65_536
 
 
 class LogFamily(ResourceHandler):
@@ -85,53 +85,6 @@ class AuditLogSearchHandler(SearchHandler):
         return Reply({"total": total, self.resource.plural: self.listed(rows)})
 
 
-class AuditLogExportHandler(AuditLogSearchHandler):
-    """The audit log as a file."""
-
-    @endpoint(
-        access=Access.API_KEY,
-        query={"dateTimeSecondsFormat": "text", "zoneId": "text"},
-        tenancy=Tenancy.AS_NAMED,
-        answer="application/zip",
-    )
-    async def get(self, call: Call) -> Reply:
-        """Export by query parameters."""
-        return await self.exported(call, self.query(), self.query(), "")
-
-    @endpoint(
-        access=Access.API_KEY,
-        raw_body=True,
-        tenancy=Tenancy.AS_NAMED,
-        takes="api/audit-log-export.request.json",
-        answer="application/zip",
-    )
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Export by a JSON body; the published name of the criteria is `criteria`, elsewhere it is `search`."""
-        name = "search" if "search" in body else "criteria"
-        return await self.exported(call, body, search_of(body, name), f"{name}.")
-
-    async def exported(
-        self, call: Call, request: Mapping[str, object], criteria: Mapping[str, object], prefix: str
-    ) -> Reply:
-        """Send the zip, piece by piece."""
-        zone = self.services.system.settings.report_timezone
-        wanted = csv_exports.read(audit_logs.EXPORT, request, criteria, prefix, zone)
-        return zipped(wanted.kind, await audit_logs.export(self.services, call, wanted))
-
-
-def zipped(kind: csv_exports.Kind, file: IO[bytes]) -> Reply:
-    """A zip as a file to keep, sent piece by piece."""
-    disposition = f'attachment; filename="{kind.file_name}.zip"'
-    headers = {"Content-Type": "application/zip", "Content-Disposition": disposition}
-    return Reply(pieces=_pieces(file), headers=headers)
-
-
-async def _pieces(file: IO[bytes]) -> AsyncGenerator[bytes, None]:
-    with file:
-        while piece := file.read(_PIECE_BYTES):
-            yield piece
-
-
 class EventLogHandler(LogFamily):
     """One row."""
 
@@ -157,7 +110,14 @@ class EventLogSearchHandler(SearchHandler):
 ROUTES = [
     Route("/api/system/audit-log", AuditLogsHandler),
     Route("/api/system/audit-log/search", AuditLogSearchHandler),
-    Route("/api/system/audit-log/export", AuditLogExportHandler),
+    # The published name of the criteria is `criteria`, elsewhere it is `search`.
+    exports.route(
+        "/api/system/audit-log/export",
+        audit_logs.EXPORT,
+        audit_logs.export,
+        "api/audit-log-export.request.json",
+        ("search", "criteria"),
+    ),
     Route("/api/system/audit-log/{object_id}", AuditLogHandler),
     Route("/api/system/event-log/search", EventLogSearchHandler),
     Route("/api/system/event-log/{object_id}", EventLogHandler),
