@@ -44,7 +44,7 @@ WEBHOOK = Resource(
     "webhooks",
     "Webhook",
     tenant_scoped=False,
-    sealed=("httpAuthenticationPassword", "private.secret", "private.previousSecrets.*.secret"),
+    sealed=("headers.*", "httpAuthenticationPassword", "private.secret", "private.previousSecrets.*.secret"),
     # The published default, "name ASC", names no member: `name` is taken as an alias of the description.
     search=SearchRules(
         {"description": "text", "url": "text", "tenantId": "tenants"},

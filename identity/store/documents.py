@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import dataclasses
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any
@@ -309,24 +310,31 @@ class Documents:
         """Seal again, under the current master key, what was sealed under an older one; answers how many changed."""
         changed = 0
         async for stored in self._collection.find({}):
-            old = {at: text for at, text, _ in self._outdated(stored)}
-            fresh = {
-                at: self._vault.seal(self._vault.unseal(text, context), context)
-                for at, text, context in self._outdated(stored)
-            }
-            if fresh:
-                # Only these members: the rest of a document may look like operators of a query, and may change now.
-                result = await self._collection.update_one({"_id": stored["_id"], **old}, {"$set": fresh})
-                changed += result.modified_count
+            changed += await self._resealed(stored)
         self.forget_all()
         return changed
 
-    def _outdated(self, stored: Document) -> Iterator[tuple[str, str, str]]:
-        """(dotted place, text, context) of what was sealed under an older master key."""
+    async def _resealed(self, stored: Document) -> bool:
+        old, fresh, is_changed = {}, {}, False
+        for place, text, context in self._outdated(stored):
+            again = self._vault.seal(self._vault.unseal(text, context), context)
+            if place.is_plain:
+                old[place.dotted], fresh[place.dotted] = text, again
+            else:
+                result = await self._collection.update_one(*place.exchange(stored["_id"], text, again))
+                is_changed |= result.modified_count > 0
+        if fresh:
+            # Only these members: the rest of a document may look like operators of a query, and may change now.
+            result = await self._collection.update_one({"_id": stored["_id"], **old}, {"$set": fresh})
+            is_changed |= result.modified_count > 0
+        return is_changed
+
+    def _outdated(self, stored: Document) -> Iterator[tuple[_Place, str, str]]:
+        """(place, text, context) of what was sealed under an older master key."""
         for path in self._sealed:
-            for holder, step, at in _places(stored, path):
+            for holder, step, before in _places(stored, path):
                 if is_sealed(holder[step]) and not self._vault.is_current(holder[step]):
-                    yield at, holder[step], self._context(stored, path)
+                    yield _Place(before, str(step)), holder[step], self._context(stored, path)
 
     async def _search(self, query: SearchQuery, scope: Mapping[str, Any]) -> tuple[int, list[Document]]:
         where = {"$and": [dict(scope), *map(condition, query.criteria), *self._looked_up(query)]}
@@ -421,8 +429,32 @@ class Documents:
                 holder[step] = rewrite(holder[step], context)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Place:
+    """A member of a stored document: `before` is the dotted place of the object that has it."""
+
+    before: str
+    name: str
+
+    @property
+    def dotted(self) -> str:
+        """As MongoDB names it."""
+        return f"{self.before}.{self.name}" if self.before else self.name
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether that name means this member: one that a caller chose may hold a full stop."""
+        return bool(self.name) and "." not in self.name and not self.name.startswith("$")
+
+    def exchange(self, document_id: str, old: str, new: str) -> tuple[Document, list[Document]]:
+        """The filter and the update that put one text in the place of another, whatever the member is called."""
+        of_map = {"field": {"$literal": self.name}, "input": f"${self.before}"}
+        where = {"_id": document_id, "$expr": {"$eq": [{"$getField": of_map}, {"$literal": old}]}}
+        return where, [{"$set": {self.before: {"$setField": {**of_map, "value": {"$literal": new}}}}}]
+
+
 def _places(value: Any, path: tuple[str, ...], before: str = "") -> Iterator[tuple[Any, Any, str]]:
-    """Where a path leads: (object, member, dotted place); a step `*` stands for every item of a list or of a map."""
+    """Where a path leads: (object, member, its place); a step `*` stands for every item of a list or of a map."""
     first, rest = path[0], path[1:]
     steps: Iterable[Any] = ()
     if first == "*":
@@ -431,9 +463,9 @@ def _places(value: Any, path: tuple[str, ...], before: str = "") -> Iterator[tup
         steps = (first,)
     for step in steps:
         if rest:
-            yield from _places(value[step], rest, f"{before}{step}.")
+            yield from _places(value[step], rest, f"{before}.{step}" if before else str(step))
         else:
-            yield value, step, f"{before}{step}"
+            yield value, step, before
 
 
 def plain(value: Any) -> Any:

@@ -65,6 +65,7 @@ async def secrets(service: app.Service) -> dict[str, str]:
             **hook,
             httpAuthenticationUsername="somebody",
             httpAuthenticationPassword=secret("basic"),
+            headers={"Authorization": f"Bearer {secret('header')}", "X.Api.Key": secret("header with stops")},
         )
         await put(
             api,

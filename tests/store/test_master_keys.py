@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -73,11 +74,14 @@ async def test_document_moves_to_the_new_key_whatever_its_data_look_like(databas
     name = f"things_{new_id()[:8]}"
 
     def things(**keys: bytes) -> Documents:
-        sealed = ("secret", "list.*.secret")
+        sealed = ("secret", "list.*.secret", "map.*")
         return Documents(database, name, Vault(keys), Freshness(), tenant_scoped=False, sealed=sealed)
 
     document = {"id": new_id(), "secret": "one", "list": [{"secret": "two"}, {"other": 1}], "data": data}
+    document["map"] = {"X-Name": "three", "X.dotted.name": "four", "$name": "five", "$literal": "six", "": "seven"}
     await things(old=old).insert(None, document)
+    stored = await database.collection(name).find_one({})
+    assert not {"one", "two", "three", "four", "five", "six", "seven"} & set(re.findall(r"\w+", repr(stored)))
     assert await things(new=new, old=old).reseal() == 1
     assert await things(new=new, old=old).reseal() == 0
     assert await things(new=new).find(None, document["id"]) == document
