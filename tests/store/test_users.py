@@ -18,7 +18,7 @@ from identity.ids import TenantId, new_id
 from identity.instants import Instant
 from identity.store.cache import Freshness
 from identity.store.mongo import Database
-from identity.store.users import Unverified, Users
+from identity.store.users import Users, Waiting
 from identity.store.vault import Vault
 
 ONE, OTHER = new_id(), new_id()
@@ -327,11 +327,11 @@ async def test_who_waits_too_long_for_a_verification_is_found_in_order_and_by_an
     theirs = rules.verified_as(make_user(OTHER, email="theirs@example.com"), "Pending", NOW)
     for user in (*pending, verified, theirs):
         await users.insert(user["tenantId"], rules.filed(user))
-    wanted, ids = Unverified.of_users(Instant(NOW + 1)), sorted(user["id"] for user in pending)
-    assert [user["id"] for user in await users.find_unverified(ONE, wanted, "", 2)] == ids[:2]
-    assert [user["id"] for user in await users.find_unverified(ONE, wanted, ids[1], 2)] == ids[2:]
-    assert [user["id"] for user in await users.find_unverified(OTHER, wanted, "", 2)] == [theirs["id"]]
-    assert await users.find_unverified(ONE, Unverified.of_users(NOW), "", 2) == []
+    wanted, ids = Waiting.of_users(Instant(NOW + 1)), sorted(user["id"] for user in pending)
+    assert [user["id"] for user in await users.find_waiting(ONE, wanted, "", 2)] == ids[:2]
+    assert [user["id"] for user in await users.find_waiting(ONE, wanted, ids[1], 2)] == ids[2:]
+    assert [user["id"] for user in await users.find_waiting(OTHER, wanted, "", 2)] == [theirs["id"]]
+    assert await users.find_waiting(ONE, Waiting.of_users(NOW), "", 2) == []
 
 
 async def test_whose_registration_waits_too_long_is_found(users: Users) -> None:
@@ -342,9 +342,9 @@ async def test_whose_registration_waits_too_long_is_found(users: Users) -> None:
     elsewhere = {**registration, "applicationId": new_id()}
     await add(users, registrations=[{**registration, "verified": True}, elsewhere])
     await add(users, OTHER, registrations=[registration])
-    wanted = Unverified.of_registrations(application_id, Instant(NOW + 1))
-    assert [user["id"] for user in await users.find_unverified(ONE, wanted, "", 9)] == [late["id"]]
-    assert await users.find_unverified(ONE, Unverified.of_registrations(application_id, NOW), "", 9) == []
+    wanted = Waiting.of_registrations(application_id, Instant(NOW + 1))
+    assert [user["id"] for user in await users.find_waiting(ONE, wanted, "", 9)] == [late["id"]]
+    assert await users.find_waiting(ONE, Waiting.of_registrations(application_id, NOW), "", 9) == []
 
 
 async def test_only_the_version_that_was_seen_is_deleted_and_only_in_its_tenant(users: Users) -> None:
