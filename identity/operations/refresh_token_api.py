@@ -77,7 +77,9 @@ async def retrieve(services: Services, call: Call, record_id: str) -> Document:
 
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
     """The live refresh tokens and sessions of a user, the newest first; of one who does not exist there are none."""
-    tenant_id = crud.require_tenant(call)
+    tenant_id = await _tenant_of_user(services, call, user_id)
+    if tenant_id is None:
+        return []
     tokens = await services.refresh_tokens.find_all(tenant_id, UserId(user_id), call.now)
     sessions = await session_records.of_user(services, call, tenant_id, UserId(user_id))
     found = [*(_shown(record) for record in tokens), *sessions]
@@ -121,16 +123,17 @@ async def revoke_those(services: Services, call: Call, body: Document, token: st
     if not isinstance(call.caller, ApiKeyCaller):
         await _revoke_own(services, call, await bearer.verify(services, call, token), request)
         return
-    tenant_id = crud.require_tenant(call)
     value, user_id, application_id = (request.get(name) for name in ("token", "userId", "applicationId"))
     if value is not None:
-        presented = await services.refresh_tokens.present(tenant_id, value, call.now)
+        presented = await _presented(services, call, value)
         if presented is not None:
             await _end(services, call, presented.record)
     elif user_id is not None:
-        await _end_of_user(services, call, tenant_id, user_id, application_id)
+        tenant_id = await _tenant_of_user(services, call, user_id)
+        if tenant_id is not None:
+            await _end_of_user(services, call, tenant_id, user_id, application_id)
     elif application_id is not None:
-        await _end_of_application(services, call, tenant_id, application_id)
+        await _end_of_application(services, call, application_id)
     else:
         raise _names_nothing()
 
@@ -204,11 +207,12 @@ async def _end_of_user(
     await sign_outs.finish(services, call, sign_out)
 
 
-async def _end_of_application(services: Services, call: Call, tenant_id: TenantId, application_id: str) -> None:
+async def _end_of_application(services: Services, call: Call, application_id: str) -> None:
     """All of an application, with one event; access tokens that came of them are denied, too."""
-    application = await services.applications.find(tenant_id, application_id)
-    if application is None:
+    application = await services.applications.cached_across_tenants(application_id)
+    if application is None or call.tenant_id not in {None, application["tenantId"]}:
         return
+    tenant_id = TenantId(application["tenantId"])
     ttl = ttl_seconds(await services.tenants.get(None, tenant_id), application)
     record_ids = await services.refresh_tokens.ids_of_application(tenant_id, ApplicationId(application_id))
     if not record_ids:
@@ -223,6 +227,14 @@ async def _end_of_application(services: Services, call: Call, tenant_id: TenantI
 
     await services.bus.perform(call.within(tenant_id), write, offered=[event])
     await services.revocations.revoke(tenant_id, record_ids, ttl)
+
+
+async def _tenant_of_user(services: Services, call: Call, user_id: str) -> TenantId | None:
+    """The tenant of the call, else that of the user; None where there is no such user."""
+    if call.tenant_id is not None:
+        return call.tenant_id
+    user = await services.users.cached_across_tenants(user_id)
+    return None if user is None else TenantId(user["tenantId"])
 
 
 async def _presented(services: Services, call: Call, value: str) -> Presented | None:

@@ -500,6 +500,28 @@ async def test_a_logout_everywhere_needs_no_tenant_either(key, http, rp) -> None
 # What owners end themselves
 
 
+async def test_user_application_and_value_say_for_which_tenant_they_are(service, key, http, rp) -> None:
+    first, second = [await login(key, rp) for _ in range(2)]
+    headers = {"Authorization": SUPER_KEY}
+    user_id, of_application = rp.user["id"], {"applicationId": rp.client_id}
+    async with checking_client(service.base_url, headers=headers) as client:
+        assert (await client.put(f"/api/login/{user_id}")).status_code == 200
+        assert (await client.put(f"/api/login/{NOBODY}")).status_code == 404
+        assert await ids_of(client, user_id) == await ids_of(key, user_id)
+        assert await ids_of(client, NOBODY) == set()
+        for names, gone in (({"token": first["refreshToken"]}, first), ({"userId": user_id, **of_application}, second)):
+            assert (await client.delete("/api/jwt/refresh", params=names)).status_code == 200
+            assert gone["refreshTokenId"] not in await ids_of(key, user_id)
+        assert await ids_of(key, user_id) == set()
+        third = await login(key, rp)
+        for other in (NOBODY, rp.tenant["id"]):
+            assert (await client.delete("/api/jwt/refresh", params={"applicationId": other})).status_code == 200
+            assert (await client.delete("/api/jwt/refresh", params={"userId": other})).status_code == 200
+        assert await ids_of(key, user_id) == {third["refreshTokenId"]}
+        assert (await client.delete("/api/jwt/refresh", params=of_application)).status_code == 200
+        assert await ids_of(key, user_id) == set()
+
+
 async def test_an_owner_ends_tokens_with_an_access_token(key, http, rp) -> None:
     async def fresh() -> Document:
         http.cookies.clear()
