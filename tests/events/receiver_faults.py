@@ -363,6 +363,7 @@ def _headers() -> list[Fault]:
         _fails("a giant header", having(b"X: " + b"y" * 400_000), "too_large"),
         _fails("endless headers", at(endless), "too_large"),
         _fails("a zero in a header", having(b"X: a\0b"), "protocol"),
+        _fails("a zero in a name", having(b"X\0Y: a"), "protocol"),
         _fails("a line that is no header", having(b"nonsense"), "protocol"),
     ]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import dataclasses
 import ipaddress
 from collections.abc import AsyncIterator
 from typing import Any
@@ -37,6 +39,23 @@ async def test_answer_that_was_not_asked_for_is_nobody_s_answer(client: HttpClie
         assert (first.status, first.body) == (200, b"ok")
         assert (second.status, second.body) == (500, b"no")
         assert receiver.connections == 2
+
+
+async def test_answer_that_comes_before_the_body_was_read_is_the_answer(client: HttpClient) -> None:
+    """As of a receiver that finds the body too large; it closes with most of it unread."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    response = await client.request(dataclasses.replace(post(url), body=b"x" * 10_000_000))
+    assert (response.status, response.body) == (413, b"no")
+    server.close()
+    await server.wait_closed()
 
 
 async def test_connection_that_was_closed_while_it_was_idle_costs_no_attempt(client: HttpClient) -> None:
