@@ -1,0 +1,163 @@
+"""What Prometheus hears of webhooks: each metric that the documents list is there, and moves when it should."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.ids import new_id
+from tests.receiver import answers, in_turn, receiving
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "webhooks" / "metrics.md"
+
+
+class Metrics:
+    """The page of the running service, against what it was at the beginning."""
+
+    def __init__(self, api: httpx.AsyncClient) -> None:
+        self._api = api
+        self._before: dict[str, float] = {}
+
+    async def begin(self) -> None:
+        self._before = await self._read()
+
+    async def moved(self, name: str) -> float:
+        """By how much a sample has moved."""
+        return (await self._read()).get(name, 0) - self._before.get(name, 0)
+
+    async def wait_for(self, *names: str) -> None:
+        """Until each of these has grown."""
+        async with asyncio.timeout(20):
+            while not all([await self.moved(name) >= 1 for name in names]):
+                await asyncio.sleep(0.05)
+
+    async def families(self) -> set[str]:
+        page = await self._api.get("/api/prometheus/metrics")
+        found = {line.split()[2] for line in page.text.splitlines() if line.startswith("# TYPE identity_webhook")}
+        return {name for name in found if not name.endswith("_created")}
+
+    async def _read(self) -> dict[str, float]:
+        page = await self._api.get("/api/prometheus/metrics")
+        assert page.status_code == 200
+        lines = [line.rpartition(" ") for line in page.text.splitlines() if not line.startswith("#")]
+        return {name: float(value) for name, _, value in lines}
+
+
+@pytest.fixture
+async def metrics(api: httpx.AsyncClient) -> Metrics:
+    found = Metrics(api)
+    await found.begin()
+    return found
+
+
+@pytest.fixture
+async def events(tenant_api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
+    enabled: dict[str, Any] = {"user.create.complete": {"enabled": True}}
+    enabled["user.create"] = {"enabled": True, "transactionType": "Any"}
+    change = {"tenant": {"eventConfiguration": {"events": enabled}}}
+    assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=change)).status_code == 200
+
+
+async def listen(api: httpx.AsyncClient, tenant: dict[str, Any], url: str, **members: Any) -> str:
+    wanted = {
+        "url": url, "connectTimeout": 5000, "readTimeout": 5000, "tenantIds": [tenant["id"]],
+        "eventsEnabled": {"user.create.complete": True}, **members,
+    }  # fmt: skip
+    answer = await api.post("/api/webhook", json={"webhook": wanted})
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["webhook"]["id"])
+
+
+async def make_user(tenant_api: httpx.AsyncClient, status: int = 200) -> None:
+    answer = await tenant_api.post("/api/user", json={"user": {"username": new_id(), "password": "password"}})
+    assert answer.status_code == status, answer.text
+
+
+async def test_documents_list_every_metric_and_no_other(metrics):
+    listed = set(re.findall(r"^\| `(identity_webhook\w+)", PAGE.read_text(), re.MULTILINE))
+    assert listed == await metrics.families()
+
+
+async def test_delivery_is_seen(api, tenant_api, tenant, events, metrics):
+    async with receiving() as receiver:
+        await listen(api, tenant, receiver.url)
+        await make_user(tenant_api)
+        await metrics.wait_for(
+            'identity_webhook_events_total{outcome="recorded"}',
+            'identity_webhook_attempts_total{outcome="success"}',
+            "identity_webhook_attempt_seconds_count",
+            "identity_webhook_first_attempt_delay_seconds_count",
+        )
+    assert await metrics.moved("identity_webhook_synchronous_attempt_seconds_count") == 0
+
+
+async def test_failure_its_repetition_and_what_somebody_asked_for_again_are_seen(
+    api, tenant_api, tenant, events, metrics
+):
+    async with receiving(in_turn(answers(503), answers(410))) as receiver:
+        webhook_id = await listen(api, tenant, receiver.url)
+        await make_user(tenant_api)
+        await metrics.wait_for(
+            'identity_webhook_attempts_total{outcome="failure"}',
+            'identity_webhook_failed_attempts_total{reason="5xx"}',
+            "identity_webhook_retries_total",
+        )
+        assert await metrics.moved("identity_webhook_given_up_total") == 0
+        event_id = receiver.requests[0].event["id"]
+        answer = await api.post(f"/api/webhook/{webhook_id}/resend", json={"eventId": event_id})
+        assert answer.status_code == 202
+        await metrics.wait_for(
+            'identity_webhook_asked_again_total{how="resend"}',
+            'identity_webhook_failed_attempts_total{reason="4xx"}',
+            "identity_webhook_given_up_total",
+            'identity_webhooks{status="Disabled"}',
+        )
+        assert (await api.put(f"/api/webhook/{webhook_id}/status", json={"status": "Active"})).status_code == 200
+        since = {"startInstant": receiver.requests[0].event["createInstant"]}
+        answer = await api.post(f"/api/webhook/{webhook_id}/recover", json=since)
+        assert answer.json() == {"deliveries": 1}
+        await metrics.wait_for('identity_webhook_asked_again_total{how="recover"}')
+
+
+async def test_questions_of_transactions_are_seen(api, tenant_api, tenant, events, metrics):
+    async with receiving(in_turn(answers(500), answers(200))) as receiver:
+        await listen(api, tenant, receiver.url, eventsEnabled={"user.create": True})
+        await make_user(tenant_api, 504)
+        assert await metrics.moved('identity_webhook_synchronous_attempts_total{outcome="failure"}') == 1
+        assert await metrics.moved('identity_webhook_events_total{outcome="vetoed"}') == 1
+        await make_user(tenant_api)
+    assert await metrics.moved('identity_webhook_synchronous_attempts_total{outcome="success"}') == 1
+    assert await metrics.moved("identity_webhook_synchronous_attempt_seconds_count") == 2
+    assert await metrics.moved('identity_webhook_events_total{outcome="vetoed"}') == 1
+
+
+async def test_paused_and_limited_webhooks_are_seen(api, tenant_api, tenant, events, metrics):
+    async with receiving() as receiver:
+        limit = {"limit": 1, "periodInSeconds": 3600}
+        webhook_id = await listen(api, tenant, receiver.url, rateLimit=limit)
+        await make_user(tenant_api)
+        await make_user(tenant_api)
+        await metrics.wait_for('identity_webhook_put_off_total{reason="rate limit"}')
+        assert (await api.put(f"/api/webhook/{webhook_id}/status", json={"status": "Paused"})).status_code == 200
+        await make_user(tenant_api)
+        await metrics.wait_for('identity_webhooks{status="Paused"}')
+
+
+async def test_receiver_that_nobody_runs_is_seen_with_its_reason(api, tenant, metrics):
+    async with receiving() as receiver:
+        webhook_id = await listen(api, tenant, receiver.url)
+    answer = await api.post(f"/api/webhook/{webhook_id}/test", json={})
+    assert answer.json()["webhookAttemptLog"]["attemptResult"] == "Failure"
+    assert await metrics.moved('identity_webhook_failed_attempts_total{reason="refused"}') == 1
+
+
+async def test_refused_loop_is_seen(service, metrics):
+    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as plain:
+        answer = await plain.post("/api/user", json={}, headers={"webhook-via": service.services.mark})
+    assert answer.status_code == 508
+    assert await metrics.moved("identity_webhook_loops_total") == 1
