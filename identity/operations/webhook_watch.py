@@ -37,6 +37,10 @@ class WebhookWatch:
         """Every webhook, from memory."""
         return await self._webhooks()
 
+    async def webhook_now(self, webhook_id: WebhookId) -> Document | None:
+        """A webhook as MongoDB has it now."""
+        return await self._services.webhooks.find(None, webhook_id)
+
     async def wait_seconds(self, webhook: Document) -> float:
         """How long a delivery has to wait for its turn under the webhook's rate limit; 0 when it may go.
 

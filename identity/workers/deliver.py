@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import dataclasses
 import functools
 import random
 from collections.abc import Collection, Sequence
@@ -84,6 +85,9 @@ class Watch(Protocol):
 
     async def webhooks(self) -> Sequence[Document]:
         """Every webhook, from memory."""
+
+    async def webhook_now(self, webhook_id: WebhookId) -> Document | None:
+        """A webhook as MongoDB has it now: what is in memory may not have heard of it yet."""
 
     async def wait_seconds(self, webhook: Document) -> float:
         """How long a delivery to this webhook has to wait for its turn; 0 when it may go."""
@@ -248,7 +252,11 @@ class DeliveryWorker:
                 await self._wakeups.awake.wait()
 
     def _take(self, lease: Lease) -> None:
+        is_under_way = lease.delivery_id in self._held
         self._held[lease.delivery_id] = lease
+        if is_under_way:
+            # Its lease ran out because MongoDB was away, or we stood still: what comes of it goes by the new one.
+            return
         self._counts[lease.webhook_id] += 1
         task = asyncio.create_task(self._deliver(lease))
         self._under_way.add(task)
@@ -303,14 +311,22 @@ class DeliveryWorker:
         return self._judged(lease, await self._deliverer.attempt(webhook, lease.event_id, lease.body, occasion))
 
     async def _webhook(self, webhook_id: WebhookId) -> Document | None:
+        """The webhook of a delivery; nothing is given up by what is in memory alone.
+
+        A process hears of events through Redis sooner than of webhooks through the change stream: one that another
+        process has just made, or enabled, is no reason to drop what happened right after it.
+        """
         while True:
             try:
                 await self._know_webhooks()
+                known = self._by_id.get(webhook_id)
+                if known is None or known.get("status") == DISABLED:
+                    return await self._watch.webhook_now(webhook_id)
             except STORE_ERRORS as error:
                 self._note(reachable=False, error=error)
                 await asyncio.sleep(_BACK_OFF_SECONDS)
                 continue
-            return self._by_id.get(webhook_id)
+            return known
 
     async def _know_webhooks(self) -> None:
         webhooks = await self._watch.webhooks()
@@ -364,7 +380,9 @@ class DeliveryWorker:
     async def _settle(self) -> None:
         """Write all outcomes so far; they are held until they are written."""
         self._has_outcomes.clear()
-        outcomes = list(self._outcomes)
+        # Under the leases that we have by now: see `_take`.
+        outcomes = [dataclasses.replace(one, lease=self._held.get(one.lease.delivery_id, one.lease))
+                    for one in self._outcomes]  # fmt: skip
         try:
             await self._outbox.settle(outcomes)
         except STORE_ERRORS:
@@ -381,13 +399,15 @@ class DeliveryWorker:
 
     def _release(self, outcome: Outcome) -> None:
         lease = outcome.lease
-        self._held.pop(lease.delivery_id, None)
+        held = self._held.pop(lease.delivery_id, None)
         self._counts[lease.webhook_id] -= 1
         if outcome.attempt is not None:
             self._appetite(lease.webhook_id).note(monotonic())
         if self._counts[lease.webhook_id] <= 0:
             del self._counts[lease.webhook_id]
             self._turns.pop(lease.webhook_id, None)
+        if held is not None and held is not lease:
+            self._take(held)  # it was due again, and leased, while we wrote what came of it
 
     # Holding on.
 

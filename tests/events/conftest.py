@@ -89,6 +89,9 @@ class Watching:
     async def webhooks(self) -> list[dict[str, Any]]:
         return await self.engine.known_webhooks()
 
+    async def webhook_now(self, webhook_id: str) -> dict[str, Any] | None:
+        return next((each for each in self.engine.webhooks if each["id"] == webhook_id), None)
+
     async def wait_seconds(self, webhook: dict[str, Any]) -> float:
         return self.engine.waits.get(webhook["id"], 0)
 

@@ -333,3 +333,47 @@ async def test_metrics_tell_of_attempts(engine: Any) -> None:
     assert engine.registry.get_sample_value(attempts, {"outcome": "failure"}) == 1
     assert engine.registry.get_sample_value("identity_webhook_attempt_seconds_count") == 2
     assert engine.registry.get_sample_value("identity_webhook_first_attempt_delay_seconds_count") == 2
+
+
+async def test_a_webhook_that_a_process_has_not_heard_of_yet_is_looked_up_before_anything_is_dropped(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process made it, or enabled it: its events are known through Redis before the change stream tells."""
+    async with receiving() as receiver, receiving() as other:
+        engine.add_webhook(receiver.url, "user.create")
+        enabled = engine.add_webhook(other.url, "user.create")
+        await raise_events(engine)
+
+        async def stale() -> list[dict[str, Any]]:
+            return [{**enabled, "status": "Disabled"}]
+
+        monkeypatch.setattr(engine, "known_webhooks", stale)
+        async with engine.working():
+            await receiver.wait_for(1)
+            await other.wait_for(1)
+    assert await engine.states() == [("succeeded", 1)] * 2
+
+
+async def test_a_process_that_stood_still_beyond_its_lease_sends_nothing_twice_itself(engine: Any) -> None:
+    go = asyncio.Event()
+
+    async def behave(request: Any, writer: asyncio.StreamWriter) -> None:
+        await go.wait()
+        await answers(500)(request, writer)
+
+    async with receiving(behave) as receiver, engine.working(lease_seconds=3600) as worker:
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine)
+        await receiver.wait_for(1)
+        (first,) = worker._held.values()
+        move(engine, seconds=3601)
+        await until(lambda: _later(worker._held.get(first.delivery_id) is not first))
+        go.set()
+        await until(lambda: has_state(engine, ("due", 1)))
+        assert len(receiver.requests) == 1
+        (row,) = [row async for row in engine.database.collection("deliveries").find({})]
+        assert (row.get("lease"), row["attempts"][0]["statusCode"]) == (None, 500)
+
+
+async def _later(value: bool) -> bool:
+    return value
