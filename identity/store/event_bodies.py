@@ -56,9 +56,10 @@ class EventBodies:
                 await self._parts.replace_one({"_id": f"{row['_id']}:{number}"}, {"body": part, **kept}, upsert=True)
 
     async def opened(self, row: Mapping[str, Any]) -> bytes:
-        """The body of a row."""
+        """The body of a row; empty when a part of it is gone: nobody shall get the rest."""
         if "parts" in row:
-            return b"".join([await self._part(f"{row['_id']}:{number}") for number in range(row["parts"])])
+            parts = [await self._part(f"{row['_id']}:{number}") for number in range(row["parts"])]
+            return b"".join(parts) if all(parts) else b""
         body: str = row["body"]
         return (self._vault.unseal(body, _place(row["_id"])) if row.get("isSealed") else body).encode()
 

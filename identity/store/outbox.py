@@ -12,19 +12,24 @@ import collections
 import dataclasses
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+import structlog
+from bson.errors import InvalidBSON, InvalidDocument
 from pymongo import IndexModel, ReturnDocument, UpdateMany, UpdateOne
-from pymongo.errors import OperationFailure
+from pymongo.errors import BulkWriteError, OperationFailure
 
 from identity.call import Document
 from identity.domain.system_configuration import SentEvents
+from identity.errors import Invalid, StartupError
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant, as_datetime, later
-from identity.store.event_bodies import EventBodies
+from identity.store.event_bodies import PART_BYTES, EventBodies
 from identity.store.mongo import Collection, Database, Session
 from identity.store.vault import Vault
 from identity.traces import TraceContext, read
+
+_log = structlog.get_logger(__name__)
 
 State = Literal["due", "succeeded", "given up", "vetoed"]
 
@@ -35,8 +40,18 @@ _MOST_COUNTED = 10_000
 _OLDEST_FIRST, _NEWEST_FIRST = 1, -1
 _NEWEST_PART = 4
 """One of so many places goes to the newest of a lane that is longer than its places."""
+_NOT_TO_BE_KEPT = (BulkWriteError, Invalid, InvalidBSON, InvalidDocument, UnicodeError)
+"""What comes of writing something that MongoDB does not take, or has no room for."""
 _BODY_FIELDS = {"body": 1, "isSealed": 1, "parts": 1}
+HELD_BODY_BYTES: Final = 65_536
+"""A lease brings no body that is larger than this: a process has many at hand, and fetches those as it sends them."""
+_SIZE = {"$strLenBytes": "$body"}
+_LEASED_BODY_FIELDS = {
+    **_BODY_FIELDS, "size": _SIZE, "body": {"$cond": [{"$lte": [_SIZE, HELD_BODY_BYTES]}, "$body", "$$REMOVE"]}
+}  # fmt: skip
 _TOLD_FIELDS = {"type": 1, "trace": 1, "traceState": 1, "via": 1}
+KEPT_ATTEMPTS: Final = 50
+"""How many attempts a delivery keeps when it is asked for once more."""
 _LOOKS_PER_LEASE = 8
 """How often to look again when all that was found waits for something before it."""
 _KEPT_FIELDS = {
@@ -86,6 +101,11 @@ class Attempt:
         """Whether the receiver took the event: a status from 200 to 299 and nothing else."""
         return self.exception is None and self.status is not None and 200 <= self.status < 300
 
+    def without_answer(self) -> Attempt:
+        """The attempt with its status alone, where what was said cannot be kept."""
+        failed = None if self.exception is None else "unreadable: what went wrong cannot be written down"
+        return dataclasses.replace(self, exception=failed, answer="", headers={})
+
     def to_document(self, next_attempt: Instant | None = None, *, is_manual: bool = False) -> Document:
         """The attempt as it is stored, with the instant of the one that is to follow it."""
         document: Document = {
@@ -123,6 +143,8 @@ class NewDelivery:
 class Lease:
     """A delivery that is this process's to make until the lease runs out.
 
+    `body` is empty where the event is gone, and None where it is large and has to be fetched; `body_bytes` says how
+    large it is about.
     `attempts` were made before, since it was last asked for; `is_manual`: somebody asked for it again. `ordered_by` is
     the object whose deliveries follow each other, where they do; `trace` and `via` are the event's.
     """
@@ -132,13 +154,14 @@ class Lease:
     webhook_id: WebhookId
     attempts: int
     type: str
-    body: bytes
+    body: bytes | None
     insert_instant: Instant
     token: str
     is_manual: bool = False
     ordered_by: str | None = None
     trace: TraceContext | None = None
     via: tuple[str, ...] = ()
+    body_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -304,11 +327,28 @@ class Outbox:
         ours = self._deliveries.find({"_id": {"$in": ids}, "lease": token}, _KEPT_FIELDS)
         return _leases(await ours.to_list(None), events, token)
 
-    async def _events_of(self, event_ids: Iterable[EventId]) -> dict[str, Document]:
-        """What a lease tells of each event that is still there."""
-        wanted, fields = {"_id": {"$in": list(event_ids)}}, {**_BODY_FIELDS, **_TOLD_FIELDS}
-        found = await self._events.find(wanted, fields).to_list(None)
-        return {row["_id"]: _told(row, await self._bodies.opened(row)) for row in found}
+    async def _events_of(self, event_ids: Iterable[EventId]) -> dict[str, Document | None]:
+        """What a lease tells of each event that is still there; None of one that cannot be read now."""
+        wanted, fields = {"_id": {"$in": list(event_ids)}}, {**_LEASED_BODY_FIELDS, **_TOLD_FIELDS}
+        return {row["_id"]: await self._told(row) async for row in self._events.find(wanted, fields)}
+
+    async def _told(self, row: Document) -> Document | None:
+        """What a lease tells of its event."""
+        trace = read(row.get("trace"), row.get("traceState"))
+        told: Document = {"type": row["type"], "trace": trace, "via": tuple(row.get("via", ())), "body": None}
+        if "parts" in row or "body" not in row:
+            return {**told, "body_bytes": row["parts"] * PART_BYTES if "parts" in row else row["size"]}
+        try:
+            return {**told, "body": await self._bodies.opened(row), "body_bytes": row["size"]}
+        except StartupError as error:
+            # It must hold up nobody else, and is not lost: its lease runs out, and perhaps the key is back by then.
+            _log.error("an event cannot be delivered as it cannot be read", event_id=row["_id"], error=str(error))
+            return None
+
+    async def body(self, event_id: EventId) -> bytes:
+        """The body of an event, however large; empty when it is gone."""
+        row = await self._events.find_one({"_id": event_id}, _BODY_FIELDS)
+        return b"" if row is None else await self._bodies.opened(row)
 
     async def settle(self, outcomes: Sequence[Outcome]) -> None:
         """Write what became of leases, in one go.
@@ -317,9 +357,27 @@ class Outbox:
         somebody else's.
         """
         if outcomes:
-            settlements = [_settlement(outcome) for outcome in outcomes]
-            await asyncio.gather(self._deliveries.bulk_write(settlements, ordered=False), self._note(outcomes))
+            await asyncio.gather(self._write(outcomes), self._note(outcomes))
         await self._let_follow([outcome for outcome in outcomes if outcome.makes_way])
+
+    async def _write(self, outcomes: Sequence[Outcome]) -> None:
+        """Write them together or, where MongoDB cannot keep one as it is, each by itself.
+
+        What a receiver says must not be able to stop all that comes after it: such an attempt is kept without.
+        """
+        try:
+            await self._deliveries.bulk_write([_settlement(outcome) for outcome in outcomes], ordered=False)
+        except _NOT_TO_BE_KEPT as error:
+            _log.warning("outcomes of deliveries are written one by one", error=type(error).__name__)
+            for outcome in outcomes:
+                await self._write_one(outcome)
+
+    async def _write_one(self, outcome: Outcome) -> None:
+        try:
+            await self._deliveries.bulk_write([_settlement(outcome)])
+        except _NOT_TO_BE_KEPT:
+            plain = dataclasses.replace(outcome, attempt=outcome.attempt and outcome.attempt.without_answer())
+            await self._deliveries.bulk_write([_settlement(plain, keep=KEPT_ATTEMPTS)])
 
     async def _note(self, outcomes: Sequence[Outcome]) -> None:
         """Tell the events' own rows."""
@@ -511,12 +569,6 @@ def _event(row: EventRow, deliveries: Sequence[NewDelivery], sequence: int, *, v
     return stored
 
 
-def _told(row: Document, body: bytes) -> Document:
-    """What a lease tells of its event."""
-    trace = read(row.get("trace"), row.get("traceState"))
-    return {"type": row["type"], "body": body, "trace": trace, "via": tuple(row.get("via", ()))}
-
-
 def _origin(row: EventRow) -> Document:
     """Where an event comes from, where that is known: some bytes of its row."""
     told: Document = {} if row.trace is None else {"trace": row.trace.parent}
@@ -558,7 +610,7 @@ def _lanes_by_webhook(lanes: Sequence[str]) -> dict[WebhookId, list[str]]:
     return found
 
 
-def _leases(taken: Iterable[Document], events: Mapping[str, Document], token: str) -> list[Lease]:
+def _leases(taken: Iterable[Document], events: Mapping[str, Document | None], token: str) -> list[Lease]:
     return [
         Lease(
             delivery_id=row["_id"],
@@ -569,9 +621,10 @@ def _leases(taken: Iterable[Document], events: Mapping[str, Document], token: st
             token=token,
             is_manual=row.get("isManual", False),
             ordered_by=row.get("linkedObjectId") if row.get("isOrdered") else None,
-            **events.get(row["eventId"], {"type": "", "body": b""}),
+            **told,
         )
         for row in taken
+        if (told := events.get(row["eventId"], {"type": "", "body": b""})) is not None
     ]
 
 
@@ -601,7 +654,8 @@ def _state(attempt: Attempt | None, next_attempt: Instant | None) -> State:
     return "succeeded" if attempt is not None and attempt.succeeded else "given up"
 
 
-def _settlement(outcome: Outcome) -> UpdateOne:
+def _settlement(outcome: Outcome, keep: int | None = None) -> UpdateOne:
+    """The update of a delivery; of its attempts the last `keep` stay, or all of them."""
     state = _state(outcome.attempt, outcome.next_attempt)
     where = {"_id": outcome.lease.delivery_id, "state": "due"}
     if state != "succeeded":
@@ -613,7 +667,7 @@ def _settlement(outcome: Outcome) -> UpdateOne:
         change["$unset"]["nextAttempt"] = ""
     if outcome.attempt is not None:
         told = outcome.attempt.to_document(outcome.next_attempt, is_manual=outcome.lease.is_manual)
-        change["$push"] = {"attempts": told}
+        change["$push"] = {"attempts": told if keep is None else {"$each": [told], "$slice": -keep}}
     return UpdateOne(where, change)
 
 

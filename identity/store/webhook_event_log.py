@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from pymongo import IndexModel
 
@@ -19,16 +19,13 @@ from identity.instants import Instant
 from identity.store.event_bodies import EventBodies
 from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, Collection, Database, duplicates
-from identity.store.outbox import delivery_id, lane_of
+from identity.store.outbox import KEPT_ATTEMPTS, delivery_id, lane_of
 from identity.store.vault import Vault
 
 Asked = Literal["queued", "running", "unknown"]
 
 _SHOWN = {"isHidden": {"$exists": False}}
 """What happened while nothing was to be logged is in the outbox, and not in the log."""
-
-KEPT_ATTEMPTS: Final = 50
-"""How many attempts a delivery keeps when it is asked for once more."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ import contextlib
 import dataclasses
 import functools
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from time import monotonic
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import prometheus_client
 import structlog
@@ -33,8 +33,11 @@ from identity.instants import Clock, later
 from identity.store.mongo import STORE_ERRORS
 from identity.store.outbox import Attempt, Lease, Outbox, Outcome
 from identity.store.wakeups import Wakeups
+from identity.workers.large_bodies import LargeBodies
 
 _log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 _POLL_SECONDS = 1.0
 _BACK_OFF_SECONDS = 1.0
@@ -165,6 +168,7 @@ class DeliveryWorker:
         self._known: Sequence[Document] = ()
         self._by_id: dict[str, Document] = {}
         self._places = asyncio.Semaphore(settings.max_concurrency)
+        self._large = LargeBodies()
         self._is_stopping = False
         self._turns: dict[WebhookId, asyncio.Semaphore] = {}
         self._under_way: set[asyncio.Task[None]] = set()
@@ -297,18 +301,26 @@ class DeliveryWorker:
 
     async def _outcome(self, lease: Lease) -> Outcome:
         webhook = await self._webhook(lease.webhook_id)
-        if webhook is None or not lease.body or webhook.get("status") == DISABLED:
-            _log.warning(
-                "delivery dropped: webhook or event is gone", event_id=lease.event_id, webhook_id=lease.webhook_id
-            )
-            self._metrics.attempts.labels("dropped").inc()
-            return Outcome(lease, None, None)
+        if webhook is None or lease.body == b"" or webhook.get("status") == DISABLED:
+            return self._dropped(lease)
         wait_seconds = await self._watch.wait_seconds(webhook)
         if wait_seconds or webhook.get("status") == PAUSED:
             self._deliverer.metrics.put_off.labels("rate limit" if wait_seconds else "paused").inc()
             return Outcome(lease, None, later(self._clock.now(), seconds=wait_seconds or _POLL_SECONDS))
+        if lease.body is not None:
+            return await self._sent(webhook, lease, lease.body)
+        async with self._large.held(lease.webhook_id, lease.body_bytes):
+            body = await self._patiently(lambda: self._outbox.body(lease.event_id))
+            return await self._sent(webhook, lease, body) if body else self._dropped(lease)
+
+    def _dropped(self, lease: Lease) -> Outcome:
+        _log.warning("delivery dropped: webhook or event is gone", event_id=lease.event_id, webhook_id=lease.webhook_id)
+        self._metrics.attempts.labels("dropped").inc()
+        return Outcome(lease, None, None)
+
+    async def _sent(self, webhook: Document, lease: Lease, body: bytes) -> Outcome:
         occasion = Occasion(lease.type, lease.attempts + 1, lease.trace, lease.via)
-        return self._judged(lease, await self._deliverer.attempt(webhook, lease.event_id, lease.body, occasion))
+        return self._judged(lease, await self._deliverer.attempt(webhook, lease.event_id, body, occasion))
 
     async def _webhook(self, webhook_id: WebhookId) -> Document | None:
         """The webhook of a delivery; nothing is given up by what is in memory alone.
@@ -316,17 +328,20 @@ class DeliveryWorker:
         A process hears of events through Redis sooner than of webhooks through the change stream: one that another
         process has just made, or enabled, is no reason to drop what happened right after it.
         """
+        await self._patiently(self._know_webhooks)
+        known = self._by_id.get(webhook_id)
+        if known is not None and known.get("status") != DISABLED:
+            return known
+        return await self._patiently(lambda: self._watch.webhook_now(webhook_id))
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What MongoDB answers, as soon as it does."""
         while True:
             try:
-                await self._know_webhooks()
-                known = self._by_id.get(webhook_id)
-                if known is None or known.get("status") == DISABLED:
-                    return await self._watch.webhook_now(webhook_id)
+                return await ask()
             except STORE_ERRORS as error:
                 self._note(reachable=False, error=error)
                 await asyncio.sleep(_BACK_OFF_SECONDS)
-                continue
-            return known
 
     async def _know_webhooks(self) -> None:
         webhooks = await self._watch.webhooks()

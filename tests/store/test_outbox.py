@@ -15,11 +15,21 @@ from pymongo import IndexModel
 from identity.domain.system_configuration import SentEvents
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant, later
+from identity.store import event_bodies
 from identity.store import outbox as outbox_module
 from identity.store.mongo import Database
-from identity.store.outbox import Attempt, EventRow, Lease, NewDelivery, Outbox, Outcome
+from identity.store.outbox import (
+    HELD_BODY_BYTES,
+    KEPT_ATTEMPTS,
+    Attempt,
+    EventRow,
+    Lease,
+    NewDelivery,
+    Outbox,
+    Outcome,
+)
 from identity.store.vault import Vault
-from identity.store.webhook_event_log import KEPT_ATTEMPTS, WebhookEventLog
+from identity.store.webhook_event_log import WebhookEventLog
 
 NOW = Instant(1_900_000_000_000)
 LEASE_SECONDS = 60
@@ -426,3 +436,49 @@ async def test_a_veto_that_is_not_to_be_logged_is_not_written(database, vault) -
     outbox = Outbox(database, vault, schedule_seconds=86_400, sent_events=sent_events)
     await outbox.record(None, [(make_event(), [NewDelivery(WebhookId("w"), None, tried(500))])], 1, vetoed=True)
     assert await database.collection("events").count_documents({}) == 0
+
+
+async def test_an_answer_that_cannot_be_written_down_stops_neither_its_own_outcome_nor_the_others(
+    outbox: Outbox, log: WebhookEventLog
+) -> None:
+    await record(outbox, 3, ["w"])
+    odd, long, plain = await take(outbox)
+    attempts = [
+        dataclasses.replace(tried(None), exception="tls: \udcff"),
+        dataclasses.replace(tried(500), answer="a" * 17_000_000),
+        tried(200),
+    ]
+    nexts = [later(NOW, seconds=5), later(NOW, seconds=5), None]
+    await outbox.settle([Outcome(*each) for each in zip((odd, long, plain), attempts, nexts, strict=True)])
+    found = {row["_id"]: row["deliveries"][0] for row in await log.find_all(None, {})}
+    assert found[odd.event_id]["attempts"][0]["exception"].startswith("unreadable: ")
+    assert found[long.event_id]["attempts"][0]["statusCode"] == 500
+    assert [found[one.event_id]["state"] for one in (odd, long, plain)] == ["due", "due", "succeeded"]
+    assert found[plain.event_id]["attempts"][0]["statusCode"] == 200
+
+
+async def test_an_event_that_cannot_be_unsealed_holds_up_no_other_and_goes_once_it_can(
+    outbox: Outbox, database: Database
+) -> None:
+    sealed = dataclasses.replace(make_event(), holds_secrets=True)
+    other = Outbox(database, Vault({"new": secrets.token_bytes(32)}), schedule_seconds=86_400)
+    await outbox.record(None, [(sealed, [NewDelivery(WebhookId("w"), NOW)])], 1)
+    await record(outbox, 2, ["w"])
+    assert sealed.event_id not in {lease.event_id for lease in await take(other)}
+    assert await take(outbox, later(NOW, seconds=LEASE_SECONDS - 1)) == []
+    leases = {lease.event_id: lease for lease in await take(outbox, later(NOW, seconds=LEASE_SECONDS))}
+    assert (len(leases), leases[sealed.event_id].body, leases[sealed.event_id].attempts) == (3, sealed.body, 0)
+
+
+async def test_a_large_body_is_fetched_when_its_turn_comes(outbox: Outbox, database: Database) -> None:
+    small, large = make_event(b"x" * HELD_BODY_BYTES), make_event(b"y" * (HELD_BODY_BYTES + 1))
+    huge = make_event(b"z" * (event_bodies.PART_BYTES + 1))
+    await outbox.record(None, [(row, [NewDelivery(WebhookId("w"), NOW)]) for row in (small, large, huge)], 1)
+    leases = {lease.event_id: lease for lease in await take(outbox)}
+    assert leases[small.event_id].body == small.body
+    assert [leases[row.event_id].body for row in (large, huge)] == [None, None]
+    assert [leases[row.event_id].body_bytes >= len(row.body) for row in (large, huge)] == [True, True]
+    assert [await outbox.body(row.event_id) for row in (large, huge)] == [large.body, huge.body]
+    await database.collection("event_parts").delete_one({"_id": f"{huge.event_id}:1"})
+    assert await outbox.body(huge.event_id) == b"", "half an event is none"
+    assert await outbox.body(EventId(new_id())) == b""

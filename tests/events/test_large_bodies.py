@@ -1,0 +1,111 @@
+"""Large bodies: fetched as they are sent, and only so many of them in memory at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from typing import Any
+
+from identity.events.bus import Event
+from identity.ids import WebhookId
+from identity.store.outbox import HELD_BODY_BYTES
+from identity.workers.large_bodies import LargeBodies
+from tests.events.samples import PAYLOADS
+from tests.receiver import answers, in_turn, receiving
+
+ONE, OTHER = WebhookId("one"), WebhookId("other")
+
+
+@dataclasses.dataclass
+class Holder:
+    """Who holds a body until told to let go."""
+
+    room: LargeBodies
+    webhook_id: WebhookId
+    size: int
+
+    def __post_init__(self) -> None:
+        self.has_it, self.go = False, asyncio.Event()
+        self.task = asyncio.create_task(self._hold())
+
+    async def _hold(self) -> None:
+        async with self.room.held(self.webhook_id, self.size):
+            self.has_it = True
+            await self.go.wait()
+
+    async def let_go(self) -> None:
+        self.go.set()
+        await self.task
+        await _settled()
+
+
+async def _settled() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def holding(room: LargeBodies, *wanted: tuple[WebhookId, int]) -> list[Holder]:
+    holders = [Holder(room, *each) for each in wanted]
+    await _settled()
+    return holders
+
+
+async def test_no_more_bytes_are_held_than_there_is_room_for() -> None:
+    holders = await holding(LargeBodies(100, 60), (ONE, 40), (OTHER, 50), (OTHER, 10), (ONE, 10))
+    assert [each.has_it for each in holders] == [True, True, True, False]
+    await holders[1].let_go()
+    assert holders[3].has_it
+
+
+async def test_one_webhook_has_not_all_of_the_room_and_keeps_nobody_else_waiting() -> None:
+    holders = await holding(LargeBodies(100, 60), (ONE, 40), (ONE, 30), (OTHER, 50))
+    assert [each.has_it for each in holders] == [True, False, True]
+    await holders[0].let_go()
+    assert holders[1].has_it
+
+
+async def test_who_is_first_is_not_passed_by_smaller_ones() -> None:
+    holders = await holding(LargeBodies(100, 100), (ONE, 60), (OTHER, 70), (WebhookId("third"), 10))
+    assert [each.has_it for each in holders] == [True, False, False]
+    await holders[0].let_go()
+    assert [each.has_it for each in holders[1:]] == [True, True]
+
+
+async def test_what_is_larger_than_the_room_has_it_alone() -> None:
+    room = LargeBodies(100, 60)
+    holders = await holding(room, (ONE, 500), (OTHER, 1))
+    assert [each.has_it for each in holders] == [True, False]
+    await holders[0].let_go()
+    assert holders[1].has_it
+
+
+async def test_who_gives_up_takes_no_room_along() -> None:
+    room = LargeBodies(100, 100)
+    holders = await holding(room, (ONE, 100), (OTHER, 100), (OTHER, 100))
+    for each in (holders[1], holders[0]):
+        each.task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await each.task
+    await _settled()
+    assert (holders[1].has_it, holders[2].has_it) == (False, True)
+    await holders[2].let_go()
+    (last,) = await holding(room, (ONE, 100))
+    assert last.has_it
+
+
+async def test_a_large_event_arrives_whole_at_every_attempt(engine: Any) -> None:
+    payload = PAYLOADS["user.create"]
+    large = {**payload, "user": {**payload["user"], "data": {"text": "é" * HELD_BODY_BYTES}}}
+    engine.enable("user.create")
+    async with receiving(in_turn(answers(500), answers(200))) as receiver, engine.working():
+        engine.add_webhook(receiver.url, "user.create")
+        await engine.bus.announce(engine.call(), [Event("user.create", large)])
+        await receiver.wait_for(1)
+        while await engine.states() != [("due", 1)]:
+            await asyncio.sleep(0.02)
+        engine.clock.advance(seconds=6)
+        engine.wakeups.awake.set()
+        first, second = await receiver.wait_for(2)
+    assert first.body == second.body
+    assert first.event["user"]["data"]["text"] == "é" * HELD_BODY_BYTES
