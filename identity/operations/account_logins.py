@@ -11,33 +11,18 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Call
-from identity.domain import redirect_uris, two_factor
+from identity.domain import two_factor
+from identity.operations import own_requests
 from identity.operations.authorization_steps import AuthorizationResponse, Current, SsoCookie
 from identity.operations.clients import Client
 
 PAGES: Final = ("/account", "/account/edit", "/account/password", "/account/two-factor")
 """Where such a login may end."""
 
-_SETTINGS: Final[Mapping[str, Any]] = {
-    "authorizedOriginURLs": [],
-    "authorizedURLValidationPolicy": "ExactMatch",
-    "enabledGrants": ["authorization_code"],
-    "profile": "baseline",
-    "proofKeyForCodeExchangePolicy": "NotRequired",
-    "requirePushedAuthorizationRequests": False,
-    "requireSignedRequestObject": False,
-}
-"""What an application asks of requests for codes, none of which is given here."""
-
 
 def request(call: Call, client: Client, page: str, *, max_age_seconds: int | None = None) -> dict[str, str]:
     """The request by which a page goes to the login, and is come back to."""
-    asked = {
-        "client_id": client.client_id,
-        "tenantId": client.tenant_id,
-        "response_type": "code",
-        "redirect_uri": address(call, client, page),
-    }
+    asked = own_requests.request(call, client, page)
     return asked if max_age_seconds is None else {**asked, "max_age": str(max_age_seconds)}
 
 
@@ -45,14 +30,12 @@ def is_hosted(call: Call, client: Client, given: Mapping[str, Any]) -> bool:
     """Whether a request ends at one of our account pages."""
     wanted = str(given.get("redirect_uri", ""))
     is_near = wanted.startswith(f"{call.origin.base_url}{PAGES[0]}")
-    return is_near and any(wanted == address(call, client, page) for page in PAGES)
+    return is_near and any(wanted == own_requests.address(call, client, page) for page in PAGES)
 
 
 def hosted(client: Client, given: Mapping[str, Any]) -> Client:
     """The client as our own pages speak for it, for a request that ends at one of them."""
-    settings = {**client.oauth, **_SETTINGS, "authorizedRedirectURLs": [given["redirect_uri"]]}
-    application = {**guarded(client).application, "oauthConfiguration": settings}
-    return dataclasses.replace(client, application=application)
+    return own_requests.speaking(guarded(client), given["redirect_uri"])
 
 
 def guarded(client: Client) -> Client:
@@ -69,9 +52,3 @@ def guarded(client: Client) -> Client:
 def complete(client: Client, given: Mapping[str, Any], current: Current) -> AuthorizationResponse:
     """The way back to the page: nothing but the session's cookie comes with it."""
     return AuthorizationResponse(given["redirect_uri"], "query", {}, SsoCookie.of(client, current))
-
-
-def address(call: Call, client: Client, page: str) -> str:
-    """The whole address of a page, for an application."""
-    place = {"client_id": client.client_id, "tenantId": client.tenant_id}
-    return redirect_uris.with_query(f"{call.origin.base_url}{page}", place)

@@ -112,6 +112,15 @@ async def begin(services: Services, call: Call, proven: Proven, browser: Browser
     return away or LoginPage(proven.client, login_id)
 
 
+async def in_place_of_page(services: Services, call: Call, proven: Proven, browser: Browser) -> Step | None:
+    """What comes in place of a page that stands before the login; None when it is to be shown. Raises OAuth2Error."""
+    request = validated(call, proven, browser.origin)
+    if request.forbids_pages:
+        return await begin(services, call, proven, browser)
+    await device_approvals.require(services, call, proven.client, request)
+    return None
+
+
 async def depart(
     services: Services, call: Call, proven: Proven, browser: Browser, provider_id: str, *, is_persistent: bool
 ) -> Step:

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Call
-from identity.domain import redirect_uris, scopes
+from identity.domain import scopes
 from identity.domain.authorization_request import AuthorizationRequest
 from identity.errors import ConsentRequired
-from identity.operations import device_grants, login_intents
+from identity.operations import device_grants, login_intents, own_requests
 from identity.operations.authorization_steps import AuthorizationResponse, Current, Interlude, Proven, SsoCookie
 from identity.operations.clients import Client
 from identity.operations.device_grants import Approver
@@ -25,39 +25,21 @@ from identity.store.device_grants import DeviceGrant
 PAGE: Final = "device"
 _END: Final = "/oauth2/device-complete"
 
-_SETTINGS: Final[Mapping[str, Any]] = {
-    "authorizedOriginURLs": [],
-    "authorizedURLValidationPolicy": "ExactMatch",
-    "enabledGrants": ["authorization_code"],
-    "profile": "baseline",
-    "proofKeyForCodeExchangePolicy": "NotRequired",
-    "requirePushedAuthorizationRequests": False,
-    "requireSignedRequestObject": False,
-}
-"""What an application asks of requests for codes and tokens, and no request of our own page can meet, nor has to."""
-
 
 def request(call: Call, client: Client, user_code: str) -> dict[str, str]:
     """The request by which our own page goes on to the login."""
-    return {
-        "client_id": client.client_id,
-        "tenantId": client.tenant_id,
-        "response_type": "code",
-        "redirect_uri": _end(call, client),
-        "user_code": user_code,
-    }
+    return {**own_requests.request(call, client, _END), "user_code": user_code}
 
 
 def is_hosted(call: Call, client: Client, given: Mapping[str, Any]) -> bool:
     """Whether a request came from our own page, and ends there."""
-    return "user_code" in given and given.get("redirect_uri") == _end(call, client)
+    return "user_code" in given and given.get("redirect_uri") == own_requests.address(call, client, _END)
 
 
 def hosted(call: Call, client: Client) -> Client:
     """The client as our own page speaks for it. Raises UnauthorizedClient where it has no devices."""
     device_grants.require_enabled(client)
-    settings = {**client.oauth, **_SETTINGS, "authorizedRedirectURLs": [_end(call, client)]}
-    return dataclasses.replace(client, application={**client.application, "oauthConfiguration": settings})
+    return own_requests.speaking(client, own_requests.address(call, client, _END))
 
 
 async def require(services: Services, call: Call, client: Client, request_: AuthorizationRequest) -> None:
@@ -99,9 +81,4 @@ async def complete(
     told = {"linked": link["identityProviderId"]} if link else {}
     if "locale" in proven.given:
         told["locale"] = proven.given["locale"]
-    return AuthorizationResponse(_end(call, client), "query", told, SsoCookie.of(client, current))
-
-
-def _end(call: Call, client: Client) -> str:
-    place = {"client_id": client.client_id, "tenantId": client.tenant_id}
-    return redirect_uris.with_query(f"{call.origin.base_url}{_END}", place)
+    return AuthorizationResponse(own_requests.address(call, client, _END), "query", told, SsoCookie.of(client, current))

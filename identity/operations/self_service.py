@@ -23,7 +23,6 @@ from identity.instants import Instant
 from identity.operations import (
     authorization,
     current_logins,
-    device_approvals,
     families,
     login,
     registrations,
@@ -61,11 +60,7 @@ class Sent:
 async def begin(services: Services, call: Call, proven: Proven, browser: Browser) -> Step | None:
     """What comes in place of the registration page; None when that is to be shown. Raises OAuth2Error."""
     require_offered(proven.client)
-    request = authorization.validated(call, proven, browser.origin)
-    if request.forbids_pages:
-        return await authorization.begin(services, call, proven, browser)
-    await device_approvals.require(services, call, proven.client, request)
-    return None
+    return await authorization.in_place_of_page(services, call, proven, browser)
 
 
 async def register(

@@ -38,6 +38,20 @@ _SHOWN: Final = (
 Shown = Callable[[Place, Account], Awaitable[Reply]]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Told:
+    """What a form says when it is shown again: what is wrong, or a text of the pages by its name; and the status."""
+
+    errors: Sequence[FieldError] = ()
+    general: Sequence[GeneralError] = ()
+    message: str = ""
+    status: int = 200
+
+
+NOTHING: Final = Told()
+STALE: Final = Told(message=login.STALE, status=403)
+
+
 class AccountPage(SelfServiceHandler):
     """A page of the account of whoever is signed in in this browser."""
 
@@ -68,11 +82,18 @@ class AccountPage(SelfServiceHandler):
         """Whether a form was shown to this browser for this very login: another one may have begun meanwhile."""
         return self.is_ours(form) and form.get("session") == account_name(account)
 
-    def account_form(self, place: Place, account: Account, form: Form, *, status: int = 200) -> Reply:
-        """A page with a form about an account."""
-        hidden = [*form.hidden, ("session", account_name(account))]
-        links = [*form.links, (place.look["account.back"], at("/account", place))]
-        return self.form_page(place, dataclasses.replace(form, hidden=hidden, links=links), status=status)
+    def account_form(self, place: Place, account: Account, form: Form, told: Told) -> Reply:
+        """A page with a form about an account, and what is told of the one before."""
+        look = place.look
+        texts = fields.general(told.general, look) + fields.unplaced(told.errors, form.fields, look)
+        whole = dataclasses.replace(
+            form,
+            hidden=[*form.hidden, ("session", account_name(account))],
+            links=[*form.links, (look["account.back"], at("/account", place))],
+            fields=fields.with_errors(form.fields, told.errors, look),
+            message=look[told.message] if told.message else " ".join(texts),
+        )
+        return self.form_page(place, whole, status=told.status)
 
 
 class HomeHandler(AccountPage):
@@ -127,43 +148,28 @@ class EditHandler(AccountPage):
 
         async def show(place: Place, account: Account) -> Reply:
             if not self.is_own(account, form):
-                return self.asked(place, account, accounts.values(account), message=login.STALE, status=403)
-            try:
-                await accounts.edit(self.services, call, account, form)
-            except Invalid as error:
-                return self.asked(place, account, form, errors=accounts.told(error.fields), general=error.general)
-            except WebhookTransactionFailed:
-                return self.asked(place, account, form, message="verify.vetoed")
+                return self.asked(place, account, accounts.values(account), STALE)
+            told = await tried(accounts.edit(self.services, call, account, form))
+            if told is not None:
+                return self.asked(place, account, form, dataclasses.replace(told, errors=accounts.told(told.errors)))
             return Reply(status=302, headers={"Location": at("/account", place, changed="data")})
 
         return await self.entered(call, form, show)
 
-    def asked(
-        self,
-        place: Place,
-        account: Account,
-        answers: Document,
-        *,
-        errors: Sequence[FieldError] = (),
-        general: Sequence[GeneralError] = (),
-        message: str = "",
-        status: int = 200,
-    ) -> Reply:
+    def asked(self, place: Place, account: Account, answers: Document, told: Told = NOTHING) -> Reply:
         """The form."""
         look = place.look
         plain = [
             register.profile_field(asked, answers.get(asked.name, ""), look) for asked in accounts.questions(account)
         ]
-        told = fields.general(general, look) + fields.unplaced(errors, plain, look)
         form = Form(
             title=look["accountEdit.title"],
             heading=look["accountEdit.heading"],
             lead=look.fill("account.lead", users.login_value(account.user), strong=True),
             submit=look["accountEdit.submit"],
-            fields=fields.with_errors(plain, errors, look),
-            message=look[message] if message else " ".join(told),
+            fields=plain,
         )
-        return self.account_form(place, account, form, status=status)
+        return self.account_form(place, account, form, told)
 
 
 class PasswordHandler(AccountPage):
@@ -187,31 +193,20 @@ class PasswordHandler(AccountPage):
 
         async def show(place: Place, account: Account) -> Reply:
             if not self.is_own(account, form):
-                return self.asked(place, account, message=login.STALE, status=403)
+                return self.asked(place, account, STALE)
             password = form.get("password", "")
             if password != form.get("passwordConfirm", ""):
                 different = FieldError.of("doNotMatch", "passwordConfirm", "The two passwords are not the same.")
-                return self.asked(place, account, errors=[different])
-            try:
-                await accounts.change_password(self.services, call, account, form.get("currentPassword", ""), password)
-            except Invalid as error:
-                return self.asked(place, account, errors=error.fields, general=error.general)
-            except WebhookTransactionFailed:
-                return self.asked(place, account, message="verify.vetoed")
+                return self.asked(place, account, Told([different]))
+            current = form.get("currentPassword", "")
+            told = await tried(accounts.change_password(self.services, call, account, current, password))
+            if told is not None:
+                return self.asked(place, account, told)
             return Reply(status=302, headers={"Location": at("/account", place, changed="password")})
 
         return await self.entered(call, form, show)
 
-    def asked(
-        self,
-        place: Place,
-        account: Account,
-        *,
-        errors: Sequence[FieldError] = (),
-        general: Sequence[GeneralError] = (),
-        message: str = "",
-        status: int = 200,
-    ) -> Reply:
+    def asked(self, place: Place, account: Account, told: Told = NOTHING) -> Reply:
         """The form."""
         look = place.look
         hints = fields.password_hints(place.tenant["passwordValidationRules"], look)
@@ -220,21 +215,30 @@ class PasswordHandler(AccountPage):
             Field("password", look["changePassword.password"], "password", "new-password", hints=hints),
             Field("passwordConfirm", look["changePassword.confirm"], "password", "new-password"),
         ]
-        told = fields.general(general, look) + fields.unplaced(errors, plain, look)
         form = Form(
             title=look["accountPassword.title"],
             heading=look["accountPassword.heading"],
             lead=look["accountPassword.lead"],
             submit=look["accountPassword.submit"],
-            fields=fields.with_errors(plain, errors, look),
-            message=look[message] if message else " ".join(told),
+            fields=plain,
         )
-        return self.account_form(place, account, form, status=status)
+        return self.account_form(place, account, form, told)
 
 
 def at(path: str, place: Place, **more: str) -> str:
     """Another page about the same place."""
     return f"{path}?{urllib.parse.urlencode({**place.carried, **more})}"
+
+
+async def tried(change: Awaitable[object]) -> Told | None:
+    """Make a change that a form asks for; answers what is told where it was refused."""
+    try:
+        await change
+    except Invalid as error:
+        return Told(error.fields, error.general)
+    except WebhookTransactionFailed:
+        return Told(message="verify.vetoed")
+    return None
 
 
 def account_name(account: Account) -> str:

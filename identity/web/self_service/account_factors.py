@@ -11,10 +11,10 @@ from identity.operations import account_factors
 from identity.operations.account_factors import Adding, Removing
 from identity.operations.accounts import Account
 from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
-from identity.web.hosted import csrf, fields, login, render, two_factor
+from identity.web.hosted import csrf, login, render, two_factor
 from identity.web.hosted.fields import Field, Form
 from identity.web.oauth2.family import PAGE_OR_REDIRECT
-from identity.web.self_service.account import FORM, REQUEST, AccountPage, account_name, at
+from identity.web.self_service.account import FORM, REQUEST, STALE, AccountPage, Told, account_name, at
 from identity.web.self_service.place import Place
 
 _DONE: Final = {"added": "accountTwoFactor.added", "removed": "accountTwoFactor.removed"}
@@ -141,7 +141,7 @@ class DisableHandler(FactorPage):
             if page is None:
                 return self.home(place)
             if not self.is_own(account, form):
-                return self.asked(place, account, page, message=login.STALE, status=403)
+                return self.asked(place, account, page, STALE)
             if form.get("action") == "send":
                 sent = await account_factors.send_to_remove(self.services, call, account, page)
                 return self.asked(place, account, sent)
@@ -152,9 +152,9 @@ class DisableHandler(FactorPage):
 
         return await self.entered(call, form, show)
 
-    def asked(self, place: Place, account: Account, page: Removing, *, message: str = "", status: int = 200) -> Reply:
+    def asked(self, place: Place, account: Account, page: Removing, told: Told | None = None) -> Reply:
         """The form for the code."""
-        look, key = place.look, message or page.message
+        look = place.look
         field = Field("code", look["twoFactor.code"], "text", "one-time-code", is_focused=True)
         address = page.method.get("email") or page.method.get("mobilePhone") or ""
         form = Form(
@@ -163,11 +163,10 @@ class DisableHandler(FactorPage):
             lead=look["accountTwoFactorDisable.lead"],
             submit=look["accountTwoFactorDisable.submit"],
             hidden=[("methodId", page.method["id"])],
-            fields=fields.with_errors([field], (), look),
-            message=look[key] if key else "",
+            fields=[field],
             buttons=[(look.fill("twoFactor.send", address), "action", "send")] if page.is_sendable else [],
         )
-        return self.account_form(place, account, form, status=status)
+        return self.account_form(place, account, form, told or Told(message=page.message))
 
 
 def _called(method: Document, place: Place) -> str:
