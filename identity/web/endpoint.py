@@ -21,9 +21,7 @@ import structlog
 import tornado.web
 from tornado.iostream import StreamClosedError
 
-from identity import traces
 from identity.call import ApiKeyCaller, Call, Document, Nobody, Origin
-from identity.domain import delivery_chains
 from identity.domain import patch as patches
 from identity.errors import (
     Invalid,
@@ -44,6 +42,7 @@ from identity.web import authentication, cross_origin, json_body
 from identity.web.client_address import AddressBook
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.in_flight import InFlight
+from identity.web.lineage import Lineage
 
 _log = structlog.get_logger(__name__)
 
@@ -217,11 +216,7 @@ class Family(tornado.web.RequestHandler):
         # Names a request in the logs and nothing else: it may be guessed, and must not cost a system call.
         self.request_id = f"{random.getrandbits(128):032x}"
         self.event_info: Document = {}
-        headers, method = self.request.headers, self.request.method
-        self.trace = traces.read(headers.get(traces.PARENT_HEADER), headers.get(traces.STATE_HEADER))
-        self.span = services.tracer.begin(
-            f"{method if method in _HTTP_METHODS else 'HTTP'} {template}", "server", self.trace
-        )
+        self.lineage = Lineage(services, self.request, template)
         for name, value in arguments.items():
             setattr(self, name, value)
 
@@ -230,7 +225,7 @@ class Family(tornado.web.RequestHandler):
 
         One that a delivery of ours has brought about is refused: its events would be delivered, and so on for ever.
         """
-        if delivery_chains.HEADER in self.request.headers and self.is_endless():
+        if self.lineage.is_endless(self.request_id):
             error = LoopDetected("The request was brought about by deliveries of events that would have no end.")
             self.send(Reply(errors_body(error), error.status))
             return None
@@ -329,34 +324,13 @@ class Family(tornado.web.RequestHandler):
             self.request.headers.get("User-Agent", "")[:512],
             self.request_id,
             self.addresses.base_url(self.request),
-            self.trace if self.span is None else self.span.context,
-            self.via(),
+            self.lineage.trace,
+            self.lineage.via,
         )
 
-    def via(self) -> tuple[str, ...]:
-        """The services whose deliveries brought the request about."""
-        return delivery_chains.read(self.request.headers.get(delivery_chains.HEADER, ""))
-
-    def is_endless(self) -> bool:
-        """Whether the request belongs to deliveries that go round in circles. If so, that is logged and counted."""
-        via = self.via()
-        if not delivery_chains.is_endless(via, self.services.mark):
-            return False
-        _log.warning("a chain of deliveries was cut off", route=self.template, via=via, request_id=self.request_id)
-        self.services.deliverer.metrics.loops.inc()
-        return True
-
     def on_finish(self) -> None:
-        """End the span of the request: only the route is told, because paths and queries name people and hold codes."""
-        if self.span is not None:
-            status = self.get_status()
-            attributes: dict[str, str | int | bool] = {
-                "http.request.method": self.request.method if self.request.method in _HTTP_METHODS else "_OTHER",
-                "http.response.status_code": status,
-                "http.route": self.template,
-                "identity.request.id": self.request_id,
-            }
-            self.span.end(attributes, str(status) if status >= 500 else None)
+        """The answer is out."""
+        self.lineage.end(self.get_status(), self.request_id)
 
     def path_ids(self, path: Mapping[str, str]) -> dict[str, Any]:
         """The ids in the path, in canonical form. Raises Invalid for one that is no UUID."""

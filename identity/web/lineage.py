@@ -1,0 +1,61 @@
+"""What a request comes from: the trace that it belongs to, and the services whose deliveries brought it about."""
+
+from __future__ import annotations
+
+import structlog
+from tornado.httputil import HTTPHeaders, HTTPServerRequest
+
+from identity import traces
+from identity.domain import delivery_chains
+from identity.services import Services
+from identity.traces import TraceContext
+
+_log = structlog.get_logger(__name__)
+
+_HTTP_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
+_OTHER_METHOD = "_OTHER"
+
+
+class Lineage:
+    """Of one request, with its span where a collector is named."""
+
+    __slots__ = ("_method", "_services", "_span", "_template", "trace", "via")
+
+    def __init__(self, services: Services, request: HTTPServerRequest, template: str) -> None:
+        self._services = services
+        self._template = template
+        self._method = request.method if request.method in _HTTP_METHODS else None
+        self.trace, self.via = _trace(request.headers), _via(request.headers)
+        self._span = services.tracer.begin(f"{self._method or 'HTTP'} {template}", "server", self.trace)
+        if self._span is not None:
+            self.trace = self._span.context
+
+    def is_endless(self, request_id: str) -> bool:
+        """Whether the request belongs to deliveries that go round in circles. If so, that is logged and counted."""
+        if not self.via or not delivery_chains.is_endless(self.via, self._services.mark):
+            return False
+        _log.warning("a chain of deliveries was cut off", route=self._template, via=self.via, request_id=request_id)
+        self._services.deliverer.metrics.loops.inc()
+        return True
+
+    def end(self, status: int, request_id: str) -> None:
+        """End the span: only the route is told, because paths and queries name people and hold codes."""
+        if self._span is not None:
+            attributes: dict[str, str | int | bool] = {
+                "http.request.method": self._method or _OTHER_METHOD,
+                "http.response.status_code": status,
+                "http.route": self._template,
+                "identity.request.id": request_id,
+            }
+            self._span.end(attributes, str(status) if status >= 500 else None)
+
+
+def _trace(headers: HTTPHeaders) -> TraceContext | None:
+    """Asked for every request, of which nearly all have none."""
+    if traces.PARENT_HEADER not in headers:
+        return None
+    return traces.read(headers[traces.PARENT_HEADER], headers.get(traces.STATE_HEADER))
+
+
+def _via(headers: HTTPHeaders) -> tuple[str, ...]:
+    return delivery_chains.read(headers[delivery_chains.HEADER]) if delivery_chains.HEADER in headers else ()
