@@ -256,6 +256,7 @@ def _early() -> list[Fault]:
         _takes("102, 103, 200", _raw(wait + hints + final), "ok"),
         Fault("100, 500", _raw(go_on + refused), 500, (), "no"),
         _fails("100 and no more", _raw(go_on), "reset"),
+        _fails("199 and no more", _raw(b"HTTP/1.1 199 OK\r\n\r\n"), "reset"),
         _fails("103 and no more", _raw(hints), "reset"),
         _fails("101", _raw(another), "reset", "protocol"),
         _fails("100 for ever", at(drips(b"", go_on, 0)), "too_large"),
@@ -316,6 +317,9 @@ def _bodies() -> list[Fault]:
         _takes("more than it said", _raw(begun + b"Content-Length: 2\r\n\r\nokHTTP/1.1 500 Oh\r\n\r\n"), "ok"),
         _takes("204 with a body", _raw(b"HTTP/1.1 204 No\r\n\r\nthere is one"), "", 204),
         _takes("an encoding that is none", _raw(begun + b"Transfer-Encoding: \xff\xfe\r\n\r\nok"), "ok"),
+        _takes("a length and chunks", _raw(_CHUNKED[:-2] + b"Content-Length: 9\r\n\r\n2\r\nok\r\n0\r\n\r\n"), "ok"),
+        _fails("compressed chunks", _raw(begun + b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n"), "protocol"),
+        _fails("a chunk of endless size", at(drips(_CHUNKED, b"0" * 1000, 0)), "reset", "protocol"),
         _fails("a chunk of no size", _raw(_CHUNKED + b"zz\r\nok\r\n"), "reset", "protocol"),
         _fails("a length that is none", _raw(begun + b"Content-Length: many\r\n\r\nok"), "protocol"),
         _fails("a negative length", _raw(begun + b"Content-Length: -2\r\n\r\nok"), "protocol"),
@@ -331,6 +335,7 @@ def _protocols() -> list[Fault]:
         "TLS": b"\x16\x03\x01\x00\x05hello",
         "no status": b"HTTP/1.1\r\n\r\n",
         "two digits": b"HTTP/1.1 20 OK\r\n\r\n",
+        "no class of status": b"HTTP/1.1 000 OK\r\n\r\n",
         "a negative status": b"HTTP/1.1 -200 OK\r\n\r\n",
         "HTTP/2 in clear": b"HTTP/2 200 \r\n\r\n",
         "HTTP/7": b"HTTP/7.1 200 OK\r\n\r\n",
@@ -352,6 +357,8 @@ def _headers() -> list[Fault]:
         return _raw(b"\r\n".join([b"HTTP/1.1 200 OK", b"Content-Length: 2", *lines, b"", b"ok"]))
 
     endless = drips(b"HTTP/1.1 200 OK\r\n", b"X: " + b"y" * 4000 + b"\r\n", 0)
+    folded = drips(b"HTTP/1.1 200 OK\r\nX: y\r\n", b" " + b"y" * 4000 + b"\r\n", 0)
+    trailing = drips(_CHUNKED + b"2\r\nok\r\n0\r\n", b"X: " + b"y" * 4000 + b"\r\n", 0)
     return [
         _takes("names that MongoDB reads as operators", having(b"$set: 1", b"a.b: 2", b"$: 3", b".: 4"), "ok"),
         _takes("a header without a name", having(b": nothing"), "ok"),
@@ -362,6 +369,8 @@ def _headers() -> list[Fault]:
         _fails("headers beyond the bound", having(*[b"X: " + b"y" * 1000] * 70), "too_large"),
         _fails("a giant header", having(b"X: " + b"y" * 400_000), "too_large"),
         _fails("endless headers", at(endless), "too_large"),
+        _fails("an endless header on many lines", at(folded), "too_large"),
+        _fails("endless headers after the body", at(trailing), "too_large"),
         _fails("a zero in a header", having(b"X: a\0b"), "protocol"),
         _fails("a zero in a name", having(b"X\0Y: a"), "protocol"),
         _fails("a line that is no header", having(b"nonsense"), "protocol"),
