@@ -92,14 +92,17 @@ class WebhookWatch:
         webhook = await self._services.webhooks.cached(None, webhook_id)
         if webhook is not None:
             # Whoever changed the webhook gave it another chance.
-            await self._warn(webhook_id, (now - max(failing.since, webhook["lastUpdateInstant"])) / 1000)
+            await self._warn(webhook_id, Instant(max(failing.since, webhook["lastUpdateInstant"])), now)
 
-    async def _warn(self, webhook_id: WebhookId, failing_seconds: float) -> None:
+    async def _warn(self, webhook_id: WebhookId, since: Instant, now: Instant) -> None:
         period = self._services.config.webhooks.disable_after_seconds
-        percent = rules.percent(failing_seconds, period)
+        percent = rules.percent((now - since) / 1000, period)
         if not percent or not await self._services.webhook_health.claim_warning(None, webhook_id, percent):
             return
-        if percent >= rules.WARNINGS[-1]:
+        if await self._services.webhook_event_log.has_succeeded(None, webhook_id, since):
+            # It answers questions, of which nobody tells here: who may veto is not switched off while it does.
+            await self._services.webhook_health.succeeded(None, webhook_id)
+        elif percent >= rules.WARNINGS[-1]:
             await self._disable(webhook_id, f"Every delivery failed for {period} seconds.")
         else:
             text = f"The webhook [{webhook_id}] has failed for {percent} % of the time after which it is disabled."

@@ -98,6 +98,11 @@ class WebhookEventLog:
         """The webhooks that were to hear of an event."""
         return [WebhookId(row["webhookId"]) async for row in self._deliveries.find({"eventId": event_id})]
 
+    async def has_succeeded(self, _tenant: None, webhook_id: WebhookId, since: Instant) -> bool:
+        """Whether any event since an instant has reached a webhook, in the background or with a question."""
+        where = {"webhookId": webhook_id, "state": "succeeded", "insertInstant": {"$gte": since}}
+        return await self._deliveries.find_one(where, {"_id": 1}) is not None
+
     async def ask_again(self, _tenant: None, event_id: EventId, webhook_id: WebhookId, now: Instant) -> Asked:
         """Make a delivery due now, with the whole schedule before it; one that was never made is added.
 

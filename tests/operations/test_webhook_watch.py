@@ -10,6 +10,7 @@ from identity.ids import EventId, WebhookId, new_id
 from identity.operations.webhook_watch import WebhookWatch
 from identity.store.outbox import Attempt, Lease, Outcome
 from identity.store.webhook_health import WebhookHealth
+from tests.receiver import receiving
 
 PERIOD = 432_000
 
@@ -73,6 +74,33 @@ async def test_a_success_in_another_process_ends_it_too(service, api, clock, web
     await other.look([outcome(service, webhook, 200)])
     await watch.look([outcome(service, webhook, 500)])
     assert await told(service, webhook) == []
+
+
+async def test_an_answer_to_a_question_is_a_success(service, api, tenant, tenant_api, clock, watch):
+    """One that fails with all it is told, and says yes to what it is asked, has the last word about changes."""
+    events = {"user.create": {"enabled": True, "transactionType": "AbsoluteMajority"}}
+    change = {"tenant": {"eventConfiguration": {"events": events}}}
+    assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=change)).status_code == 200
+    async with receiving() as receiver:
+        wanted = {"url": receiver.url, "connectTimeout": 5000, "readTimeout": 5000, "tenantIds": [tenant["id"]]}
+        wanted["eventsEnabled"] = {"user.create": True}
+        webhook = (await api.post("/api/webhook", json={"webhook": wanted})).json()["webhook"]
+        await watch.look([outcome(service, webhook, 500)])
+        user = {"user": {"username": new_id(), "password": "password"}}
+        assert (await tenant_api.post("/api/user", json=user)).status_code == 200
+        assert len(receiver.requests) == 1
+        clock.advance(seconds=PERIOD * 1.5)
+        await watch.look([outcome(service, webhook, 500)])
+        assert (await status(api, webhook), await told(service, webhook)) == ("Active", [])
+        # From then on it has a whole period again, in which it has to succeed once more.
+        clock.advance(seconds=1)
+        await watch.look([outcome(service, webhook, 500)])
+        clock.advance(seconds=PERIOD * 0.9)
+        await watch.look([outcome(service, webhook, 500)])
+        assert await status(api, webhook) == "Active"
+        clock.advance(seconds=PERIOD * 0.1)
+        await watch.look([outcome(service, webhook, 500)])
+        assert await status(api, webhook) == "Disabled"
 
 
 async def test_a_change_of_the_webhook_is_another_chance(service, api, clock, webhook, watch):

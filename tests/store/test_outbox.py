@@ -295,6 +295,19 @@ async def test_aborted_transaction_leaves_no_row(outbox: Outbox, database: Datab
         assert await database.collection(name).count_documents({}) == 0
 
 
+async def test_success_is_looked_for_by_webhook_and_instant(outbox: Outbox, log: WebhookEventLog) -> None:
+    await record(outbox, 1, ["good", "bad"])
+    for lease in await take(outbox):
+        status = 200 if lease.webhook_id == "good" else 500
+        await outbox.settle([Outcome(lease, tried(status), None)])
+    found = [
+        await log.has_succeeded(None, WebhookId(webhook), since)
+        for webhook in ("good", "bad", "unknown")
+        for since in (NOW, later(NOW, seconds=1))
+    ]
+    assert found == [True, False, False, False, False, False]
+
+
 async def test_delivery_that_is_asked_for_again_and_again_keeps_its_last_attempts(
     outbox: Outbox, log: WebhookEventLog
 ) -> None:
