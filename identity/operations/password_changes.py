@@ -37,16 +37,11 @@ from identity.operations import (
 from identity.operations.change_ids import About, Found
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.store.rate_limits import Limit
 from identity.store.tickets import Use
 
 PATH: Final = "password"
 FORGOT: Final = "forgotPasswordEmailTemplateId"
 SET_UP: Final = "setPasswordEmailTemplateId"
-
-ADDRESS_MAILS: Final = 100
-ADDRESS_SECONDS: Final = 900
-"""How many mails for forgotten passwords one address may ask a tenant for, and in which time."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -157,9 +152,7 @@ async def ask(
     id, asks too often: for nobody as for somebody.
     """
     tenant_id = TenantId(tenant["id"])
-    wait_seconds = await services.rate_limits.take(tenant_id, [_asking(call.origin.ip_address)])
-    if wait_seconds is not None:
-        raise Unavailable(f"Too many messages were asked for. Try again in {wait_seconds} seconds.")
+    await send_limits.take_of_address(services, call, tenant, "forgotPassword")
     await send_limits.take(services, tenant, "forgotPassword", rules.login_key(login_id))
     user = await services.users.find_by_login_id(tenant_id, login_id, types)
     if user is None or not user["active"] or rules.mail_address(user) is None:
@@ -283,10 +276,6 @@ async def _start_quietly(
     """A user who gets no more mails for now gets none; nobody is there to be told."""
     with contextlib.suppress(Unavailable):
         await start(services, call, tenant, user, application, state)
-
-
-def _asking(address: str) -> Limit:
-    return Limit("forgot-password-address", login.network(address), ADDRESS_MAILS, ADDRESS_SECONDS)
 
 
 async def settle(services: Services, user: Document) -> None:

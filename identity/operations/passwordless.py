@@ -6,8 +6,9 @@ code alone does nothing then, and five wrong one-time codes end it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
 import orjson
@@ -191,6 +192,7 @@ async def send_to(
     application does not offer such logins, Unavailable where too many mails were asked for, for nobody as for somebody.
     """
     template_id = _require_enabled(client, to_send=True)
+    await send_limits.take_of_address(services, call, client.tenant, "sendPasswordless")
     user = await services.users.find_by_login_id(client.tenant_id, login_id, types)
     owner = f"{_NOBODY}{fingerprint(user_rules.login_key(login_id))}" if user is None else str(user["id"])
     await send_limits.take(services, client.tenant, "sendPasswordless", owner)
@@ -215,16 +217,26 @@ async def redeem(
     Raises NotFound for a code that is unknown, over or used, and for a wrong one-time code; Unavailable after too many
     of those from one address; Invalid for another application.
     """
+    async with _guarded(services, call):
+        found = await _redeemed(services, call, code, one_time_code)
+    if application_id not in {None, found.client.client_id}:
+        raise Invalid.field("invalid", "applicationId", "The login was started for another application.")
+    return found
+
+
+@contextlib.asynccontextmanager
+async def _guarded(services: Services, call: Call) -> AsyncIterator[None]:
+    """Stops an address that guesses codes: a tenant may have them short. What is raised inside counts as a guess.
+
+    Raises Unavailable.
+    """
     limit = [login.address_limit(call.origin.ip_address)]
     counted_in = call.tenant_id or services.default_tenant_id
     wait_seconds = await services.rate_limits.take(counted_in, limit)
     if wait_seconds is not None:
         raise Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
-    found = await _redeemed(services, call, code, one_time_code)
+    yield
     await services.rate_limits.give_back(counted_in, limit)
-    if application_id not in {None, found.client.client_id}:
-        raise Invalid.field("invalid", "applicationId", "The login was started for another application.")
-    return found
 
 
 async def _redeemed(services: Services, call: Call, code: str, one_time_code: str | None) -> Redeemed:
@@ -276,11 +288,12 @@ async def _replace(services: Services, user: Document, stored: Document, session
 
 
 async def _send_code(services: Services, call: Call, code: str) -> None:
-    ticket = await services.tickets.find(call.tenant_id, _KIND, code)
-    is_nobodys = ticket is not None and ticket.owner.startswith(_NOBODY)
-    user = None if ticket is None or is_nobodys else await services.users.find(ticket.tenant_id, ticket.owner)
-    if ticket is None or (user is None and not is_nobodys):
-        raise Invalid.field("invalid", "code", "The [code] is unknown, expired or was used.")
+    async with _guarded(services, call):
+        ticket = await services.tickets.find(call.tenant_id, _KIND, code)
+        is_nobodys = ticket is not None and ticket.owner.startswith(_NOBODY)
+        user = None if ticket is None or is_nobodys else await services.users.find(ticket.tenant_id, ticket.owner)
+        if ticket is None or (user is None and not is_nobodys):
+            raise Invalid.field("invalid", "code", "The [code] is unknown, expired or was used.")
     client = await _client(services, ticket.tenant_id, ticket.document["applicationId"])
     template_id = _require_enabled(client, to_send=True)
     await send_limits.take(services, client.tenant, "sendPasswordless", ticket.owner)

@@ -37,14 +37,10 @@ from identity.operations.clients import Client
 from identity.operations.federation import departures
 from identity.operations.halted_logins import HaltedLogin
 from identity.services import Services
-from identity.store.rate_limits import Limit
 
 MARK: Final = "browser"
 """The parameter that says in which browser a mail was asked for."""
 REMEMBER: Final = "rememberDevice"
-ADDRESS_MAILS: Final = 100
-ADDRESS_SECONDS: Final = 900
-"""How many such mails one address may ask a tenant for, and in which time."""
 
 _OVER: Final = "passwordless.over"
 _REQUEST: Final = "oauth2/authorize.request.json"
@@ -84,9 +80,6 @@ async def ask(
     away = await departures.by_domain(services, call, proven, browser, login_id, is_persistent=is_persistent)
     if away is not None:
         return away
-    wait_seconds = await services.rate_limits.take(client.tenant_id, [_asking(call.origin.ip_address)])
-    if wait_seconds is not None:
-        return steps.TooManyAttempts(wait_seconds)
     state = {**link_parameters(services, proven), MARK: mark, REMEMBER: str(is_persistent).lower()}
     try:
         begun = await passwordless.send_to(services, call.within(client.tenant_id), client, login_id, state=state)
@@ -155,7 +148,3 @@ def link_parameters(services: Services, proven: Proven) -> Mapping[str, str]:
     declared, kept = services.schemas[_REQUEST].schema["properties"], request_sources.carried(proven.given)
     found = {name: str(kept[name]) for name in declared if name in kept}
     return {**found, "client_id": proven.client.client_id, "tenantId": proven.client.tenant_id}
-
-
-def _asking(address: str) -> Limit:
-    return Limit("passwordless-address", login.network(address), ADDRESS_MAILS, ADDRESS_SECONDS)

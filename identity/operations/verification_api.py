@@ -13,7 +13,15 @@ from identity.call import ApiKeyCaller, Call, Document
 from identity.domain import users as rules
 from identity.errors import Forbidden, Invalid, NotFound, Unauthorized, Unavailable
 from identity.ids import Secret, TenantId, new_secret, parse_id
-from identity.operations import crud, email_verifications, login, pretended_mails, registration_verifications, users
+from identity.operations import (
+    crud,
+    email_verifications,
+    login,
+    pretended_mails,
+    registration_verifications,
+    send_limits,
+    users,
+)
 from identity.operations.verification_codes import Started
 from identity.services import Services
 from identity.store.rate_limits import Limit
@@ -26,11 +34,15 @@ _FAILURE_SECONDS = login.FAILURE_WINDOW_SECONDS
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wanted:
-    """A verification that somebody asks to begin: of whom, for which application, and whether a mail goes out."""
+    """A verification that somebody asks to begin: of whom, for which application, and whether a mail goes out.
+
+    `is_counted`: against the address that asks, by whoever hands it on.
+    """
 
     email: str | None
     application_id: str | None
     is_sent: bool = True
+    is_counted: bool = False
 
 
 async def verify_email(services: Services, call: Call, body: Document, verification_id: str | None) -> None:
@@ -75,6 +87,8 @@ async def start_email(services: Services, call: Call, wanted: Wanted) -> Documen
     if not tenant["emailConfiguration"]["verifyEmail"]:
         raise Forbidden(log_detail="the tenant does not verify email addresses")
     call = call.within(tenant_id)
+    if not wanted.is_counted:
+        await send_limits.take_of_address(services, call, tenant, "sendEmailVerification")
     user = await services.users.find_by_email(tenant_id, email)
 
     if isinstance(call.caller, ApiKeyCaller):
@@ -102,6 +116,8 @@ async def start_registration(services: Services, call: Call, wanted: Wanted) -> 
     if not application["verifyRegistration"]:
         raise Forbidden(log_detail="the application does not verify registrations")
     call = call.within(tenant_id)
+    if not wanted.is_counted:
+        await send_limits.take_of_address(services, call, tenant, "sendRegistrationVerification")
     user = await services.users.find_by_email(tenant_id, email)
     registration = None if user is None else rules.find_registration(user, application["id"])
     if isinstance(call.caller, ApiKeyCaller):

@@ -14,20 +14,15 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from identity.call import Call, Document
-from identity.errors import Forbidden, Invalid, NotFound
+from identity.errors import Forbidden, Invalid, NotFound, Unavailable
 from identity.ids import TenantId
-from identity.operations import email_verifications, login, registration_verifications, sso, verification_api
+from identity.operations import email_verifications, registration_verifications, send_limits, sso, verification_api
 from identity.operations.verification_api import Wanted
 from identity.operations.verification_codes import Kind
 from identity.services import Services
-from identity.store.rate_limits import Limit
 
 EMAIL: Final[Kind] = email_verifications.KIND
 REGISTRATION: Final[Kind] = registration_verifications.KIND
-
-ADDRESS_MAILS: Final = 100
-ADDRESS_SECONDS: Final = 900
-"""How many links one address may ask a tenant for, and in which time."""
 
 _DONE: Final = {EMAIL: "email-verified", REGISTRATION: "registration-verified"}
 
@@ -106,10 +101,12 @@ async def send_again(
     The mail is made when the answer is out. False when the browser's address asked too often.
     """
     tenant_id = TenantId(tenant["id"])
-    limit = Limit("verification-link-address", login.network(call.origin.ip_address), ADDRESS_MAILS, ADDRESS_SECONDS)
-    if await services.rate_limits.take(tenant_id, [limit]) is not None:
+    limited: send_limits.Kind = "sendEmailVerification" if kind == EMAIL else "sendRegistrationVerification"
+    try:
+        await send_limits.take_of_address(services, call, tenant, limited)
+    except Unavailable:
         return False
-    wanted = Wanted(email, None if application is None else application["id"])
+    wanted = Wanted(email, None if application is None else application["id"], is_counted=True)
     start = verification_api.start_email if kind == EMAIL else verification_api.start_registration
     await services.afterwards.begin("verification link", _quietly(start(services, call.within(tenant_id), wanted)))
     return True

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from identity.ids import fingerprint, new_id
+from identity.operations import send_limits
 from tests import relying_party
 from tests.conftest import EMAIL_TEMPLATE, NOBODY, SUPER_KEY, checking_client
 from tests.mailbox import Mailbox, Received, receiving
@@ -164,6 +165,36 @@ async def test_mails_of_one_user_are_counted_by_code_and_by_login_id(key, http, 
     by_login_id = {"applicationId": rp.client_id, "loginId": rp.login_id}
     for body, status in ((started, 200), (by_login_id, 200), (started, 503), (by_login_id, 503)):
         assert (await http.post("/api/passwordless/send", json=body)).status_code == status
+
+
+async def test_attack_48_one_address_asks_for_so_many_mails_whoever_they_are_for(
+    http, rp, mailbox, monkeypatch
+) -> None:
+    monkeypatch.setattr(send_limits, "ADDRESS_MESSAGES", 2)
+    nobody = [f"{new_id()}@example.com" for _ in range(2)]
+    statuses = [
+        (await http.post("/api/passwordless/send", json={"applicationId": rp.client_id, "loginId": one})).status_code
+        for one in (*nobody, rp.login_id)
+    ]
+    assert statuses == [200, 200, 503]
+    elsewhere = {"X-Forwarded-For": "203.0.113.78"}
+    body = {"applicationId": rp.client_id, "loginId": rp.login_id}
+    assert (await http.post("/api/passwordless/send", json=body, headers=elsewhere)).status_code == 200
+
+
+async def test_attack_48_asking_for_the_mail_of_a_code_is_no_way_to_guess_codes(
+    key, http, rp, mailbox, monkeypatch
+) -> None:
+    monkeypatch.setattr("identity.operations.login.ADDRESS_FAILURES", 3)
+    started, here = await start(key, rp), {"X-Forwarded-For": "203.0.113.79", "X-FusionAuth-TenantId": rp.tenant["id"]}
+    assert (await http.post("/api/passwordless/send", json=started, headers=here)).status_code == 200
+    for guess in range(3):
+        body = {"code": f"{guess:04}"}
+        assert codes(await http.post("/api/passwordless/send", json=body, headers=here)) == ["[invalid]code"]
+    assert (await http.post("/api/passwordless/send", json=started, headers=here)).status_code == 503
+    assert (await http.post("/api/passwordless/login", json=started, headers=here)).status_code == 503
+    elsewhere = {**here, "X-Forwarded-For": "203.0.113.82"}
+    assert (await http.post("/api/passwordless/login", json=started, headers=elsewhere)).status_code == 200
 
 
 async def test_what_is_missing_or_wrong_is_told(key, http, rp) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
-from identity.operations import login, password_changes, two_factor_trust
+from identity.operations import login, send_limits, two_factor_trust
 from tests import relying_party
 from tests.conftest import EMAIL_TEMPLATE, checking_client
 from tests.relying_party import PASSWORD
@@ -138,7 +138,7 @@ async def test_the_tenant_limits_how_often_a_user_may_forget(place: Resetting) -
 
 
 async def test_one_address_may_ask_for_so_many_mails_and_no_more(place: Resetting, monkeypatch) -> None:
-    monkeypatch.setattr(password_changes, "ADDRESS_MAILS", 3)
+    monkeypatch.setattr(send_limits, "ADDRESS_MESSAGES", 3)
     logins = [f"nobody-{index}@example.com" for index in range(4)]
     answers = [await place.nobody.post("/api/user/forgot-password", json={"loginId": one}) for one in logins]
     assert [answer.status_code for answer in answers] == [200, 200, 200, 503]

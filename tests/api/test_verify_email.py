@@ -244,6 +244,20 @@ async def test_anybody_may_ask_for_a_mail_and_learns_nothing(place: Place, http)
     assert len(place.mailbox.mails) == 2
 
 
+async def test_attack_48_one_address_asks_for_so_many_mails_whoever_they_are_for(
+    place: Place, http, monkeypatch
+) -> None:
+    monkeypatch.setattr("identity.operations.send_limits.ADDRESS_MESSAGES", 2)
+    email = (await place.made())["user"]["email"]
+    here = {"X-Forwarded-For": "203.0.113.80", "X-FusionAuth-TenantId": place.tenant_id}
+    for one, status in ((f"{new_id()}@example.com", 200), (f"{new_id()}@example.com", 200), (email, 503)):
+        assert (await http.put(PATH, params={"email": one}, headers=here)).status_code == status
+    elsewhere = {**here, "X-Forwarded-For": "203.0.113.81"}
+    assert (await http.put(PATH, params={"email": email}, headers=elsewhere)).status_code == 200
+    for _ in range(3):
+        assert (await place.api.put(PATH, params={"email": email}, headers=here)).status_code == 200, "with a key"
+
+
 @pytest.mark.parametrize("strategy", ["ClickableLink", "FormField"])
 async def test_who_only_knows_the_address_makes_no_mail_worthless(place: Place, http, service, strategy: str) -> None:
     await place.configure(verificationStrategy=strategy)
