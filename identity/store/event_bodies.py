@@ -6,7 +6,7 @@ there before their row is, and are forgotten when it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pymongo import IndexModel
@@ -54,6 +54,13 @@ class EventBodies:
         with within(BULK_SECONDS):
             for number, part in enumerate(parts):
                 await self._parts.replace_one({"_id": f"{row['_id']}:{number}"}, {"body": part, **kept}, upsert=True)
+
+    async def put_off_expiry(self, events: Collection, event_ids: Sequence[str], change: Mapping[str, Any]) -> None:
+        """Make this change of the expiry of all parts of these events."""
+        in_parts = events.find({"_id": {"$in": list(event_ids)}, "parts": {"$exists": True}}, {"parts": 1})
+        ids = [f"{row['_id']}:{number}" async for row in in_parts for number in range(row["parts"])]
+        if ids:
+            await self._parts.update_many({"_id": {"$in": ids}, "expiresAt": {"$exists": True}}, change)
 
     async def opened(self, row: Mapping[str, Any]) -> bytes:
         """The body of a row; empty when a part of it is gone: nobody shall get the rest."""

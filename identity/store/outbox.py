@@ -25,7 +25,8 @@ from identity.errors import Invalid, StartupError
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant, as_datetime, later
 from identity.store.event_bodies import PART_BYTES, EventBodies
-from identity.store.mongo import Collection, Database, Session
+from identity.store.guard import within
+from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session
 from identity.store.vault import Vault
 from identity.traces import TraceContext, read
 
@@ -52,6 +53,9 @@ _LEASED_BODY_FIELDS = {
 _TOLD_FIELDS = {"type": 1, "trace": 1, "traceState": 1, "via": 1}
 KEPT_ATTEMPTS: Final = 50
 """How many attempts a delivery keeps when it is asked for once more."""
+_DAY = 86_400
+_LEAST_SECONDS = 3 * _DAY
+"""How long what is due stays where nobody looks after it: for so long no process need run, and nothing is lost."""
 _LOOKS_PER_LEASE = 8
 """How often to look again when all that was found waits for something before it."""
 _KEPT_FIELDS = {
@@ -396,6 +400,27 @@ class Outbox:
         """Make leased deliveries due again at once, for another process to take."""
         await self._change_leases(leases, {"$set": {"nextAttempt": now}, "$unset": {"lease": ""}})
 
+    async def keep_due(self, now: Instant) -> int:
+        """Put off the expiry of what is still to be delivered, with its event; answers of how many deliveries.
+
+        A webhook that is paused, held back or limited, and an order, may keep a delivery for longer than any schedule.
+        """
+        soon = as_datetime(later(now, seconds=_LEAST_SECONDS))
+        with within(BULK_SECONDS):
+            ending = self._deliveries.find({"state": "due", "expiresAt": {"$lt": soon}}, {"_id": 1}).hint("lanes")
+            ids = [row["_id"] async for row in ending]
+            for start in range(0, len(ids), CHUNK):
+                await self._put_off_expiry(ids[start : start + CHUNK], later(now, seconds=_LEAST_SECONDS + _DAY))
+        return len(ids)
+
+    async def _put_off_expiry(self, ids: Sequence[str], until: Instant) -> None:
+        """The deliveries last: what is interrupted is found again by them."""
+        change = {"$max": {"expiresAt": as_datetime(until)}}
+        event_ids = list({event_of(one) for one in ids})
+        await self._bodies.put_off_expiry(self._events, event_ids, change)
+        await self._events.update_many({"_id": {"$in": event_ids}, "expiresAt": {"$exists": True}}, change)
+        await self._deliveries.update_many({"_id": {"$in": list(ids)}, "expiresAt": {"$exists": True}}, change)
+
     async def backlog(self, now: Instant) -> Backlog:
         """What is waiting, for the metrics: of very many it is only said that there are at least so many.
 
@@ -535,7 +560,8 @@ class Outbox:
         """Say how long a row stays, and whether the log shows it."""
         seconds = kept.seconds()
         if seconds is not None:
-            expiry = later(stored["insertInstant"], seconds=self._schedule_seconds + seconds)
+            lasts = max(self._schedule_seconds + seconds, _LEAST_SECONDS)
+            expiry = later(stored["insertInstant"], seconds=lasts)
             stored["expiresAt"] = as_datetime(expiry)
         if not kept.are_logged:
             stored["isHidden"] = True

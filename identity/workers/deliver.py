@@ -42,6 +42,7 @@ T = TypeVar("T")
 _POLL_SECONDS = 1.0
 _BACK_OFF_SECONDS = 1.0
 _BACKLOG_SECONDS = 15.0
+_KEEP_SECONDS = 600.0
 _CHANCE = random.SystemRandom()
 
 
@@ -184,6 +185,7 @@ class DeliveryWorker:
             loops.start("deliver-settle", self._settle_for_ever),
             loops.start("deliver-renew", self._renew_for_ever),
             loops.start("deliver-measure", self._measure_for_ever),
+            loops.start("deliver-keep", self._keep_for_ever),
         ]
 
     async def stop(self) -> None:
@@ -435,6 +437,12 @@ class DeliveryWorker:
                 await self._outbox.renew(list(self._held.values()), until)
             except STORE_ERRORS as error:
                 self._note(reachable=False, error=error)
+
+    async def _keep_for_ever(self) -> None:
+        """Nothing that is due may expire."""
+        while True:
+            await self._patiently(lambda: self._outbox.keep_due(self._clock.now()))
+            await asyncio.sleep(_KEEP_SECONDS)
 
     async def _measure_for_ever(self) -> None:
         while True:

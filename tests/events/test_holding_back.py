@@ -243,3 +243,19 @@ async def test_what_came_of_a_lease_that_ran_out_is_told_only_once(engine: Any) 
         await engine.outbox.settle([ended(engine, dataclasses.replace(lease), 200)])
     (event,) = await engine.log.find_all(None, {"_id": event_id})
     assert (event["result"], event["untried"], len(event["deliveries"][0]["attempts"])) == ("Succeeded", [], 1)
+
+
+async def test_what_waits_for_a_paused_webhook_does_not_expire_meanwhile(engine: Any) -> None:
+    async with receiving() as receiver:
+        webhook = await webhook_for(engine, receiver.url)
+        await announce(engine)
+        change(engine, webhook, status="Paused")
+        engine.clock.advance(seconds=60 * 86_400)
+        async with engine.working():
+            rows = [engine.database.collection(name) for name in ("events", "deliveries")]
+            now = engine.clock.now()
+            while not all([(await one.find_one({}))["expiresAt"].timestamp() * 1000 > now for one in rows]):
+                await _pause()
+            change(engine, webhook, status="Active")
+            engine.wakeups.awake.set()
+            await receiver.wait_for(1)

@@ -420,21 +420,27 @@ async def test_a_sealed_body_moves_to_the_new_master_key(outbox: Outbox, databas
 
 
 @pytest.mark.parametrize(
-    ("kept", "seconds"), [(SentEvents(days=1), 2 * 86_400), (SentEvents(days=None), None), (SentEvents(False), 86_400)]
+    ("kept", "schedule_days", "days"),
+    [
+        (SentEvents(days=1), 5, 6),
+        (SentEvents(days=None), 5, None),
+        (SentEvents(False), 5, 5),
+        (SentEvents(False), 0, 3),
+    ],
 )
-async def test_events_stay_as_long_as_they_are_to_be_kept(database, vault, kept, seconds) -> None:
+async def test_events_stay_as_long_as_they_are_to_be_kept(database, vault, kept, schedule_days, days) -> None:
     """At the least as long as they may still be sent, and not in the log when none is wanted."""
 
     async def sent_events() -> SentEvents:
         return kept
 
-    outbox = Outbox(database, vault, schedule_seconds=86_400, sent_events=sent_events)
+    outbox = Outbox(database, vault, schedule_seconds=schedule_days * 86_400, sent_events=sent_events)
     (row,) = await record(outbox, 1, ["w"])
     (lease,) = await take(outbox)
     assert lease.event_id == row.event_id
     for name in ("events", "deliveries"):
         found = await database.collection(name).find_one({})
-        expiry = None if seconds is None else later(NOW, seconds=seconds)
+        expiry = None if days is None else later(NOW, seconds=days * 86_400)
         assert (found.get("expiresAt") and found["expiresAt"].timestamp() * 1000) == expiry
     log = WebhookEventLog(database, vault)
     assert (await log.find(None, row.event_id) is None) is not kept.are_logged
@@ -495,3 +501,26 @@ async def test_a_large_body_is_fetched_when_its_turn_comes(outbox: Outbox, datab
     await database.collection("event_parts").delete_one({"_id": f"{huge.event_id}:1"})
     assert await outbox.body(huge.event_id) == b"", "half an event is none"
     assert await outbox.body(EventId(new_id())) == b""
+
+
+async def test_what_is_due_does_not_expire_and_what_is_over_does(outbox: Outbox, database: Database) -> None:
+    parts = database.collection("event_parts")
+    huge = make_event(b"z" * (event_bodies.PART_BYTES + 1))
+    await outbox.record(None, [(huge, [NewDelivery(WebhookId("w"), NOW)])], 1)
+    (over,) = await record(outbox, 1, ["w"])
+    (lease,) = [lease for lease in await take(outbox) if lease.event_id == over.event_id]
+    await outbox.settle([Outcome(lease, tried(), None)])
+    assert await outbox.keep_due(NOW) == 0, "there is time enough"
+
+    weeks = later(NOW, seconds=30 * 86_400)
+    assert await outbox.keep_due(weeks) == 1
+    kept = later(weeks, seconds=4 * 86_400)
+    rows = [
+        await database.collection("events").find_one({"_id": huge.event_id}),
+        await database.collection("deliveries").find_one({"eventId": huge.event_id}),
+        *[await parts.find_one({"_id": f"{huge.event_id}:{number}"}) for number in range(2)],
+    ]
+    assert [row["expiresAt"].timestamp() * 1000 for row in rows] == [kept] * 4
+    ended = await database.collection("events").find_one({"_id": over.event_id})
+    assert ended["expiresAt"].timestamp() * 1000 == later(NOW, seconds=31 * 86_400)
+    assert await outbox.keep_due(weeks) == 0, "once is enough for a while"
