@@ -88,7 +88,7 @@ async def test_each_webhook_has_its_own_bound(engine: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["event-log.create", "audit-log.create"])
-async def test_failure_to_tell_of_a_log_row_is_no_row_itself(engine: Any, name: str) -> None:
+async def test_attack_63_failure_to_tell_of_a_log_row_is_no_row_itself(engine: Any, name: str) -> None:
     async with receiving(answers(500)) as receiver, engine.working():
         engine.add_webhook(receiver.url, name, "user.create")
         engine.enable("user.create")

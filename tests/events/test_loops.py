@@ -89,7 +89,7 @@ async def loops_of(api: httpx.AsyncClient) -> float:
     return float(line.split()[1])
 
 
-async def test_webhook_at_the_service_itself_is_refused_and_told_of_once(first):
+async def test_attack_63_webhook_at_the_service_itself_is_refused_and_told_of_once(first):
     """At its own test endpoint, which sends the event that it gets to the webhook: for ever, but for the guard."""
     async with client_of(first) as api:
         webhook_id = new_id()
@@ -131,7 +131,7 @@ async def test_refusal_says_what_it_is_at_every_kind_of_endpoint_and_changes_not
         assert (await api.get("/api/user", params={"username": username})).status_code == 404
 
 
-async def test_two_services_that_point_at_each_other_come_to_an_end(first, second):
+async def test_attack_63_two_services_that_point_at_each_other_come_to_an_end(first, second):
     async with client_of(first) as here, client_of(second) as there:
         mine, theirs = new_id(), new_id()
         webhook = await listen(

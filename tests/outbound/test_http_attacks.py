@@ -109,7 +109,7 @@ def only(address: str) -> HttpClient:
     return HttpClient(allowed_networks=[ipaddress.ip_network(f"{address}/32")])
 
 
-async def test_name_that_resolves_to_something_else_after_the_check_is_not_followed(dns: list[str]) -> None:
+async def test_attack_58_name_that_resolves_to_something_else_after_the_check_is_not_followed(dns: list[str]) -> None:
     """It passed when it was saved, and was called with success; then its owner points it at this machine."""
     async with receiving() as allowed:
         port = allowed.port
@@ -139,7 +139,7 @@ async def test_name_that_resolves_to_something_else_after_the_check_is_not_follo
             assert allowed.connections == 1
 
 
-async def test_of_several_addresses_only_those_are_tried_that_may_be(dns: list[str]) -> None:
+async def test_attack_58_of_several_addresses_only_those_are_tried_that_may_be(dns: list[str]) -> None:
     async with receiving() as allowed, listening("127.0.0.2", allowed.port) as inside:
         dns[:] = [f"both.example.com:{allowed.port}:127.0.0.2,127.0.0.1"]
         client = only("127.0.0.1")
@@ -148,7 +148,7 @@ async def test_of_several_addresses_only_those_are_tried_that_may_be(dns: list[s
         assert (inside.connections, allowed.connections) == (0, 1)
 
 
-async def test_address_that_was_checked_is_the_one_that_is_connected_to(dns: list[str]) -> None:
+async def test_attack_58_address_that_was_checked_is_the_one_that_is_connected_to(dns: list[str]) -> None:
     async with receiving() as other, listening("127.0.0.2", other.port) as pinned:
         dns[:] = [f"pinned.example.com:{other.port}:127.0.0.2"]
         client = only("127.0.0.2")
