@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from identity.call import Call, Document
+from identity.call import ApiKeyCaller, Call, Document
 
 _TEXTS = ("deviceDescription", "deviceName", "deviceType", "ipAddress", "os", "userAgent")
 _PLACE = ("city", "country", "region", "zipcode")
 _COORDINATES = {"latitude": 90, "longitude": 180}
 _LONGEST_NAME = 255
+_LONGEST_TEXT = 1000
+_MOST_DATA_BYTES = 10_000
+"""How much a caller without an API key may say of itself: it is kept with every event that it brings about."""
 
 
 Locate = Callable[[str], Document | None]
@@ -22,12 +26,14 @@ def of(call: Call, locate: Locate | None = None) -> Document:
 
     Where the caller tells no location, that of the address is told, if it is known. The caller is trusted to know
     better (a login that a backend makes for a browser); members of another name or type are left out, so that
-    receivers find only what they expect.
+    receivers find only what they expect. So is what a stranger says at length.
     """
     given = call.event_info
     info: Document = {name: given[name] for name in _TEXTS if isinstance(given.get(name), str) and given[name]}
     if isinstance(given.get("data"), dict):
         info["data"] = given["data"]
+    if not isinstance(call.caller, ApiKeyCaller):
+        info = {name: value for name, value in info.items() if not _is_long(value)}
     if isinstance(given.get("location"), dict) and (location := _location(given["location"])):
         info["location"] = location
     for name, value in (("ipAddress", call.origin.ip_address), ("userAgent", call.origin.user_agent)):
@@ -36,6 +42,10 @@ def of(call: Call, locate: Locate | None = None) -> Document:
     if locate is not None and "location" not in info and (found := locate(info.get("ipAddress", ""))):
         info["location"] = _location(found)
     return info
+
+
+def _is_long(value: str | Document) -> bool:
+    return len(value) > _LONGEST_TEXT if isinstance(value, str) else len(json.dumps(value)) > _MOST_DATA_BYTES
 
 
 def _location(given: Mapping[str, Any]) -> Document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from identity.call import Call, Nobody, Origin
+from identity.call import ApiKeyCaller, Call, Nobody, Origin
 from identity.domain import event_info
 from identity.instants import Instant
 
@@ -33,6 +33,15 @@ def test_nothing_known_is_left_out() -> None:
 def test_members_of_another_name_or_type_are_left_out() -> None:
     given = {"ipAddress": 7, "deviceName": "", "password": "secret", "data": [1], "location": "here"}
     assert info(given) == {"ipAddress": "192.0.2.7", "userAgent": "Browser/1"}
+
+
+def test_stranger_does_not_fill_the_logs() -> None:
+    long = {"deviceName": "x" * 1001, "os": "x" * 1000, "data": {"a": "x" * 10_000}}
+    usual = {"ipAddress": "192.0.2.7", "userAgent": "Browser/1"}
+    assert info(long) == {**usual, "os": "x" * 1000}
+    assert info({"data": {"a": "x" * 9000}})["data"] == {"a": "x" * 9000}
+    call = Call(None, ApiKeyCaller({}), Instant(0), Origin("192.0.2.7", "Browser/1", "r", "http://x"), long)
+    assert event_info.of(call) == {**usual, **long}
 
 
 def test_location_gets_its_display_string() -> None:
