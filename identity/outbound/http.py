@@ -38,6 +38,9 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # What libcurl or pycurl would add of their own accord.
 _ADDED_BY_CURL = ("Accept", "Content-Type", "Expect", "User-Agent")
 
+_TOO_LARGE = 100
+"""CURLE_TOO_LARGE, which pycurl has no name for: a header line beyond what libcurl takes, or too many of them."""
+
 _KINDS: Mapping[int, Kind] = {
     pycurl.E_COULDNT_RESOLVE_HOST: "dns",
     pycurl.E_COULDNT_CONNECT: "refused",
@@ -53,7 +56,6 @@ _KINDS: Mapping[int, Kind] = {
     pycurl.E_SSL_CACERT_BADFILE: "tls",
     pycurl.E_SSL_ISSUER_ERROR: "tls",
     pycurl.E_SSL_ENGINE_INITFAILED: "tls",
-    100: "too_large",  # CURLE_TOO_LARGE, which pycurl has no name for: a header line, or too many of them
 }
 
 
@@ -310,6 +312,8 @@ class _Transfer:
             return OutboundError("blocked", f"The connection was not made: {self._blocked}.")
         if self._header_bytes > _MAXIMUM_HEADER_BYTES and code == pycurl.E_WRITE_ERROR:
             return OutboundError("too_large", f"The answer's headers are larger than {_MAXIMUM_HEADER_BYTES} bytes.")
+        if code == _TOO_LARGE:
+            return OutboundError("too_large", message or "The answer has a header that is too large.")
         return OutboundError(_KINDS.get(code, "protocol"), message or f"libcurl error {code}")
 
 

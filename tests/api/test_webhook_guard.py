@@ -13,6 +13,7 @@ from tests.conftest import SUPER_KEY, checking_client
 from tests.operations.test_webhook_watch import told
 from tests.outbound.test_http_attacks import listening
 from tests.receiver import receiving
+from tests.receiver import until as is_so
 
 ONLY = "127.0.0.2/32"
 
@@ -73,6 +74,7 @@ async def test_a_webhook_that_may_not_be_called_any_more_is_logged_and_does_not_
             assert said["exception"].startswith("blocked: The URL may not be called: ")
             assert ("allowed_networks" in said["exception"]) == (":6379" not in url)
             assert [attempt["attemptResult"] for attempt in by_id.values()] == ["Success"]
+    await is_so(lambda: told(service, webhook))
     (row,) = await told(service, webhook)
     assert "blocked: The URL may not be called" in row
     assert "/latest/" not in row

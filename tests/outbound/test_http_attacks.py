@@ -77,6 +77,22 @@ async def test_headers_of_early_answers_are_not_those_of_the_answer(client: Http
         assert (await client.request(post(receiver.url))).headers == {"content-length": "2"}
 
 
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        (b"X: " + b"y" * 400_000, "The answer has a header that is too large."),
+        (b"X: y\r\n" * 6000, "Too many response headers, 5000 is max"),
+        (b"X: " + b"y" * 1000 + b"\r\nX: " + b"y" * 65_000, "The answer's headers are larger than 65536 bytes."),
+    ],
+    ids=["long", "many", "together"],
+)
+async def test_headers_beyond_every_bound_are_told_in_words(client: HttpClient, headers: bytes, words: str) -> None:
+    async with receiving(sends(b"HTTP/1.1 200 OK\r\n" + headers + b"\r\n\r\n")) as receiver:
+        with pytest.raises(OutboundError) as caught:
+            await client.request(post(receiver.url))
+    assert (caught.value.kind, caught.value.message) == ("too_large", words)
+
+
 # Names. What DNS says is given to libcurl here, so that it can say something else the next time.
 
 
