@@ -15,7 +15,7 @@ from identity.config import ClientKeys as ClientKeysSettings
 from identity.config import Config, IdentityProviders
 from identity.domain import delivery_chains
 from identity.domain.delivery_schedule import Schedule
-from identity.events.bus import Bus
+from identity.events.bus import SYNCHRONOUS_AT_A_TIME, Bus
 from identity.events.delivery import Bounds, Deliverer, Equipment
 from identity.events.failures import FailureLog
 from identity.events.metrics import Metrics
@@ -54,9 +54,6 @@ from identity.workers.messages import MessageWorker
 from identity.workers.sweep import Sweeper
 
 _USER_AGENT = f"identity/{__version__}"
-
-_SYNCHRONOUS_CONNECTIONS = 100
-"""Room for requests that somebody waits for, such as transactional events, beside those of the background."""
 
 
 class Worker(Protocol):
@@ -187,9 +184,7 @@ def _delivery(
     tenants_, webhooks_ = stores.documents["tenants"], stores.documents["webhooks"]
     http = HttpClient(
         allowed_networks=config.webhooks.allowed_networks,
-        max_connections=config.webhooks.max_concurrency
-        + back_channel_logout.MAX_CONCURRENCY
-        + _SYNCHRONOUS_CONNECTIONS,
+        max_connections=config.webhooks.max_concurrency + back_channel_logout.MAX_CONCURRENCY + SYNCHRONOUS_AT_A_TIME,
         user_agent=_USER_AGENT,
         proxy=config.outbound.proxy,
     )

@@ -26,6 +26,7 @@ from identity.events.failures import Ending
 from identity.events.routing import Routes, transaction_type
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant
+from identity.shares import Shares
 from identity.store.guard import PATIENCE_SECONDS
 from identity.store.mongo import STORE_ERRORS, Database, Session
 from identity.store.outbox import Attempt, EventRow, NewDelivery, Outbox
@@ -36,6 +37,10 @@ _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _CHANCE = random.SystemRandom()
+SYNCHRONOUS_AT_A_TIME = 100
+"""How many questions a process asks at a time; of one webhook half of them, so that its silence is not everybody's."""
+_MOST_WAITING = 1000
+"""How many questions to one webhook wait for their turn; with more it is as good as away."""
 _VETO = "A webhook that must agree to this change refused it, failed or could not be reached. Nothing was changed."
 
 
@@ -125,6 +130,7 @@ class Bus:
         self._tenant = tenant
         self._wake = wake
         self._locate = locate
+        self._questions = Shares(SYNCHRONOUS_AT_A_TIME, SYNCHRONOUS_AT_A_TIME // 2)
         self._routes = Routes(())
 
     async def perform(
@@ -243,8 +249,7 @@ class Bus:
         """Ask all webhooks of one event; answers who failed and how, where too few agreed."""
         row = outgoing.row
         occasion = Occasion(row.type, 1, row.trace, row.via)
-        attempts = (self._deliverer.attempt(webhook, row.event_id, row.body, occasion) for webhook in outgoing.targets)
-        results = await asyncio.gather(*attempts)
+        results = await asyncio.gather(*(self._question(webhook, row, occasion) for webhook in outgoing.targets))
         for result in results:
             self._deliverer.metrics.note_question(result.attempt)
         outgoing.deliveries = [
@@ -259,6 +264,13 @@ class Bus:
             "webhooks vetoed a change", event_id=row.event_id, type=row.type, transaction=kind, failures=failures
         )
         return failures
+
+    async def _question(self, webhook: Document, row: EventRow, occasion: Occasion) -> Result:
+        if self._questions.waiting(webhook["id"]) >= _MOST_WAITING:
+            reason = "busy: too many questions wait for this receiver"
+            return Result(Attempt(row.create_instant, row.create_instant, webhook["url"], exception=reason))
+        async with self._questions.held(webhook["id"]):
+            return await self._deliverer.attempt(webhook, row.event_id, row.body, occasion)
 
     async def _record_veto(self, asked: Sequence[_Outgoing]) -> None:
         """Write for the log what was asked about a change that is not made."""

@@ -30,10 +30,10 @@ from identity.events.delivery import Deliverer, Occasion, Result
 from identity.events.failures import Ending
 from identity.ids import WebhookId
 from identity.instants import Clock, later
+from identity.shares import Shares
 from identity.store.mongo import STORE_ERRORS
 from identity.store.outbox import Attempt, Lease, Outbox, Outcome
 from identity.store.wakeups import Wakeups
-from identity.workers.large_bodies import LargeBodies
 
 _log = structlog.get_logger(__name__)
 
@@ -43,6 +43,8 @@ _POLL_SECONDS = 1.0
 _BACK_OFF_SECONDS = 1.0
 _BACKLOG_SECONDS = 15.0
 _KEEP_SECONDS = 600.0
+_MOST_LARGE_BYTES = 64 * 2**20
+"""How much of large bodies is in memory at a time, however much is due; of one webhook half of it."""
 _CHANCE = random.SystemRandom()
 
 
@@ -169,7 +171,7 @@ class DeliveryWorker:
         self._known: Sequence[Document] = ()
         self._by_id: dict[str, Document] = {}
         self._places = asyncio.Semaphore(settings.max_concurrency)
-        self._large = LargeBodies()
+        self._large = Shares(_MOST_LARGE_BYTES, _MOST_LARGE_BYTES // 2)
         self._is_stopping = False
         self._turns: dict[WebhookId, asyncio.Semaphore] = {}
         self._under_way: set[asyncio.Task[None]] = set()

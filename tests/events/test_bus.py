@@ -287,3 +287,26 @@ async def test_racing_changes_each_keep_their_events(engine: Any) -> None:
     events = await engine.log.find_all(None, {})
     assert len({event["_id"] for event in events}) == 20
     assert len({event["sequence"] for event in events}) == 20
+
+
+async def test_a_receiver_that_hangs_keeps_no_question_to_another_waiting(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("identity.events.bus.SYNCHRONOUS_AT_A_TIME", 4)
+    monkeypatch.setattr("identity.events.bus._MOST_WAITING", 3)
+    engine.enable("user.create", "user.registration.create", transaction="AbsoluteMajority")
+    async with receiving(hangs) as slow, receiving() as quick:
+        engine.add_webhook(slow.url, "user.create", readTimeout=60_000)
+        engine.add_webhook(quick.url, "user.registration.create")
+        bus = engine.bus
+        stuck = [asyncio.create_task(bus.offer(engine.call(), [CREATE])) for _ in range(5)]
+        await slow.wait_for(2)
+        with pytest.raises(WebhookTransactionFailed):
+            await bus.offer(engine.call(), [CREATE])
+        await bus.offer(engine.call(), [REGISTER])
+        assert (len(slow.requests), len(quick.requests)) == (2, 1)
+        assert not any(task.done() for task in stuck)
+        slow.behaviour = answers(200)
+        await slow.stop()
+        await asyncio.gather(*stuck, return_exceptions=True)
+    assert "busy: too many questions wait for this receiver" in str(await engine.log.find_all(None, {}))

@@ -1,4 +1,4 @@
-"""Large bodies: fetched as they are sent, and only so many of them in memory at a time."""
+"""Shares of what there is only so much of; and large bodies, fetched as they are sent within such a share."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ import dataclasses
 from typing import Any
 
 from identity.events.bus import Event
-from identity.ids import WebhookId
+from identity.shares import Shares
 from identity.store.outbox import HELD_BODY_BYTES
-from identity.workers.large_bodies import LargeBodies
 from tests.events.samples import PAYLOADS
 from tests.receiver import answers, in_turn, receiving
 
-ONE, OTHER = WebhookId("one"), WebhookId("other")
+ONE, OTHER = "one", "other"
 
 
 @dataclasses.dataclass
 class Holder:
     """Who holds a body until told to let go."""
 
-    room: LargeBodies
-    webhook_id: WebhookId
+    room: Shares
+    owner: str
     size: int
 
     def __post_init__(self) -> None:
@@ -30,7 +29,7 @@ class Holder:
         self.task = asyncio.create_task(self._hold())
 
     async def _hold(self) -> None:
-        async with self.room.held(self.webhook_id, self.size):
+        async with self.room.held(self.owner, self.size):
             self.has_it = True
             await self.go.wait()
 
@@ -45,35 +44,35 @@ async def _settled() -> None:
         await asyncio.sleep(0)
 
 
-async def holding(room: LargeBodies, *wanted: tuple[WebhookId, int]) -> list[Holder]:
+async def holding(room: Shares, *wanted: tuple[str, int]) -> list[Holder]:
     holders = [Holder(room, *each) for each in wanted]
     await _settled()
     return holders
 
 
-async def test_no_more_bytes_are_held_than_there_is_room_for() -> None:
-    holders = await holding(LargeBodies(100, 60), (ONE, 40), (OTHER, 50), (OTHER, 10), (ONE, 10))
+async def test_no_more_is_held_than_there_is_room_for() -> None:
+    holders = await holding(Shares(100, 60), (ONE, 40), (OTHER, 50), (OTHER, 10), (ONE, 10))
     assert [each.has_it for each in holders] == [True, True, True, False]
     await holders[1].let_go()
     assert holders[3].has_it
 
 
-async def test_one_webhook_has_not_all_of_the_room_and_keeps_nobody_else_waiting() -> None:
-    holders = await holding(LargeBodies(100, 60), (ONE, 40), (ONE, 30), (OTHER, 50))
+async def test_one_owner_has_not_all_of_the_room_and_keeps_nobody_else_waiting() -> None:
+    holders = await holding(Shares(100, 60), (ONE, 40), (ONE, 30), (OTHER, 50))
     assert [each.has_it for each in holders] == [True, False, True]
     await holders[0].let_go()
     assert holders[1].has_it
 
 
 async def test_who_is_first_is_not_passed_by_smaller_ones() -> None:
-    holders = await holding(LargeBodies(100, 100), (ONE, 60), (OTHER, 70), (WebhookId("third"), 10))
+    holders = await holding(Shares(100, 100), (ONE, 60), (OTHER, 70), ("third", 10))
     assert [each.has_it for each in holders] == [True, False, False]
     await holders[0].let_go()
     assert [each.has_it for each in holders[1:]] == [True, True]
 
 
 async def test_what_is_larger_than_the_room_has_it_alone() -> None:
-    room = LargeBodies(100, 60)
+    room = Shares(100, 60)
     holders = await holding(room, (ONE, 500), (OTHER, 1))
     assert [each.has_it for each in holders] == [True, False]
     await holders[0].let_go()
@@ -81,7 +80,7 @@ async def test_what_is_larger_than_the_room_has_it_alone() -> None:
 
 
 async def test_who_gives_up_takes_no_room_along() -> None:
-    room = LargeBodies(100, 100)
+    room = Shares(100, 100)
     holders = await holding(room, (ONE, 100), (OTHER, 100), (OTHER, 100))
     for each in (holders[1], holders[0]):
         each.task.cancel()

@@ -1,0 +1,72 @@
+"""Shares of something that a process has only so much of, such as memory or connections, for many who want some."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class _Waiting:
+    owner: str
+    size: int
+    admitted: asyncio.Future[None]
+
+
+class Shares:
+    """So much altogether, and so much of it for one owner, so that one that hangs does not have it all.
+
+    What is larger than that is given to one who then has it alone. First come, first served, but nobody waits for
+    those who wait for their own owner.
+    """
+
+    def __init__(self, most: int, most_of_one: int) -> None:
+        self._most, self._most_of_one = most, most_of_one
+        self._held = 0
+        self._of: collections.Counter[str] = collections.Counter()
+        self._waiting: list[_Waiting] = []
+
+    @contextlib.asynccontextmanager
+    async def held(self, owner: str, size: int = 1) -> AsyncIterator[None]:
+        """Have so much, as soon as there is room."""
+        waiting = _Waiting(owner, size, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self._admit()
+        try:
+            await waiting.admitted
+            yield
+        finally:
+            self._leave(waiting)
+
+    def waiting(self, owner: str) -> int:
+        """How many wait for a share of this owner."""
+        return sum(waiting.owner == owner for waiting in self._waiting)
+
+    def _leave(self, waiting: _Waiting) -> None:
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)
+        else:
+            self._held -= waiting.size
+            self._of[waiting.owner] -= waiting.size
+            if not self._of[waiting.owner]:
+                del self._of[waiting.owner]
+        self._admit()
+
+    def _admit(self) -> None:
+        for waiting in list(self._waiting):
+            if not _fits(self._of[waiting.owner], waiting.size, self._most_of_one):
+                continue
+            if not _fits(self._held, waiting.size, self._most):
+                return
+            self._waiting.remove(waiting)
+            self._held += waiting.size
+            self._of[waiting.owner] += waiting.size
+            if not waiting.admitted.done():
+                waiting.admitted.set_result(None)
+
+
+def _fits(held: int, size: int, most: int) -> bool:
+    return held == 0 or held + size <= most
