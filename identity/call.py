@@ -18,7 +18,7 @@ Document = dict[str, Any]
 class Origin:
     """Where a request came from; `base_url` is the service's own address as that caller sees it, without a slash.
 
-    `trace` is the trace that it belongs to, if any; `via` the services whose deliveries brought it about.
+    `trace` is the trace that it belongs to, if any; `via` the services whose deliveries brought it about, as it says.
     """
 
     ip_address: str
@@ -72,6 +72,14 @@ class Call:
     origin: Origin
     event_info: Document = dataclasses.field(default_factory=dict)
     devices: Mapping[str, str] | None = dataclasses.field(default=None, repr=False)
+
+    @property
+    def via(self) -> tuple[str, ...]:
+        """The services whose deliveries brought the request about, which is believed of callers with an API key alone.
+
+        Anybody else could write a list with which the next service refuses to hear of what they did.
+        """
+        return self.origin.via if isinstance(self.caller, ApiKeyCaller) else ()
 
     def within(self, tenant_id: TenantId) -> Call:
         """The same call, inside a tenant that became known on the way."""

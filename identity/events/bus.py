@@ -375,7 +375,7 @@ def _row(call: Call, event: Event, locate: event_info.Locate | None, trace: Trac
     body = orjson.dumps({"event": _without_nulls(members)}, option=orjson.OPT_SORT_KEYS)
     return EventRow(
         event_id, kind.name, tenant_id, linked_object_id, body, call.now, kind.holds_secrets,
-        trace=trace, via=call.origin.via,
+        trace=trace, via=call.via,
     )  # fmt: skip
 
 

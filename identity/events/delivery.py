@@ -6,7 +6,7 @@ import base64
 import dataclasses
 import hashlib
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import structlog
@@ -14,8 +14,9 @@ import structlog
 from identity.call import Document
 from identity.domain import delivery_chains, standard_webhooks, webhook_headers
 from identity.domain.delivery_schedule import retry_after_seconds, wait_at_least
+from identity.domain.silences import Silences
 from identity.errors import ServiceError
-from identity.events.failures import FailureLog
+from identity.events.failures import SILENCE_SECONDS, FailureLog
 from identity.events.metrics import Metrics
 from identity.ids import EventId, Secret
 from identity.instants import Clock, Instant, numeric_date
@@ -112,6 +113,15 @@ class Deliverer:
         self.tracer, self.metrics, self.bounds = equipment.tracer, equipment.metrics, equipment.bounds
         self._mark = equipment.mark
         self._warned: set[tuple[str, int]] = set()
+        self._loops = Silences(SILENCE_SECONDS)
+
+    def note_loop(self, route: str, via: Sequence[str], request_id: str) -> None:
+        """A request was refused because of what it came through; said in the log once in a while for each route."""
+        self.metrics.loops.inc()
+        kept_back = self._loops.kept_back(route, self._clock.now())
+        if kept_back is not None:
+            about = {"route": route, "via": via, "request_id": request_id, "kept_back": kept_back}
+            _log.warning("a chain of deliveries was cut off", **about)
 
     async def attempt(self, webhook: Document, event_id: EventId, body: bytes, occasion: Occasion) -> Result:
         """Send the body to the webhook once, and judge the answer. Never raises for what a receiver may do.

@@ -34,7 +34,7 @@ async def test(services: Services, call: Call, webhook_id: str, body: Document) 
     event = body.get("event") or _example(services, body["eventType"], call.now)
     octets = orjson.dumps({"event": event}, option=orjson.OPT_SORT_KEYS)
     kind = str(event.get("type"))
-    occasion = Occasion(kind if kind in EVENTS else "test", 1, call.origin.trace, call.origin.via)
+    occasion = Occasion(kind if kind in EVENTS else "test", 1, call.origin.trace, call.via)
     result = await services.deliverer.attempt(webhook, EventId(event.get("id") or new_id()), octets, occasion)
     return webhook_event_logs.shown_attempt(webhook_id, result.attempt.to_document(), 1)
 

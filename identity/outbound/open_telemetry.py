@@ -59,10 +59,11 @@ class Exporting:
         self._provider.add_span_processor(self._queue)
         self._tracer = self._provider.get_tracer("identity", version)
 
-    def begin(self, name: str, kind: Kind, parent: TraceContext | None) -> _Span:
-        """As Tracer has it."""
+    def begin(self, name: str, kind: Kind, parent: TraceContext | None) -> _Span | None:
+        """As Tracer has it; None, too, where the environment switches the SDK off (OTEL_SDK_DISABLED)."""
         above = Context() if parent is None else trace.set_span_in_context(NonRecordingSpan(_read(parent)), Context())
-        return _Span(self._tracer.start_span(name, above, _KINDS[kind]))
+        span = self._tracer.start_span(name, above, _KINDS[kind])
+        return _Span(span) if span.get_span_context().is_valid else None
 
     async def start(self) -> None:
         """As Tracer has it."""

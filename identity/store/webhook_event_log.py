@@ -136,7 +136,8 @@ class WebhookEventLog:
             return int((await self._deliveries.update_many(where, _renewed(now))).modified_count)
 
     async def _with_deliveries(self, cursor: Any) -> list[Document]:
-        events = [{**row, "body": (await self._bodies.opened(row)).decode()} async for row in cursor]
+        opened = [{**row, "body": (await self._bodies.opened(row)).decode()} async for row in cursor]
+        events = [row for row in opened if row["body"]]  # parts of a body may be cleared away before its row
         of_event: dict[str, list[Document]] = {row["_id"]: [] for row in events}
         async for row in self._deliveries.find({"eventId": {"$in": list(of_event)}}).sort("webhookId", 1):
             of_event[row["eventId"]].append(dict(row))

@@ -194,6 +194,10 @@ def application(
     )
 
 
+_NO_FAULT = frozenset({501, 508})
+"""What anybody can bring about by what they send."""
+
+
 class _RequestLog:
     """Counts and times requests by route; logs them at debug level, and failures always."""
 
@@ -214,7 +218,7 @@ class _RequestLog:
         count, times = self._metrics(template, method, status)
         count.inc()
         times.observe(seconds)
-        log = _log.error if status >= 500 and status != 501 else _log.debug
+        log = _log.error if status >= 500 and status not in _NO_FAULT else _log.debug
         request_id = getattr(handler, "request_id", None)
         log("request", route=template, method=method, status=status, ms=round(seconds * 1000, 1), request_id=request_id)
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import structlog
 from tornado.httputil import HTTPHeaders, HTTPServerRequest
 
 from identity import traces
 from identity.domain import delivery_chains
 from identity.services import Services
 from identity.traces import TraceContext
-
-_log = structlog.get_logger(__name__)
 
 _HTTP_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 _OTHER_METHOD = "_OTHER"
@@ -31,11 +28,10 @@ class Lineage:
             self.trace = self._span.context
 
     def is_endless(self, request_id: str) -> bool:
-        """Whether the request belongs to deliveries that go round in circles. If so, that is logged and counted."""
+        """Whether the request belongs to deliveries that go round in circles. If so, that is noted."""
         if not self.via or not delivery_chains.is_endless(self.via, self._services.mark):
             return False
-        _log.warning("a chain of deliveries was cut off", route=self._template, via=self.via, request_id=request_id)
-        self._services.deliverer.metrics.loops.inc()
+        self._services.deliverer.note_loop(self._template, self.via, request_id)
         return True
 
     def end(self, status: int, request_id: str) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
+import structlog
 
+from identity.call import ApiKeyCaller
 from identity.domain import delivery_chains
+from identity.events.bus import Event
 from identity.ids import new_id
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
+from tests.events.samples import PAYLOADS
 from tests.receiver import Receiver, answers, receiving, until
 
 LOOPS = "identity_webhook_loops_total"
@@ -193,3 +198,29 @@ async def test_webhook_that_fails_to_hear_of_the_logs_makes_no_rows_of_its_own(f
 async def has_given_up(api: httpx.AsyncClient, receiver: Receiver, log_type: str) -> bool:
     heard = [request.event["type"] for request in receiver.requests]
     return heard.count("user.create.complete") == 2 and heard.count(log_type) >= 2
+
+
+async def test_list_is_believed_of_callers_with_a_key_alone(engine):
+    """Anybody else could keep the next service from hearing of what they did, by a list that has that service in it."""
+    engine.enable("user.create")
+    other = delivery_chains.mark_of("another service")
+    nobody = engine.call()
+    origin = dataclasses.replace(nobody.origin, via=(other,))
+    with_key = dataclasses.replace(nobody, caller=ApiKeyCaller({"id": new_id()}), origin=origin)
+    async with receiving() as receiver, engine.working():
+        engine.add_webhook(receiver.url, "user.create")
+        for call in (dataclasses.replace(nobody, origin=origin), with_key):
+            await engine.bus.announce(call, [Event("user.create", PAYLOADS["user.create"])])
+        sent = [request.headers["webhook-via"] for request in await receiver.wait_for(2)]
+    assert sorted(sent, key=len) == ["0123456789abcdef", f"{other}, 0123456789abcdef"]
+
+
+def test_who_sends_such_requests_does_not_fill_the_log(engine):
+    deliverer = engine.deliverer
+    with structlog.testing.capture_logs() as logs:
+        for route in ("/api/user", "/api/user", "/api/login"):
+            deliverer.note_loop(route, ("0123456789abcdef",), "a request")
+        engine.clock.advance(seconds=301)
+        deliverer.note_loop("/api/user", ("0123456789abcdef",), "a request")
+    assert [(log["route"], log["kept_back"]) for log in logs] == [("/api/user", 0), ("/api/login", 0), ("/api/user", 1)]
+    assert engine.registry.get_sample_value(LOOPS) == 4

@@ -108,6 +108,18 @@ async def has_state(engine: Any, state: str) -> bool:
     return state in [found for found, _ in await engine.states()]
 
 
+async def test_event_whose_body_has_begun_to_go_is_gone(engine):
+    """Rows and parts are cleared away by instants, and not in one step: nobody gets half a body."""
+    engine.bounds = Bounds()
+    engine.add_webhook("http://127.0.0.1:9/hook", "user.create.complete")
+    await announce(engine, event(5 * MEGABYTE))
+    found = await only_event(engine)
+    assert len(found["body"]) > 5 * MEGABYTE
+    await engine.database.collection("event_parts").delete_one({"_id": f"{found['_id']}:1"})
+    assert await engine.log.find(None, found["_id"]) is None
+    assert await engine.log.find_all(None, {}) == []
+
+
 async def test_bound_is_the_last_size_that_goes_out(engine):
     engine.add_webhook("http://127.0.0.1:9/hook", "user.create.complete")
     await announce(engine, event(1000))

@@ -306,6 +306,12 @@ async def test_collector_that_is_back_gets_what_comes_from_then_on():
         assert [span.name for span in collector.spans] == ["lost", "kept"]
 
 
+def test_environment_may_switch_the_sdk_off(monkeypatch):
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    tracer = exporting("http://127.0.0.1:4318/v1/traces", prometheus_client.CollectorRegistry())
+    assert tracer.begin("one", "server", None) is None
+
+
 async def test_span_ends_once():
     registry = prometheus_client.CollectorRegistry()
     async with collecting() as collector:
