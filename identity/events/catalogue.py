@@ -40,6 +40,9 @@ class EventType:
         return found
 
 
+SECRET_MEMBERS = frozenset({"original", "refreshToken", "token"})
+"""Where the events that hold secrets have them."""
+
 _GROUP = ("group", "id")
 _ENTITY = ("entity", "id")
 _USER_ID = ("userId",)

@@ -9,13 +9,15 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+import orjson
 import structlog
 
 from identity.call import Document
-from identity.domain import delivery_chains, standard_webhooks, webhook_headers
+from identity.domain import delivery_chains, echoes, standard_webhooks, webhook_headers
 from identity.domain.delivery_schedule import retry_after_seconds, wait_at_least
 from identity.domain.silences import Silences
 from identity.errors import ServiceError
+from identity.events.catalogue import EVENTS, SECRET_MEMBERS
 from identity.events.failures import SILENCE_SECONDS, FailureLog
 from identity.events.metrics import Metrics
 from identity.ids import EventId, Secret
@@ -134,7 +136,7 @@ class Deliverer:
         passed_on = {} if context is None else context.headers
         passed_on[delivery_chains.HEADER] = delivery_chains.shown(occasion.via, self._mark)
         try:
-            result = await self._attempt(webhook, event_id, body, passed_on)
+            result = await self._attempt(webhook, event_id, body, passed_on, occasion.event_type)
         except BaseException:
             if span is not None:
                 span.end({}, "interrupted")
@@ -145,7 +147,9 @@ class Deliverer:
             _end(span, webhook, event_id, occasion, result.attempt)
         return result
 
-    async def _attempt(self, webhook: Document, event_id: EventId, body: bytes, passed_on: Mapping[str, str]) -> Result:
+    async def _attempt(
+        self, webhook: Document, event_id: EventId, body: bytes, passed_on: Mapping[str, str], event_type: str
+    ) -> Result:
         start = self._clock.now()
         url = webhook["url"]
         try:
@@ -159,10 +163,12 @@ class Deliverer:
             attempt = Attempt(start, self._clock.now(), url, exception=f"{error.kind}: {error.message}")
             is_slow = error.kind == "timeout"
             return Result(attempt, wait_at_least(None, timed_out=is_slow, retry_after_seconds=None))
-        answer = response.body[:_KEPT_ANSWER_BYTES].decode("utf-8", "replace")
-        attempt = Attempt(
-            start, self._clock.now(), url, status=response.status, answer=answer, headers=_kept(response.headers)
-        )
+        secrets = _secrets(webhook, body, event_type)
+        # Read whole, so that none is cut in two by the bound.
+        answer = echoes.masked(response.body.decode("utf-8", "replace"), secrets)
+        kept = answer.encode()[:_KEPT_ANSWER_BYTES].decode("utf-8", "ignore")
+        headers = {name: echoes.masked(value, secrets) for name, value in _kept(response.headers).items()}
+        attempt = Attempt(start, self._clock.now(), url, status=response.status, answer=kept, headers=headers)
         return self._judged(attempt, response)
 
     def _judged(self, attempt: Attempt, response: Response) -> Result:
@@ -262,6 +268,19 @@ def _end(span: Span, webhook: Document, event_id: EventId, occasion: Occasion, a
         attributes["http.response.status_code"] = attempt.status
     failure = None if attempt.succeeded else str(attempt.status) if attempt.exception is None else _reason(attempt)
     span.end(attributes, failure)
+
+
+def _secrets(webhook: Document, body: bytes, event_type: str) -> Sequence[str]:
+    """What a receiver was told and the log must not have, should its answer repeat it."""
+    found = echoes.credentials(
+        webhook.get("headers") or {},
+        webhook.get("httpAuthenticationUsername"),
+        webhook.get("httpAuthenticationPassword"),
+    )
+    if event_type in EVENTS and EVENTS[event_type].holds_secrets:
+        event = orjson.loads(body)["event"]
+        found += [event[name] for name in SECRET_MEMBERS if isinstance(event.get(name), str)]
+    return found
 
 
 def _kept(headers: Mapping[str, str]) -> Mapping[str, str]:

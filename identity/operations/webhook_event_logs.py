@@ -11,6 +11,7 @@ from identity.call import Call, Document
 from identity.domain import search as searches
 from identity.domain.resource import SearchRules
 from identity.errors import FieldError, Invalid, NotFound
+from identity.events.catalogue import SECRET_MEMBERS
 from identity.ids import WebhookId
 from identity.instants import Instant, later
 from identity.services import Services
@@ -151,7 +152,7 @@ def _body(found: Document) -> Document:
     body: Document = orjson.loads(found["body"])
     if not found.get("isSealed"):
         return body
-    event = {name: _HIDDEN if name in {"original", "refreshToken", "token"} and isinstance(value, str) else value
+    event = {name: _HIDDEN if name in SECRET_MEMBERS and isinstance(value, str) else value
              for name, value in body["event"].items()}  # fmt: skip
     return {"event": event}
 

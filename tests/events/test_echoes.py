@@ -1,0 +1,61 @@
+"""Receivers that answer with what they were sent: the log keeps the answer, and no credential."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any
+
+import pytest
+
+from identity.events.bus import Event
+from tests.events.samples import PAYLOADS
+from tests.receiver import answers, receiving
+
+
+async def echo(request: Any, writer: asyncio.StreamWriter) -> None:
+    """As services for trying out do."""
+    told = "\n".join(f"{name}: {value}" for name, value in request.header_list).encode() + b"\n" + request.body
+    sent = {name.lower(): value for name, value in request.header_list}
+    await answers(200, told, [f"X-Seen: {sent.get('authorization', '')}", "Content-Type: text/plain"])(request, writer)
+
+
+async def attempt(engine: Any, event_type: str, **webhook: Any) -> dict[str, Any]:
+    engine.enable(event_type)
+    async with receiving(echo) as receiver, engine.working():
+        engine.add_webhook(receiver.url, event_type, **webhook)
+        await engine.bus.announce(engine.call(), [Event(event_type, PAYLOADS[event_type])])
+        while await engine.states() != [("succeeded", 1)]:
+            await asyncio.sleep(0.02)
+    (found,) = await engine.log.find_all(None, {})
+    kept: dict[str, Any] = found["deliveries"][0]["attempts"][0]
+    return kept
+
+
+async def test_basic_credentials_that_come_back_are_not_kept(engine: Any) -> None:
+    kept = await attempt(
+        engine, "user.create", httpAuthenticationUsername="anna", httpAuthenticationPassword="correct horse"
+    )
+    pair = base64.b64encode(b"anna:correct horse").decode()
+    assert pair not in str(kept)
+    assert kept["responseHeaders"]["x-seen"] == "Basic ***"
+    assert "Authorization: Basic ***\n" in kept["responseBody"]
+
+
+async def test_values_of_headers_that_come_back_are_not_kept(engine: Any) -> None:
+    headers = {"Authorization": "Bearer 0123456789abcdef", "X-Key": "sesame-sesame", "Accept": "text/plain", "X-N": "7"}
+    kept = await attempt(engine, "user.create", headers=headers)
+    assert "0123456789abcdef" not in str(kept)
+    assert "sesame-sesame" not in str(kept)
+    for line in ("Authorization: ***\n", "X-Key: ***\n", "Accept: text/plain\n", "X-N: 7\n"):
+        assert line in kept["responseBody"]
+    assert kept["responseHeaders"]["content-type"] == "text/plain"
+
+
+async def test_tokens_of_an_event_that_come_back_are_not_kept(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = {"original": "an-old-access-token", "refreshToken": "a-refresh-token", "token": "head.claims.signature"}
+    monkeypatch.setitem(PAYLOADS, "jwt.refresh", {**PAYLOADS["jwt.refresh"], **tokens})
+    kept = await attempt(engine, "jwt.refresh")
+    for name, token in tokens.items():
+        assert token not in str(kept)
+        assert f'"{name}":"***"' in kept["responseBody"]
