@@ -10,8 +10,10 @@ from typing import Any
 import orjson
 import pytest
 
+from identity.domain import webhook_samples
 from identity.events.bus import Event
 from identity.events.catalogue import EVENTS, INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
+from identity.instants import Instant
 from identity.schemas import FOLDER, Schemas
 from tests.events.samples import PAYLOADS, USER_ID, user
 
@@ -50,6 +52,15 @@ async def body_of(engine: Any, name: str, payload: dict[str, Any] | None = None,
 async def test_event_fits_its_schema(engine: Any, name: str) -> None:
     body = await body_of(engine, name)
     assert list(SCHEMAS[f"events/{name}.json"].errors(orjson.loads(body))) == []
+
+
+@pytest.mark.parametrize("name", sorted(PAYLOADS))
+def test_example_of_an_event_fits_its_schema_and_is_about_one_object(name: str) -> None:
+    example = webhook_samples.sample(name, SCHEMAS[f"events/{name}.json"].schema, USER_ID, Instant(1_700_000_000_000))
+    assert list(SCHEMAS[f"events/{name}.json"].errors({"event": example})) == []
+    assert (example["id"], example["type"]) == (USER_ID, name)
+    if "original" in example and "user" in example:
+        assert example["original"]["id"] == example["user"]["id"]
 
 
 async def test_event_has_the_common_members(engine: Any) -> None:
