@@ -24,6 +24,7 @@ from identity.instants import Instant, SystemClock
 from identity.store.embedded.stores import EmbeddedStores
 from tests import openapi
 from tests.plain_http import NO_TLS
+from tests.relying_party import RelyingParty
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -225,6 +226,14 @@ async def http(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
 async def api(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
     """A client with a key that may do everything; the default tenant where a tenant is needed."""
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": DEFAULT_TENANT}
+    async with checking_client(service.base_url, headers=headers) as client:
+        yield client
+
+
+@pytest.fixture
+async def key(service: app.Service, rp: RelyingParty) -> AsyncIterator[httpx.AsyncClient]:
+    """A caller with an API key and the relying party's tenant."""
+    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
     async with checking_client(service.base_url, headers=headers) as client:
         yield client
 

@@ -97,6 +97,11 @@ class RelyingParty:
         assert shown.status_code == 200, shown.headers.get("Location", shown.text)
         return response(await self.submit(browser, shown))
 
+    async def log_in_by_api(self, client: httpx.AsyncClient, **members: Any) -> httpx.Response:
+        """A login at `/api/login`, with the right credentials unless others are given; None leaves a member out."""
+        body = {"loginId": self.login_id, "password": PASSWORD, "applicationId": self.client_id, **members}
+        return await client.post("/api/login", json={name: value for name, value in body.items() if value is not None})
+
     async def code(self, browser: httpx.AsyncClient, **changes: str | None) -> str:
         """A fresh code, by the login page or by the session."""
         answer = await self.authorize(browser, **changes)
@@ -152,6 +157,17 @@ async def make(api: httpx.AsyncClient, *, tenant: dict[str, Any] | None = None, 
     application = await _made(api, "/api/application", body, "application", tenant["id"])
     user = await make_user(api, tenant["id"], application["id"])
     return RelyingParty(tenant, application, user, api)
+
+
+async def make_for_every_login(api: httpx.AsyncClient) -> RelyingParty:
+    """A relying party whose users log in by page, API, password grant and code, and get refresh tokens."""
+    found = await make(api, enabledGrants=["authorization_code", "password", "refresh_token"])
+    members = {
+        "loginConfiguration": {"generateRefreshTokens": True, "allowTokenRefresh": True},
+        "passwordlessConfiguration": {"enabled": True},
+    }
+    await found.patch(f"/api/application/{found.client_id}", {"application": members})
+    return found
 
 
 async def make_user(

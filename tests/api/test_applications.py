@@ -11,10 +11,10 @@ import pytest
 from identity import app
 from identity.ids import new_id, unbase64url
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
+from tests.members import NOTHING, at, codes, with_member
 
 Document = dict[str, Any]
 
-NOTHING = object()
 """Stands for a member that is not shown."""
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -92,28 +92,6 @@ DEFAULTS: Document = {
     "webAuthnConfiguration": {"enabled": False},
     "cleanSpeakConfiguration": {"enabled": False},
 }
-
-
-def at(document: Document, path: str) -> Any:
-    value: Any = document
-    for step in path.split("."):
-        if not isinstance(value, dict) or step not in value:
-            return NOTHING
-        value = value[step]
-    return value
-
-
-def with_member(path: str, value: Any) -> Document:
-    for step in reversed(path.split(".")):
-        value = {step: value}
-    return dict(value)
-
-
-def codes(answer: httpx.Response) -> set[str]:
-    assert answer.status_code == 400, answer.text
-    body = answer.json()
-    fields = {e["code"] for errors in body.get("fieldErrors", {}).values() for e in errors}
-    return fields | {e["code"] for e in body.get("generalErrors", [])}
 
 
 async def make(api: httpx.AsyncClient, body: Document | None = None, **members: Any) -> Document:

@@ -9,7 +9,6 @@ import pytest
 
 from identity.ids import new_id
 from tests import relying_party
-from tests.conftest import checking_client
 from tests.hearing import Hearing
 from tests.receiver import receiving
 from tests.relying_party import PASSWORD, RelyingParty
@@ -18,14 +17,6 @@ from tests.relying_party import PASSWORD, RelyingParty
 @pytest.fixture
 async def rp(api: httpx.AsyncClient) -> RelyingParty:
     return await relying_party.make(api)
-
-
-@pytest.fixture
-async def key(api: httpx.AsyncClient, rp: RelyingParty):
-    headers = httpx.Headers(api.headers)
-    headers["X-FusionAuth-TenantId"] = rp.tenant["id"]
-    async with checking_client(str(api.base_url), headers=headers) as client:
-        yield client
 
 
 async def enable(rp: RelyingParty, *, enabled: bool) -> None:

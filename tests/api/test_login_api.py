@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -11,7 +10,7 @@ import pytest
 from identity.ids import new_id
 from identity.instants import later
 from tests import relying_party
-from tests.conftest import EMAIL_TEMPLATE, NOBODY, SUPER_KEY, checking_client
+from tests.conftest import EMAIL_TEMPLATE, NOBODY
 from tests.hearing import judge
 from tests.receiver import Receiver, answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty
@@ -28,21 +27,12 @@ async def rp(api: httpx.AsyncClient) -> RelyingParty:
     return found
 
 
-@pytest.fixture
-async def key(service, rp: RelyingParty) -> AsyncIterator[httpx.AsyncClient]:
-    """A caller with an API key and the relying party's tenant."""
-    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
-    async with checking_client(service.base_url, headers=headers) as client:
-        yield client
-
-
 async def change(rp: RelyingParty, **members: Any) -> None:
     await rp.patch(f"/api/application/{rp.client_id}", {"application": members})
 
 
 async def log_in(client: httpx.AsyncClient, rp: RelyingParty, **members: Any) -> httpx.Response:
-    body = {"loginId": rp.login_id, "password": PASSWORD, "applicationId": rp.client_id, **members}
-    return await client.post("/api/login", json={name: value for name, value in body.items() if value is not None})
+    return await rp.log_in_by_api(client, **members)
 
 
 async def listen(rp: RelyingParty, receiver: Receiver, transaction_type: str = "None") -> None:

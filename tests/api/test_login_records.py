@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import zipfile
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -29,21 +28,7 @@ EXPORT = "/api/system/login-record/export"
 
 @pytest.fixture
 async def rp(api: httpx.AsyncClient) -> RelyingParty:
-    found = await relying_party.make(api, enabledGrants=["authorization_code", "password", "refresh_token"])
-    members = {
-        "loginConfiguration": {"generateRefreshTokens": True, "allowTokenRefresh": True},
-        "passwordlessConfiguration": {"enabled": True},
-    }
-    await found.patch(f"/api/application/{found.client_id}", {"application": members})
-    return found
-
-
-@pytest.fixture
-async def key(service, rp: RelyingParty) -> AsyncIterator[httpx.AsyncClient]:
-    """A caller with an API key and the relying party's tenant."""
-    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
-    async with checking_client(service.base_url, headers=headers) as client:
-        yield client
+    return await relying_party.make_for_every_login(api)
 
 
 async def recent(key: httpx.AsyncClient, **query: Any) -> list[Document]:
@@ -53,8 +38,7 @@ async def recent(key: httpx.AsyncClient, **query: Any) -> list[Document]:
 
 
 async def log_in(client: httpx.AsyncClient, rp: RelyingParty, **members: Any) -> Document:
-    body = {"loginId": rp.login_id, "password": PASSWORD, "applicationId": rp.client_id, **members}
-    answer = await client.post("/api/login", json={name: value for name, value in body.items() if value is not None})
+    answer = await rp.log_in_by_api(client, **members)
     assert answer.status_code in {200, 202}, answer.text
     return dict(answer.json())
 

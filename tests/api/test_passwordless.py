@@ -13,7 +13,7 @@ import pytest
 from identity.ids import fingerprint, new_id
 from identity.operations import send_limits
 from tests import relying_party
-from tests.conftest import EMAIL_TEMPLATE, NOBODY, SUPER_KEY, checking_client
+from tests.conftest import EMAIL_TEMPLATE, NOBODY, checking_client
 from tests.mailbox import Mailbox, Received, receiving
 from tests.relying_party import RelyingParty
 
@@ -25,14 +25,6 @@ async def rp(api: httpx.AsyncClient) -> RelyingParty:
     found = await relying_party.make(api)
     await change(found, passwordlessConfiguration={"enabled": True}, loginConfiguration={"generateRefreshTokens": True})
     return found
-
-
-@pytest.fixture
-async def key(service, rp: RelyingParty) -> AsyncIterator[httpx.AsyncClient]:
-    """A caller with an API key and the relying party's tenant."""
-    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
-    async with checking_client(service.base_url, headers=headers) as client:
-        yield client
 
 
 @pytest.fixture

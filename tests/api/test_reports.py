@@ -10,7 +10,7 @@ import pytest
 
 from identity.ids import new_id
 from tests import relying_party
-from tests.conftest import NOBODY, SUPER_KEY, checking_client
+from tests.conftest import NOBODY
 from tests.relying_party import PASSWORD, RelyingParty
 
 HOUR, DAY = 3_600_000, 86_400_000
@@ -19,14 +19,6 @@ HOUR, DAY = 3_600_000, 86_400_000
 @pytest.fixture
 async def rp(api: httpx.AsyncClient) -> RelyingParty:
     return await relying_party.make(api)
-
-
-@pytest.fixture
-async def key(service, rp: RelyingParty) -> AsyncIterator[httpx.AsyncClient]:
-    """A caller with an API key and the relying party's tenant."""
-    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
-    async with checking_client(service.base_url, headers=headers) as client:
-        yield client
 
 
 @pytest.fixture

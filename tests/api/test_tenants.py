@@ -13,10 +13,10 @@ from identity.errors import Conflict
 from identity.ids import new_id
 from identity.operations import tenants
 from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, SUPER_KEY, checking_client
+from tests.members import NOTHING, at, codes, with_member
 
 Document = dict[str, Any]
 
-NOTHING = object()
 """Stands for a member that is not shown."""
 
 BYTES = {"length": 32, "type": "randomBytes"}
@@ -167,28 +167,6 @@ DEFAULTS: Document = {
     "oauthConfiguration": {},
     "lambdaConfiguration": {},
 }
-
-
-def at(document: Document, path: str) -> Any:
-    value: Any = document
-    for step in path.split("."):
-        if not isinstance(value, dict) or step not in value:
-            return NOTHING
-        value = value[step]
-    return value
-
-
-def with_member(path: str, value: Any) -> Document:
-    for step in reversed(path.split(".")):
-        value = {step: value}
-    return dict(value)
-
-
-def codes(answer: httpx.Response) -> set[str]:
-    assert answer.status_code == 400, answer.text
-    body = answer.json()
-    fields = {e["code"] for errors in body.get("fieldErrors", {}).values() for e in errors}
-    return fields | {e["code"] for e in body.get("generalErrors", [])}
 
 
 async def make(api: httpx.AsyncClient, body: Document | None = None, **members: Any) -> Document:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -24,14 +23,6 @@ async def rp(api: httpx.AsyncClient) -> RelyingParty:
     return await with_refresh_tokens(await relying_party.make(api))
 
 
-@pytest.fixture
-async def key(service, rp: RelyingParty) -> AsyncIterator[httpx.AsyncClient]:
-    """A caller with an API key and the relying party's tenant."""
-    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
-    async with checking_client(service.base_url, headers=headers) as client:
-        yield client
-
-
 async def with_refresh_tokens(rp: RelyingParty) -> RelyingParty:
     configuration = {"generateRefreshTokens": True, "allowTokenRefresh": True}
     await rp.patch(f"/api/application/{rp.client_id}", {"application": {"loginConfiguration": configuration}})
@@ -39,8 +30,7 @@ async def with_refresh_tokens(rp: RelyingParty) -> RelyingParty:
 
 
 async def login(key: httpx.AsyncClient, rp: RelyingParty, **members: Any) -> Document:
-    body = {"loginId": rp.login_id, "password": PASSWORD, "applicationId": rp.client_id, **members}
-    answer = await key.post("/api/login", json=body)
+    answer = await rp.log_in_by_api(key, **members)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
 

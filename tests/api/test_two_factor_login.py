@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -14,7 +13,7 @@ import pytest
 from identity.ids import fingerprint, new_id
 from identity.operations import two_factor_trust
 from tests import relying_party, two_factor, veto
-from tests.conftest import EMAIL_TEMPLATE, NOBODY, SUPER_KEY, checking_client
+from tests.conftest import EMAIL_TEMPLATE, NOBODY, checking_client
 from tests.hearing import Hearing
 from tests.mailbox import receiving as receiving_mail
 from tests.receiver import answers, receiving
@@ -31,14 +30,6 @@ async def rp(api: httpx.AsyncClient) -> RelyingParty:
     return found
 
 
-@pytest.fixture
-async def key(service, rp: RelyingParty) -> AsyncIterator[httpx.AsyncClient]:
-    """A caller with an API key and the relying party's tenant."""
-    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
-    async with checking_client(service.base_url, headers=headers) as client:
-        yield client
-
-
 async def change(rp: RelyingParty, **members: Any) -> None:
     await rp.patch(f"/api/application/{rp.client_id}", {"application": members})
 
@@ -49,8 +40,7 @@ async def add_methods(rp: RelyingParty, *methods: Document, codes: tuple[str, ..
 
 
 async def log_in(client: httpx.AsyncClient, rp: RelyingParty, **members: Any) -> httpx.Response:
-    body = {"loginId": rp.login_id, "password": PASSWORD, "applicationId": rp.client_id, **members}
-    return await client.post("/api/login", json={name: value for name, value in body.items() if value is not None})
+    return await rp.log_in_by_api(client, **members)
 
 
 async def challenged(client: httpx.AsyncClient, rp: RelyingParty, **members: Any) -> Document:

@@ -14,7 +14,7 @@ import pytest
 
 from identity.ids import new_id
 from tests import relying_party, two_factor, veto
-from tests.conftest import NOBODY, SUPER_KEY, checking_client
+from tests.conftest import NOBODY
 from tests.hearing import Hearing
 from tests.mailbox import Mailbox
 from tests.mailbox import receiving as receiving_mail
@@ -31,14 +31,6 @@ async def rp(api: httpx.AsyncClient) -> RelyingParty:
     login = {"generateRefreshTokens": True, "requireAuthentication": False}
     await found.patch(f"/api/application/{found.client_id}", {"application": {"loginConfiguration": login}})
     return found
-
-
-@pytest.fixture
-async def key(service, rp: RelyingParty) -> AsyncIterator[httpx.AsyncClient]:
-    """A caller with an API key and the relying party's tenant."""
-    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
-    async with checking_client(service.base_url, headers=headers) as client:
-        yield client
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-from identity import app
 from identity.ids import new_id
 from tests import relying_party
 from tests.conftest import EMAIL_TEMPLATE, SUPER_KEY, checking_client
@@ -29,21 +28,7 @@ IN_SYDNEY = {"location": {"city": "Sydney", "latitude": -33.87, "longitude": 151
 
 @pytest.fixture
 async def rp(api: httpx.AsyncClient) -> RelyingParty:
-    found = await relying_party.make(api, enabledGrants=["authorization_code", "password", "refresh_token"])
-    members = {
-        "loginConfiguration": {"generateRefreshTokens": True, "allowTokenRefresh": True},
-        "passwordlessConfiguration": {"enabled": True},
-    }
-    await found.patch(f"/api/application/{found.client_id}", {"application": members})
-    return found
-
-
-@pytest.fixture
-async def key(service: app.Service, rp: RelyingParty) -> AsyncIterator[httpx.AsyncClient]:
-    """A caller with an API key and the relying party's tenant."""
-    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
-    async with checking_client(service.base_url, headers=headers) as client:
-        yield client
+    return await relying_party.make_for_every_login(api)
 
 
 @pytest.fixture
@@ -72,8 +57,7 @@ async def mailbox(api: httpx.AsyncClient, rp: RelyingParty) -> AsyncIterator[Mai
 
 
 async def log_in(client: httpx.AsyncClient, rp: RelyingParty, **members: Any) -> httpx.Response:
-    body = {"loginId": rp.login_id, "password": PASSWORD, "applicationId": rp.client_id, "noJWT": True, **members}
-    return await client.post("/api/login", json=body)
+    return await rp.log_in_by_api(client, **{"noJWT": True, **members})
 
 
 # Every way of logging in

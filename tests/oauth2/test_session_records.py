@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
-import pytest
 
-from identity import app
 from tests import relying_party
 from tests.conftest import NOBODY, SUPER_KEY, checking_client
 from tests.hearing import Hearing
@@ -16,13 +13,6 @@ from tests.receiver import answers, in_turn, receiving
 from tests.relying_party import RelyingParty
 
 PATH = "/api/jwt/refresh"
-
-
-@pytest.fixture
-async def key(service: app.Service, rp: RelyingParty) -> AsyncIterator[httpx.AsyncClient]:
-    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": rp.tenant["id"]}
-    async with checking_client(service.base_url, headers=headers) as client:
-        yield client
 
 
 async def records_of(key: httpx.AsyncClient, user_id: str) -> list[dict[str, Any]]:
