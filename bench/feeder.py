@@ -11,7 +11,7 @@ import orjson
 
 from bench.instance import DATABASE, TENANT_ID, Instance
 from identity.ids import EventId, TenantId, WebhookId, new_id
-from identity.instants import Instant, SystemClock
+from identity.instants import Instant, SystemClock, later
 from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, Database
 from identity.store.outbox import EventRow, NewDelivery, Outbox
@@ -35,11 +35,12 @@ class Feeder:
         self._wakeups = wakeups
         self._tenant_id = TenantId(TENANT_ID)
 
-    async def fill(self, webhook_ids: Sequence[str], count: int) -> None:
-        """Write so many events at once."""
+    async def fill(self, webhook_ids: Sequence[str], count: int, late_seconds: float = 0) -> None:
+        """Write so many events at once, as ones that happened a while ago."""
+        when = later(SystemClock().now(), seconds=-late_seconds)
         for first in range(0, count, _CHUNK):
             with within(BULK_SECONDS):
-                await self._write(webhook_ids, range(first, min(first + _CHUNK, count)))
+                await self._write(webhook_ids, range(first, min(first + _CHUNK, count)), when)
         self._wakeups.notify()
 
     async def at_pace(
@@ -56,7 +57,7 @@ class Feeder:
             now = time.perf_counter()
             until = next((at for at in range(written, len(due)) if due[at] > now), len(due))
             if until > written:
-                await self._write(webhook_ids, range(written, until), run)
+                await self._write(webhook_ids, range(written, until), SystemClock().now(), run)
                 self._wakeups.notify()
             written = until
             await asyncio.sleep(_TICK_SECONDS)
@@ -67,8 +68,7 @@ class Feeder:
         with within(BULK_SECONDS):
             await self._deliveries.delete_many({"webhookId": webhook_id})
 
-    async def _write(self, webhook_ids: Sequence[str], numbers: range, run: str = _NO_RUN) -> None:
-        now = SystemClock().now()
+    async def _write(self, webhook_ids: Sequence[str], numbers: range, now: Instant, run: str = _NO_RUN) -> None:
         deliveries = [NewDelivery(WebhookId(webhook_id), now) for webhook_id in webhook_ids]
         rows = [(self._row(number, run, now), deliveries) for number in numbers]
         await self._outbox.record(None, rows, await self._outbox.reserve_sequence(len(rows)))

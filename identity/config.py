@@ -104,6 +104,7 @@ class Webhooks:
     concurrency_per_webhook: int
     max_concurrency: int
     allowed_networks: tuple[Network, ...]
+    backlog_per_second: int = 200
     breaker_failure_ratio: float = 0.7
     breaker_minimum_attempts: int = 10
     breaker_window_seconds: int = 300

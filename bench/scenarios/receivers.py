@@ -41,6 +41,7 @@ _USERS = 8
 _HANGING_READ_TIMEOUT = 30_000
 
 _BACKLOG = 100_000
+_SETTLING_SECONDS = 3.0
 _NEW_PER_SECOND = 20
 
 _RATES = (20, 40, 60, 80, 100, 125, 150, 200)
@@ -155,7 +156,8 @@ async def _beside_backlog(bench: Bench) -> Figure:
     async with _fed(bench) as (feeder, receiver), webhooks(bench, receiver.url, 1) as fresh:
         without = [await _p99_of_new(feeder, receiver, fresh) for _ in range(_ROUNDS)]
         async with receiving() as late, webhooks(bench, late.url, 1) as behind:
-            await feeder.fill(behind, _BACKLOG)
+            await feeder.fill(behind, _BACKLOG, late_seconds=60)
+            await asyncio.sleep(_SETTLING_SECONDS)
             before, began = len(late.instants), time.perf_counter()
             beside = [await _p99_of_new(feeder, receiver, fresh) for _ in range(_ROUNDS)]
             rate = (len(late.instants) - before) / (time.perf_counter() - began)

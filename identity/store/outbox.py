@@ -8,7 +8,6 @@ the lessee's own, so that the one index on due rows serves both, and a lessee th
 from __future__ import annotations
 
 import asyncio
-import collections
 import dataclasses
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -38,9 +37,6 @@ _NO_SUCH_INDEX = 27
 _LANES_PER_LEASE = 100
 _MOST_COUNTED = 10_000
 """At how many the count of what is due ends: it is taken again and again, and more only says that it is very much."""
-_OLDEST_FIRST, _NEWEST_FIRST = 1, -1
-_NEWEST_PART = 4
-"""One of so many places goes to the newest of a lane that is longer than its places."""
 _NOT_TO_BE_KEPT = (BulkWriteError, Invalid, InvalidBSON, InvalidDocument, UnicodeError)
 """What comes of writing something that MongoDB does not take, or has no room for."""
 _BODY_FIELDS = {"body": 1, "isSealed": 1, "parts": 1}
@@ -296,14 +292,23 @@ class Outbox:
             await self._deliveries.insert_many(found, session=session)
 
     async def lease(
-        self, now: Instant, lease_seconds: float, room_of: Callable[[WebhookId], int], limit: int
+        self,
+        now: Instant,
+        lease_seconds: float,
+        room_of: Callable[[WebhookId], int],
+        limit: int,
+        *,
+        since: Instant | None = None,
+        before: Instant | None = None,
     ) -> list[Lease]:
         """Take due deliveries: at most `limit`, and of each webhook at most the room that there is for it.
 
+        Only those whose time came at `since` or later, and before `before`, where these are given.
+
         Webhooks are served in random order, and the tenants of one in random order too, so that neither a webhook nor a
-        tenant with a long backlog keeps the others waiting; nor does what piled up keep what happens now.
+        tenant with a long backlog keeps the others waiting.
         """
-        is_due = {"state": "due", "nextAttempt": {"$lte": now}}
+        is_due = _due(now, since, before)
         lanes = _lanes_by_webhook(await self._deliveries.distinct("lane", is_due))
         rooms = {webhook: room for webhook in lanes if (room := room_of(webhook)) > 0}
         until = later(now, seconds=lease_seconds)
@@ -312,7 +317,7 @@ class Outbox:
             if not candidates:
                 break
             if ids := await self._unblocked(candidates, now, until):
-                return await self._take({row["_id"]: row for row in candidates}, ids, is_due, until)
+                return await self._take({row["_id"]: row for row in candidates}, ids, _due(now), until)
         return []
 
     async def _take(
@@ -456,36 +461,20 @@ class Outbox:
     async def _candidates(
         self, is_due: Document, lanes: Mapping[WebhookId, Sequence[str]], rooms: Mapping[WebhookId, int], limit: int
     ) -> list[Document]:
-        """Some of some lanes: of as many webhooks as can be, and then of as many tenants of each."""
+        """The oldest of some lanes: of as many webhooks as can be, and then of as many tenants of each."""
         chosen = random.sample(list(rooms), min(len(rooms), _LANES_PER_LEASE, max(limit, 0)))
         if not chosen:
             return []
         share = -(-limit // len(chosen))
         lanes_of_each = _LANES_PER_LEASE // len(chosen)
-        counts: dict[str, int] = {}
+        branches: list[list[Document]] = []
         for webhook in chosen:
             room = min(rooms[webhook], share)
             some = random.sample(list(lanes[webhook]), min(len(lanes[webhook]), lanes_of_each, room))
-            counts |= dict.fromkeys(some, -(-room // len(some)))
-        found = await self._first(is_due, counts, _OLDEST_FIRST)
-        found = [*await self._newest(is_due, counts, found), *found]
-        unique = {row["_id"]: row for row in found}
-        return _within_room(unique.values(), {webhook: min(rooms[webhook], share) for webhook in chosen})[:limit]
-
-    async def _newest(
-        self, is_due: Document, counts: Mapping[str, int], oldest: Sequence[Document]
-    ) -> Sequence[Document]:
-        """A part of the places of long lanes goes to the newest: what happens now need not wait for what piled up."""
-        found = collections.Counter(row["lane"] for row in oldest)
-        parts = {lane: count // _NEWEST_PART for lane, count in counts.items() if found[lane] >= count >= _NEWEST_PART}
-        return await self._first(is_due, parts, _NEWEST_FIRST) if parts else ()
-
-    async def _first(self, is_due: Document, counts: Mapping[str, int], order: int) -> Sequence[Document]:
-        """So many of each lane, in this order."""
-        branches = [_in_lane(is_due, lane, count, order) for lane, count in counts.items()]
+            branches += [_oldest(is_due, lane, -(-room // len(some))) for lane in some]
         unions = [{"$unionWith": {"coll": self._deliveries.name, "pipeline": branch}} for branch in branches[1:]]
-        found: list[Document] = await self._deliveries.aggregate([*branches[0], *unions]).to_list(None)
-        return found
+        found = await self._deliveries.aggregate([*branches[0], *unions]).to_list(None)
+        return _within_room(found, {webhook: min(rooms[webhook], share) for webhook in chosen})[:limit]
 
     async def _unblocked(self, candidates: Sequence[Document], now: Instant, until: Instant) -> list[str]:
         """The ids of those that may go: of ordered deliveries the first about each object, when its time has come.
@@ -654,7 +643,7 @@ def _leases(taken: Iterable[Document], events: Mapping[str, Document | None], to
     ]
 
 
-def _within_room(found: Iterable[Document], rooms: Mapping[WebhookId, int]) -> list[Document]:
+def _within_room(found: Sequence[Document], rooms: Mapping[WebhookId, int]) -> list[Document]:
     """No more of each webhook than there is room for: the shares of its lanes were rounded up."""
     left = dict(rooms)
     kept = []
@@ -665,12 +654,18 @@ def _within_room(found: Iterable[Document], rooms: Mapping[WebhookId, int]) -> l
     return kept
 
 
-def _in_lane(is_due: Document, lane: str, count: int, order: int) -> list[Document]:
+def _due(now: Instant, since: Instant | None = None, before: Instant | None = None) -> Document:
+    """What is due now, as far as its time came between these."""
+    bounds = {"$lte": now} | ({} if since is None else {"$gte": since}) | ({} if before is None else {"$lt": before})
+    return {"state": "due", "nextAttempt": bounds}
+
+
+def _oldest(is_due: Document, lane: str, count: int) -> list[Document]:
     return [
         {"$match": {**is_due, "lane": lane}},
-        {"$sort": {"nextAttempt": order}},
+        {"$sort": {"nextAttempt": 1}},
         {"$limit": count},
-        {"$project": {**_KEPT_FIELDS, "lane": 1, "sequence": 1}},
+        {"$project": {**_KEPT_FIELDS, "sequence": 1}},
     ]
 
 

@@ -22,6 +22,7 @@ import structlog
 from identity import loops
 from identity.call import Document
 from identity.config import Webhooks
+from identity.domain.allowance import Allowance
 from identity.domain.appetite import Appetite
 from identity.domain.circuit_breaker import CircuitBreaker, Rules
 from identity.domain.delivery_schedule import Schedule
@@ -40,6 +41,10 @@ _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _POLL_SECONDS = 1.0
+LATE_SECONDS = 10
+"""What should have been made so long ago belongs to a backlog, and goes as fast as that may."""
+_DRAIN_SECONDS = 0.1
+"""How often more of a backlog is taken."""
 _BACK_OFF_SECONDS = 1.0
 _BACKLOG_SECONDS = 15.0
 _KEEP_SECONDS = 600.0
@@ -168,6 +173,7 @@ class DeliveryWorker:
         self._counts: collections.Counter[WebhookId] = collections.Counter()
         self._appetites: dict[WebhookId, Appetite] = {}
         self._behind: set[WebhookId] = set()
+        self._backlog = Allowance(settings.backlog_per_second)
         self._known: Sequence[Document] = ()
         self._by_id: dict[str, Document] = {}
         self._places = asyncio.Semaphore(settings.max_concurrency)
@@ -184,6 +190,7 @@ class DeliveryWorker:
         """Begin."""
         self._loops = [
             loops.start("deliver-lease", self._lease_for_ever),
+            loops.start("deliver-drain", self._drain_for_ever),
             loops.start("deliver-settle", self._settle_for_ever),
             loops.start("deliver-renew", self._renew_for_ever),
             loops.start("deliver-measure", self._measure_for_ever),
@@ -230,7 +237,39 @@ class DeliveryWorker:
             return []
         await self._know_webhooks()
         self._behind.clear()
-        return await self._outbox.lease(self._clock.now(), settings.lease_seconds, self._room_of, room)
+        now = self._clock.now()
+        since = later(now, seconds=-LATE_SECONDS)
+        return await self._outbox.lease(now, settings.lease_seconds, self._room_of, room, since=since)
+
+    async def _drain_for_ever(self) -> None:
+        """What piled up goes by itself, so that nothing that happens now waits until it is looked through."""
+        while True:
+            try:
+                leases = await self._late()
+            except STORE_ERRORS as error:
+                self._note(reachable=False, error=error)
+                await asyncio.sleep(_BACK_OFF_SECONDS)
+                continue
+            for lease in leases or ():
+                self._take(lease)
+            await asyncio.sleep(_POLL_SECONDS if leases == [] else _DRAIN_SECONDS)
+
+    async def _late(self) -> list[Lease] | None:
+        """As many of a backlog as may go now, None where none may; half of a webhook's room is left to what is new."""
+        settings = self._settings
+        await self._know_webhooks()
+        limit = min(self._room(), self._backlog.room(monotonic()))
+        if limit <= 0:
+            return None
+        now = self._clock.now()
+        leases = await self._outbox.lease(
+            now, settings.lease_seconds, self._late_room_of, limit, before=later(now, seconds=-LATE_SECONDS)
+        )
+        self._backlog.use(len(leases))
+        return leases
+
+    def _late_room_of(self, webhook_id: WebhookId) -> int:
+        return -(-self._room_of(webhook_id) // 2)
 
     def _room(self) -> int:
         return 2 * self._settings.max_concurrency - len(self._held)

@@ -11,6 +11,7 @@ from pymongo.errors import AutoReconnect
 
 from identity.events.bus import Event
 from identity.store.outbox import Outbox
+from identity.workers.deliver import LATE_SECONDS
 from tests.events.conftest import VAULT
 from tests.events.samples import PAYLOADS
 from tests.receiver import Receiver, answers, hangs, in_turn, receiving, until
@@ -158,6 +159,28 @@ async def test_attack_64_webhook_that_hangs_holds_up_nobody_else(engine: Any) ->
         assert len(dead.requests) <= 2
 
 
+@pytest.mark.parametrize(("per_second", "most"), [(4, 1), (0, 40)])
+async def test_what_piled_up_goes_as_fast_as_it_may_and_what_happens_now_passes_it(
+    engine: Any, per_second: int, most: int
+) -> None:
+    async with receiving() as receiver:
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine, 40)
+        engine.clock.advance(seconds=LATE_SECONDS + 1)
+        await raise_events(engine, 3)
+        started = engine.clock.now()
+        async with engine.working(concurrency_per_webhook=50, backlog_per_second=per_second):
+            await until(lambda: len([one for one in receiver.requests if created(one) >= started - 5_000]) == 3)
+            early = [one for one in receiver.requests if created(one) < started - 5_000]
+            assert len(early) <= most
+            await receiver.wait_for(43 if per_second == 0 else 5)
+    assert len({request.event["id"] for request in receiver.requests}) == len(receiver.requests)
+
+
+def created(request: Any) -> int:
+    return int(request.event["createInstant"])
+
+
 async def test_no_more_requests_at_a_time_than_a_webhook_may_have(engine: Any) -> None:
     running = most = 0
 
@@ -182,13 +205,13 @@ async def test_a_receiver_that_hangs_holds_two_rounds_at_the_most_beside_a_fast_
     async with receiving() as fast, receiving(hangs) as dead:
         webhooks = [engine.add_webhook(each.url, "user.create", readTimeout=60_000) for each in (fast, dead)]
         async with engine.working(concurrency_per_webhook=2, stop_seconds=0.0) as worker:
-            for _ in range(20):
-                await raise_events(engine, 10)
+            for _ in range(10):
+                await raise_events(engine, 5)
                 held = collections.Counter(lease.webhook_id for lease in worker._held.values())
                 counts = {w["id"]: max(counts.get(w["id"], 0), held[w["id"]]) for w in webhooks}
-            await fast.wait_for(200)
+            await fast.wait_for(50)
     assert counts[webhooks[1]["id"]] <= 4
-    assert len({request.event["id"] for request in fast.requests}) == len(fast.requests) == 200
+    assert len({request.event["id"] for request in fast.requests}) == len(fast.requests) == 50
 
 
 async def test_several_workers_share_the_work_without_doing_any_twice(engine: Any) -> None:
@@ -278,9 +301,9 @@ class Failing(Outbox):
 
     is_away = False
 
-    async def lease(self, *arguments: Any) -> Any:
+    async def lease(self, *arguments: Any, **options: Any) -> Any:
         self._check()
-        return await super().lease(*arguments)
+        return await super().lease(*arguments, **options)
 
     async def settle(self, outcomes: Any) -> None:
         self._check()

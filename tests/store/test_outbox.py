@@ -146,20 +146,19 @@ async def test_long_backlog_of_one_tenant_leaves_room_for_the_others_of_the_same
     assert len(leases) <= 6
 
 
-async def test_what_happens_now_need_not_wait_for_what_piled_up_at_the_same_webhook(outbox: Outbox) -> None:
-    await record(outbox, 100, ["w"], later(NOW, seconds=-1000))
-    (fresh,) = await record(outbox, 1, ["w"])
-    leases = await take(outbox, limit=8)
-    assert fresh.event_id in {lease.event_id for lease in leases}
-    assert len(leases) == len({lease.delivery_id for lease in leases}) == 8
-    ages = collections.Counter(lease.event_id == fresh.event_id for lease in leases)
-    assert ages == {True: 1, False: 7}
+async def test_what_is_late_and_what_is_not_are_taken_apart(outbox: Outbox) -> None:
+    late = await record(outbox, 3, ["w"], later(NOW, seconds=-10))
+    fresh = await record(outbox, 2, ["w"], later(NOW, seconds=-9))
+    bound = later(NOW, seconds=-9)
 
+    async def taken(limit: int = 1000, **bounds: Instant) -> set[str]:
+        return {one.event_id for one in await outbox.lease(NOW, LEASE_SECONDS, lambda _webhook: 1000, limit, **bounds)}
 
-async def test_all_of_a_lane_is_taken_once_although_its_newest_are_looked_for(outbox: Outbox) -> None:
-    rows = await record(outbox, 8, ["w"])
-    leases = await take(outbox, limit=8)
-    assert sorted(lease.event_id for lease in leases) == sorted(row.event_id for row in rows)
+    first = await taken(limit=2, before=bound)
+    assert len(first) == 2
+    assert first <= {row.event_id for row in late}
+    assert await taken(since=bound) == {row.event_id for row in fresh}
+    assert first | await taken(before=bound) == {row.event_id for row in late}
 
 
 async def test_rows_of_an_older_version_find_their_lane(outbox: Outbox, database: Database) -> None:
