@@ -131,7 +131,8 @@ class Bus:
         self._wake = wake
         self._locate = locate
         self._questions = Shares(SYNCHRONOUS_AT_A_TIME, SYNCHRONOUS_AT_A_TIME // 2)
-        self._routes = Routes(())
+        self._routes = Routes()
+        self._building = asyncio.Lock()
 
     async def perform(
         self,
@@ -185,12 +186,19 @@ class Bus:
 
     async def _gates(self, call: Call | None, events: Sequence[Event]) -> _Gates:
         webhooks = await self._webhooks()
-        if webhooks is not self._routes.webhooks:
-            self._routes = Routes(webhooks)
+        routes = await self._routes_to(webhooks)
         own = None if call is None else call.tenant_id
         concerned = {own, *(event.tenant_id for event in events)}
         tenants = {one: await self._tenant(one) or {} for one in concerned if one is not None}
-        return _Gates(self._routes, own, tenants)
+        return _Gates(routes, own, tenants)
+
+    async def _routes_to(self, webhooks: Sequence[Document]) -> Routes:
+        """Built once for all who ask after a change of any webhook."""
+        if webhooks is not self._routes.webhooks:
+            async with self._building:
+                if webhooks is not self._routes.webhooks:
+                    self._routes = await Routes.built(webhooks)
+        return self._routes
 
     def _outgoing(self, call: Call, events: Sequence[Event], gates: _Gates) -> list[_Outgoing]:
         """The events that anybody shall hear of, each to be delivered from now on."""

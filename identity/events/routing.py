@@ -10,6 +10,7 @@ from identity.domain.webhook_health import DISABLED
 from identity.domain.webhook_transactions import NONE
 from identity.events.catalogue import EVENTS, EventType
 from identity.ids import TenantId
+from identity.loops import Pace
 
 _NOBODY: tuple[Document, ...] = ()
 
@@ -17,17 +18,30 @@ _NOBODY: tuple[Document, ...] = ()
 class Routes:
     """The webhooks, indexed by event type and tenant (gates 2 and 3: the webhook's scope and its own switches)."""
 
-    def __init__(self, webhooks: Sequence[Document]) -> None:
+    def __init__(self, webhooks: Sequence[Document] = ()) -> None:
         self.webhooks = webhooks
         self._of_instance: dict[str, list[Document]] = {}
         self._global: dict[str, list[Document]] = {}
         self._of_tenant: dict[tuple[str, str], list[Document]] = {}
         for webhook in webhooks:
-            if webhook.get("status") == DISABLED:
-                continue
-            for name, is_on in webhook.get("eventsEnabled", {}).items():
-                if is_on is True and name in EVENTS:
-                    self._add(EVENTS[name], webhook)
+            self._add_all(webhook)
+
+    @classmethod
+    async def built(cls, webhooks: Sequence[Document]) -> Routes:
+        """The routes to these webhooks; others go on in between, however many there are."""
+        routes, pace = cls(), Pace()
+        for webhook in webhooks:
+            routes._add_all(webhook)  # its own
+            await pace.step()
+        routes.webhooks = webhooks
+        return routes
+
+    def _add_all(self, webhook: Document) -> None:
+        if webhook.get("status") == DISABLED:
+            return
+        for name, is_on in webhook.get("eventsEnabled", {}).items():
+            if is_on is True and name in EVENTS:
+                self._add(EVENTS[name], webhook)
 
     def _add(self, event_type: EventType, webhook: Document) -> None:
         tenant_ids = webhook.get("tenantIds", [])

@@ -24,6 +24,7 @@ from identity.domain.search import Criterion, SearchQuery
 from identity.domain.search_indexes import NEWEST_FIRST, Order
 from identity.errors import Conflict, NotFound
 from identity.ids import TenantId, fingerprint
+from identity.loops import Pace
 from identity.store.cache import Cache, Freshness
 from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session, duplicates
@@ -197,9 +198,11 @@ class Documents:
         return self.each_across_tenants({**(where or {}), **self._of(tenant_id)})
 
     async def each_across_tenants(self, where: Mapping[str, Any]) -> AsyncIterator[Document]:
-        """As `find_all_across_tenants`, one after the other."""
+        """As `find_all_across_tenants`, one after the other; others go on in between, however many there are."""
+        pace = Pace()
         async for stored in self._collection.find(where).sort(list(NEWEST_FIRST)):
             yield self._opened(stored)
+            await pace.step()
 
     async def find_unordered(self, tenant_id: Tenant, where: Mapping[str, Any]) -> list[Document]:
         """The few documents that match, in no order: nothing but their look-up decides which index is used."""

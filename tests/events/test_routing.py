@@ -71,3 +71,13 @@ def test_type_that_cannot_be_vetoed_has_no_transaction() -> None:
     assert transaction_type(EVENTS["user.create.complete"], settings) == "None"
     assert transaction_type(CREATE, tenant(enabled=True, transaction="Any")) == "Any"
     assert transaction_type(CREATE, {}) == "None"
+
+
+async def test_routes_built_in_steps_are_those_built_at_once() -> None:
+    webhooks = [webhook(True, [], True), webhook(False, ["one", "two"], True), webhook(False, ["one"], False)]
+    steps, at_once = await Routes.built(webhooks), Routes(webhooks)
+    assert steps.webhooks is webhooks
+    for tenant_id in ("one", "two", "three"):
+        found = steps.to(CREATE, TenantId(tenant_id), tenant(enabled=True))
+        assert found == at_once.to(CREATE, TenantId(tenant_id), tenant(enabled=True))
+        assert len(found) == {"one": 2, "two": 2, "three": 1}[tenant_id]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from identity import loops
 from identity.errors import Invalid
 from identity.ids import TenantId, new_id
 
@@ -80,3 +83,29 @@ async def test_name_is_found_by_its_new_value_alone_after_a_change(api) -> None:
     ):
         found = (await api.get("/api/entity/type/search", params={"name": text})).json()
         assert found["total"] == total, text
+
+
+async def test_reading_very_many_lets_others_go_on_in_between(service, monkeypatch) -> None:
+    """Every step counts as long: so many turns as there are documents are given to whoever waits."""
+    monkeypatch.setattr(loops, "_STEP_SECONDS", -1.0)
+    services, tenant_id = service.services, TenantId(new_id())
+    stored = {"tenantId": tenant_id, "insertInstant": 1, "lastUpdateInstant": 1}
+    ids = [new_id() for _ in range(50)]
+    for group_id in ids:
+        await services.groups.insert(tenant_id, {**stored, "id": group_id, "name": group_id})
+    turns = [0]
+
+    async def count() -> None:
+        while True:
+            turns.append(len(seen))
+            await asyncio.sleep(0)
+
+    seen: dict[str, bool] = {}
+    counting = asyncio.create_task(count())
+    async for group in services.groups.each(tenant_id):
+        seen[group["id"]] = True
+    counting.cancel()
+    assert sorted(seen) == sorted(ids)
+    assert set(turns) >= set(range(1, 50))
+    for group_id in ids:
+        await services.groups.delete(tenant_id, group_id)
