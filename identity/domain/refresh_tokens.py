@@ -53,13 +53,11 @@ class Policy:
     def expires(self, inserted: Instant, started: Instant) -> Instant:
         """When a token ends that was inserted and last started then."""
         match self.expiration:
-            case "SlidingWindow":
-                return later(started, seconds=self.ttl_seconds)
             case "SlidingWindowWithMaximumLifetime":
                 latest = later(inserted, seconds=self.maximum_seconds)
                 return min(later(started, seconds=self.ttl_seconds), latest)
             case _:
-                return later(inserted, seconds=self.ttl_seconds)
+                return later(started, seconds=self.ttl_seconds)
 
 
 def new(

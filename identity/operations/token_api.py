@@ -111,7 +111,8 @@ async def _refresh_token(services: Services, call: Call, client: Client, shown: 
     record = rules.new(
         UserId(shown.user["id"]), ApplicationId(client.client_id), (), old["metaData"]["device"], {}, call.now
     )
-    record["startInstant"] = old["startInstant"]
+    # Otherwise a token for another application, and back, would begin its longest life anew.
+    record |= {name: old[name] for name in ("insertInstant", "startInstant")}
     expires = client.refresh_policy.expires(old["insertInstant"], old["startInstant"])
     if expires <= call.now:
         return {}

@@ -134,6 +134,25 @@ async def test_a_refresh_token_comes_for_one_of_the_same_user_and_counts_from_it
         assert (await http.get("/api/jwt/issue", params=query, headers=bearer(first["token"]))).status_code == 401
 
 
+@pytest.mark.parametrize("policy", ["Fixed", "SlidingWindowWithMaximumLifetime"])
+async def test_a_way_by_another_application_makes_no_refresh_token_live_longer(key, http, rp, clock, policy) -> None:
+    window = {"maximumTimeToLiveInMinutes": 60}
+    lives = {"refreshTokenTimeToLiveInMinutes": 60, "refreshTokenSlidingWindowConfiguration": window}
+    await rp.configure_tenant(jwtConfiguration={**lives, "refreshTokenExpirationPolicy": policy})
+    shown = await login(key, rp)
+    application_id = await other_application(key, rp, registered=True)
+    for wanted in (application_id, rp.client_id):
+        clock.advance(seconds=1200)
+        query = {"applicationId": wanted, "refreshToken": shown["refreshToken"]}
+        shown = (await http.get("/api/jwt/issue", params=query, headers=bearer(shown["token"]))).json()
+    key.cookies.clear()
+    refreshed = await key.post("/api/jwt/refresh", json={"refreshToken": shown["refreshToken"]})
+    assert refreshed.status_code == 200
+    clock.advance(seconds=1201)
+    last = {"refreshToken": refreshed.json()["refreshToken"]}
+    assert codes(await key.post("/api/jwt/refresh", json=last)) == ["[invalid]refreshToken"]
+
+
 async def test_who_is_not_registered_there_gets_202_and_no_refresh_token(key, http, rp) -> None:
     first = await login(key, rp)
     application_id = await other_application(key, rp, registered=False)
