@@ -301,10 +301,11 @@ class Bus:
     async def _tell_of_size(self, outgoing: _Outgoing) -> None:
         row, is_refused = outgoing.row, outgoing.row.is_refused
         limit = self._deliverer.bounds.max_bytes if is_refused else self._deliverer.bounds.warn_bytes
-        about = {"type": row.type, "event_id": row.event_id, "bytes": outgoing.size, "limit": limit}
-        _log.warning("event too large to be delivered" if is_refused else "event with a large body", **about)
         self._deliverer.metrics.oversized.labels("refused" if is_refused else "warned").inc()
-        await self._deliverer.failures.oversized(row, outgoing.size, limit, is_refused=is_refused)
+        is_told = await self._deliverer.failures.oversized(row, outgoing.size, limit, is_refused=is_refused)
+        if is_told or is_refused:
+            about = {"type": row.type, "event_id": row.event_id, "bytes": outgoing.size, "limit": limit}
+            _log.warning("event too large to be delivered" if is_refused else "event with a large body", **about)
 
     async def _tell(self, outgoing: _Outgoing, results: Sequence[Result], ending: Ending) -> None:
         row = outgoing.row

@@ -48,27 +48,28 @@ class FailureLog:
         about = f"Its headers [{', '.join(names)}] are left out: their names cannot stand in an HTTP request."
         await self._tell(webhook, "headers", about)
 
-    async def oversized(self, row: EventRow, size: int, limit: int, *, is_refused: bool) -> None:
-        """The body of an event is large, or too large to be delivered."""
+    async def oversized(self, row: EventRow, size: int, limit: int, *, is_refused: bool) -> bool:
+        """The body of an event is large, or too large to be delivered; answers whether that was told."""
         if row.type in _UNTOLD:
-            return
+            return False
         setting = "webhooks.payload_max_bytes" if is_refused else "webhooks.payload_warn_bytes"
         ending = "It was not delivered." if is_refused else "Many receivers refuse such bodies."
         size_told = f"has {size} bytes, more than the {limit} of [{setting}]"
         text = f"Event [{row.type}] with id [{row.event_id}] {size_told}. {ending}"
-        await self._write_once((row.tenant_id or "", row.type, setting), text)
+        return await self._write_once((row.tenant_id or "", row.type, setting), text)
 
     async def _tell(self, webhook: Document, subject: str, about: str) -> None:
         text = f"Webhook [{webhook['id']}] at [{_host(webhook['url'])}]. {about}"
         await self._write_once((webhook["id"], subject), text)
 
-    async def _write_once(self, subject: tuple[str, ...], text: str) -> None:
-        """Write a row, unless one of the same subject was written a short while ago."""
+    async def _write_once(self, subject: tuple[str, ...], text: str) -> bool:
+        """Write a row, unless one of the same subject was written a short while ago; answers whether it was."""
         kept_back = self._silences.kept_back(subject, self._clock.now())
         if self._write is None or kept_back is None:
-            return
+            return False
         more = f" {kept_back} earlier failures of this kind were not written." if kept_back else ""
         await self._write(f"{text}{more}")
+        return True
 
 
 def _host(url: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import orjson
 import pytest
+import structlog
 
 from identity.domain.system_configuration import SentEvents
 from identity.errors import WebhookTransactionFailed
@@ -65,8 +66,10 @@ async def test_ordinary_event_is_no_word_worth(engine):
 async def test_large_event_is_delivered_and_told_of_once_in_a_while(engine):
     async with receiving() as receiver, engine.working():
         engine.add_webhook(receiver.url, "user.create.complete")
-        for _ in range(3):
-            await announce(engine, event(12_000))
+        with structlog.testing.capture_logs() as logs:
+            for _ in range(3):
+                await announce(engine, event(12_000))
+        assert [log["event"] for log in logs if "bytes" in log] == ["event with a large body"]
         await receiver.wait_for(3)
         engine.clock.advance(seconds=301)
         await announce(engine, event(12_000))
@@ -81,7 +84,8 @@ async def test_large_event_is_delivered_and_told_of_once_in_a_while(engine):
 async def test_event_that_is_too_large_is_refused_while_its_change_goes_on(engine):
     async with receiving() as receiver, engine.working():
         webhook = engine.add_webhook(receiver.url, "user.create.complete")
-        await announce(engine, event(30_000))
+        with structlog.testing.capture_logs() as logs:
+            await announce(engine, event(30_000))
         await announce(engine, event(100))
         (heard,) = await receiver.wait_for(1)
         await until(lambda: has_state(engine, "succeeded"))
@@ -90,6 +94,8 @@ async def test_event_that_is_too_large_is_refused_while_its_change_goes_on(engin
     assert "more than the 20000 of [webhooks.payload_max_bytes]. It was not delivered." in told
     assert (counted(engine, "refused"), counted(engine, "warned")) == (1, 0)
     refused, _ = await engine.log.find_all(None, {})
+    (line,) = [log for log in logs if log["event"] == "event too large to be delivered"]
+    assert (line["event_id"], line["limit"]) == (refused["_id"], 20_000)
     assert (refused["result"], refused["type"]) == ("Failed", "user.create.complete")
     # The log has what it was, about whom and why, but not the body.
     outline = orjson.loads(refused["body"])["event"]
