@@ -34,6 +34,7 @@ from jose import jwt
 from jose.exceptions import JOSEError
 
 ALGORITHMS = {"RS256", "RS384", "RS512", "ES256", "ES384", "ES512"}
+SHARED = {"HS256", "HS384", "HS512"}
 TOLERANCE_SECONDS = 300
 """How old, or how far ahead, a signed attempt may be: what somebody captured is good for no longer."""
 LONGEST_BODY = 26 * 1024 * 1024
@@ -90,20 +91,27 @@ class Verifier:
 
     def _is_good_token(self, token: str, body: bytes) -> bool:
         try:
-            kid = jwt.get_unverified_header(token)["kid"]
-            key = next(key for key in self._published(kid) if key["kid"] == kid)
-            if key["kty"] == "OKP":
-                content, _, signature = token.rpartition(".")
-                _public(key).verify(_decoded(signature), content.encode())
-                claims = json.loads(_decoded(content.partition(".")[2]))
-            elif key["alg"] in ALGORITHMS:  # the key's own algorithm, and not the one that the token would like
-                claims = jwt.decode(token, key, [key["alg"]])
-            else:
-                return False
-        except (JOSEError, InvalidSignature, KeyError, StopIteration, ValueError):
+            header = jwt.get_unverified_header(token)
+            claims = self._shared(token) if header["alg"] in SHARED else self._published_claims(token, header["kid"])
+        except (JOSEError, InvalidSignature, KeyError, ValueError):
             return False
         digest = base64.b64encode(hashlib.sha256(body).digest()).decode()
         return hmac.compare_digest(str(claims.get("request_body_sha256")).encode(), digest.encode())
+
+    def _shared(self, token: str) -> Any:
+        """What a token says that was signed by an HMAC key, of which the secret is given here as whsec_..."""
+        if self._secret is None:
+            raise KeyError("the secret of an HMAC key is published nowhere")
+        return jwt.decode(token, self._secret, list(SHARED))
+
+    def _published_claims(self, token: str, kid: str) -> Any:
+        """What a token says that was signed by a published key: by its algorithm, not by one that the token likes."""
+        key = {key["kid"]: key for key in self._published(kid)}[kid]
+        if key["kty"] != "OKP":
+            return jwt.decode(token, key, ALGORITHMS & {key["alg"]})
+        content, _, signature = token.rpartition(".")
+        _public(key).verify(_decoded(signature), content.encode())
+        return json.loads(_decoded(content.partition(".")[2]))
 
     def _is_good_standard(self, headers: dict[str, str], signatures: str, body: bytes) -> bool:
         timestamp = headers.get("webhook-timestamp", "")

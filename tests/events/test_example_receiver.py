@@ -127,6 +127,19 @@ async def test_a_captured_delivery_is_good_for_minutes(service, api, clock):
         assert (await client.post(url, content=body, headers=headers)).status_code == 401
 
 
+async def test_the_secret_of_an_hmac_key_verifies_both_kinds_of_signature(service, api):
+    secret = f"the secret of an HMAC key of the suite {new_id()}"
+    wanted = {"name": new_id(), "type": "HMAC", "algorithm": "HS256", "secret": secret}
+    key_id = (await api.post("/api/key/import", json={"key": wanted})).json()["key"]["id"]
+    body, headers = await captured(api, signatureConfiguration={"enabled": True, "signingKeyId": key_id})
+    del headers["secret"]
+    shown = f"whsec_{base64.b64encode(secret.encode()).decode()}"
+    other = f"whsec_{base64.b64encode(b'another secret that is as long as that').decode()}"
+    for options, expected in [(("--secret", shown), 200), (("--secret", other), 401), ((), 401)]:
+        async with running(service.base_url, *options) as (_, url), plain() as client:
+            assert (await client.post(url, content=body, headers=headers)).status_code == expected, options
+
+
 async def test_an_ed25519_signature_is_verified_with_the_published_keys(service, api):
     made = await api.post("/api/key/generate", json={"key": {"name": new_id(), "algorithm": "Ed25519"}})
     signing = {"enabled": True, "signingKeyId": made.json()["key"]["id"]}
