@@ -246,6 +246,9 @@ class Outbox:
         except OperationFailure as error:
             if error.code != _NO_SUCH_INDEX:
                 raise
+        await self._add_lanes()
+
+    async def _add_lanes(self) -> None:
         await self._deliveries.update_many({"state": "due", "lane": None}, [{"$set": {"lane": _LANE_OF_ROW}}])
 
     async def reserve_sequence(self, count: int) -> int:
@@ -309,7 +312,11 @@ class Outbox:
         tenant with a long backlog keeps the others waiting.
         """
         is_due = _due(now, since, before)
-        lanes = _lanes_by_webhook(await self._deliveries.distinct("lane", is_due))
+        found = await self._deliveries.distinct("lane", is_due)
+        if None in found:
+            # Processes of an older version may still be running while this one has begun.
+            await self._add_lanes()
+        lanes = _lanes_by_webhook([lane for lane in found if lane is not None])
         rooms = {webhook: room for webhook in lanes if (room := room_of(webhook)) > 0}
         until = later(now, seconds=lease_seconds)
         for _ in range(_LOOKS_PER_LEASE):

@@ -161,6 +161,13 @@ async def test_what_is_late_and_what_is_not_are_taken_apart(outbox: Outbox) -> N
     assert first | await taken(before=bound) == {row.event_id for row in late}
 
 
+async def test_a_row_that_an_older_process_writes_meanwhile_stops_nothing(outbox: Outbox, database: Database) -> None:
+    old, new = await record(outbox, 2, ["w"])
+    await database.collection("deliveries").update_one({"eventId": old.event_id}, {"$unset": {"lane": ""}})
+    assert [lease.event_id for lease in await take(outbox)] == [new.event_id]
+    assert [lease.event_id for lease in await take(outbox)] == [old.event_id]
+
+
 async def test_rows_of_an_older_version_find_their_lane(outbox: Outbox, database: Database) -> None:
     (row,) = await record(outbox, 1, ["w"])
     deliveries = database.collection("deliveries")
