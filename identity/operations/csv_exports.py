@@ -30,6 +30,9 @@ _FLUSH_CHARACTERS = 262_144
 _STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """What a spreadsheet may take for a formula, full-width forms included."""
 
+_MARK = "'"
+"""What such a cell begins with; so does one that began with it anyway, and programs take one away from each."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
@@ -114,7 +117,7 @@ def _cell(name: str, row: Document, wanted: Export) -> str:
 
 def _harmless(text: str) -> str:
     """The text, quoted where opening the file would run it as a formula (CSV injection)."""
-    return f"'{text}" if text.lstrip(" ").startswith(_STARTS_A_FORMULA) else text
+    return f"{_MARK}{text}" if text.lstrip(" ").startswith((*_STARTS_A_FORMULA, _MARK)) else text
 
 
 def _pattern(pattern: object, errors: list[FieldError]) -> date_patterns.Write | None:

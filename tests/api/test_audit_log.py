@@ -364,9 +364,11 @@ async def test_no_cell_is_a_formula(service: app.Service, glob: httpx.AsyncClien
     mark, formula = new_id(), f"{start}cmd|' /C calc'!A0"
     row = {"insertInstant": 1, "insertUser": formula, "message": mark, "reason": f"x{formula}", "newValue": "-5"}
     rows = service.services.database.collection("audit_logs")
-    await rows.insert_one({"_id": -abs(hash(mark)), "data": {}, **row})
+    await rows.insert_one({"_id": -abs(hash(mark)), "data": {}, "oldValue": "'=1", **row})
     (found,) = await exported(glob, criteria={"message": mark})
     assert found["insertUser"] == f"'{formula}"
+    # Programs take one mark away from each cell, and have what was there.
+    assert found["oldValue"] == "''=1"
     assert found["newValue"] == "'-5"
     assert found["reason"] == f"x{formula}"
     await rows.delete_one({"message": mark})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import uuid
 import zipfile
 from typing import Any
 
@@ -238,6 +239,17 @@ async def test_export_holds_every_member(key, rp, clock) -> None:
     assert again["loginId"] == rp.login_id
     bad = {"criteria": {"userId": "x"}, "zoneId": "Mars"}
     assert codes(await key.post(EXPORT, json=bad)) == ["[invalid]zoneId", "[couldNotConvert]criteria.userId"]
+
+
+async def test_no_cell_of_an_export_is_a_formula(key, rp) -> None:
+    formula = f"=HYPERLINK({new_id()})"
+    number = f"+1555{str(uuid.uuid4().int)[:7]}"
+    user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, username=formula, phoneNumber=number)
+    for login_id, kind in ((formula, "username"), (number, "phoneNumber")):
+        await log_in(key, rp, loginId=login_id, loginIdTypes=[kind])
+    rows = await exported(await key.get(EXPORT, params={"userId": user["id"]}))
+    shown = {row["loginId"] for row in rows if row["loginIdType"] != "email"}
+    assert shown == {f"'{formula}", f"'{number}"}
 
 
 async def test_old_records_go_where_the_system_configuration_says_so(key, rp, api, service, clock) -> None:
