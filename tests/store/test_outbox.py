@@ -164,8 +164,8 @@ async def test_what_is_late_and_what_is_not_are_taken_apart(outbox: Outbox) -> N
 async def test_a_row_that_an_older_process_writes_meanwhile_stops_nothing(outbox: Outbox, database: Database) -> None:
     old, new = await record(outbox, 2, ["w"])
     await database.collection("deliveries").update_one({"eventId": old.event_id}, {"$unset": {"lane": ""}})
-    assert [lease.event_id for lease in await take(outbox)] == [new.event_id]
-    assert [lease.event_id for lease in await take(outbox)] == [old.event_id]
+    leases = [*await take(outbox), *await take(outbox)]
+    assert {lease.event_id for lease in leases} == {old.event_id, new.event_id}
 
 
 async def test_rows_of_an_older_version_find_their_lane(outbox: Outbox, database: Database) -> None:
