@@ -11,7 +11,7 @@ from identity.call import Call, Document
 from identity.domain import standard_webhooks
 from identity.domain import webhook_health as health
 from identity.domain import webhook_samples as samples
-from identity.errors import Invalid, NotFound
+from identity.errors import FieldError, Invalid, NotFound
 from identity.events.catalogue import ALIASES, EVENTS
 from identity.events.delivery import Occasion
 from identity.ids import EventId, WebhookId, new_id
@@ -85,13 +85,10 @@ async def resend(services: Services, call: Call, event_id: str, webhook_id: str 
 async def recover(services: Services, call: Call, webhook_id: str, start: Instant, end: Instant | None) -> int:
     """Deliver everything again that was given up of the events since `start`; answers how many deliveries.
 
-    Raises NotFound, and Invalid for a start more than 14 days ago or a webhook that is disabled.
+    Raises NotFound, and Invalid for a start more than 14 days ago, an end before it or a webhook that is disabled.
     """
     _require_enabled(await services.webhooks.get(None, webhook_id))
-    if start < later(call.now, seconds=-RECOVERY_DAYS * 86_400) or (end is not None and end < start):
-        raise Invalid.field(
-            "invalid", "startInstant", f"The [startInstant] must be within the last {RECOVERY_DAYS} days."
-        )
+    _require_period(call.now, start, end)
     until = end if end is not None else later(call.now, seconds=1)
     count = await services.webhook_event_log.recover(None, WebhookId(webhook_id), start, until, call.now)
     services.deliverer.metrics.asked_again.labels("recover").inc(count)
@@ -185,6 +182,17 @@ async def _may(services: Services, webhook_id: WebhookId, tenant_id: str | None)
 def _hears_of(webhook: Document, tenant_id: str | None) -> bool:
     """Whether events of this tenant, or of the instance, may be sent to the webhook now."""
     return tenant_id is None or bool(webhook.get("global")) or tenant_id in webhook.get("tenantIds", ())
+
+
+def _require_period(now: Instant, start: Instant, end: Instant | None) -> None:
+    problems = []
+    if start < later(now, seconds=-RECOVERY_DAYS * 86_400):
+        message = f"The [startInstant] must be within the last {RECOVERY_DAYS} days."
+        problems.append(FieldError.of("invalid", "startInstant", message))
+    if end is not None and end < start:
+        problems.append(FieldError.of("invalid", "endInstant", "The [endInstant] must not be before [startInstant]."))
+    if problems:
+        raise Invalid(problems)
 
 
 def _require_enabled(webhook: Document) -> None:

@@ -120,6 +120,18 @@ async def test_of_racing_recoveries_each_delivery_belongs_to_one(service, api, t
     assert letters.json() == {"deadLetters": [], "total": 0}
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "fields"),
+    [(-60_000, -60_001, {"endInstant"}), (-15 * 86_400_000, -16 * 86_400_000, {"startInstant", "endInstant"})],
+)
+async def test_a_period_that_is_none_is_refused_at_each_of_its_ends(service, api, tenant, receiver, start, end, fields):
+    webhook = await make_webhook(api, tenant, receiver.url)
+    now = service.services.clock.now()
+    body = {"startInstant": now + start, "endInstant": now + end}
+    refused = await api.post(f"/api/webhook/{webhook['id']}/recover", json=body)
+    assert (refused.status_code, refused.json()["fieldErrors"].keys()) == (400, fields)
+
+
 async def test_reading_dead_letters_changes_none(service, api, tenant_api, tenant, events, receiver):
     receiver.behaviour = answers(500)
     webhook = await make_webhook(api, tenant, receiver.url)
