@@ -102,20 +102,22 @@ async def authenticate(
     await services.rate_limits.give_back(tenant_id, limits)
     kind = rules.may_log_in_as(user, credentials.login_id, credentials.types)
     password = None if is_token else credentials.password
-    finding = None
-    if user["active"] and password is not None:
-        finding = await breached_logins.at_login(services, call, tenant, user, password)
-    proven = Authenticated(tenant, application, user if finding is None else finding.user, call.now, password)
+    proven = Authenticated(tenant, application, user, call.now, password)
+    proven, along = await _looked_up(services, call, proven)
     proven = await two_factor_policy.settled(services, call, proven, credentials.trust_id)
     return await finish(
-        services,
-        call,
-        proven,
-        authentication_type,
-        identity_type=kind,
-        is_new_device=is_new_device,
-        along=None if finding is None else finding.along,
+        services, call, proven, authentication_type, identity_type=kind, is_new_device=is_new_device, along=along
     )
+
+
+async def _looked_up(services: Services, call: Call, proven: Authenticated) -> tuple[Authenticated, Along | None]:
+    """The login with its user as marked by what is found of the password, and what comes true with it."""
+    if not proven.user["active"] or proven.password is None:
+        return proven, None
+    finding = await breached_logins.at_login(services, call, proven.tenant, proven.user, proven.password)
+    if finding is None:
+        return proven, None
+    return dataclasses.replace(proven, user=finding.user), finding.along
 
 
 async def finish(
