@@ -252,7 +252,8 @@ class DeliveryWorker:
                 continue
             for lease in leases or ():
                 self._take(lease)
-            await asyncio.sleep(_POLL_SECONDS if leases == [] else _DRAIN_SECONDS)
+            # Not in step with other processes, or all of them would go for the same ones.
+            await asyncio.sleep((_POLL_SECONDS if leases == [] else _DRAIN_SECONDS) * (0.5 + _CHANCE.random()))
 
     async def _late(self) -> list[Lease] | None:
         """As many of a backlog as may go now, None where none may; half of a webhook's room is left to what is new."""
