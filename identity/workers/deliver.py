@@ -459,13 +459,15 @@ class DeliveryWorker:
     def _release(self, outcome: Outcome) -> None:
         lease = outcome.lease
         held = self._held.pop(lease.delivery_id, None)
+        if held is None:
+            return  # the second outcome of one that failed after its first
         self._counts[lease.webhook_id] -= 1
         if outcome.attempt is not None:
             self._appetite(lease.webhook_id).note(monotonic())
         if self._counts[lease.webhook_id] <= 0:
             del self._counts[lease.webhook_id]
             self._turns.pop(lease.webhook_id, None)
-        if held is not None and held is not lease:
+        if held is not lease:
             self._take(held)  # it was due again, and leased, while we wrote what came of it
 
     # Holding on.

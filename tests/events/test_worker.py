@@ -400,3 +400,17 @@ async def test_a_process_that_stood_still_beyond_its_lease_sends_nothing_twice_i
 
 async def _later(value: bool) -> bool:
     return value
+
+
+async def test_a_failure_that_cannot_be_told_of_is_counted_once(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*_arguments: Any) -> None:
+        raise RuntimeError("no room to write")
+
+    monkeypatch.setattr(engine.failures, "failed", broken)
+    async with receiving(answers(500)) as receiver, engine.working() as worker:
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine)
+        await until(lambda: has_state(engine, ("due", 1)))
+        await until(lambda: _later(not worker._outcomes and not worker._under_way))
+        assert (dict(worker._counts), worker._held) == ({}, {})
+        assert await engine.states() == [("due", 1)]
