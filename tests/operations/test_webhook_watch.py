@@ -144,3 +144,21 @@ async def test_one_of_many_processes_tells(service):
     assert await health.claim_warning(None, webhook_id, 70)
     assert not await health.claim_warning(None, webhook_id, 50)
     assert not await health.claim_warning(None, WebhookId(new_id()), 50)
+
+
+async def test_a_webhook_is_found_as_it_is_now_with_what_it_takes_to_deliver(api, watch):
+    wanted = {
+        "url": "https://example.com/hook",
+        "connectTimeout": 1000,
+        "readTimeout": 1000,
+        "headers": {"X-Key": "sesame"},
+        "httpAuthenticationUsername": "anna",
+        "httpAuthenticationPassword": "a password",
+    }
+    made = (await api.post("/api/webhook", json={"webhook": wanted})).json()["webhook"]
+    assert list(await watch.webhooks()) == [], "memory has not heard of it"
+    found = await watch.webhook_now(WebhookId(made["id"]))
+    assert found is not None
+    assert {name: found[name] for name in wanted} == wanted
+    await api.delete(f"/api/webhook/{made['id']}")
+    assert await watch.webhook_now(WebhookId(made["id"])) is None
