@@ -12,16 +12,16 @@ _AHEAD_SECONDS = 0.5
 """For how long the work at hand lasts: longer than it takes to get more."""
 _LEAST_ROUNDS = 2
 _MOST_ROUNDS = 20
-"""Rounds are as many as may be under way at a time; what is at hand has to be made again when the process dies."""
+"""Rounds are as many as may be under way at a time; what is at hand comes late from a process that dies."""
 
 
 class Appetite:
     """What one receiver took lately, and what follows from it."""
 
-    def __init__(self, concurrency: int) -> None:
-        """`concurrency`: how many may be under way to it at a time."""
+    def __init__(self, concurrency: int, most: int) -> None:
+        """`concurrency`: how many may be under way to it at a time; `most`: at hand, so that others have room, too."""
         self._least = _LEAST_ROUNDS * concurrency
-        self._most = _MOST_ROUNDS * concurrency
+        self._most = max(self._least, min(_MOST_ROUNDS * concurrency, most))
         self._taken = 0.0
         self._noted_at = 0.0
 

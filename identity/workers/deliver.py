@@ -223,9 +223,7 @@ class DeliveryWorker:
                 self._note(reachable=False, error=error)
                 await asyncio.sleep(_BACK_OFF_SECONDS)
                 continue
-            for lease in leases:
-                self._take(lease)
-            self._metrics.held.set(len(self._held))
+            self._take_all(leases)
             if not leases:
                 await self._wait_for_work()
 
@@ -250,8 +248,7 @@ class DeliveryWorker:
                 self._note(reachable=False, error=error)
                 await asyncio.sleep(_BACK_OFF_SECONDS)
                 continue
-            for lease in leases or ():
-                self._take(lease)
+            self._take_all(leases or ())
             # Not in step with other processes, or all of them would go for the same ones.
             await asyncio.sleep((_POLL_SECONDS if leases == [] else _DRAIN_SECONDS) * (0.5 + _CHANCE.random()))
 
@@ -291,13 +288,21 @@ class DeliveryWorker:
     def _appetite(self, webhook_id: WebhookId) -> Appetite:
         found = self._appetites.get(webhook_id)
         if found is None:
-            found = self._appetites[webhook_id] = Appetite(self._settings.concurrency_per_webhook)
+            settings = self._settings
+            # Half of what a process has at hand at the most: see _room.
+            found = Appetite(settings.concurrency_per_webhook, settings.max_concurrency)
+            self._appetites[webhook_id] = found
         return found
 
     async def _wait_for_work(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_POLL_SECONDS):
                 await self._wakeups.awake.wait()
+
+    def _take_all(self, leases: Sequence[Lease]) -> None:
+        for lease in leases:
+            self._take(lease)
+        self._metrics.held.set(len(self._held))
 
     def _take(self, lease: Lease) -> None:
         is_under_way = lease.delivery_id in self._held
