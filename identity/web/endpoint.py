@@ -207,6 +207,7 @@ class Family(tornado.web.RequestHandler):
     cross_origin_headers: Mapping[str, str] = {}
     uuid_paths: ClassVar[bool] = True
     takes_proof: ClassVar[bool] = False
+    json_options: ClassVar[int] = 0
 
     def initialize(
         self, *, services: Services, addresses: AddressBook, in_flight: InFlight, template: str, **arguments: Any
@@ -435,7 +436,7 @@ class Family(tornado.web.RequestHandler):
             return
         if "Content-Type" not in reply.headers:
             self.set_header("Content-Type", "application/json")
-        self.finish(orjson.dumps(reply.body))
+        self.finish(orjson.dumps(reply.body, option=self.json_options))
 
     async def send_pieces(self, pieces: AsyncGenerator[bytes, None], headers: Mapping[str, str]) -> None:
         """Write JSON, or what the headers say, each piece when the one before has left.
@@ -504,7 +505,9 @@ class Family(tornado.web.RequestHandler):
 
 
 class ApiHandler(Family):
-    """The management API: JSON in, JSON out, the Errors object on 400."""
+    """The management API: JSON in, JSON out with members in alphabetical order, the Errors object on 400."""
+
+    json_options = orjson.OPT_SORT_KEYS
 
     async def performed(self, call: Call, reply: Reply) -> None:
         """Write a row of the audit log, where the operator asks for that."""

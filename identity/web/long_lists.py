@@ -30,9 +30,9 @@ async def reply(name: str, documents: AsyncIterator[Document], show: Show) -> Re
 async def _pieces(
     name: str, first: list[Document], documents: AsyncIterator[Document], show: Show
 ) -> AsyncGenerator[bytes, None]:
-    yield b"{" + orjson.dumps(name) + b":[" + orjson.dumps(first)[1:-1]
+    yield b"{" + orjson.dumps(name) + b":[" + orjson.dumps(first, option=orjson.OPT_SORT_KEYS)[1:-1]
     while piece := await _next_piece(documents, show):
-        yield b"," + orjson.dumps(piece)[1:-1]
+        yield b"," + orjson.dumps(piece, option=orjson.OPT_SORT_KEYS)[1:-1]
         await asyncio.sleep(0)
     yield b"]}"
 

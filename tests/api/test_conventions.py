@@ -1084,3 +1084,21 @@ async def test_nothing_that_is_sent_comes_back_in_a_header(api) -> None:
     assert "access-control-allow-origin" not in answer.headers
     assert answer.headers["Cache-Control"] == "no-store"
     assert answer.headers["Server"] == "identity"
+
+
+async def test_members_of_answers_are_in_alphabetical_order_at_every_level(tenant_api) -> None:
+    def is_sorted(members: list[tuple[str, Any]]) -> bool:
+        names = [name for name, _ in members]
+        assert names == sorted(names)
+        return True
+
+    body = {"application": {"name": f"Application {new_id()}", "data": {"b": {"z": 1, "a": 2}, "a": 1}}}
+    made = await tenant_api.post("/api/application", json=body)
+    for answer in (
+        made,
+        await tenant_api.get(f"/api/application/{made.json()['application']['id']}"),
+        await tenant_api.get("/api/application"),
+        await tenant_api.post("/api/application", json={"application": {}}),
+    ):
+        assert answer.content
+        json.loads(answer.content, object_pairs_hook=is_sorted)
