@@ -69,6 +69,8 @@ async def measured(scenarios: Sequence[Scenario], seconds: float, *, in_full: bo
             if count > len(instance.processes):
                 await instance.add_process()
             for figures_, scenario in zip(taken, scenarios, strict=True):
+                if count > scenario.processes:
+                    continue
                 _say(f"{scenario.title}, processes: {count}")
                 figures_.append(await _attempt(scenario, bench))
         rows += [

@@ -39,6 +39,7 @@ class Scenario:
     """One row of the table, and how it is measured; `name` is how the command line calls it.
 
     Those of a `group` belong together, and take so long that they are measured only when they are asked for.
+    `processes` is with how many it is measured at the most: one caller after another keeps no second one busy.
     """
 
     name: str
@@ -47,3 +48,4 @@ class Scenario:
     budget: str = ""
     against: str = ""
     group: str = ""
+    processes: int = 2

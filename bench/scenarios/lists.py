@@ -139,8 +139,8 @@ def _listing(kind: str, deed: str, count: int) -> Scenario:
     def title(of: int) -> str:
         return f"{'page of 25' if deed == 'page' else 'search for one name'}, {of:,} {kind}"
 
-    many = {"budget": "120 % of 100", "against": title(FEW)} if count == MANY else {}
-    return Scenario(f"{deed}-{kind}-{count}", title(count), measure, **many)
+    budget, against = ("120 % of 100", title(FEW)) if count == MANY else ("", "")
+    return Scenario(f"{deed}-{kind}-{count}", title(count), measure, budget, against)
 
 
 SCENARIOS = tuple(
