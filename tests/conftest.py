@@ -5,14 +5,16 @@ Inside everything is real; only the clock is ours.
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import gc
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import pytest
@@ -22,9 +24,12 @@ from identity import app, config
 from identity.ids import new_id
 from identity.instants import Instant, SystemClock
 from identity.store.embedded.stores import EmbeddedStores
+from identity.store.outages import OUTAGES
 from tests import openapi
 from tests.plain_http import NO_TLS
 from tests.relying_party import RelyingParty
+
+T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -187,24 +192,46 @@ def spared_heap() -> None:
 async def unspent_address() -> None:
     """Let what tests did from this machine's one address, wrong codes above all, not count in the next file."""
     for running in _SHARED:
-        redis = running.services.redis
-        keys = [key async for key in redis.client.scan_iter(match=redis.key("limit", "*address*"), count=10_000)]
-        if keys:
-            await redis.client.delete(*keys)
+        await _patiently(functools.partial(_forget_address, running))
+
+
+async def _forget_address(running: app.Service) -> None:
+    redis = running.services.redis
+    keys = [key async for key in redis.client.scan_iter(match=redis.key("limit", "*address*"), count=10_000)]
+    if keys:
+        await redis.client.delete(*keys)
 
 
 @pytest.fixture(scope="module", autouse=True)
 async def unheard() -> AsyncIterator[None]:
     """Remove the webhooks that the tests of a file made: hundreds, which every later event would be routed around."""
-    before = {running: await _webhook_ids(running) for running in _SHARED}
+    before = {running: await _patiently(functools.partial(_webhook_ids, running)) for running in _SHARED}
     yield
     for running in _SHARED:
-        for webhook_id in await _webhook_ids(running) - before.get(running, set()):
-            await running.services.documents["webhooks"].delete(None, webhook_id)
+        await _patiently(functools.partial(_forget_webhooks, running, before.get(running, set())))
 
 
 async def _webhook_ids(running: app.Service) -> set[str]:
-    return {webhook["id"] for webhook in await running.services.documents["webhooks"].find_all(None)}
+    return {webhook["id"] for webhook in await running.services.webhooks.find_all(None)}
+
+
+async def _forget_webhooks(running: app.Service, but: set[str]) -> None:
+    for webhook_id in await _webhook_ids(running) - but:
+        await running.services.webhooks.delete(None, webhook_id)
+
+
+async def _patiently(work: Callable[[], Awaitable[T]]) -> T:
+    """What comes of it once the stores answer.
+
+    In files whose tests have no loop the shared service stands still, for minutes: it finds its stores away then, until
+    it has looked for them.
+    """
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                return await work()
+            except OUTAGES:
+                await asyncio.sleep(0.1)
 
 
 @pytest.fixture(scope="session")
