@@ -106,9 +106,11 @@ class Cluster:
     def kill_store(self, name: str) -> None:
         """Kill `mongod` or `redis`, which are started again."""
         for pid in self.stores.pids():
-            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
-            if ("mongod" if name == "mongod" else "valkey") in Path(command).name:
-                os.kill(pid, signal.SIGKILL)
+            # One that is dead already, and not started again yet, is as good as killed.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+                if ("mongod" if name == "mongod" else "valkey") in Path(command).name:
+                    os.kill(pid, signal.SIGKILL)
 
     async def flush_redis(self) -> None:
         """Forget everything that Redis holds."""
