@@ -52,6 +52,8 @@ KEPT_ATTEMPTS: Final = 50
 _DAY = 86_400
 _LEAST_SECONDS = 3 * _DAY
 """How long what is due stays where nobody looks after it: for so long no process need run, and nothing is lost."""
+_FAR_SECONDS = 3600
+"""How long an ordered delivery waits that is neither the first nor the second about its object."""
 _LOOKS_PER_LEASE = 8
 """How often to look again when all that was found waits for something before it."""
 _KEPT_FIELDS = {
@@ -486,27 +488,35 @@ class Outbox:
     async def _unblocked(self, candidates: Sequence[Document], now: Instant, until: Instant) -> list[str]:
         """The ids of those that may go: of ordered deliveries the first about each object, when its time has come.
 
-        All later ones about that object are put off together, so that those of other objects come to the front: until
-        the first is due, or `until` where it is so now. They need not wait that long when it ends: see `_let_follow`.
+        All later ones about that object are put off, so that those of other objects come to the front.
         """
         free = [row["_id"] for row in candidates if not row.get("isOrdered")]
-        latest: dict[tuple[str, str], int] = {}
-        for row in candidates:
-            if row.get("isOrdered"):
-                key = (row["webhookId"], row["linkedObjectId"])
-                latest[key] = max(latest.get(key, 0), row["sequence"])
-        for key, sequence in latest.items():
+        for key in {(row["webhookId"], row["linkedObjectId"]) for row in candidates if row.get("isOrdered")}:
             rest = _in_order(*key)
-            first = await self._deliveries.find_one(rest, {"nextAttempt": 1, "sequence": 1}, sort=[("sequence", 1)])
-            if first is None:
-                continue
-            if first["nextAttempt"] <= now:
-                free.append(first["_id"])
-            if first["sequence"] < sequence:
-                later_ones = {**rest, "sequence": {"$gt": first["sequence"]}, "nextAttempt": {"$lte": now}}
-                put_off = first["nextAttempt"] + 1 if first["nextAttempt"] > now else until
-                await self._deliveries.update_many(later_ones, {"$set": {"nextAttempt": put_off, "waits": True}})
+            cursor = self._deliveries.find(rest, {"nextAttempt": 1, "sequence": 1}).sort("sequence", 1).limit(2)
+            queue = await cursor.to_list(None)
+            if queue and queue[0]["nextAttempt"] <= now:
+                free.append(queue[0]["_id"])
+            if len(queue) > 1:
+                first, second = queue
+                again = first["nextAttempt"] + 1 if first["nextAttempt"] > now else until
+                await self._put_off(rest, second, now, again)
         return free
+
+    async def _put_off(self, rest: Document, second: Document, now: Instant, again: Instant) -> None:
+        """Let those behind the first about an object wait: the second until `again`, all others for far longer.
+
+        Whoever ends lets the next one go (see `_let_follow`); where its process died before, the second is looked at
+        when the lease of the first has run out. One look at each delivery is enough, however many of them wait.
+        """
+        waiting = {**rest, "sequence": {"$gt": second["sequence"]}, "nextAttempt": {"$lte": now}}
+        far = max(again, later(now, seconds=_FAR_SECONDS))
+        writes: list[UpdateOne | UpdateMany] = [UpdateMany(waiting, {"$set": {"nextAttempt": far, "waits": True}})]
+        if second["nextAttempt"] <= now or second["nextAttempt"] > again:
+            # As it was read: it may go, or be on its way, by now.
+            as_read = {"_id": second["_id"], "state": "due", "nextAttempt": second["nextAttempt"]}
+            writes.append(UpdateOne(as_read, {"$set": {"nextAttempt": again, "waits": True}}))
+        await self._deliveries.bulk_write(writes, ordered=False)
 
     async def _let_follow(self, ended: Sequence[Outcome]) -> None:
         """Let the next delivery about the same object go at once, where it waits only for those that have ended.

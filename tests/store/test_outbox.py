@@ -530,3 +530,66 @@ async def test_what_is_due_does_not_expire_and_what_is_over_does(outbox: Outbox,
     ended = await database.collection("events").find_one({"_id": over.event_id})
     assert ended["expiresAt"].timestamp() * 1000 == later(NOW, seconds=31 * 86_400)
     assert await outbox.keep_due(weeks) == 0, "once is enough for a while"
+
+
+async def record_ordered(outbox: Outbox, count: int) -> list[str]:
+    """Events about one object for one webhook that wants them in order: the ids of their deliveries."""
+    webhook = WebhookId(new_id())
+    found = new_id()
+    rows = [dataclasses.replace(make_event(), linked_object_id=found) for _ in range(count)]
+    first = await outbox.reserve_sequence(count)
+    await outbox.record(None, [(row, [NewDelivery(webhook, NOW, is_ordered=True)]) for row in rows], first)
+    return [outbox_module.delivery_id(row.event_id, webhook) for row in rows]
+
+
+async def dues(database: Database, ids: list[str]) -> list[int]:
+    """When each of these deliveries is to be looked at again."""
+    rows = {row["_id"]: row async for row in database.collection("deliveries").find({"_id": {"$in": ids}})}
+    return [rows[one].get("nextAttempt") for one in ids]
+
+
+async def test_of_many_that_wait_for_their_turn_only_the_next_is_looked_at_again_with_each_lease(
+    outbox: Outbox, database: Database
+) -> None:
+    ids = await record_ordered(outbox, 6)
+    end = later(NOW, seconds=LEASE_SECONDS)
+    (lease,) = await take(outbox)
+    assert lease.delivery_id == ids[0]
+    far = later(NOW, seconds=3600)
+    assert await dues(database, ids) == [end, end, far, far, far, far]
+    ended = later(NOW, seconds=1)
+    end = later(ended, seconds=LEASE_SECONDS)
+    for turn, current in enumerate(ids[1:4], start=1):
+        await outbox.settle([Outcome(lease, tried(), None)])
+        (lease,) = await take(outbox, ended)
+        assert lease.delivery_id == current
+        assert await dues(database, ids[turn:]) == [end, end, *[far] * (len(ids) - turn - 2)]
+
+
+async def test_the_next_goes_when_a_lease_runs_out_where_a_process_died_before_it_let_it_go(
+    outbox: Outbox, database: Database
+) -> None:
+    ids = await record_ordered(outbox, 3)
+    now = NOW
+    for turn, current in enumerate(ids):
+        (lease,) = await take(outbox, now)
+        assert lease.delivery_id == current
+        # What a process leaves that wrote its outcome and died before it said who follows.
+        written = {"$set": {"state": "succeeded"}, "$unset": {"lease": "", "nextAttempt": ""}}
+        await database.collection("deliveries").update_one({"_id": current}, written)
+        assert await take(outbox, now) == []
+        now = later(now, seconds=LEASE_SECONDS + turn)
+
+
+async def test_what_waits_for_one_that_is_tried_again_is_looked_at_after_that(
+    outbox: Outbox, database: Database
+) -> None:
+    ids = await record_ordered(outbox, 3)
+    (lease,) = await take(outbox)
+    again = later(NOW, seconds=300)
+    await outbox.settle([Outcome(lease, tried(500), again)])
+    after = later(NOW, seconds=LEASE_SECONDS)
+    assert await take(outbox, after) == []
+    assert await dues(database, ids) == [again, again + 1, later(NOW, seconds=3600)]
+    (lease,) = await take(outbox, again)
+    assert lease.delivery_id == ids[0]
