@@ -243,11 +243,13 @@ class Outbox:
 
     async def _upgrade(self) -> None:
         """Take over what a version left that knew no lanes: it served webhooks in turn, and not their tenants."""
-        try:
-            await self._deliveries.drop_index("due")
-        except OperationFailure as error:
-            if error.code != _NO_SUCH_INDEX:
-                raise
+        # Asked first: even where there is nothing to drop, dropping waits for every write and lets none pass.
+        if "due" in await self._deliveries.index_information():
+            try:
+                await self._deliveries.drop_index("due")
+            except OperationFailure as error:
+                if error.code != _NO_SUCH_INDEX:
+                    raise
         await self._add_lanes()
 
     async def _add_lanes(self) -> None:
