@@ -493,7 +493,12 @@ class Outbox:
         All later ones about that object are put off, so that those of other objects come to the front.
         """
         free = [row["_id"] for row in candidates if not row.get("isOrdered")]
-        for key in {(row["webhookId"], row["linkedObjectId"]) for row in candidates if row.get("isOrdered")}:
+        latest: dict[tuple[str, str], int] = {}
+        for row in candidates:
+            if row.get("isOrdered"):
+                key = (row["webhookId"], row["linkedObjectId"])
+                latest[key] = max(latest.get(key, 0), row["sequence"])
+        for key, sequence in latest.items():
             rest = _in_order(*key)
             cursor = self._deliveries.find(rest, {"nextAttempt": 1, "sequence": 1}).sort("sequence", 1).limit(2)
             queue = await cursor.to_list(None)
@@ -502,23 +507,28 @@ class Outbox:
             if len(queue) > 1:
                 first, second = queue
                 again = first["nextAttempt"] + 1 if first["nextAttempt"] > now else until
-                await self._put_off(rest, second, now, again)
+                await self._put_off(rest, second, now, again, behind=sequence > second["sequence"])
         return free
 
-    async def _put_off(self, rest: Document, second: Document, now: Instant, again: Instant) -> None:
+    async def _put_off(self, rest: Document, second: Document, now: Instant, again: Instant, *, behind: bool) -> None:
         """Let those behind the first about an object wait: the second until `again`, all others for far longer.
+
+        The others are gone through only where one that is `behind` the second has come to be looked at.
 
         Whoever ends lets the next one go (see `_let_follow`); where its process died before, the second is looked at
         when the lease of the first has run out. One look at each delivery is enough, however many of them wait.
         """
-        waiting = {**rest, "sequence": {"$gt": second["sequence"]}, "nextAttempt": {"$lte": now}}
-        far = max(again, later(now, seconds=_FAR_SECONDS))
-        writes: list[UpdateOne | UpdateMany] = [UpdateMany(waiting, {"$set": {"nextAttempt": far, "waits": True}})]
+        writes: list[UpdateOne | UpdateMany] = []
+        if behind:
+            waiting = {**rest, "sequence": {"$gt": second["sequence"]}, "nextAttempt": {"$lte": now}}
+            far = max(again, later(now, seconds=_FAR_SECONDS))
+            writes.append(UpdateMany(waiting, {"$set": {"nextAttempt": far, "waits": True}}))
         if second["nextAttempt"] <= now or second["nextAttempt"] > again:
             # As it was read: it may go, or be on its way, by now.
             as_read = {"_id": second["_id"], "state": "due", "nextAttempt": second["nextAttempt"]}
             writes.append(UpdateOne(as_read, {"$set": {"nextAttempt": again, "waits": True}}))
-        await self._deliveries.bulk_write(writes, ordered=False)
+        if writes:
+            await self._deliveries.bulk_write(writes, ordered=False)
 
     async def _let_follow(self, ended: Sequence[Outcome]) -> None:
         """Let the next delivery about the same object go at once, where it waits only for those that have ended.
