@@ -23,6 +23,8 @@ from identity.domain.system_configuration import SentEvents
 from identity.errors import Invalid, StartupError
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant, as_datetime, later
+from identity.store import delivery_order
+from identity.store.delivery_order import DeliveryOrder
 from identity.store.event_bodies import PART_BYTES, EventBodies
 from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session
@@ -52,8 +54,6 @@ KEPT_ATTEMPTS: Final = 50
 _DAY = 86_400
 _LEAST_SECONDS = 3 * _DAY
 """How long what is due stays where nobody looks after it: for so long no process need run, and nothing is lost."""
-_FAR_SECONDS = 3600
-"""How long an ordered delivery waits that is neither the first nor the second about its object."""
 _LOOKS_PER_LEASE = 8
 """How often to look again when all that was found waits for something before it."""
 _KEPT_FIELDS = {
@@ -220,6 +220,7 @@ class Outbox:
         self._bodies = EventBodies(database, vault)
         self._events: Collection = database.collection("events")
         self._deliveries: Collection = database.collection("deliveries")
+        self._order = DeliveryOrder(self._deliveries)
         self._counters: Collection = database.collection("counters")
         self._schedule_seconds = schedule_seconds
         self._sent_events = sent_events
@@ -232,12 +233,7 @@ class Outbox:
         lanes = IndexModel([("state", 1), ("lane", 1), ("nextAttempt", 1)], name="lanes")
         of_event = IndexModel([("eventId", 1)], name="event")
         attempt = IndexModel([("attempts.id", 1)], name="attempt")
-        ordered = IndexModel(
-            [("webhookId", 1), ("linkedObjectId", 1), ("sequence", 1)],
-            name="order",
-            partialFilterExpression={"isOrdered": True, "state": "due"},
-        )
-        await self._deliveries.create_indexes([lanes, of_event, attempt, ordered, expiry])
+        await self._deliveries.create_indexes([lanes, of_event, attempt, delivery_order.INDEX, expiry])
         await self._upgrade()
         await self._bodies.ensure_indexes()
 
@@ -327,7 +323,7 @@ class Outbox:
             candidates = await self._candidates(is_due, lanes, rooms, limit)
             if not candidates:
                 break
-            if ids := await self._unblocked(candidates, now, until):
+            if ids := await self._order.unblocked(candidates, now, until):
                 return await self._take({row["_id"]: row for row in candidates}, ids, _due(now), until)
         return []
 
@@ -378,7 +374,9 @@ class Outbox:
         """
         if outcomes:
             await asyncio.gather(self._write(outcomes), self._note(outcomes))
-        await self._let_follow([outcome for outcome in outcomes if outcome.makes_way])
+        # By the latest of an object: the time of the next has come then, by the same clock.
+        ended = {(one.lease.webhook_id, one.lease.ordered_by): one.instant for one in outcomes if one.makes_way}
+        await self._order.let_follow(ended)
 
     async def _write(self, outcomes: Sequence[Outcome]) -> None:
         """Write them together or, where MongoDB cannot keep one as it is, each by itself.
@@ -487,65 +485,6 @@ class Outbox:
         found = await self._deliveries.aggregate([*branches[0], *unions]).to_list(None)
         return _within_room(found, {webhook: min(rooms[webhook], share) for webhook in chosen})[:limit]
 
-    async def _unblocked(self, candidates: Sequence[Document], now: Instant, until: Instant) -> list[str]:
-        """The ids of those that may go: of ordered deliveries the first about each object, when its time has come.
-
-        All later ones about that object are put off, so that those of other objects come to the front.
-        """
-        free = [row["_id"] for row in candidates if not row.get("isOrdered")]
-        latest: dict[tuple[str, str], int] = {}
-        for row in candidates:
-            if row.get("isOrdered"):
-                key = (row["webhookId"], row["linkedObjectId"])
-                latest[key] = max(latest.get(key, 0), row["sequence"])
-        for key, sequence in latest.items():
-            rest = _in_order(*key)
-            cursor = self._deliveries.find(rest, {"nextAttempt": 1, "sequence": 1}).sort("sequence", 1).limit(2)
-            queue = await cursor.to_list(None)
-            if queue and queue[0]["nextAttempt"] <= now:
-                free.append(queue[0]["_id"])
-            if len(queue) > 1:
-                first, second = queue
-                again = first["nextAttempt"] + 1 if first["nextAttempt"] > now else until
-                await self._put_off(rest, second, now, again, behind=sequence > second["sequence"])
-        return free
-
-    async def _put_off(self, rest: Document, second: Document, now: Instant, again: Instant, *, behind: bool) -> None:
-        """Let those behind the first about an object wait: the second until `again`, all others for far longer.
-
-        The others are gone through only where one that is `behind` the second has come to be looked at.
-
-        Whoever ends lets the next one go (see `_let_follow`); where its process died before, the second is looked at
-        when the lease of the first has run out. One look at each delivery is enough, however many of them wait.
-        """
-        writes: list[UpdateOne | UpdateMany] = []
-        if behind:
-            waiting = {**rest, "sequence": {"$gt": second["sequence"]}, "nextAttempt": {"$lte": now}}
-            far = max(again, later(now, seconds=_FAR_SECONDS))
-            writes.append(UpdateMany(waiting, {"$set": {"nextAttempt": far, "waits": True}}))
-        if second["nextAttempt"] <= now or second["nextAttempt"] > again:
-            # As it was read: it may go, or be on its way, by now.
-            as_read = {"_id": second["_id"], "state": "due", "nextAttempt": second["nextAttempt"]}
-            writes.append(UpdateOne(as_read, {"$set": {"nextAttempt": again, "waits": True}}))
-        if writes:
-            await self._deliveries.bulk_write(writes, ordered=False)
-
-    async def _let_follow(self, ended: Sequence[Outcome]) -> None:
-        """Let the next delivery about the same object go at once, where it waits only for those that have ended.
-
-        A process that dies before it says so leaves it to wait until the lease of the one before would have run out.
-        """
-        latest = {(outcome.lease.webhook_id, outcome.lease.ordered_by): outcome.instant for outcome in ended}
-        writes = []
-        for (webhook_id, object_id), instant in latest.items():
-            rest = _in_order(webhook_id, object_id)
-            first = await self._deliveries.find_one(rest, {"waits": 1}, sort=[("sequence", 1)])
-            if first is not None and first.get("waits"):
-                change = {"$set": {"nextAttempt": instant}, "$unset": {"waits": ""}}
-                writes.append(UpdateOne({"_id": first["_id"], "state": "due", "waits": True}, change))
-        if writes:
-            await self._deliveries.bulk_write(writes, ordered=False)
-
     async def _change_leases(self, leases: Sequence[Lease], change: Mapping[str, Any]) -> None:
         by_token: dict[str, list[str]] = {}
         for lease in leases:
@@ -631,11 +570,6 @@ def _of(row: EventRow) -> Document:
 
 def _place(event_id: str) -> str:
     return f"events.{event_id}.body"
-
-
-def _in_order(webhook_id: str, object_id: str | None) -> Document:
-    """The deliveries to a webhook that follow each other because they are about the same object."""
-    return {"webhookId": webhook_id, "linkedObjectId": object_id, "isOrdered": True, "state": "due"}
 
 
 def lane_of(webhook_id: str, tenant_id: str | None) -> str:

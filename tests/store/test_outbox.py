@@ -593,3 +593,23 @@ async def test_what_waits_for_one_that_is_tried_again_is_looked_at_after_that(
     assert await dues(database, ids) == [again, again + 1, later(NOW, seconds=3600)]
     (lease,) = await take(outbox, again)
     assert lease.delivery_id == ids[0]
+
+
+async def test_one_that_is_on_its_way_keeps_its_lease_when_an_earlier_one_is_asked_for_once_more(
+    outbox: Outbox, database: Database
+) -> None:
+    ids = await record_ordered(outbox, 3)
+    (lease,) = await take(outbox)
+    await outbox.settle([Outcome(lease, tried(500), None)])
+    ahead = later(NOW, seconds=100)
+    (on_its_way,) = await take(outbox, ahead)
+    assert on_its_way.delivery_id == ids[1]
+    asked_for = {"$set": {"state": "due", "nextAttempt": NOW}}
+    await database.collection("deliveries").update_one({"_id": ids[0]}, asked_for)
+    (lease,) = await take(outbox)  # by a clock that is behind
+    assert lease.delivery_id == ids[0]
+    await outbox.settle([Outcome(lease, tried(), None)])
+    assert await take(outbox, later(NOW, seconds=50)) == []
+    held = await database.collection("deliveries").find_one({"_id": ids[1]})
+    assert held is not None
+    assert (held["lease"], held["nextAttempt"]) == (on_its_way.token, later(ahead, seconds=LEASE_SECONDS))
