@@ -154,7 +154,7 @@ async def test_newest_come_first_page_by_page(key, rp, clock) -> None:
 
 
 async def test_wrong_paging_is_told(key) -> None:
-    assert codes(await key.get(RECENT, params={"offset": "x", "limit": -1})) == ["[invalid]offset", "[invalid]limit"]
+    assert codes(await key.get(RECENT, params={"offset": "x", "limit": -1})) == ["[invalid]limit", "[invalid]offset"]
     assert codes(await key.get(RECENT, params={"userId": "x"})) == ["[couldNotConvert]userId"]
 
 
@@ -238,7 +238,7 @@ async def test_export_holds_every_member(key, rp, clock) -> None:
     (again,) = await exported(await key.get(EXPORT, params={**criteria, "dateTimeSecondsFormat": "yyyy"}))
     assert again["loginId"] == rp.login_id
     bad = {"criteria": {"userId": "x"}, "zoneId": "Mars"}
-    assert codes(await key.post(EXPORT, json=bad)) == ["[invalid]zoneId", "[couldNotConvert]criteria.userId"]
+    assert codes(await key.post(EXPORT, json=bad)) == ["[couldNotConvert]criteria.userId", "[invalid]zoneId"]
 
 
 async def test_no_cell_of_an_export_is_a_formula(key, rp) -> None:

@@ -114,10 +114,10 @@ async def test_registrations_and_totals_are_counted(key, rp, clock) -> None:
 
 async def test_what_is_missing_or_wrong_is_told(key) -> None:
     for name in ("login", "daily-active-user", "monthly-active-user", "registration"):
-        assert codes(await key.get(f"/api/report/{name}")) == ["[missing]start", "[missing]end"]
+        assert codes(await key.get(f"/api/report/{name}")) == ["[missing]end", "[missing]start"]
         wrong = {"start": "x", "end": 10**17}
         assert codes(await key.get(f"/api/report/{name}", params=wrong)) == [
-            "[couldNotConvert]start", "[couldNotConvert]end",
+            "[couldNotConvert]end", "[couldNotConvert]start",
         ]  # fmt: skip
         wrong = {"start": 1, "end": 2, "applicationId": "x"}
         assert codes(await key.get(f"/api/report/{name}", params=wrong)) == ["[couldNotConvert]applicationId"]
