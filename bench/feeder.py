@@ -34,10 +34,12 @@ class Feeder:
         self._outbox = Outbox(database, Vault({"bench": bytes(32)}), schedule_seconds=_RETENTION_SECONDS)
         self._wakeups = wakeups
         self._tenant_id = TenantId(TENANT_ID)
+        self._objects: list[str] = []
 
-    async def fill(self, webhook_ids: Sequence[str], count: int, late_seconds: float = 0) -> None:
-        """Write so many events at once, as ones that happened a while ago."""
+    async def fill(self, webhook_ids: Sequence[str], count: int, late_seconds: float = 0, objects: int = 0) -> None:
+        """Write so many events at once, as ones that happened a while ago; those about so many `objects` in order."""
         when = later(SystemClock().now(), seconds=-late_seconds)
+        self._objects = [new_id() for _ in range(objects)]
         for first in range(0, count, _CHUNK):
             with within(BULK_SECONDS):
                 await self._write(webhook_ids, range(first, min(first + _CHUNK, count)), when)
@@ -69,7 +71,8 @@ class Feeder:
             await self._deliveries.delete_many({"webhookId": webhook_id})
 
     async def _write(self, webhook_ids: Sequence[str], numbers: range, now: Instant, run: str = _NO_RUN) -> None:
-        deliveries = [NewDelivery(WebhookId(webhook_id), now) for webhook_id in webhook_ids]
+        is_ordered = bool(self._objects)
+        deliveries = [NewDelivery(WebhookId(one), now, is_ordered=is_ordered) for one in webhook_ids]
         rows = [(self._row(number, run, now), deliveries) for number in numbers]
         await self._outbox.record(None, rows, await self._outbox.reserve_sequence(len(rows)))
 
@@ -77,7 +80,8 @@ class Feeder:
         user = {"id": new_id(), "email": f"{number}@{run}.example.com", "data": {"filling": _FILLING}}
         event = {"type": "user.create", "tenantId": self._tenant_id, "createInstant": now, "user": user}
         body = orjson.dumps({"event": event})
-        return EventRow(EventId(new_id()), "user.create", self._tenant_id, None, body, now)
+        about = self._objects[number % len(self._objects)] if self._objects else None
+        return EventRow(EventId(new_id()), "user.create", self._tenant_id, about, body, now)
 
 
 def number_of(body: bytes) -> int:

@@ -20,11 +20,13 @@ class Shares:
     """So much altogether, and so much of it for one owner, so that one that hangs does not have it all.
 
     What is larger than that is given to one who then has it alone. First come, first served, but nobody waits for
-    those who wait for their own owner.
+    those who wait for their own owner. The last `kept` are for owners who have no more than a `little` with them, so
+    that many that hang do not have it all either.
     """
 
-    def __init__(self, most: int, most_of_one: int) -> None:
+    def __init__(self, most: int, most_of_one: int, *, kept: int = 0, little: int = 0) -> None:
         self._most, self._most_of_one = most, most_of_one
+        self._kept, self._little = kept, little
         self._held = 0
         self._of: collections.Counter[str] = collections.Counter()
         self._waiting: list[_Waiting] = []
@@ -57,10 +59,13 @@ class Shares:
 
     def _admit(self) -> None:
         for waiting in list(self._waiting):
-            if not _fits(self._of[waiting.owner], waiting.size, self._most_of_one):
+            of_owner = self._of[waiting.owner]
+            if not _fits(of_owner, waiting.size, self._most_of_one):
                 continue
             if not _fits(self._held, waiting.size, self._most):
                 return
+            if of_owner + waiting.size > self._little and not _fits(self._held, waiting.size, self._most - self._kept):
+                continue
             self._waiting.remove(waiting)
             self._held += waiting.size
             self._of[waiting.owner] += waiting.size

@@ -19,17 +19,27 @@ from bench.scenarios import Bench, Scenario
 from identity.ids import new_id
 
 _BACKLOG_PER_SECOND = 600
+_ORDERED_PER_SECOND = 100
+_OBJECTS = 20
 _EVENTS_PER_SECOND = 200
 _WEBHOOKS = 5
 _PATIENCE_SECONDS = 30
 
 
 async def _drained(bench: Bench) -> Figure:
-    """Deliveries per second of a backlog for one receiver."""
-    count = round(_BACKLOG_PER_SECOND * bench.seconds)
+    return await _drain(bench, _BACKLOG_PER_SECOND)
+
+
+async def _drained_in_order(bench: Bench) -> Figure:
+    return await _drain(bench, _ORDERED_PER_SECOND, _OBJECTS)
+
+
+async def _drain(bench: Bench, per_second: int, objects: int = 0) -> Figure:
+    """Deliveries per second of a backlog for one receiver, of those about so many objects in order."""
+    count = round(per_second * bench.seconds)
     async with receiving() as receiver, webhooks(bench, receiver.url, 1) as webhook_ids:
         async with feeding(bench.instance) as feeder:
-            await feeder.fill(webhook_ids, count)
+            await feeder.fill(webhook_ids, count, objects=objects)
         complete = await receiver.wait_for(count, _PATIENCE_SECONDS + bench.seconds)
         instants = receiver.instants
     if not complete:
@@ -93,5 +103,6 @@ async def webhooks(
 
 SCENARIOS = (
     Scenario("deliveries", "webhook deliveries to one local receiver", _drained, ">= 500/s"),
+    Scenario("ordered", "the same, those about each of 20 objects in order", _drained_in_order),
     Scenario("intake", "event intake to first attempt, 200 events/s, 5 webhooks", _latency, "p99 < 1 s"),
 )

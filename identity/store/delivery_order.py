@@ -74,10 +74,11 @@ class DeliveryOrder:
         if writes:
             await self._deliveries.bulk_write(writes, ordered=False)
 
-    async def let_follow(self, ended: Mapping[tuple[WebhookId, str | None], Instant]) -> None:
+    async def let_follow(self, ended: Mapping[tuple[WebhookId, str | None], Instant]) -> bool:
         """Let the next about each of these objects go, at its instant, where it waits only for those that have ended.
 
-        A process that dies before it says so leaves it to wait until the lease of the one before would have run out.
+        Answers whether there was any. A process that dies before it says so leaves it to wait until the lease of the
+        one before would have run out.
         """
         writes = []
         for (webhook_id, object_id), instant in ended.items():
@@ -88,6 +89,7 @@ class DeliveryOrder:
                 writes.append(UpdateOne({"_id": first["_id"], "state": "due", "waits": True}, change))
         if writes:
             await self._deliveries.bulk_write(writes, ordered=False)
+        return bool(writes)
 
 
 def _in_order(webhook_id: str, object_id: str | None) -> Document:

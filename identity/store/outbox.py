@@ -366,8 +366,8 @@ class Outbox:
         row = await self._events.find_one({"_id": event_id}, _BODY_FIELDS)
         return b"" if row is None else await self._bodies.opened(row)
 
-    async def settle(self, outcomes: Sequence[Outcome]) -> None:
-        """Write what became of leases, in one go.
+    async def settle(self, outcomes: Sequence[Outcome]) -> bool:
+        """Write what became of leases, in one go; answers whether some are due now that waited for these.
 
         A success always counts. A failure counts only while the lease is still held: when it ran out, the delivery is
         somebody else's.
@@ -376,7 +376,7 @@ class Outbox:
             await asyncio.gather(self._write(outcomes), self._note(outcomes))
         # By the latest of an object: the time of the next has come then, by the same clock.
         ended = {(one.lease.webhook_id, one.lease.ordered_by): one.instant for one in outcomes if one.makes_way}
-        await self._order.let_follow(ended)
+        return await self._order.let_follow(ended)
 
     async def _write(self, outcomes: Sequence[Outcome]) -> None:
         """Write them together or, where MongoDB cannot keep one as it is, each by itself.

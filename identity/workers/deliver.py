@@ -44,12 +44,17 @@ _POLL_SECONDS = 1.0
 LATE_SECONDS = 10
 """What should have been made so long ago belongs to a backlog, and goes as fast as that may."""
 _DRAIN_SECONDS = 0.1
-"""How often more of a backlog is taken."""
+"""How often more of a backlog is taken; it goes evenly until then."""
 _BACK_OFF_SECONDS = 1.0
 _BACKLOG_SECONDS = 15.0
 _KEEP_SECONDS = 600.0
 _MOST_LARGE_BYTES = 64 * 2**20
 """How much of large bodies is in memory at a time, however much is due; of one webhook half of it."""
+_AT_HAND = 2
+"""How many times as much a process has at hand as it may have under way."""
+_KEPT_PART = 4
+"""A fourth of the places, and of what is at hand, is for webhooks with little of it: many that hang hold up nobody."""
+_LITTLE = 2
 _CHANCE = random.SystemRandom()
 
 
@@ -176,7 +181,12 @@ class DeliveryWorker:
         self._backlog = Allowance(settings.backlog_per_second)
         self._known: Sequence[Document] = ()
         self._by_id: dict[str, Document] = {}
-        self._places = asyncio.Semaphore(settings.max_concurrency)
+        self._places = Shares(
+            settings.max_concurrency,
+            settings.max_concurrency,
+            kept=settings.max_concurrency // _KEPT_PART,
+            little=_LITTLE,
+        )
         self._large = Shares(_MOST_LARGE_BYTES, _MOST_LARGE_BYTES // 2)
         self._is_stopping = False
         self._turns: dict[WebhookId, asyncio.Semaphore] = {}
@@ -248,7 +258,7 @@ class DeliveryWorker:
                 self._note(reachable=False, error=error)
                 await asyncio.sleep(_BACK_OFF_SECONDS)
                 continue
-            self._take_all(leases or ())
+            self._take_all(leases or (), within_seconds=_DRAIN_SECONDS)
             # Not in step with other processes, or all of them would go for the same ones.
             await asyncio.sleep((_POLL_SECONDS if leases == [] else _DRAIN_SECONDS) * (0.5 + _CHANCE.random()))
 
@@ -270,7 +280,7 @@ class DeliveryWorker:
         return -(-self._room_of(webhook_id) // 2)
 
     def _room(self) -> int:
-        return 2 * self._settings.max_concurrency - len(self._held)
+        return _AT_HAND * self._settings.max_concurrency - len(self._held)
 
     def _room_of(self, webhook_id: WebhookId) -> int:
         """How many more deliveries to a webhook, of which some are due, may be taken now."""
@@ -281,9 +291,13 @@ class DeliveryWorker:
         room = self._breakers.room(webhook_id, held)
         if room is None:
             room = self._appetite(webhook_id).room(monotonic(), held)
+        room = min(room, max(self._room() - self._kept_room(), _LITTLE - held))
         if room <= 0:
             self._behind.add(webhook_id)
         return room
+
+    def _kept_room(self) -> int:
+        return _AT_HAND * self._settings.max_concurrency // _KEPT_PART
 
     def _appetite(self, webhook_id: WebhookId) -> Appetite:
         found = self._appetites.get(webhook_id)
@@ -299,19 +313,19 @@ class DeliveryWorker:
             async with asyncio.timeout(_POLL_SECONDS):
                 await self._wakeups.awake.wait()
 
-    def _take_all(self, leases: Sequence[Lease]) -> None:
-        for lease in leases:
-            self._take(lease)
+    def _take_all(self, leases: Sequence[Lease], within_seconds: float = 0.0) -> None:
+        for number, lease in enumerate(leases):
+            self._take(lease, within_seconds * number / len(leases))
         self._metrics.held.set(len(self._held))
 
-    def _take(self, lease: Lease) -> None:
+    def _take(self, lease: Lease, wait_seconds: float = 0.0) -> None:
         is_under_way = lease.delivery_id in self._held
         self._held[lease.delivery_id] = lease
         if is_under_way:
             # Its lease ran out because MongoDB was away, or we stood still: what comes of it goes by the new one.
             return
         self._counts[lease.webhook_id] += 1
-        task = asyncio.create_task(self._deliver(lease))
+        task = asyncio.create_task(self._deliver(lease, wait_seconds))
         self._under_way.add(task)
         task.add_done_callback(functools.partial(self._ended, lease))
 
@@ -327,9 +341,10 @@ class DeliveryWorker:
 
     # Sending.
 
-    async def _deliver(self, lease: Lease) -> None:
+    async def _deliver(self, lease: Lease, wait_seconds: float) -> None:
+        await asyncio.sleep(wait_seconds)
         turn = self._turns.setdefault(lease.webhook_id, asyncio.Semaphore(self._settings.concurrency_per_webhook))
-        async with turn, self._places:
+        async with turn, self._places.held(lease.webhook_id):
             if self._is_stopping:
                 return
             outcome = await self._outcome(lease)
@@ -448,7 +463,7 @@ class DeliveryWorker:
         outcomes = [dataclasses.replace(one, lease=self._held.get(one.lease.delivery_id, one.lease))
                     for one in self._outcomes]  # fmt: skip
         try:
-            await self._outbox.settle(outcomes)
+            others_follow = await self._outbox.settle(outcomes)
         except STORE_ERRORS:
             self._has_outcomes.set()
             raise
@@ -457,7 +472,7 @@ class DeliveryWorker:
         for outcome in outcomes:
             self._release(outcome)
         self._metrics.held.set(len(self._held))
-        if was_full or any(self._room_of(webhook_id) > 0 for webhook_id in tuple(self._behind)):
+        if was_full or others_follow or any(self._room_of(webhook_id) > 0 for webhook_id in tuple(self._behind)):
             self._wakeups.awake.set()  # there is more where these came from
         await self._watch.look(outcomes)
 

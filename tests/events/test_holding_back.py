@@ -6,10 +6,13 @@ import asyncio
 import dataclasses
 from typing import Any
 
+import pytest
+
 from identity.events.bus import Event
 from identity.ids import EventId, WebhookId, new_id
 from identity.instants import Instant, later
 from identity.store.outbox import Attempt, EventRow, Lease, NewDelivery, Outcome
+from identity.workers import deliver
 from tests.events.samples import PAYLOADS
 from tests.receiver import answers, receiving
 
@@ -218,6 +221,18 @@ async def test_a_blocked_object_does_not_starve_the_others(engine: Any) -> None:
     for _ in range(5):
         found += [lease.event_id for lease in await take(engine, 2)]
     assert found == [other]
+
+
+async def test_the_next_goes_as_soon_as_the_one_before_it_has_ended_and_not_at_the_next_look(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliver, "_POLL_SECONDS", 3600.0)
+    async with receiving() as receiver:
+        webhook = await webhook_for(engine, receiver.url, ordered=True)
+        expected = [await record(engine, "one", webhook["id"]) for _ in range(5)]
+        async with engine.working():
+            await receiver.wait_for(5)
+    assert [request.headers["webhook-id"] for request in receiver.requests] == expected
 
 
 async def test_without_order_nothing_waits(engine: Any) -> None:

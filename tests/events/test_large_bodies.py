@@ -71,6 +71,16 @@ async def test_who_is_first_is_not_passed_by_smaller_ones() -> None:
     assert [each.has_it for each in holders[1:]] == [True, True]
 
 
+async def test_the_last_of_the_room_is_for_those_who_have_little() -> None:
+    room = Shares(10, 10, kept=4, little=2)
+    holders = await holding(room, (ONE, 5), (ONE, 2), (OTHER, 1), (OTHER, 1), (OTHER, 1), ("third", 2))
+    assert [each.has_it for each in holders] == [True, False, True, True, False, True]
+    await holders[0].let_go()
+    assert [each.has_it for each in holders] == [True, True, True, True, False, True]
+    await holders[1].let_go()
+    assert holders[4].has_it
+
+
 async def test_what_is_larger_than_the_room_has_it_alone() -> None:
     room = Shares(100, 60)
     holders = await holding(room, (ONE, 500), (OTHER, 1))

@@ -159,6 +159,21 @@ async def test_attack_64_webhook_that_hangs_holds_up_nobody_else(engine: Any) ->
         assert len(dead.requests) <= 2
 
 
+async def test_many_webhooks_that_hang_hold_up_nobody_else(engine: Any) -> None:
+    """More than would fill every place, and everything that a process has at hand."""
+    settings = {"concurrency_per_webhook": 4, "max_concurrency": 16, "stop_seconds": 0.0}
+    async with receiving(hangs) as dead, receiving() as alive, engine.working(**settings):
+        for _ in range(5):
+            engine.add_webhook(dead.url, "user.create", readTimeout=60_000)
+        await raise_events(engine, 8)
+        await dead.wait_for(12)
+        for _ in range(2):
+            engine.add_webhook(alive.url, "user.create")
+        await raise_events(engine, 8)
+        await alive.wait_for(16)
+        assert len(dead.requests) <= 16
+
+
 @pytest.mark.parametrize(("per_second", "most"), [(4, 1), (0, 40)])
 async def test_what_piled_up_goes_as_fast_as_it_may_and_what_happens_now_passes_it(
     engine: Any, per_second: int, most: int
