@@ -29,7 +29,8 @@ from identity.instants import Instant
 from identity.shares import Shares
 from identity.store.guard import PATIENCE_SECONDS
 from identity.store.mongo import STORE_ERRORS, Database, Session
-from identity.store.outbox import Attempt, EventRow, NewDelivery, Outbox
+from identity.store.outbox import Outbox
+from identity.store.outbox_rows import Attempt, EventRow, NewDelivery
 from identity.traces import TraceContext
 
 _log = structlog.get_logger(__name__)

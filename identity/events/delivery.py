@@ -25,7 +25,7 @@ from identity.instants import Clock, Instant, numeric_date
 from identity.outbound.http import HttpClient, OutboundError, Request, Response
 from identity.outbound.tls import is_trust_anchor
 from identity.outbound.tracing import Span, Tracer, Untraced
-from identity.store.outbox import Attempt
+from identity.store.outbox_rows import Attempt
 from identity.traces import TraceContext
 
 _log = structlog.get_logger(__name__)

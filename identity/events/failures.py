@@ -10,7 +10,7 @@ from identity.call import Document
 from identity.domain.silences import Silences
 from identity.ids import EventId
 from identity.instants import Clock
-from identity.store.outbox import Attempt, EventRow
+from identity.store.outbox_rows import Attempt, EventRow
 
 Ending = Literal["will be tried again", "was given up", "stopped a change"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import prometheus_client
 
-from identity.store.outbox import Attempt
+from identity.store.outbox_rows import Attempt
 
 _OUTCOMES = ("success", "failure")
 

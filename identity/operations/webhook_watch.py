@@ -14,7 +14,7 @@ from identity.instants import Instant, later
 from identity.operations import event_logs, webhook_deliveries
 from identity.services import Services
 from identity.store.outages import OUTAGES
-from identity.store.outbox import Outcome
+from identity.store.outbox_rows import Outcome
 from identity.store.rate_limits import Limit
 
 _log = structlog.get_logger(__name__)

@@ -9,34 +9,32 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import structlog
 from bson.errors import InvalidBSON, InvalidDocument
-from pymongo import IndexModel, ReturnDocument, UpdateMany, UpdateOne
+from pymongo import IndexModel, ReturnDocument, UpdateMany
 from pymongo.errors import BulkWriteError, OperationFailure
 
 from identity.call import Document
 from identity.domain.system_configuration import SentEvents
 from identity.errors import Invalid, StartupError
-from identity.ids import EventId, TenantId, WebhookId, new_id
+from identity.ids import EventId, WebhookId, new_id
 from identity.instants import Instant, as_datetime, later
-from identity.store import delivery_order
+from identity.store import delivery_lanes, delivery_order
 from identity.store.delivery_order import DeliveryOrder
 from identity.store.event_bodies import PART_BYTES, EventBodies
 from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session
+from identity.store.outbox_documents import delivery_document, event_document, event_of, leases_of, noted, settlement
+from identity.store.outbox_rows import Backlog, EventRow, Lease, NewDelivery, Outcome
 from identity.store.vault import Vault
-from identity.traces import TraceContext, read
+from identity.traces import read
 
 _log = structlog.get_logger(__name__)
 
-State = Literal["due", "succeeded", "given up", "vetoed"]
-
 _NO_SUCH_INDEX = 27
-_LANES_PER_LEASE = 100
 _MOST_COUNTED = 10_000
 """At how many the count of what is due ends: it is taken again and again, and more only says that it is very much."""
 _NOT_TO_BE_KEPT = (BulkWriteError, Invalid, InvalidBSON, InvalidDocument, UnicodeError)
@@ -56,149 +54,6 @@ _LEAST_SECONDS = 3 * _DAY
 """How long what is due stays where nobody looks after it: for so long no process need run, and nothing is lost."""
 _LOOKS_PER_LEASE = 8
 """How often to look again when all that was found waits for something before it."""
-_KEPT_FIELDS = {
-    "_id": 1, "eventId": 1, "webhookId": 1, "attempts.id": 1, "base": 1, "isManual": 1, "insertInstant": 1,
-    "isOrdered": 1, "linkedObjectId": 1,
-}  # fmt: skip
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class EventRow:
-    """One event as it goes out: `body` is the same bytes for every receiver and every attempt.
-
-    One that `holds_secrets`, such as a token, lies sealed in MongoDB. One that `is_refused` is for the log alone, and
-    has a body that says no more than what it was. `trace` and `via` are those of the request that raised it.
-    """
-
-    event_id: EventId
-    type: str
-    tenant_id: TenantId | None
-    linked_object_id: str | None
-    body: bytes
-    create_instant: Instant
-    holds_secrets: bool = False
-    is_refused: bool = False
-    trace: TraceContext | None = None
-    via: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Attempt:
-    """One request to a webhook. `status` is None when there was no answer; `exception` says what failed.
-
-    `answer` is the beginning of what the receiver said, `headers` the header of its answer.
-    """
-
-    start_instant: Instant
-    end_instant: Instant
-    url: str
-    status: int | None = None
-    exception: str | None = None
-    answer: str = ""
-    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    attempt_id: str = dataclasses.field(default_factory=new_id)
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether the receiver took the event: a status from 200 to 299 and nothing else."""
-        return self.exception is None and self.status is not None and 200 <= self.status < 300
-
-    def without_answer(self) -> Attempt:
-        """The attempt with its status alone, where what was said cannot be kept."""
-        failed = None if self.exception is None else "unreadable: what went wrong cannot be written down"
-        return dataclasses.replace(self, exception=failed, answer="", headers={})
-
-    def to_document(self, next_attempt: Instant | None = None, *, is_manual: bool = False) -> Document:
-        """The attempt as it is stored, with the instant of the one that is to follow it."""
-        document: Document = {
-            "id": self.attempt_id,
-            "startInstant": self.start_instant,
-            "endInstant": self.end_instant,
-            "url": self.url,
-        }
-        told = {
-            "statusCode": self.status,
-            "exception": self.exception,
-            "responseBody": self.answer or None,
-            "responseHeaders": dict(self.headers) or None,
-            "nextAttemptInstant": next_attempt,
-            "isManual": is_manual or None,
-        }
-        return document | {name: value for name, value in told.items() if value is not None}
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class NewDelivery:
-    """A delivery to be recorded with its event; with a `first` attempt when one was made before the commit.
-
-    `next_attempt` None means that nothing remains to be done: the first attempt succeeded, or was the only one. An
-    ordered one waits for the earlier ones about the same object.
-    """
-
-    webhook_id: WebhookId
-    next_attempt: Instant | None
-    first: Attempt | None = None
-    is_ordered: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Lease:
-    """A delivery that is this process's to make until the lease runs out.
-
-    `body` is empty where the event is gone, and None where it is large and has to be fetched; `body_bytes` says how
-    large it is about.
-    `attempts` were made before, since it was last asked for; `is_manual`: somebody asked for it again. `ordered_by` is
-    the object whose deliveries follow each other, where they do; `trace` and `via` are the event's.
-    """
-
-    delivery_id: str
-    event_id: EventId
-    webhook_id: WebhookId
-    attempts: int
-    type: str
-    body: bytes | None
-    insert_instant: Instant
-    token: str
-    is_manual: bool = False
-    ordered_by: str | None = None
-    trace: TraceContext | None = None
-    via: tuple[str, ...] = ()
-    body_bytes: int = 0
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a lease: `next_attempt` None after a failure means that it is given up.
-
-    Without an attempt and with a next one the delivery was only put off.
-    """
-
-    lease: Lease
-    attempt: Attempt | None
-    next_attempt: Instant | None
-
-    @property
-    def is_told(self) -> bool:
-        """Whether the webhook was told of the event, or never will be."""
-        return self.attempt is not None or self.next_attempt is None
-
-    @property
-    def makes_way(self) -> bool:
-        """Whether the next delivery about the same object has waited for this one."""
-        return self.next_attempt is None and self.lease.ordered_by is not None
-
-    @property
-    def instant(self) -> Instant:
-        """When it came about."""
-        return self.lease.insert_instant if self.attempt is None else self.attempt.end_instant
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Backlog:
-    """How many deliveries are due, 10,000 for as many or more, and how long the oldest of them has been."""
-
-    due: int
-    oldest_seconds: float
 
 
 async def _by_default() -> SentEvents:
@@ -249,7 +104,8 @@ class Outbox:
         await self._add_lanes()
 
     async def _add_lanes(self) -> None:
-        await self._deliveries.update_many({"state": "due", "lane": None}, [{"$set": {"lane": _LANE_OF_ROW}}])
+        without = {"state": "due", "lane": None}
+        await self._deliveries.update_many(without, [{"$set": {"lane": delivery_lanes.LANE_OF_ROW}}])
 
     async def reserve_sequence(self, count: int) -> int:
         """The first of `count` fresh sequence numbers, which order events. Gaps are possible, repeats are not.
@@ -281,9 +137,9 @@ class Outbox:
             if is_over and not kept.are_logged:
                 continue
             body, parts[row.event_id] = self._bodies.members(row.event_id, row.body, is_sealed=row.holds_secrets)
-            events.append({**_event(row, deliveries, sequence, vetoed=is_over), **body})
+            events.append({**event_document(row, deliveries, sequence, vetoed=is_over), **body})
             state = {"state": "vetoed"} if is_over else {}
-            found += [self._delivery(row, one, sequence) | state for one in deliveries]
+            found += [delivery_document(row, one, sequence) | state for one in deliveries]
         if not events:
             return
         for stored in (*events, *found):
@@ -316,11 +172,11 @@ class Outbox:
         if None in found:
             # Processes of an older version may still be running while this one has begun.
             await self._add_lanes()
-        lanes = _lanes_by_webhook([lane for lane in found if lane is not None])
+        lanes = delivery_lanes.by_webhook([lane for lane in found if lane is not None])
         rooms = {webhook: room for webhook in lanes if (room := room_of(webhook)) > 0}
         until = later(now, seconds=lease_seconds)
         for _ in range(_LOOKS_PER_LEASE):
-            candidates = await self._candidates(is_due, lanes, rooms, limit)
+            candidates = await delivery_lanes.candidates(self._deliveries, is_due, lanes, rooms, limit)
             if not candidates:
                 break
             if ids := await self._order.unblocked(candidates, now, until):
@@ -339,9 +195,9 @@ class Outbox:
             self._deliveries.update_many({"_id": {"$in": ids}, **is_due}, change), self._events_of(event_ids)
         )
         if result.modified_count == len(ids) and all(one in candidates for one in ids):
-            return _leases([candidates[one] for one in ids], events, token)
-        ours = self._deliveries.find({"_id": {"$in": ids}, "lease": token}, _KEPT_FIELDS)
-        return _leases(await ours.to_list(None), events, token)
+            return leases_of([candidates[one] for one in ids], events, token)
+        ours = self._deliveries.find({"_id": {"$in": ids}, "lease": token}, delivery_lanes.LEASED_FIELDS)
+        return leases_of(await ours.to_list(None), events, token)
 
     async def _events_of(self, event_ids: Iterable[EventId]) -> dict[str, Document | None]:
         """What a lease tells of each event that is still there; None of one that cannot be read now."""
@@ -384,7 +240,7 @@ class Outbox:
         What a receiver says must not be able to stop all that comes after it: such an attempt is kept without.
         """
         try:
-            await self._deliveries.bulk_write([_settlement(outcome) for outcome in outcomes], ordered=False)
+            await self._deliveries.bulk_write([settlement(outcome) for outcome in outcomes], ordered=False)
         except _NOT_TO_BE_KEPT as error:
             _log.warning("outcomes of deliveries are written one by one", error=type(error).__name__)
             for outcome in outcomes:
@@ -392,10 +248,10 @@ class Outbox:
 
     async def _write_one(self, outcome: Outcome) -> None:
         try:
-            await self._deliveries.bulk_write([_settlement(outcome)])
+            await self._deliveries.bulk_write([settlement(outcome)])
         except _NOT_TO_BE_KEPT:
             plain = dataclasses.replace(outcome, attempt=outcome.attempt and outcome.attempt.without_answer())
-            await self._deliveries.bulk_write([_settlement(plain, keep=KEPT_ATTEMPTS)])
+            await self._deliveries.bulk_write([settlement(plain, keep=KEPT_ATTEMPTS)])
 
     async def _note(self, outcomes: Sequence[Outcome]) -> None:
         """Tell the events' own rows."""
@@ -404,7 +260,7 @@ class Outbox:
             if outcome.is_told:
                 told.setdefault(outcome.lease.event_id, []).append(outcome)
         if told:
-            await self._events.bulk_write([_noted(*of_event) for of_event in told.items()], ordered=False)
+            await self._events.bulk_write([noted(*of_event) for of_event in told.items()], ordered=False)
 
     async def renew(self, leases: Sequence[Lease], until: Instant) -> None:
         """Hold on to leases whose receivers take their time."""
@@ -467,24 +323,6 @@ class Outbox:
                 changed += (await self._events.update_one(where, {"$set": {"body": fresh}})).modified_count
         return changed
 
-    async def _candidates(
-        self, is_due: Document, lanes: Mapping[WebhookId, Sequence[str]], rooms: Mapping[WebhookId, int], limit: int
-    ) -> list[Document]:
-        """The oldest of some lanes: of as many webhooks as can be, and then of as many tenants of each."""
-        chosen = random.sample(list(rooms), min(len(rooms), _LANES_PER_LEASE, max(limit, 0)))
-        if not chosen:
-            return []
-        share = -(-limit // len(chosen))
-        lanes_of_each = _LANES_PER_LEASE // len(chosen)
-        branches: list[list[Document]] = []
-        for webhook in chosen:
-            room = min(rooms[webhook], share)
-            some = random.sample(list(lanes[webhook]), min(len(lanes[webhook]), lanes_of_each, room))
-            branches += [_oldest(is_due, lane, -(-room // len(some))) for lane in some]
-        unions = [{"$unionWith": {"coll": self._deliveries.name, "pipeline": branch}} for branch in branches[1:]]
-        found = await self._deliveries.aggregate([*branches[0], *unions]).to_list(None)
-        return _within_room(found, {webhook: min(rooms[webhook], share) for webhook in chosen})[:limit]
-
     async def _change_leases(self, leases: Sequence[Lease], change: Mapping[str, Any]) -> None:
         by_token: dict[str, list[str]] = {}
         for lease in leases:
@@ -494,24 +332,6 @@ class Outbox:
         ]
         if writes:
             await self._deliveries.bulk_write(writes, ordered=False)
-
-    def _delivery(self, row: EventRow, delivery: NewDelivery, sequence: int) -> Document:
-        stored: Document = {
-            "_id": delivery_id(row.event_id, delivery.webhook_id),
-            "eventId": row.event_id,
-            "webhookId": delivery.webhook_id,
-            "lane": lane_of(delivery.webhook_id, row.tenant_id),
-            "state": _state(delivery.first, delivery.next_attempt),
-            "attempts": [] if delivery.first is None else [delivery.first.to_document(delivery.next_attempt)],
-            "insertInstant": row.create_instant,
-            "sequence": sequence,
-            **_of(row),
-        }
-        if delivery.next_attempt is not None:
-            stored["nextAttempt"] = delivery.next_attempt
-        if delivery.is_ordered and row.linked_object_id is not None:
-            stored["isOrdered"] = True
-        return stored
 
     def _keep(self, stored: Document, kept: SentEvents) -> None:
         """Say how long a row stays, and whether the log shows it."""
@@ -524,143 +344,7 @@ class Outbox:
             stored["isHidden"] = True
 
 
-def delivery_id(event_id: str, webhook_id: str) -> str:
-    """The id of the one delivery of an event to a webhook."""
-    return f"{event_id}:{webhook_id}"
-
-
-def event_of(of_delivery: str) -> EventId:
-    """The event that the delivery with this id tells of."""
-    return EventId(of_delivery.partition(":")[0])
-
-
-def _event(row: EventRow, deliveries: Sequence[NewDelivery], sequence: int, *, vetoed: bool) -> Document:
-    """The row of an event, all but its body."""
-    untried = [] if vetoed else [one.webhook_id for one in deliveries if one.first is None]
-    stored: Document = {
-        "_id": row.event_id,
-        "type": row.type,
-        "sequence": sequence,
-        "insertInstant": row.create_instant,
-        "untried": untried,
-        "result": "Failed" if vetoed else "Running" if untried else "Succeeded",
-        **_of(row),
-        **_origin(row),
-    }
-    if tried := [one.first.start_instant for one in deliveries if one.first is not None]:
-        stored["lastAttemptInstant"] = max(tried)
-    return stored
-
-
-def _origin(row: EventRow) -> Document:
-    """Where an event comes from, where that is known: some bytes of its row."""
-    told: Document = {} if row.trace is None else {"trace": row.trace.parent}
-    if row.trace is not None and row.trace.state:
-        told["traceState"] = row.trace.state
-    if row.via:
-        told["via"] = list(row.via)
-    return told
-
-
-def _of(row: EventRow) -> Document:
-    """What a row of either collection tells of whom the event concerns."""
-    told = {"tenantId": row.tenant_id, "linkedObjectId": row.linked_object_id}
-    return {name: value for name, value in told.items() if value is not None}
-
-
-def _place(event_id: str) -> str:
-    return f"events.{event_id}.body"
-
-
-def lane_of(webhook_id: str, tenant_id: str | None) -> str:
-    """Deliveries to one webhook from one tenant, or from the instance, are served one after the other."""
-    return f"{webhook_id}:{tenant_id or ''}"
-
-
-_LANE_OF_ROW = {"$concat": ["$webhookId", ":", {"$ifNull": ["$tenantId", ""]}]}
-"""The same for a row that is stored already."""
-
-
-def _lanes_by_webhook(lanes: Sequence[str]) -> dict[WebhookId, list[str]]:
-    found: dict[WebhookId, list[str]] = {}
-    for lane in lanes:
-        found.setdefault(WebhookId(lane.partition(":")[0]), []).append(lane)
-    return found
-
-
-def _leases(taken: Iterable[Document], events: Mapping[str, Document | None], token: str) -> list[Lease]:
-    return [
-        Lease(
-            delivery_id=row["_id"],
-            event_id=row["eventId"],
-            webhook_id=row["webhookId"],
-            attempts=len(row.get("attempts", ())) - row.get("base", 0),
-            insert_instant=row["insertInstant"],
-            token=token,
-            is_manual=row.get("isManual", False),
-            ordered_by=row.get("linkedObjectId") if row.get("isOrdered") else None,
-            **told,
-        )
-        for row in taken
-        if (told := events.get(row["eventId"], {"type": "", "body": b""})) is not None
-    ]
-
-
-def _within_room(found: Sequence[Document], rooms: Mapping[WebhookId, int]) -> list[Document]:
-    """No more of each webhook than there is room for: the shares of its lanes were rounded up."""
-    left = dict(rooms)
-    kept = []
-    for row in found:
-        if left[row["webhookId"]] > 0:
-            left[row["webhookId"]] -= 1
-            kept.append(row)
-    return kept
-
-
 def _due(now: Instant, since: Instant | None = None, before: Instant | None = None) -> Document:
     """What is due now, as far as its time came between these."""
     bounds = {"$lte": now} | ({} if since is None else {"$gte": since}) | ({} if before is None else {"$lt": before})
     return {"state": "due", "nextAttempt": bounds}
-
-
-def _oldest(is_due: Document, lane: str, count: int) -> list[Document]:
-    return [
-        {"$match": {**is_due, "lane": lane}},
-        {"$sort": {"nextAttempt": 1}},
-        {"$limit": count},
-        {"$project": {**_KEPT_FIELDS, "sequence": 1}},
-    ]
-
-
-def _state(attempt: Attempt | None, next_attempt: Instant | None) -> State:
-    if next_attempt is not None:
-        return "due"
-    return "succeeded" if attempt is not None and attempt.succeeded else "given up"
-
-
-def _settlement(outcome: Outcome, keep: int | None = None) -> UpdateOne:
-    """The update of a delivery; of its attempts the last `keep` stay, or all of them."""
-    state = _state(outcome.attempt, outcome.next_attempt)
-    where = {"_id": outcome.lease.delivery_id, "state": "due"}
-    if state != "succeeded":
-        where["lease"] = outcome.lease.token
-    change: Document = {"$set": {"state": state}, "$unset": {"lease": ""}}
-    if outcome.next_attempt is not None:
-        change["$set"]["nextAttempt"] = outcome.next_attempt
-    else:
-        change["$unset"]["nextAttempt"] = ""
-    if outcome.attempt is not None:
-        told = outcome.attempt.to_document(outcome.next_attempt, is_manual=outcome.lease.is_manual)
-        change["$push"] = {"attempts": told if keep is None else {"$each": [told], "$slice": -keep}}
-    return UpdateOne(where, change)
-
-
-def _noted(event_id: EventId, outcomes: Sequence[Outcome]) -> UpdateOne:
-    """What an event's own row learns of attempts; it may be told twice."""
-    tried = [outcome.lease.webhook_id for outcome in outcomes]
-    change: Document = {"untried": {"$setDifference": ["$untried", tried]}}
-    instants = [outcome.attempt.start_instant for outcome in outcomes if outcome.attempt is not None]
-    if instants:
-        change["lastAttemptInstant"] = {"$max": ["$lastAttemptInstant", max(instants)]}
-    result = {"$cond": [{"$eq": ["$untried", []]}, "Succeeded", "Running"]}
-    return UpdateOne({"_id": event_id}, [{"$set": change}, {"$set": {"result": result}}])

@@ -16,10 +16,12 @@ from identity.call import Document
 from identity.errors import Duplicate
 from identity.ids import EventId, WebhookId
 from identity.instants import Instant
+from identity.store.delivery_lanes import lane_of
 from identity.store.event_bodies import EventBodies
 from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, Collection, Database, duplicates
-from identity.store.outbox import KEPT_ATTEMPTS, delivery_id, lane_of
+from identity.store.outbox import KEPT_ATTEMPTS
+from identity.store.outbox_documents import delivery_id
 from identity.store.vault import Vault
 
 Asked = Literal["queued", "running", "unknown"]

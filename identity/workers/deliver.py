@@ -33,7 +33,8 @@ from identity.ids import WebhookId
 from identity.instants import Clock, later
 from identity.shares import Shares
 from identity.store.mongo import STORE_ERRORS
-from identity.store.outbox import Attempt, Lease, Outbox, Outcome
+from identity.store.outbox import Outbox
+from identity.store.outbox_rows import Attempt, Lease, Outcome
 from identity.store.wakeups import Wakeups
 
 _log = structlog.get_logger(__name__)

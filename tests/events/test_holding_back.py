@@ -11,7 +11,7 @@ import pytest
 from identity.events.bus import Event
 from identity.ids import EventId, WebhookId, new_id
 from identity.instants import Instant, later
-from identity.store.outbox import Attempt, EventRow, Lease, NewDelivery, Outcome
+from identity.store.outbox_rows import Attempt, EventRow, Lease, NewDelivery, Outcome
 from identity.workers import deliver
 from tests.events.samples import PAYLOADS
 from tests.receiver import answers, receiving

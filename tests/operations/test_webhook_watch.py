@@ -8,7 +8,7 @@ import pytest
 
 from identity.ids import EventId, WebhookId, new_id
 from identity.operations.webhook_watch import WebhookWatch
-from identity.store.outbox import Attempt, Lease, Outcome
+from identity.store.outbox_rows import Attempt, Lease, Outcome
 from identity.store.webhook_health import WebhookHealth
 from tests.receiver import receiving
 

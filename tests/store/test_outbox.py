@@ -18,16 +18,9 @@ from identity.instants import Instant, later
 from identity.store import event_bodies
 from identity.store import outbox as outbox_module
 from identity.store.mongo import Database
-from identity.store.outbox import (
-    HELD_BODY_BYTES,
-    KEPT_ATTEMPTS,
-    Attempt,
-    EventRow,
-    Lease,
-    NewDelivery,
-    Outbox,
-    Outcome,
-)
+from identity.store.outbox import HELD_BODY_BYTES, KEPT_ATTEMPTS, Outbox
+from identity.store.outbox_documents import delivery_id
+from identity.store.outbox_rows import Attempt, EventRow, Lease, NewDelivery, Outcome
 from identity.store.vault import Vault
 from identity.store.webhook_event_log import WebhookEventLog
 
@@ -539,7 +532,7 @@ async def record_ordered(outbox: Outbox, count: int) -> list[str]:
     rows = [dataclasses.replace(make_event(), linked_object_id=found) for _ in range(count)]
     first = await outbox.reserve_sequence(count)
     await outbox.record(None, [(row, [NewDelivery(webhook, NOW, is_ordered=True)]) for row in rows], first)
-    return [outbox_module.delivery_id(row.event_id, webhook) for row in rows]
+    return [delivery_id(row.event_id, webhook) for row in rows]
 
 
 async def dues(database: Database, ids: list[str]) -> list[int]:
