@@ -1,4 +1,4 @@
-"""What events and their deliveries tell Prometheus, in whichever process they happen; queues are deliver.py's."""
+"""What events and their deliveries tell Prometheus, in any process; queues are workers/delivery_metrics.py's."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import functools
 import random
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 from typing import Protocol, TypeVar
 
@@ -24,9 +24,8 @@ from identity.call import Document
 from identity.config import Webhooks
 from identity.domain.allowance import Allowance
 from identity.domain.appetite import Appetite
-from identity.domain.circuit_breaker import CircuitBreaker, Rules
 from identity.domain.delivery_schedule import Schedule
-from identity.domain.webhook_health import ACTIVE, DISABLED, GONE, PAUSED
+from identity.domain.webhook_health import DISABLED, GONE, PAUSED
 from identity.events.delivery import Deliverer, Occasion, Result
 from identity.events.failures import Ending
 from identity.ids import WebhookId
@@ -36,6 +35,8 @@ from identity.store.mongo import STORE_ERRORS
 from identity.store.outbox import Outbox
 from identity.store.outbox_rows import Attempt, Lease, Outcome
 from identity.store.wakeups import Wakeups
+from identity.workers.breakers import Breakers
+from identity.workers.delivery_metrics import Metrics
 
 _log = structlog.get_logger(__name__)
 
@@ -59,44 +60,6 @@ _LITTLE = 2
 _CHANCE = random.SystemRandom()
 
 
-class Metrics:
-    """What delivery tells Prometheus."""
-
-    def __init__(self, registry: prometheus_client.CollectorRegistry) -> None:
-        self.attempts = prometheus_client.Counter(
-            "identity_webhook_attempts", "Background attempts by outcome", ["outcome"], registry=registry
-        )
-        self.seconds = prometheus_client.Histogram(
-            "identity_webhook_attempt_seconds", "Duration of an attempt", registry=registry
-        )
-        self.wait_seconds = prometheus_client.Histogram(
-            "identity_webhook_first_attempt_delay_seconds", "From an event to its first attempt", registry=registry
-        )
-        self.held = prometheus_client.Gauge(
-            "identity_webhook_deliveries_held", "Deliveries leased by this process", registry=registry
-        )
-        self.due = prometheus_client.Gauge(
-            "identity_webhook_deliveries_due",
-            "Deliveries whose time has come, in all processes; 10,000 where there are as many or more",
-            registry=registry,
-        )
-        self.held_back = prometheus_client.Gauge(
-            "identity_webhooks_held_back", "Webhooks whose circuit is open in this process", registry=registry
-        )
-        self.oldest_seconds = prometheus_client.Gauge(
-            "identity_webhook_oldest_due_seconds", "How long the oldest due delivery has been due", registry=registry
-        )
-        self.webhooks = prometheus_client.Gauge(
-            "identity_webhooks", "Webhooks by status, in all processes", ["status"], registry=registry
-        )
-
-    def note_states(self, webhooks: Sequence[Document]) -> None:
-        """How many webhooks there are in each state."""
-        counts = collections.Counter(webhook.get("status", ACTIVE) for webhook in webhooks)
-        for status in (ACTIVE, PAUSED, DISABLED):
-            self.webhooks.labels(status).set(counts[status])
-
-
 class Watch(Protocol):
     """Who looks after the webhooks themselves."""
 
@@ -111,42 +74,6 @@ class Watch(Protocol):
 
     async def look(self, outcomes: Sequence[Outcome]) -> None:
         """Draw conclusions from outcomes that are written."""
-
-
-class Breakers:
-    """The circuit breakers of this process."""
-
-    def __init__(self, settings: Webhooks, metrics: Metrics) -> None:
-        self._rules = Rules(
-            settings.breaker_failure_ratio,
-            settings.breaker_minimum_attempts,
-            settings.breaker_window_seconds,
-            settings.breaker_pause_seconds,
-        )
-        self._metrics = metrics
-        self._by_id: dict[str, CircuitBreaker] = {}
-
-    def note(self, webhook_id: WebhookId, *, success: bool) -> None:
-        """Take an outcome into account."""
-        breaker = self._by_id.setdefault(webhook_id, CircuitBreaker(self._rules))
-        was_open = breaker.is_open
-        breaker.note(monotonic(), success=success)
-        if breaker.is_open != was_open:
-            _log.warning("webhook held back" if breaker.is_open else "webhook answers again", webhook_id=webhook_id)
-            self._count()
-
-    def room(self, webhook_id: WebhookId, held: int) -> int | None:
-        """How many more may be taken: None for any number."""
-        breaker = self._by_id.get(webhook_id)
-        return None if breaker is None else breaker.room(monotonic(), held)
-
-    def keep(self, webhook_ids: Collection[str]) -> None:
-        """Forget webhooks that are gone."""
-        self._by_id = {key: breaker for key, breaker in self._by_id.items() if key in webhook_ids}
-        self._count()
-
-    def _count(self) -> None:
-        self._metrics.held_back.set(sum(each.is_open for each in self._by_id.values()))
 
 
 class DeliveryWorker:

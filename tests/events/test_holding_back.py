@@ -100,7 +100,8 @@ async def test_a_receiver_that_says_410_gets_nothing_more(engine: Any) -> None:
 
 async def test_an_open_circuit_holds_back_and_a_probe_closes_it(engine: Any, monkeypatch: Any) -> None:
     seconds = [0.0]
-    monkeypatch.setattr("identity.workers.deliver.monotonic", lambda: seconds[0])
+    for module in ("deliver", "breakers"):
+        monkeypatch.setattr(f"identity.workers.{module}.monotonic", lambda: seconds[0])
     async with receiving(answers(500)) as receiver:
         await webhook_for(engine, receiver.url)
         await announce(engine, 20)
