@@ -25,6 +25,7 @@ import structlog
 
 from identity.ids import Secret
 from identity.outbound.addresses import Network, check_url, forbidden_port, forbidden_reason
+from identity.outbound.names import Names, UnknownNameError, target_of
 
 _log = structlog.get_logger(__name__)
 
@@ -131,6 +132,7 @@ class HttpClient:
         self._max_connections = max_connections
         self._max_waiting = max_waiting
         self._waiting = 0
+        self._names = Names()
         self._pools: collections.OrderedDict[str, _Pool] = collections.OrderedDict()
         self._closed = False
 
@@ -149,23 +151,41 @@ class HttpClient:
         finally:
             self._waiting -= 1
         try:
-            return await self._pool(request.identity).send(self._transfer(request))
+            located, resolved = (request, None) if self._proxy is not None else await self._located(request)
+            return await self._pool(request.identity).send(self._transfer(located, resolved))
         finally:
             self._slots.release()
 
     async def close(self) -> None:
         """Close every connection; calls in flight fail."""
         self._closed = True
+        self._names.close()
         for pool in self._pools.values():
             pool.close()
         self._pools.clear()
 
-    def _transfer(self, request: Request) -> _Transfer:
+    async def _located(self, request: Request) -> tuple[Request, str | None]:
+        """The request with what is left of its time, and where its name leads. Raises OutboundError."""
+        target = target_of(request.url)
+        if target is None:
+            return request, None
+        began, limit = time.monotonic(), request.connect_timeout_ms
+        try:
+            addresses = await self._names.addresses(target.host, limit / 1000)
+        except UnknownNameError as error:
+            raise OutboundError("dns", f"Could not resolve host: {target.host}") from error
+        except TimeoutError as error:
+            raise OutboundError("timeout", f"Resolving timed out after {limit} milliseconds") from error
+        spent = int((time.monotonic() - began) * 1000)
+        left = request if not spent else dataclasses.replace(request, connect_timeout_ms=max(1, limit - spent))
+        return left, target.resolved(addresses)
+
+    def _transfer(self, request: Request, resolved: str | None) -> _Transfer:
         headers = {"User-Agent": self._user_agent, **request.headers}
         if request.basic is not None and "authorization" not in {name.lower() for name in headers}:
             pair = ":".join(request.basic).encode()
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-        return _Transfer(request, _header_lines(headers), self._allowed, self._ca_file, self._proxy)
+        return _Transfer(request, _header_lines(headers), self._allowed, self._ca_file, self._proxy, resolved)
 
     def _pool(self, identity: str) -> _Pool:
         if self._closed:
@@ -194,6 +214,7 @@ class _Transfer:
         allowed: Sequence[Network],
         ca_file: Path | None,
         proxy: Secret | None,
+        resolved: str | None,
     ) -> None:
         self.request = request
         self.answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
@@ -201,6 +222,7 @@ class _Transfer:
         self._allowed = allowed
         self._ca_file = ca_file
         self._proxy = proxy
+        self._resolved = resolved
         self._started = time.monotonic()
         self._headers: dict[str, str] = {}
         self._header_bytes = 0
@@ -215,6 +237,8 @@ class _Transfer:
         for option, value in _CONSTANT_OPTIONS:
             curl.setopt(option, value)
         curl.setopt(pycurl.URL, request.url)
+        if self._resolved is not None:
+            curl.setopt(pycurl.RESOLVE, [self._resolved])
         curl.setopt(pycurl.HTTPHEADER, self._header_lines)
         curl.setopt(pycurl.CUSTOMREQUEST, request.method)
         if request.body is not None:
