@@ -164,5 +164,6 @@ async def _logged_in_to_tenant(
     """200 with a token that names no application."""
     body: Document = {"user": await users.answer(services, result.user)}
     if not wishes.no_jwt:
-        body |= await user_tokens.issue(services, call, result.user, None, authentication_type)
+        tenant = await services.tenants.get(None, TenantId(result.user["tenantId"]))
+        body |= await user_tokens.of_tenant(services, call, tenant, result.user, authentication_type)
     return Answer(200, body)

@@ -102,6 +102,10 @@ class Step:
         self._seconds = totp.lifetime_seconds(settings) * 2
         self._is_ours = False
 
+    async def is_used(self) -> bool:
+        """Whether the code was used before, which spares webhooks a login that comes to nothing."""
+        return await self._services.one_time_ids.is_used(*self._named)
+
     async def consume(self) -> bool:
         """Whether the code was not used before this write; of all writes one gets it."""
         if not self._is_ours:

@@ -216,7 +216,7 @@ async def verify(services: Services, call: Call, two_factor_id: str, code: str) 
     limits = [*account_limits(waiting.user["id"]), login.address_limit(call.origin.ip_address)]
     await take_try(services, tenant_id, limits)
     found = _found(services, call, waiting, code)
-    if found is None:
+    if found is None or (found.step is not None and await found.step.is_used()):
         method = _likely_method(waiting, code)
         event = _attempt("user.two-factor.failed-attempt", waiting, method)
         await services.bus.announce(call.within(tenant_id), [event])

@@ -269,7 +269,8 @@ async def _compared(
         step = two_factor_codes.matching_step(method, code, call)
         if step is None:
             return None
-        return Step(services, user, method["secret"], method.get("authenticator", {}), step)
+        once = Step(services, user, method["secret"], method.get("authenticator", {}), step)
+        return None if await once.is_used() else once
     tenant_id, ticket_id = TenantId(user["tenantId"]), _ticket_id(user, address, deed)
     ticket = await services.tickets.find_to_try(tenant_id, _KIND, ticket_id, two_factor_logins.TRIES)
     if ticket is None or not two_factor_codes.is_code(ticket.document["code"], code):

@@ -1,4 +1,4 @@
-"""The tokens that creating a user or a registration answers with."""
+"""The tokens that creating a user or a registration answers with, and those of a login to a tenant alone."""
 
 from __future__ import annotations
 
@@ -41,16 +41,24 @@ async def issue(
     tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
     if _is_kept_out(Authenticated(tenant, application, user, call.now)):
         return {}
+    if application is None:
+        return await of_tenant(services, call, tenant, user, authentication_type)
     try:
-        if application is None:
-            ttl_seconds = int(tenant["jwtConfiguration"]["timeToLiveInSeconds"])
-            claims = _claims(call, tenant, user, authentication_type, ttl_seconds)
-            token = await services.tokens.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], claims)
-        else:
-            return await _of_application(services, call, Client(tenant, application), user, authentication_type)
+        return await _of_application(services, call, Client(tenant, application), user, authentication_type)
     except (LookupError, ValueError, LambdaFailed, Unavailable) as error:
-        _log.warning("no token with a new user or registration", tenant=tenant["id"], reason=str(error))
-        return {}
+        return _none(tenant, error)
+
+
+async def of_tenant(
+    services: Services, call: Call, tenant: Document, user: Document, authentication_type: str
+) -> Document:
+    """`token` and `tokenExpirationInstant` of the tenant alone, for a user whose login was judged; empty as `issue`."""
+    ttl_seconds = int(tenant["jwtConfiguration"]["timeToLiveInSeconds"])
+    claims = _claims(call, tenant, user, authentication_type, ttl_seconds)
+    try:
+        token = await services.tokens.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], claims)
+    except (LookupError, ValueError) as error:
+        return _none(tenant, error)
     return {"token": token, "tokenExpirationInstant": later(call.now, seconds=ttl_seconds)}
 
 
@@ -73,6 +81,11 @@ async def _of_application(
     expires = later(call.now, seconds=issued.expires_in)
     refresh = {"refreshToken": record["token"], "refreshTokenId": record["id"]}
     return {"token": issued.token, "tokenExpirationInstant": expires, **refresh}
+
+
+def _none(tenant: Document, error: Exception) -> Document:
+    _log.warning("a login, a new user or a registration has no token", tenant=tenant["id"], reason=str(error))
+    return {}
 
 
 def _is_kept_out(login: Authenticated) -> bool:

@@ -17,6 +17,13 @@ class OneTimeIds:
 
     async def use(self, tenant_id: TenantId, purpose: str, owner: str, value: str, ttl_seconds: int) -> bool:
         """Use an id up: of all callers one is told True, whoever comes at the same time."""
-        # Two fingerprints, so that no owner and value together look like another's.
-        key = self._redis.key("used", purpose, tenant_id, fingerprint(owner), fingerprint(value))
+        key = self._key(tenant_id, purpose, owner, value)
         return bool(await self._redis.client.set(key, "1", nx=True, ex=max(1, ttl_seconds)))
+
+    async def is_used(self, tenant_id: TenantId, purpose: str, owner: str, value: str) -> bool:
+        """Whether an id was used up before; only `use` decides who may use it."""
+        return bool(await self._redis.client.exists(self._key(tenant_id, purpose, owner, value)))
+
+    def _key(self, tenant_id: TenantId, purpose: str, owner: str, value: str) -> str:
+        # Two fingerprints, so that no owner and value together look like another's.
+        return self._redis.key("used", purpose, tenant_id, fingerprint(owner), fingerprint(value))

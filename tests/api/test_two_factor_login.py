@@ -144,6 +144,32 @@ async def test_a_code_of_an_authenticator_counts_a_step_early_and_late_and_only_
         assert (await complete(http, begun["twoFactorId"], two_factor.code(now, steps=steps))).status_code == status
 
 
+async def test_webhooks_hear_of_a_code_that_was_used_before_as_of_a_wrong_one_and_of_no_login(http, rp, clock) -> None:
+    first, second = await challenged(http, rp), await challenged(http, rp)
+    code = two_factor.code(clock.now())
+    assert (await complete(http, first["twoFactorId"], code)).status_code == 200
+    async with receiving() as receiver:
+        hearing = Hearing(rp.api, receiver, rp.tenant["id"])
+        await hearing.listen(TOLD, "AbsoluteMajority")
+        assert (await complete(http, second["twoFactorId"], code)).status_code == 421
+        (failed,) = await hearing.heard("user.two-factor.failed-attempt")
+        assert failed["method"] == "authenticator"
+        assert (await complete(http, second["twoFactorId"], two_factor.code(clock.now(), steps=1))).status_code == 200
+        await hearing.heard("user.login.success", "user.two-factor.success")
+
+
+async def test_a_login_to_the_tenant_alone_has_its_token_after_the_second_factor(key, rp, clock) -> None:
+    waiting = await challenged(key, rp, applicationId=None)
+    answer = await complete(key, waiting["twoFactorId"], two_factor.code(clock.now()), trustComputer=True)
+    assert answer.status_code == 200, answer.text
+    trusted_one = await log_in(key, rp, applicationId=None, twoFactorTrustId=answer.json()["twoFactorTrustId"])
+    ping = await key.put(f"/api/login/{rp.user['id']}")
+    for body, kind in ((answer.json(), "PASSWORD"), (trusted_one.json(), "PASSWORD"), (ping.json(), "PING")):
+        claims = relying_party.claims(body["token"])
+        assert (claims["sub"], claims["authenticationType"], "aud" in claims) == (rp.user["id"], kind, False)
+        assert body["tokenExpirationInstant"] // 1000 == claims["exp"]
+
+
 async def test_of_64_racers_with_one_challenge_one_logs_in(key, http, rp, clock) -> None:
     begun = await started(key, rp)
     found = await asyncio.gather(*(complete(http, begun["twoFactorId"], begun["code"], noJWT=True) for _ in range(64)))

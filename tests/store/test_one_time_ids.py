@@ -24,6 +24,14 @@ async def test_id_of_one_tenant_purpose_or_owner_is_another_elsewhere(redis):
     assert not await ids.use(tenant_id, "assertion", "owner", "jti", 60)
 
 
+async def test_looking_at_an_id_leaves_it_good_and_tells_nothing_of_another_tenants(redis):
+    ids, tenant_id = OneTimeIds(redis), TenantId(new_id())
+    assert not await ids.is_used(tenant_id, "assertion", "owner", "jti")
+    assert await ids.use(tenant_id, "assertion", "owner", "jti", 60)
+    assert await ids.is_used(tenant_id, "assertion", "owner", "jti")
+    assert not await ids.is_used(TenantId(new_id()), "assertion", "owner", "jti")
+
+
 async def test_id_is_kept_as_a_fingerprint_for_as_long_as_it_could_be_used(redis):
     ids, tenant_id = OneTimeIds(redis), TenantId(new_id())
     assert await ids.use(tenant_id, "assertion", "owner", "jti", 60)
