@@ -23,7 +23,7 @@ from identity import loops
 from identity.call import Document
 from identity.config import Webhooks
 from identity.domain.allowance import Allowance
-from identity.domain.appetite import Appetite
+from identity.domain.appetite import Ahead, Appetite
 from identity.domain.delivery_schedule import Schedule
 from identity.domain.webhook_health import DISABLED, GONE, PAUSED
 from identity.events.delivery import Deliverer, Occasion, Result
@@ -104,6 +104,7 @@ class DeliveryWorker:
         self._stop_seconds = stop_seconds
         self._held: dict[str, Lease] = {}
         self._counts: collections.Counter[WebhookId] = collections.Counter()
+        self._ahead = Ahead()
         self._appetites: dict[WebhookId, Appetite] = {}
         self._behind: set[WebhookId] = set()
         self._backlog = Allowance(settings.backlog_per_second)
@@ -174,8 +175,10 @@ class DeliveryWorker:
         await self._know_webhooks()
         self._behind.clear()
         now = self._clock.now()
-        since = later(now, seconds=-LATE_SECONDS)
-        return await self._outbox.lease(now, settings.lease_seconds, self._room_of, room, since=since)
+        since, began = later(now, seconds=-LATE_SECONDS), monotonic()
+        leases = await self._outbox.lease(now, settings.lease_seconds, self._room_of, room, since=since)
+        self._ahead.note(monotonic() - began)
+        return leases
 
     async def _drain_for_ever(self) -> None:
         """What piled up goes by itself, so that nothing that happens now waits until it is looked through."""
@@ -218,7 +221,7 @@ class DeliveryWorker:
             return 0
         room = self._breakers.room(webhook_id, held)
         if room is None:
-            room = self._appetite(webhook_id).room(monotonic(), held)
+            room = self._appetite(webhook_id).room(monotonic(), held, self._ahead.seconds)
         room = min(room, max(self._room() - self._kept_room(), _LITTLE - held))
         if room <= 0:
             self._behind.add(webhook_id)

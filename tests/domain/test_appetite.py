@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from identity.domain.appetite import Appetite
+from identity.domain.appetite import Ahead, Appetite
 
 
 def after(count: int, seconds: float, concurrency: int = 10, most: int = 1000) -> Appetite:
@@ -42,3 +42,20 @@ def test_nothing_is_taken_before_half_is_done():
 
 def test_a_receiver_that_stopped_is_an_unknown_one_again():
     assert after(4000, 10.0).room(20.0, held=0) == 20
+
+
+def test_where_getting_more_takes_long_more_is_at_hand():
+    assert 390 <= after(2000, 10.0, concurrency=50).room(10.0, held=0, ahead_seconds=2.0) <= 410
+
+
+def test_what_is_at_hand_lasts_for_some_rounds_of_getting_more_within_reason():
+    ahead = Ahead()
+    assert ahead.seconds == 0.5
+    ahead.note(0.01)
+    assert ahead.seconds == 0.5
+    for _ in range(20):
+        ahead.note(1.0)
+    assert 2.9 < ahead.seconds <= 3.0
+    for _ in range(20):
+        ahead.note(60.0)
+    assert ahead.seconds == 5.0
