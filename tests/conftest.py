@@ -27,6 +27,7 @@ from identity.store.embedded.stores import EmbeddedStores
 from identity.store.outages import OUTAGES
 from tests import openapi
 from tests.plain_http import NO_TLS
+from tests.receiver import Receiver, receiving
 from tests.relying_party import RelyingParty
 
 T = TypeVar("T")
@@ -288,6 +289,13 @@ async def tenant_api(service: app.Service, tenant: dict[str, Any]) -> AsyncItera
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenant["id"]}
     async with checking_client(service.base_url, headers=headers) as client:
         yield client
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    """A webhook receiver that takes everything, until a test says otherwise."""
+    async with receiving() as running:
+        yield running
 
 
 def checking_client(base_url: str, **settings: Any) -> httpx.AsyncClient:

@@ -9,6 +9,7 @@ import httpx
 
 from identity.events.catalogue import EVENTS
 from identity.schemas import Schemas
+from tests import webhooks
 from tests.receiver import Receiver
 
 SCHEMAS = Schemas()
@@ -30,28 +31,8 @@ class Hearing:
         self, types: Iterable[str], transaction_type: str = "None", *, vetoable: Iterable[str] | None = None
     ) -> None:
         """Let a webhook hear of these types; those that it may veto, or only `vetoable`, have the transaction type."""
-        names = list(types)
-        asked = set(names if vetoable is None else vetoable)
-        events = {
-            name: {
-                "enabled": True,
-                "transactionType": transaction_type if EVENTS[name].transactional and name in asked else "None",
-            }
-            for name in names
-        }
-        change = {"tenant": {"eventConfiguration": {"events": events}}}
-        headers = {"X-FusionAuth-TenantId": self.tenant_id}
-        answer = await self.api.patch(f"/api/tenant/{self.tenant_id}", json=change, headers=headers)
-        assert answer.status_code == 200, answer.text
-        webhook = {
-            "url": self.receiver.url,
-            "connectTimeout": 5000,
-            "readTimeout": 5000,
-            "tenantIds": [self.tenant_id],
-            "eventsEnabled": dict.fromkeys(names, True),
-        }
-        answer = await self.api.post("/api/webhook", json={"webhook": webhook})
-        assert answer.status_code == 200, answer.text
+        tenant = {"id": self.tenant_id}
+        await webhooks.listen(self.api, tenant, self.receiver.url, types, transaction_type, vetoable=vetoable)
 
     async def heard(self, *types: str) -> list[dict[str, Any]]:
         """The next events; exactly these types, each as its schema has it, given back in this order."""

@@ -17,6 +17,7 @@ from tests import relying_party
 from tests.conftest import SUPER_KEY, checking_client
 from tests.hearing import judge
 from tests.receiver import receiving
+from tests.webhooks import listen
 
 Document = dict[str, Any]
 PATH = "/api/identity-provider/link"
@@ -291,15 +292,7 @@ async def test_a_locked_user_keeps_links(tenant_api, provider, user) -> None:
 async def test_links_are_told_of(tenant_api, provider, user, tenant) -> None:
     kinds = ("user.identity-provider.link", "user.identity-provider.unlink")
     async with receiving() as receiver:
-        events = {kind: {"enabled": True} for kind in kinds}
-        await tenant_api.patch(
-            f"/api/tenant/{tenant['id']}", json={"tenant": {"eventConfiguration": {"events": events}}}
-        )
-        webhook = {
-            "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [tenant["id"]],
-            "eventsEnabled": dict.fromkeys(kinds, True),
-        }  # fmt: skip
-        assert (await tenant_api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+        await listen(tenant_api, tenant, receiver.url, kinds)
         wanted = account(provider, user, displayName="Ada", token="secret")
         body = {"identityProviderLink": wanted, "eventInfo": {"deviceName": "Phone"}}
         link = (await tenant_api.post(PATH, json=body)).json()["identityProviderLink"]

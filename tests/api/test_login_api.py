@@ -12,8 +12,9 @@ from identity.instants import later
 from tests import relying_party
 from tests.conftest import EMAIL_TEMPLATE, NOBODY
 from tests.hearing import judge
-from tests.receiver import Receiver, answers, receiving
+from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty
+from tests.webhooks import listen
 
 Document = dict[str, Any]
 
@@ -33,17 +34,6 @@ async def change(rp: RelyingParty, **members: Any) -> None:
 
 async def log_in(client: httpx.AsyncClient, rp: RelyingParty, **members: Any) -> httpx.Response:
     return await rp.log_in_by_api(client, **members)
-
-
-async def listen(rp: RelyingParty, receiver: Receiver, transaction_type: str = "None") -> None:
-    events = {kind: {"enabled": True, "transactionType": transaction_type} for kind in EVENTS}
-    await rp.configure_tenant(eventConfiguration={"events": events})
-    webhook = {
-        "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
-        "eventsEnabled": dict.fromkeys(EVENTS, True),
-    }  # fmt: skip
-    answer = await rp.api.post("/api/webhook", json={"webhook": webhook})
-    assert answer.status_code == 200, answer.text
 
 
 def codes(answer: httpx.Response) -> dict[str, list[str]]:
@@ -206,7 +196,7 @@ async def test_an_account_that_failed_too_often_is_503(key, rp) -> None:
 
 async def test_webhooks_hear_of_a_login_of_a_new_device_and_of_a_failure(key, rp) -> None:
     async with receiving() as receiver:
-        await listen(rp, receiver)
+        await listen(rp.api, rp.tenant, receiver.url, EVENTS)
         await log_in(key, rp, newDevice=True, ipAddress="203.0.113.7")
         await log_in(key, rp, password="wrong")
         events = {request.event["type"]: request.event for request in await receiver.wait_for(3)}
@@ -223,7 +213,7 @@ async def test_webhooks_hear_of_a_login_of_a_new_device_and_of_a_failure(key, rp
 async def test_a_veto_lets_nobody_in_and_notes_nothing(key, rp) -> None:
     before = (await key.get(f"/api/user/{rp.user['id']}")).json()
     async with receiving(answers(500)) as receiver:
-        await listen(rp, receiver, "AbsoluteMajority")
+        await listen(rp.api, rp.tenant, receiver.url, EVENTS, "AbsoluteMajority")
         answer = await log_in(key, rp)
     assert answer.status_code == 504
     assert not answer.cookies
@@ -321,7 +311,7 @@ async def test_a_value_that_was_rotated_out_logs_nobody_out(key, http, rp) -> No
 async def test_a_logout_that_a_webhook_vetoes_ends_nothing(key, http, rp) -> None:
     mine = (await log_in(key, rp)).json()
     async with receiving(answers(500)) as receiver:
-        await listen(rp, receiver, "AbsoluteMajority")
+        await listen(rp.api, rp.tenant, receiver.url, EVENTS, "AbsoluteMajority")
         headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
         answer = await http.post("/api/logout", params={"refreshToken": mine["refreshToken"]}, headers=headers)
     assert answer.status_code == 504

@@ -14,6 +14,7 @@ from tests.conftest import EMAIL_TEMPLATE, NOBODY, SUPER_KEY, checking_client
 from tests.hearing import judge
 from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty
+from tests.webhooks import listen
 
 Document = dict[str, Any]
 
@@ -433,14 +434,8 @@ async def test_what_cannot_be_refreshed(key, http, rp, api, clock) -> None:
 
 async def test_a_refresh_is_told_of_and_may_be_vetoed(key, http, rp) -> None:
     body = await login(key, rp)
-    settings = {"events": {"jwt.refresh": {"enabled": True, "transactionType": "AbsoluteMajority"}}}
-    await rp.configure_tenant(eventConfiguration=settings)
     async with receiving(answers(500)) as receiver:
-        webhook = {
-            "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
-            "eventsEnabled": {"jwt.refresh": True},
-        }  # fmt: skip
-        assert (await rp.api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+        await listen(rp.api, rp.tenant, receiver.url, ["jwt.refresh"], "AbsoluteMajority")
         answer = await refresh(http, rp, refreshToken=body["refreshToken"], token="the-old-one")
         (event,) = [request.event for request in await receiver.wait_for(1)]
     assert answer.status_code == 504
@@ -450,19 +445,9 @@ async def test_a_refresh_is_told_of_and_may_be_vetoed(key, http, rp) -> None:
 
 async def test_webhooks_hear_of_each_form_once_and_may_veto_it(key, rp) -> None:
     kind = "jwt.refresh-token.revoke"
-
-    async def listen(url: str, transaction_type: str) -> None:
-        settings = {"events": {kind: {"enabled": True, "transactionType": transaction_type}}}
-        await rp.configure_tenant(eventConfiguration=settings)
-        webhook = {
-            "url": url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
-            "eventsEnabled": {kind: True},
-        }  # fmt: skip
-        assert (await rp.api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
-
     bodies = [await login(key, rp) for _ in range(3)]
     async with receiving() as receiver:
-        await listen(receiver.url, "None")
+        await listen(rp.api, rp.tenant, receiver.url, [kind])
         await key.delete(f"/api/jwt/refresh/{bodies[0]['refreshTokenId']}")
         (single,) = [request.event for request in await receiver.wait_for(1)]
         await key.delete("/api/jwt/refresh", params={"applicationId": rp.client_id})
@@ -476,7 +461,7 @@ async def test_webhooks_hear_of_each_form_once_and_may_veto_it(key, rp) -> None:
     assert whole["applicationId"] == rp.client_id and {"user", "userId", "refreshToken"}.isdisjoint(whole)
     last = await login(key, rp)
     async with receiving(answers(500)) as receiver:
-        await listen(receiver.url, "AbsoluteMajority")
+        await listen(rp.api, rp.tenant, receiver.url, [kind], "AbsoluteMajority")
         for query in ({"token": last["refreshToken"]}, {"userId": rp.user["id"]}, {"applicationId": rp.client_id}):
             assert (await key.delete("/api/jwt/refresh", params=query)).status_code == 504
     assert await ids_of(key, rp.user["id"]) == {last["refreshTokenId"]}

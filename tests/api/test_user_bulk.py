@@ -9,6 +9,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id
+from tests import webhooks
 from tests.conftest import NOBODY, SUPER_KEY, checking_client
 from tests.hearing import judge
 from tests.receiver import Received, Receiver, answers, receiving
@@ -117,18 +118,9 @@ async def test_users_of_another_tenant_are_not_found(service: app.Service, api, 
 
 
 async def listen(api: httpx.AsyncClient, receiver: Receiver, transaction_type: str) -> None:
+    tenant = {"id": api.headers["X-FusionAuth-TenantId"]}
     types = ("user.deactivate", "user.delete", "user.delete.complete")
-    events = {kind: {"enabled": True} for kind in types}
-    for kind in types[:2]:
-        events[kind]["transactionType"] = transaction_type  # type: ignore[assignment]
-    tenant_id = api.headers["X-FusionAuth-TenantId"]
-    change = {"tenant": {"eventConfiguration": {"events": events}}}
-    assert (await api.patch(f"/api/tenant/{tenant_id}", json=change)).status_code == 200
-    webhook = {
-        "url": receiver.url, "connectTimeout": 5000, "readTimeout": 5000, "tenantIds": [tenant_id],
-        "eventsEnabled": dict.fromkeys(types, True),
-    }  # fmt: skip
-    assert (await api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+    await webhooks.listen(api, tenant, receiver.url, types, transaction_type)
 
 
 async def test_every_user_has_events_of_its_own(tenant_api) -> None:

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from tests.api.test_webhook_deliveries import make_user, make_webhook, tried, until
 from tests.api.test_webhooks import JSON_PATCH, errors, make, make_key
 from tests.receiver import answers, receiving
+from tests.webhooks import make_user, make_webhook, tried, until
 
 HOOK = "00000000-0000-0000-0000-000000000042"
 TENANTS = ["32306536-3036-6431-3865-646430303332", "30663132-6464-6665-3032-326466613934"]

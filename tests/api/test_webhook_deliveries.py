@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
@@ -15,79 +13,15 @@ from identity.call import Call, Nobody, Origin
 from identity.events.bus import Event
 from identity.ids import TenantId, new_id
 from tests.conftest import DEFAULT_TENANT, NOBODY, SUPER_KEY, checking_client
-from tests.receiver import Receiver, answers, receiving
-
-EVENTS = ("user.create", "user.create.complete")
-
-
-def free_port() -> int:
-    """A port where nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with receiving() as one:
-        yield one
+from tests.operator.processes import free_port
+from tests.receiver import answers, receiving
+from tests.webhooks import find, logs_of, make_user, make_webhook, put_status, tell_of, tried, until
 
 
 @pytest.fixture
 async def events(tenant_api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
     """The tenant tells of new users."""
-    enabled = {name: {"enabled": True} for name in EVENTS}
-    answer = await tenant_api.patch(
-        f"/api/tenant/{tenant['id']}", json={"tenant": {"eventConfiguration": {"events": enabled}}}
-    )
-    assert answer.status_code == 200
-
-
-async def make_webhook(api: httpx.AsyncClient, tenant: dict[str, Any], url: str, **members: Any) -> dict[str, Any]:
-    wanted = {
-        "url": url,
-        "connectTimeout": 2000,
-        "readTimeout": 2000,
-        "tenantIds": [tenant["id"]],
-        "eventsEnabled": {"user.create.complete": True},
-        **members,
-    }
-    answer = await api.post("/api/webhook", json={"webhook": wanted})
-    assert answer.status_code == 200, answer.text
-    return dict(answer.json()["webhook"])
-
-
-async def make_user(tenant_api: httpx.AsyncClient) -> str:
-    answer = await tenant_api.post("/api/user", json={"user": {"username": new_id(), "password": "password"}})
-    assert answer.status_code == 200, answer.text
-    return str(answer.json()["user"]["id"])
-
-
-async def logs_of(api: httpx.AsyncClient, user_id: str, **criteria: Any) -> list[dict[str, Any]]:
-    """The logged events about a user."""
-    answer = await api.post("/api/system/webhook-event-log/search", json={"search": {"event": user_id, **criteria}})
-    assert answer.status_code == 200, answer.text
-    found = answer.json()
-    assert found["total"] == len(found["webhookEventLogs"])
-    return list(found["webhookEventLogs"])
-
-
-async def until(api: httpx.AsyncClient, user_id: str, done: Callable[[list[dict[str, Any]]], bool]) -> Any:
-    """The logs about a user, once they look as expected; the test's own time limit ends it otherwise."""
-    while not done(found := await logs_of(api, user_id)):
-        await asyncio.sleep(0.05)
-    return found
-
-
-def tried(count: int) -> Callable[[list[dict[str, Any]]], bool]:
-    """There are so many attempts, and the event's own row has heard of them, which is the second write."""
-    return lambda found: bool(found) and len(found[0]["attempts"]) >= count and found[0]["eventResult"] != "Running"
-
-
-async def put_status(api: httpx.AsyncClient, webhook: dict[str, Any], status: str) -> dict[str, Any]:
-    answer = await api.put(f"/api/webhook/{webhook['id']}/status", json={"status": status})
-    assert answer.status_code == 200, answer.text
-    return dict(answer.json()["webhook"])
+    await tell_of(tenant_api, tenant["id"], ["user.create", "user.create.complete"])
 
 
 # Logs
@@ -132,8 +66,7 @@ async def test_a_failed_attempt_says_what_failed_and_when_the_next_one_is(api, t
 
 async def test_a_vetoed_change_is_in_the_log_as_failed(api, tenant_api, tenant, receiver):
     receiver.behaviour = answers(403)
-    enabled = {"user.create": {"enabled": True, "transactionType": "AbsoluteMajority"}}
-    await tenant_api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": {"eventConfiguration": {"events": enabled}}})
+    await tell_of(tenant_api, tenant["id"], ["user.create"], "AbsoluteMajority")
     webhook = await make_webhook(api, tenant, receiver.url, eventsEnabled={"user.create": True})
     user_id = new_id()
     refused = await tenant_api.post(
@@ -318,10 +251,6 @@ async def test_what_was_given_up_is_listed_and_recovered(api, tenant_api, tenant
     assert (answer.status_code, answer.json()) == (202, {"deliveries": 1})
     (log,) = await until(api, user_id, tried(2))
     assert (log["successfulAttempts"], log["failedAttempts"]) == (1, 1)
-
-
-async def find(api: httpx.AsyncClient, webhook: dict[str, Any]) -> dict[str, Any]:
-    return dict((await api.get(f"/api/webhook/{webhook['id']}")).json()["webhook"])
 
 
 @pytest.mark.parametrize("start", [1, -1])

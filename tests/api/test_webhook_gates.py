@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from tests.api.test_webhook_deliveries import make_user
 from tests.conftest import SUPER_KEY, checking_client
 from tests.receiver import receiving, until
+from tests.webhooks import make_user
 
 SCOPES = list(itertools.product((True, False), ("none", "own", "other"), (True, False, None)))
 """global, tenantIds, and the webhook's own switch."""

@@ -7,13 +7,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.test_webhook_deliveries import make_user, make_webhook, tried, until
 from tests.api.test_webhooks import wanted
 from tests.conftest import SUPER_KEY, checking_client
-from tests.operations.test_webhook_watch import told
 from tests.outbound.test_http_attacks import listening
 from tests.receiver import receiving
 from tests.receiver import until as is_so
+from tests.webhooks import make_user, make_webhook, told, tried, until
 
 ONLY = "127.0.0.2/32"
 

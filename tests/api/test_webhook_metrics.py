@@ -12,6 +12,7 @@ import pytest
 
 from identity.ids import new_id
 from tests.receiver import answers, in_turn, receiving
+from tests.webhooks import make_webhook, tell_of
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "webhooks" / "metrics.md"
 
@@ -57,20 +58,12 @@ async def metrics(api: httpx.AsyncClient) -> Metrics:
 
 @pytest.fixture
 async def events(tenant_api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
-    enabled: dict[str, Any] = {"user.create.complete": {"enabled": True}}
-    enabled["user.create"] = {"enabled": True, "transactionType": "Any"}
-    change = {"tenant": {"eventConfiguration": {"events": enabled}}}
-    assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=change)).status_code == 200
+    await tell_of(tenant_api, tenant["id"], ["user.create.complete", "user.create"], "Any")
 
 
 async def listen(api: httpx.AsyncClient, tenant: dict[str, Any], url: str, **members: Any) -> str:
-    wanted = {
-        "url": url, "connectTimeout": 5000, "readTimeout": 5000, "tenantIds": [tenant["id"]],
-        "eventsEnabled": {"user.create.complete": True}, **members,
-    }  # fmt: skip
-    answer = await api.post("/api/webhook", json={"webhook": wanted})
-    assert answer.status_code == 200, answer.text
-    return str(answer.json()["webhook"]["id"])
+    made = await make_webhook(api, tenant, url, connectTimeout=5000, readTimeout=5000, **members)
+    return str(made["id"])
 
 
 async def make_user(tenant_api: httpx.AsyncClient, status: int = 200) -> None:

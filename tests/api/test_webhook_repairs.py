@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -16,25 +15,16 @@ from identity.domain.standard_webhooks import MAXIMUM_PREVIOUS_SECRETS
 from identity.events.catalogue import EVENTS
 from identity.ids import new_id
 from identity.operations import webhook_deliveries
-from tests.api.test_webhook_deliveries import logs_of, make_user, make_webhook, put_status, tried, until
 from tests.conftest import SUPER_KEY, checking_client
 from tests.hearing import judge
-from tests.operations.test_webhook_watch import told
-from tests.receiver import Received, Receiver, answers, receiving
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with receiving() as one:
-        yield one
+from tests.receiver import Received, answers, receiving
+from tests.webhooks import logs_of, make_user, make_webhook, put_status, tell_of, told, tried, until
 
 
 @pytest.fixture
 async def events(tenant_api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
     """The tenant tells of new users."""
-    enabled = {"user.create.complete": {"enabled": True}}
-    change = {"tenant": {"eventConfiguration": {"events": enabled}}}
-    assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=change)).status_code == 200
+    await tell_of(tenant_api, tenant["id"], ["user.create.complete"])
 
 
 async def at_once(api: httpx.AsyncClient, method: str, path: str, body: Any, callers: int = 8) -> list[httpx.Response]:

@@ -13,9 +13,9 @@ from cryptography import x509
 from identity.ids import new_id
 from identity.operations import webhook_deliveries
 from tests import certificates
-from tests.api.test_webhook_deliveries import make_webhook, put_status, until
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.receiver import Receiver, answers, receiving
+from tests.webhooks import make_webhook, put_status, until
 
 HOOK = {"connectTimeout": 2000, "readTimeout": 2000}
 

@@ -66,12 +66,6 @@ class Stage(Scene):
 
 
 @pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with receiving() as found:
-        yield found
-
-
-@pytest.fixture
 async def stage(service, tenant_api, tenant, receiver) -> AsyncIterator[Stage]:
     async with receiving_mail() as mailbox:
         found = Stage(service, tenant_api, tenant, receiver, mailbox)

@@ -9,10 +9,9 @@ import httpx
 import pytest
 
 from identity import app
-from tests.api.test_webhook_deliveries import find, logs_of, make_user, make_webhook, put_status
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, ShiftedClock, checking_client
-from tests.operations.test_webhook_watch import told
 from tests.receiver import Receiver, answers, in_turn, receiving, until
+from tests.webhooks import find, logs_of, make_user, make_webhook, put_status, told
 
 PERIOD = 1000
 CREATED, DELETED = "user.create.complete", "user.delete.complete"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -14,7 +13,7 @@ from identity.ids import new_id
 from identity.schemas import Schemas
 from identity.store import event_bodies
 from tests.conftest import EMAIL_TEMPLATE, SUPER_KEY, checking_client
-from tests.receiver import Receiver, answers, receiving
+from tests.receiver import Receiver, answers
 from tests.veto import unchanged
 
 TYPE = "user.bulk.create"
@@ -38,12 +37,6 @@ async def listen(api: httpx.AsyncClient, receiver: Receiver, transaction_type: s
     }  # fmt: skip
     answer = await api.post("/api/webhook", json={"webhook": webhook})
     assert answer.status_code == 200, answer.text
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with receiving() as running:
-        yield running
 
 
 async def test_one_event_tells_of_all_users_and_of_no_secret(tenant_api, receiver) -> None:

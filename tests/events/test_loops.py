@@ -18,6 +18,7 @@ from identity.ids import new_id
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.events.samples import PAYLOADS
 from tests.receiver import Receiver, answers, receiving, until
+from tests.webhooks import make_user, tell_of
 
 LOOPS = "identity_webhook_loops_total"
 
@@ -39,8 +40,7 @@ async def second(build: Any) -> AsyncIterator[Any]:
 
 async def enable(service: Any) -> None:
     async with client_of(service) as api:
-        change = {"tenant": {"eventConfiguration": {"events": {"user.create.complete": {"enabled": True}}}}}
-        assert (await api.patch(f"/api/tenant/{DEFAULT_TENANT}", json=change)).status_code == 200
+        await tell_of(api, DEFAULT_TENANT, ["user.create.complete"])
 
 
 def client_of(service: Any) -> httpx.AsyncClient:
@@ -60,13 +60,6 @@ async def listen(api: httpx.AsyncClient, url: str, *types: str, webhook_id: str 
     answer = await api.post(f"/api/webhook/{webhook_id or new_id()}", json={"webhook": wanted})
     assert answer.status_code == 200, answer.text
     return str(answer.json()["webhook"]["id"])
-
-
-async def make_user(api: httpx.AsyncClient, **headers: str) -> str:
-    user = {"user": {"username": new_id(), "password": "password"}}
-    answer = await api.post("/api/user", json=user, headers=headers)
-    assert answer.status_code == 200, answer.text
-    return str(answer.json()["user"]["id"])
 
 
 async def logs_of(api: httpx.AsyncClient, text: str) -> list[dict[str, Any]]:

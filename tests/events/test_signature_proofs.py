@@ -19,9 +19,9 @@ from joserfc.jwk import KeySet, OctKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from identity.ids import new_id
-from tests.api.test_webhook_deliveries import make_user, make_webhook
 from tests.events.test_signatures import delivered, import_hmac, make_key, signed_content
 from tests.receiver import Received, answers, in_turn, receiving, until
+from tests.webhooks import make_user, make_webhook
 
 with warnings.catch_warnings(record=True):
     # The older of its two JOSE libraries, which says so whatever it is told: many receivers have it installed.

@@ -23,6 +23,7 @@ from tests.collector import Collector, Span, collecting
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.events.samples import PAYLOADS
 from tests.receiver import Receiver, answers, hangs, in_turn, receiving, until
+from tests.webhooks import tell_of
 
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{CALLER}-01"
@@ -62,10 +63,7 @@ async def traced(build: Any, collector: Collector) -> AsyncIterator[Any]:
     """A service with a collector, whose default tenant tells of users."""
     async with build(tracing__endpoint=collector.url, tracing__headers="x-token=s3cret") as service:
         async with client_of(service) as api:
-            events = {name: {"enabled": True} for name in ("user.create.complete", "user.delete.complete")}
-            events["user.create"] = {"enabled": True, "transactionType": "Any"}
-            change = {"tenant": {"eventConfiguration": {"events": events}}}
-            assert (await api.patch(f"/api/tenant/{DEFAULT_TENANT}", json=change)).status_code == 200
+            await tell_of(api, DEFAULT_TENANT, ["user.create", "user.create.complete"], "Any")
         yield service
 
 
@@ -343,8 +341,7 @@ def test_collector_without_the_packages_is_a_fault_that_says_what_to_do(monkeypa
 
 
 async def test_without_a_collector_the_trace_of_the_request_goes_on_as_it_is(api, tenant, service):
-    enabled = {"tenant": {"eventConfiguration": {"events": {"user.create.complete": {"enabled": True}}}}}
-    assert (await api.patch(f"/api/tenant/{tenant['id']}", json=enabled)).status_code == 200
+    await tell_of(api, tenant["id"], ["user.create.complete"])
     headers = {"X-FusionAuth-TenantId": tenant["id"]}
     async with receiving() as receiver:
         await listen(api, receiver, "user.create.complete", **{"global": False}, tenantIds=[tenant["id"]])

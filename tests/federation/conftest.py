@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
@@ -11,13 +11,13 @@ import pytest
 
 from identity import app
 from identity.ids import new_id
-from tests import fake_provider, relying_party
+from tests import fake_provider, relying_party, webhooks
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, Build, checking_client
 from tests.fake_provider import FakeProvider
 from tests.federation.hosted import Hosted
 from tests.hearing import judge
 from tests.hosted.conftest import chromium, chromium_process
-from tests.receiver import Receiver, receiving
+from tests.receiver import Receiver
 from tests.relying_party import REDIRECT_URI, RelyingParty
 
 Document = dict[str, Any]
@@ -116,17 +116,7 @@ class Scene:
 
     async def listen(self, receiver: Receiver, transaction_type: str = "None") -> None:
         """Have the receiver hear of everything that a login does."""
-        events = {kind: {"enabled": True, "transactionType": transaction_type} for kind in EVENTS}
-        for kind in EVENTS:
-            if kind.endswith((".complete", ".link", ".unlink")):
-                events[kind]["transactionType"] = "None"
-        await self.configure_tenant(eventConfiguration={"events": events})
-        webhook = {
-            "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [self.tenant["id"]],
-            "eventsEnabled": dict.fromkeys(EVENTS, True), "description": new_id(),
-        }  # fmt: skip
-        answer = await self.api.post("/api/webhook", json={"webhook": webhook})
-        assert answer.status_code == 200, answer.text
+        await webhooks.listen(self.api, self.tenant, receiver.url, EVENTS, transaction_type)
 
 
 @pytest.fixture
@@ -154,11 +144,10 @@ async def federated(scene: Scene, fake: FakeProvider) -> Scene:
 
 
 @pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    """A webhook receiver; whatever it got is as the schemas have it."""
-    async with receiving() as running:
-        yield running
-    for request in running.requests:
+def receiver(receiver: Receiver) -> Iterator[Receiver]:
+    """The receiver of all tests, but whatever it got is as the schemas have it."""
+    yield receiver
+    for request in receiver.requests:
         judge(request.event)
 
 

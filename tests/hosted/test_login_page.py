@@ -11,6 +11,7 @@ from tests import relying_party
 from tests.hosted.test_themes import make_theme
 from tests.receiver import answers, receiving
 from tests.relying_party import page, response
+from tests.webhooks import listen
 
 LOCALE, REMEMBER = "fusionauth.locale", "fusionauth.remember-device"
 OWN = "https://shop.example.com"
@@ -165,15 +166,8 @@ async def test_failures_are_told_in_the_published_keys(rp, browser, api):
     assert (await api.delete(path, headers=headers)).status_code == 200
     await says("[UserLockedException]")
     assert (await api.put(path, params={"reactivate": "true"}, headers=headers)).status_code == 200
-    kind = "user.login.success"
-    events = {kind: {"enabled": True, "transactionType": "AbsoluteMajority"}}
-    await rp.configure_tenant(eventConfiguration={"events": events})
     async with receiving(answers(500)) as receiver:
-        webhook = {
-            "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000,
-            "tenantIds": [rp.tenant["id"]], "eventsEnabled": {kind: True},
-        }  # fmt: skip
-        assert (await api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+        await listen(api, rp.tenant, receiver.url, ["user.login.success"], "AbsoluteMajority")
         await says("[WebhookTransactionException]")
     limit = {"failedLogin": {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}}
     await rp.configure_tenant(rateLimitConfiguration=limit)

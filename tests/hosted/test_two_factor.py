@@ -20,6 +20,7 @@ from tests.receiver import answers
 from tests.receiver import receiving as hearing
 from tests.relying_party import claims, page, response
 from tests.veto import unchanged
+from tests.webhooks import listen
 
 TRUST = "fusionauth.trust"
 
@@ -237,14 +238,8 @@ async def test_attack_41_session_from_before_is_stepped_up_under_a_new_secret(rp
 async def test_veto_at_the_end_leaves_code_and_login_as_they_were(rp, browser, clock, api, service):
     shown = await log_in(rp, browser)
     kind = "user.login.success"
-    events = {kind: {"enabled": True, "transactionType": "AbsoluteMajority"}}
-    await rp.configure_tenant(eventConfiguration={"events": events})
     async with hearing(answers(500)) as receiver:
-        webhook = {
-            "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000,
-            "tenantIds": [rp.tenant["id"]], "eventsEnabled": {kind: True},
-        }  # fmt: skip
-        assert (await api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+        await listen(api, rp.tenant, receiver.url, [kind], "AbsoluteMajority")
         code = two_factor.code(clock.now())
         async with unchanged(service, rp.tenant["id"]):
             assert says(await post(browser, shown, code=code), "refused by a check")
@@ -255,14 +250,8 @@ async def test_veto_at_the_end_leaves_code_and_login_as_they_were(rp, browser, c
 
 async def test_events_come_when_the_login_is_complete_and_not_before(rp, browser, clock, api):
     kinds = ("user.login.success", "user.two-factor.challenge", "user.two-factor.success")
-    events = {kind: {"enabled": True, "transactionType": "None"} for kind in kinds}
-    await rp.configure_tenant(eventConfiguration={"events": events})
     async with hearing() as receiver:
-        webhook = {
-            "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000,
-            "tenantIds": [rp.tenant["id"]], "eventsEnabled": dict.fromkeys(kinds, True),
-        }  # fmt: skip
-        assert (await api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+        await listen(api, rp.tenant, receiver.url, kinds)
         shown = await log_in(rp, browser)
         await receiver.wait_for(1)
         assert [one.event["type"] for one in receiver.requests] == ["user.two-factor.challenge"]

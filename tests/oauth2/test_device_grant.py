@@ -15,6 +15,7 @@ from tests.conftest import NOBODY, checking_client
 from tests.oauth2.devices import DEVICE_GRANT, URL, Device, device_client
 from tests.receiver import answers, receiving
 from tests.relying_party import RelyingParty, claims, half_hash
+from tests.webhooks import listen
 
 SHOWN = {"metaData.device.name": "TV", "metaData.device.type": "TV", "metaData.device.description": "In the kitchen"}
 
@@ -597,12 +598,7 @@ async def test_webhook_may_veto_an_approval(rp, http, api):
     device = await Device.begin(rp, http)
     token = await access_token(rp, http)
     async with receiving(answers(500)) as receiver:
-        kind = "user.login.success"
-        event = {kind: {"enabled": True, "transactionType": "AbsoluteMajority"}}
-        await rp.configure_tenant(eventConfiguration={"events": event})
-        webhook = {"url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
-                   "eventsEnabled": {kind: True}, "description": new_id()}  # fmt: skip
-        assert (await api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+        await listen(api, rp.tenant, receiver.url, ["user.login.success"], "AbsoluteMajority")
         refused(await approve(rp, http, device.user_code, token=token), "invalid_grant", "login_prevented")
         refused(await device.poll(), "authorization_pending", None)
         receiver.behaviour = answers(200)

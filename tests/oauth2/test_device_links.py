@@ -15,6 +15,7 @@ from tests.hearing import judge
 from tests.oauth2.devices import Device, device_client
 from tests.receiver import receiving
 from tests.relying_party import PASSWORD, RelyingParty, claims, page
+from tests.webhooks import listen
 
 Document = dict[str, Any]
 
@@ -94,7 +95,7 @@ async def test_account_is_shown_and_linked_when_the_device_is_approved(rp, http,
     assert about.json()["pendingIdPLink"] == shown
     assert await links(rp) == []
     async with receiving() as receiver:
-        await listen(rp, receiver)
+        await listen(rp.api, rp.tenant, receiver.url, ["user.identity-provider.link"])
         answer = await approve(rp, http, device)
         assert answer.status_code == 200, answer.text
         (request,) = await receiver.wait_for(1)
@@ -109,16 +110,6 @@ async def test_account_is_shown_and_linked_when_the_device_is_approved(rp, http,
     tokens = await device.tokens()
     assert tokens["scope"] == "openid offline_access"
     assert "idp-link" not in str(claims(tokens["access_token"]))
-
-
-async def listen(rp: RelyingParty, receiver: Any) -> None:
-    kind = "user.identity-provider.link"
-    await rp.configure_tenant(eventConfiguration={"events": {kind: {"enabled": True, "transactionType": "None"}}})
-    webhook = {
-        "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
-        "eventsEnabled": {kind: True}, "description": new_id(),
-    }  # fmt: skip
-    assert (await rp.api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
 
 
 async def test_account_of_another_user_is_not_linked_and_the_device_waits_on(rp, http, provider, key, session_clock):

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
-from identity.ids import new_id
 from tests import relying_party
 from tests.hearing import judge
 from tests.receiver import Receiver, answers, receiving
 from tests.relying_party import page, response
+from tests.webhooks import listen
 
 TYPES = ("jwt.refresh", "jwt.refresh-token.revoke", "user.login.failed", "user.login.success")
 
 
 @pytest.fixture
-async def receiver(rp, api) -> AsyncIterator[Receiver]:
+async def receiver(rp, api, receiver) -> Receiver:
     """Hears of everything that happens in the tenant."""
-    async with receiving() as running:
-        await listen(rp, api, running)
-        yield running
-
-
-async def listen(rp, api, receiver: Receiver, transaction_type: str = "None") -> None:
-    events = {kind: {"enabled": True, "transactionType": transaction_type} for kind in TYPES}
-    await rp.configure_tenant(eventConfiguration={"events": events})
-    webhook = {
-        "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
-        "eventsEnabled": dict.fromkeys(TYPES, True), "description": new_id(),
-    }  # fmt: skip
-    answer = await api.post("/api/webhook", json={"webhook": webhook})
-    assert answer.status_code == 200, answer.text
+    await listen(api, rp.tenant, receiver.url, TYPES)
+    return receiver
 
 
 async def heard(receiver: Receiver, *types: str) -> list[dict]:
@@ -103,7 +89,7 @@ async def test_veto_of_a_refresh_leaves_the_token_as_it_was(rp, browser, http, a
     await rp.configure_tenant(jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse"})
     value = (await rp.tokens(http, browser))["refresh_token"]
     async with receiving(answers(500)) as receiver:
-        await listen(rp, api, receiver, "AbsoluteMajority")
+        await listen(api, rp.tenant, receiver.url, TYPES, "AbsoluteMajority")
         answer = await rp.refresh(http, value)
         assert (answer.status_code, answer.json()["error"], answer.json()["error_reason"]) == (
             400,
@@ -116,7 +102,7 @@ async def test_veto_of_a_refresh_leaves_the_token_as_it_was(rp, browser, http, a
 
 async def test_veto_of_a_login_shows_the_page_again_and_makes_no_session(rp, browser, api):
     async with receiving(answers(500)) as receiver:
-        await listen(rp, api, receiver, "AbsoluteMajority")
+        await listen(api, rp.tenant, receiver.url, TYPES, "AbsoluteMajority")
         shown = await rp.submit(browser, await rp.authorize(browser))
         assert shown.status_code == 200
         assert "refused" in page(shown).text

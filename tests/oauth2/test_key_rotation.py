@@ -24,6 +24,7 @@ from tests.api.test_entity_types import make as make_type
 from tests.hearing import judge
 from tests.receiver import answers, receiving, until
 from tests.relying_party import header
+from tests.webhooks import listen
 
 SHADOW = {
     "HS256": "092dbedc-30af-4149-9c61-b578f2c72f59",
@@ -269,12 +270,7 @@ async def told(rp, api):
     """The sets of applications that were told of, one for each event."""
     async with receiving() as receiver:
         kind = "jwt.public-key.update"
-        await rp.configure_tenant(eventConfiguration={"events": {kind: {"enabled": True}}})
-        webhook = {
-            "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
-            "eventsEnabled": {kind: True},
-        }  # fmt: skip
-        assert (await api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+        await listen(api, rp.tenant, receiver.url, [kind])
 
         async def next_sets(number: int) -> list[set[str]]:
             requests = await receiver.wait_for(number)
@@ -332,18 +328,11 @@ async def test_keys_that_change_places_are_told(rp, api, told):
 async def test_veto_keeps_the_old_key(rp, browser, http, api):
     key = await generate(api)
     async with receiving(answers(500)) as receiver:
-        kind = "jwt.public-key.update"
-        events = {kind: {"enabled": True, "transactionType": "AbsoluteMajority"}}
-        await rp.configure_tenant(eventConfiguration={"events": events})
-        webhook = {
-            "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
-            "eventsEnabled": {kind: True},
-        }  # fmt: skip
-        made = await api.post("/api/webhook", json={"webhook": webhook})
+        webhook_id = await listen(api, rp.tenant, receiver.url, ["jwt.public-key.update"], "AbsoluteMajority")
         body = {"tenant": {"jwtConfiguration": {"accessTokenKeyId": key["id"]}}}
         answer = await api.patch(f"/api/tenant/{rp.tenant['id']}", json=body)
         assert answer.status_code == 504
-        await api.delete(f"/api/webhook/{made.json()['webhook']['id']}")
+        await api.delete(f"/api/webhook/{webhook_id}")
     shown = (await api.get(f"/api/tenant/{rp.tenant['id']}")).json()["tenant"]
     assert shown["jwtConfiguration"]["accessTokenKeyId"] == rp.tenant["jwtConfiguration"]["accessTokenKeyId"]
     assert header((await rp.tokens(http, browser))["access_token"])["kid"] != key["kid"]

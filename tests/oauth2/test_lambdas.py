@@ -18,6 +18,7 @@ from tests import relying_party
 from tests.hearing import judge
 from tests.receiver import receiving
 from tests.relying_party import PASSWORD, RelyingParty, claims, header, page, response
+from tests.webhooks import listen
 
 Document = dict[str, Any]
 
@@ -433,13 +434,7 @@ async def test_webhooks_hear_of_a_login_that_a_lambda_refused(rp, http):
     made = await hook(rp, "loginValidationId", CLOSED)
     types = ("user.login.failed", "user.login.success")
     async with receiving() as receiver:
-        events = {kind: {"enabled": True, "transactionType": "None"} for kind in types}
-        await rp.configure_tenant(eventConfiguration={"events": events})
-        webhook = {
-            "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
-            "eventsEnabled": dict.fromkeys(types, True), "description": new_id(),
-        }  # fmt: skip
-        assert (await rp.api.post("/api/webhook", json={"webhook": webhook})).status_code == 200
+        await listen(rp.api, rp.tenant, receiver.url, types)
         assert (await ask(rp, http)).status_code == 400
         (received,) = await receiver.wait_for(1)
     event = received.event

@@ -15,6 +15,7 @@ from tests import relying_party, two_factor
 from tests.conftest import EMAIL_TEMPLATE
 from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD, RelyingParty, claims, half_hash, header
+from tests.webhooks import listen
 
 LOGIN_EVENTS = ("user.login.failed", "user.login.success")
 
@@ -438,22 +439,11 @@ async def test_attack_45_full_queue_of_passwords_is_told_as_such(rp, http, monke
     refused(await ask(rp, http), "server_error", "unknown", 503)
 
 
-async def listen(rp, api, receiver, transaction_type: str = "None") -> None:
-    events = {kind: {"enabled": True, "transactionType": transaction_type} for kind in LOGIN_EVENTS}
-    await rp.configure_tenant(eventConfiguration={"events": events})
-    webhook = {
-        "url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
-        "eventsEnabled": dict.fromkeys(LOGIN_EVENTS, True), "description": new_id(),
-    }  # fmt: skip
-    answer = await api.post("/api/webhook", json={"webhook": webhook})
-    assert answer.status_code == 200, answer.text
-
-
 async def test_logins_are_told_with_the_device_and_without_the_password(rp, http, api):
     device = {"description": "Ada's phone", "name": "phone", "type": "MOBILE"}
     named = {f"metaData.device.{name}": value for name, value in device.items()}
     async with receiving() as receiver:
-        await listen(rp, api, receiver)
+        await listen(api, rp.tenant, receiver.url, LOGIN_EVENTS)
         await ask(rp, http, username="nobody@example.com")
         await ask(rp, http, password="a wrong one", **named)
         await given(rp, http, **named)
@@ -473,7 +463,7 @@ async def test_logins_are_told_with_the_device_and_without_the_password(rp, http
 
 async def test_veto_of_a_login_gives_no_tokens_and_notes_nothing(rp, http, api, service):
     async with receiving(answers(500)) as receiver:
-        await listen(rp, api, receiver, "AbsoluteMajority")
+        await listen(api, rp.tenant, receiver.url, LOGIN_EVENTS, "AbsoluteMajority")
         refused(await ask(rp, http, scope="openid offline_access"), "invalid_grant", "unknown")
         user = await service.services.users.find(rp.tenant["id"], rp.user["id"])
         assert "lastLoginInstant" not in user

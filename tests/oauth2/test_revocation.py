@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
 from identity.ids import new_id, new_secret
 from tests import relying_party
-from tests.receiver import Receiver, receiving
+from tests.receiver import Receiver
 from tests.relying_party import PKCE, VERIFIER, claims
+from tests.webhooks import listen
 
 EVENT = "jwt.refresh-token.revoke"
 
@@ -48,17 +48,10 @@ async def is_active(rp, http, token: str, hint: str = "") -> bool:
 
 
 @pytest.fixture
-async def receiver(rp, api) -> AsyncIterator[Receiver]:
+async def receiver(rp, api, receiver) -> Receiver:
     """Hears of what was revoked in the tenant."""
-    async with receiving() as running:
-        await rp.configure_tenant(eventConfiguration={"events": {EVENT: {"enabled": True, "transactionType": "None"}}})
-        webhook = {
-            "url": running.url, "connectTimeout": 2000, "readTimeout": 2000, "tenantIds": [rp.tenant["id"]],
-            "eventsEnabled": {EVENT: True}, "description": new_id(),
-        }  # fmt: skip
-        answer = await api.post("/api/webhook", json={"webhook": webhook})
-        assert answer.status_code == 200, answer.text
-        yield running
+    await listen(api, rp.tenant, receiver.url, [EVENT])
+    return receiver
 
 
 async def test_refresh_token_ends_with_every_access_token_that_came_of_it(rp, browser, http):

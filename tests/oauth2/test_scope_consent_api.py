@@ -11,6 +11,7 @@ from tests import relying_party
 from tests.hearing import judge
 from tests.oauth2.consenting import agree
 from tests.receiver import receiving
+from tests.webhooks import listen
 
 MEMBERS = {
     *("applicationId", "approved", "declined", "expirationInstant", "insertInstant"),
@@ -89,17 +90,12 @@ async def test_withdrawing_asks_again_and_signs_the_application_out_and_no_other
 async def test_webhooks_hear_of_the_tokens_that_ended(rp, browser, http, api):
     async with receiving() as receiver:
         kind = "jwt.refresh-token.revoke"
-        await rp.configure_tenant(eventConfiguration={"events": {kind: {"enabled": True, "transactionType": "None"}}})
-        webhook = {
-            "url": receiver.url, "connectTimeout": 1000, "readTimeout": 5000,
-            "tenantIds": [rp.tenant["id"]], "eventsEnabled": {kind: True},
-        }  # fmt: skip
-        made = await api.post("/api/webhook", json={"webhook": webhook})
+        webhook_id = await listen(api, rp.tenant, receiver.url, [kind])
         answer = await agree(rp, browser, "email", scope="openid offline_access email")
         await rp.exchange(http, answer["code"])
         await api.delete(f"{path(rp)}/{rp.client_id}", headers=of_tenant(rp))
         (request,) = await receiver.wait_for(1)
-        await api.delete(f"/api/webhook/{made.json()['webhook']['id']}")
+        await api.delete(f"/api/webhook/{webhook_id}")
     assert request.event["type"] == kind
     judge(request.event)
     assert (request.event["userId"], request.event["applicationId"]) == (rp.user["id"], rp.client_id)

@@ -16,6 +16,7 @@ from identity.domain.login import LoginResult
 from identity.errors import Unavailable, WebhookTransactionFailed
 from identity.ids import TenantId, new_id
 from identity.operations import login
+from tests import webhooks
 from tests.conftest import EMAIL_TEMPLATE
 from tests.receiver import answers, receiving, until
 
@@ -302,17 +303,7 @@ def events_of(receiver: Any) -> list[dict[str, Any]]:
 
 
 async def listen(desk: Desk, url: str, transaction_type: str, *types: str) -> None:
-    settings = {kind: {"enabled": True, "transactionType": transaction_type} for kind in types}
-    await desk.configure(eventConfiguration={"events": settings})
-    webhook = {
-        "url": url,
-        "connectTimeout": 5000,
-        "readTimeout": 5000,
-        "tenantIds": [desk.tenant_id],
-        "eventsEnabled": dict.fromkeys(types, True),
-    }
-    answer = await desk.api.post("/api/webhook", json={"webhook": webhook})
-    assert answer.status_code == 200, answer.text
+    await webhooks.listen(desk.api, {"id": desk.tenant_id}, url, types, transaction_type)
 
 
 async def test_success_and_failure_are_told_but_not_an_unknown_user(desk: Desk) -> None:

@@ -11,6 +11,7 @@ from identity.operations.webhook_watch import WebhookWatch
 from identity.store.outbox_rows import Attempt, Lease, Outcome
 from identity.store.webhook_health import WebhookHealth
 from tests.receiver import receiving
+from tests.webhooks import told
 
 PERIOD = 432_000
 
@@ -30,12 +31,6 @@ def outcome(service, webhook: dict[str, Any], status: int) -> Outcome:
     now = service.services.clock.now()
     lease = Lease(new_id(), EventId(new_id()), WebhookId(webhook["id"]), 0, "user.create", b"{}", now, "token")
     return Outcome(lease, Attempt(now, now, webhook["url"], status), None)
-
-
-async def told(service, webhook: dict[str, Any]) -> list[str]:
-    """What the event log says of the webhook, the oldest first."""
-    rows = service.services.database.collection("event_logs").find({"message": {"$regex": webhook["id"]}})
-    return [row["message"] async for row in rows.sort("_id", 1)]
 
 
 async def status(api, webhook: dict[str, Any]) -> str:
