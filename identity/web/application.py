@@ -53,7 +53,7 @@ from identity.web.api import (
     webhooks,
 )
 from identity.web.client_address import AddressBook
-from identity.web.endpoint import Family, Missing, Route
+from identity.web.family import Family, Missing, Route
 from identity.web.hosted import pages
 from identity.web.in_flight import InFlight
 from identity.web.oauth2 import (

@@ -11,7 +11,8 @@ from identity.domain.resource import Resource
 from identity.errors import Invalid, MethodNotAllowed
 from identity.operations import crud
 from identity.web import long_lists
-from identity.web.endpoint import Access, ApiHandler, Endpoint, Query, Reply, Route, endpoint
+from identity.web.endpoint import Access, Endpoint, Query, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 
 class ResourceHandler(ApiHandler):

@@ -6,7 +6,8 @@ from identity.call import Call, Document
 from identity.domain.parts import Part
 from identity.errors import Invalid
 from identity.operations import parts as operations
-from identity.web.endpoint import Access, ApiHandler, Endpoint, Reply, Route, endpoint
+from identity.web.endpoint import Access, Endpoint, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 _SCHEMA = "{part.schema}"
 _ANSWER = f"{_SCHEMA}#{{part.name}}"

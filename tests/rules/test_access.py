@@ -17,7 +17,8 @@ from identity.ids import new_id
 from identity.instants import later
 from identity.operations import api_keys
 from identity.web import application
-from identity.web.endpoint import Access, Route
+from identity.web.endpoint import Access
+from identity.web.family import Route
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
 
 Document = dict[str, Any]

@@ -16,7 +16,8 @@ from identity.events.catalogue import EVENTS
 from identity.schemas import FOLDER, Schemas, load
 from identity.web import application
 from identity.web.cross_origin import CrossOriginAccess
-from identity.web.endpoint import Access, ApiHandler, Endpoint, Family, Route
+from identity.web.endpoint import Access, Endpoint
+from identity.web.family import ApiHandler, Family, Route
 from identity.web.oauth2.family import OAuth2Handler, PageHandler
 
 ROOT = Path(__file__).resolve().parent.parent.parent

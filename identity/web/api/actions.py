@@ -8,7 +8,8 @@ from identity.errors import Invalid
 from identity.ids import parse_id
 from identity.operations import actions, user_comments
 from identity.web.crud import SearchHandler
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 _TAKES = "api/action.request.json"
 _ANSWER = "api/action.response.json"

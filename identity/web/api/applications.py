@@ -7,7 +7,8 @@ from identity.domain.resource import Resource
 from identity.operations import applications as operations
 from identity.web import parts
 from identity.web.crud import CollectionHandler, ObjectHandler, SearchHandler
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 
 class ApplicationsHandler(CollectionHandler):

@@ -10,7 +10,8 @@ from identity.domain.resource import Resource
 from identity.operations import entities, entity_grants, entity_types
 from identity.web import crud, index_search, parts
 from identity.web.crud import CollectionHandler, ObjectHandler
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 _FEATURE = entity_types.FEATURE
 _FOUND = "api/entity-search.response.json"

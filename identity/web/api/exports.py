@@ -10,7 +10,8 @@ from identity.domain import search as searches
 from identity.operations import csv_exports
 from identity.services import Services
 from identity.web.crud import search_of
-from identity.web.endpoint import Access, ApiHandler, Endpoint, Query, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Endpoint, Query, Reply, Tenancy, endpoint
+from identity.web.family import ApiHandler, Route
 
 Make = Callable[[Services, Call, csv_exports.Export], Awaitable[IO[bytes]]]
 _PIECE_BYTES = 65_536

@@ -6,7 +6,8 @@ from identity.call import Call, Document
 from identity.errors import Invalid
 from identity.ids import parse_id
 from identity.operations import families as operations
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 _ANSWER = "api/family.response.json"
 

@@ -10,7 +10,8 @@ from identity.operations import crud, group_members
 from identity.operations import groups as operations
 from identity.web import long_lists
 from identity.web.crud import CollectionHandler, ObjectHandler, ResourceHandler, SearchHandler
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 
 class GroupFamilyHandler(ResourceHandler):

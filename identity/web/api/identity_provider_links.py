@@ -8,7 +8,8 @@ from identity.call import Call, Document
 from identity.errors import Invalid
 from identity.ids import parse_id
 from identity.operations import identity_provider_links as operations
-from identity.web.endpoint import Access, ApiHandler, Query, Reply, Route, endpoint
+from identity.web.endpoint import Access, Query, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 _QUERY: Query = {"identityProviderId": "uuid", "identityProviderUserId": "text", "userId": "uuid"}
 

@@ -12,7 +12,8 @@ from identity.operations import two_factor_trust
 from identity.operations.federation import login
 from identity.web.api.login import LOGIN_ANSWERS, LoginFamily
 from identity.web.crud import CollectionHandler, ObjectHandler, ResourceHandler, SearchHandler
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 _REQUEST = "api/identity-provider-login.request.json"
 _REFUSED = {400: "api/errors.response.json"}

@@ -9,7 +9,8 @@ from identity.errors import Invalid, NotFound
 from identity.ids import parse_id
 from identity.operations import discovery, refresh_token_api, token_api
 from identity.web.api.login import ACCESS_COOKIE, REFRESH_COOKIE, LoginFamily
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import ApiHandler, Route
 
 _FORM = "application/x-www-form-urlencoded"
 _REVOKE = "api/refresh-token-revoke.request.json"

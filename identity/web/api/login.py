@@ -7,7 +7,8 @@ from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.operations import api_logins, login_api, refresh_token_api, two_factor_trust
-from identity.web.endpoint import Access, ApiHandler, Query, Reply, Route, endpoint
+from identity.web.endpoint import Access, Query, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 LOGIN_ANSWERS: Final = {200: "api/login.response.json", 401: None, 410: None, 423: None} | dict.fromkeys(
     (202, 203, 212, 213, 232, 242, 409), "api/login.response.json"

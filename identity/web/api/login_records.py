@@ -9,7 +9,8 @@ from identity.domain import search as searches
 from identity.operations import login_records
 from identity.web.api import exports
 from identity.web.crud import search_of
-from identity.web.endpoint import Access, ApiHandler, Endpoint, Query, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Endpoint, Query, Reply, Tenancy, endpoint
+from identity.web.family import ApiHandler, Route
 
 _ANSWER = "api/login-record.response.json"
 

@@ -11,7 +11,8 @@ from identity.errors import Invalid
 from identity.operations import audit_logs, event_logs
 from identity.web.api import exports
 from identity.web.crud import ResourceHandler, SearchHandler, search_of
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 
 _AUDIT_LOG = "api/audit-log.json#auditLog"
 _EVENT_LOG = "api/event-log.json#eventLog"

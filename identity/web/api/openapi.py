@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from identity.call import Call
 from identity.web import cross_origin
 from identity.web.cross_origin import CrossOriginAccess
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import ApiHandler, Route
 from identity.web.openapi.document import PreparedDocument
 
 

@@ -8,7 +8,8 @@ from identity.call import Call, Document
 from identity.errors import Unauthorized
 from identity.operations import passwordless, two_factor_trust
 from identity.web.api.login import LOGIN_ANSWERS, LoginFamily
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 _ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if status != Unauthorized.status}
 

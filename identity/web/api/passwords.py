@@ -6,7 +6,8 @@ from identity.call import ApiKeyCaller, Call, Document
 from identity.errors import Unauthorized
 from identity.operations import password_api
 from identity.web.api.jwt import BearerFamily
-from identity.web.endpoint import Access, ApiHandler, Query, Reply, Route, endpoint
+from identity.web.endpoint import Access, Query, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 _FORGOT = "api/forgot-password.request.json"
 _BEGUN = "api/forgot-password.response.json"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from identity.call import Call
 from identity.errors import Invalid
 from identity.operations import reactor
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import ApiHandler, Route
 
 
 class ReactorHandler(ApiHandler):

@@ -7,7 +7,8 @@ from identity.errors import Invalid
 from identity.operations import registrations as operations
 from identity.operations import users, verification_answers
 from identity.web.api.users import UserFamilyHandler
-from identity.web.endpoint import Access, Reply, Route, endpoint
+from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.family import Route
 
 _SCHEMA = operations.SCHEMA
 _ANSWER = f"{_SCHEMA}#registration"

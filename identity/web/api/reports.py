@@ -6,7 +6,8 @@ from typing import Final
 
 from identity.call import Call
 from identity.operations import reports
-from identity.web.endpoint import Access, ApiHandler, Query, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Query, Reply, Tenancy, endpoint
+from identity.web.family import ApiHandler, Route
 
 _REPORT: Final = "api/report.response.json"
 _RANGE: Final[Query] = {"applicationId": "uuid", "end": "instant", "start": "instant"}

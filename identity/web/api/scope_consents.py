@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from identity.call import Call
 from identity.operations import scope_consent_records as operations
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 
 class UserScopeConsentsHandler(ApiHandler):

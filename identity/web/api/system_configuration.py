@@ -6,7 +6,8 @@ from identity.call import Call, Document
 from identity.operations import crud, system_configuration
 from identity.store.system_settings import DOCUMENT_ID
 from identity.web.crud import ResourceHandler
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 
 _SCHEMA = "api/system-configuration.json"
 _ANSWER = f"{_SCHEMA}#systemConfiguration"

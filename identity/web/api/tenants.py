@@ -9,7 +9,8 @@ from identity.ids import TenantId
 from identity.operations import crud
 from identity.operations import tenants as operations
 from identity.web.crud import ResourceHandler, SearchHandler
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 
 
 class TenantFamily(ResourceHandler):

@@ -6,7 +6,8 @@ from identity.call import Call, Document
 from identity.domain.resource import Resource
 from identity.operations import themes as operations
 from identity.web.crud import CollectionHandler, ObjectHandler, SearchHandler
-from identity.web.endpoint import Access, Reply, Route, endpoint
+from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.family import Route
 
 
 class ThemesHandler(CollectionHandler):

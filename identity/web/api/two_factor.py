@@ -15,7 +15,8 @@ from identity.operations import (
 )
 from identity.web.api.jwt import BearerFamily
 from identity.web.api.login import LOGIN_ANSWERS, LoginFamily
-from identity.web.endpoint import Access, ApiHandler, Query, Reply, Route, endpoint
+from identity.web.endpoint import Access, Query, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 _LOGIN_ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if status != 401} | {421: None}
 _SEND: Final = "api/two-factor-login-send.request.json"

@@ -7,7 +7,8 @@ from identity.domain.resource import Resource
 from identity.operations import crud
 from identity.operations import user_actions as operations
 from identity.web.crud import CollectionHandler, ObjectHandler
-from identity.web.endpoint import Access, Reply, Route, endpoint
+from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.family import Route
 
 
 class UserActionsHandler(CollectionHandler):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.domain.search import whole_number
 from identity.operations import user_deletions
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 
 class UserBulkHandler(ApiHandler):

@@ -7,7 +7,8 @@ import functools
 from identity.call import Call, Document
 from identity.operations import refresh_token_import, user_import
 from identity.web import long_bodies
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 _ANSWER = {200: None, 500: None}
 

@@ -10,7 +10,8 @@ from identity.operations import password_api, verification_answers, verification
 from identity.operations import users as operations
 from identity.web import crud, index_search
 from identity.web.api.jwt import BearerFamily
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 _SCHEMA: Final = operations.SCHEMA
 _ANSWER: Final = "api/user-with-token.response.json"

@@ -7,7 +7,8 @@ from typing import ClassVar, Final
 from identity.call import Call, Document
 from identity.operations import identity_verifications, verification_api
 from identity.operations.verification_api import Wanted
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 _STARTED: Final = "api/verification-started.response.json"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.operations import webhook_event_logs as operations
-from identity.web.endpoint import Access, ApiHandler, Query, Reply, Route, endpoint
+from identity.web.endpoint import Access, Query, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 _CRITERIA: Query = {
     "end": "instant",

@@ -7,7 +7,8 @@ from identity.domain.search import whole_number
 from identity.errors import Invalid
 from identity.operations import crud, webhook_deliveries, webhook_event_logs
 from identity.resources import WEBHOOK
-from identity.web.endpoint import Access, ApiHandler, Reply, Route, endpoint
+from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.family import ApiHandler, Route
 
 _MOST_RESULTS = 1000
 

@@ -14,7 +14,7 @@ from identity.domain import page_texts
 from identity.domain import themes as rules
 from identity.ids import fingerprint
 from identity.operations import themes
-from identity.web.endpoint import Family
+from identity.web.family import Family
 
 LOCALE_COOKIE = "fusionauth.locale"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from identity.call import Call
 from identity.errors import NotFound
 from identity.operations import clients, sso
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.hosted import looks, render
 from identity.web.oauth2.family import PageHandler
 

@@ -10,7 +10,8 @@ from identity.errors import InvalidToken
 from identity.operations import authorization, sso_bootstrap
 from identity.operations.authorization_steps import LoginPage
 from identity.operations.login import Credentials
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.hosted import csrf, login
 from identity.web.oauth2.family import PAGE_OR_REDIRECT
 from identity.web.oauth2.login_flow import REQUEST, LoginFlowHandler

@@ -9,7 +9,8 @@ from identity.operations import complete_registration, consent_page, joining, lo
 from identity.operations.complete_registration import Missing
 from identity.operations.consent_page import Waiting
 from identity.operations.self_service import Refused
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.hosted import csrf, login, register
 from identity.web.oauth2.family import PAGE_OR_REDIRECT
 from identity.web.oauth2.login_flow import LoginFlowHandler

@@ -7,7 +7,8 @@ from typing import Final
 from identity.call import Call, Document
 from identity.operations import consent_page, login_intents
 from identity.operations.consent_page import ConsentPage, Waiting
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.hosted import consent, csrf, login
 from identity.web.oauth2.family import PAGE_OR_REDIRECT
 from identity.web.oauth2.login_flow import LoginFlowHandler

@@ -11,7 +11,8 @@ from identity.ids import TenantId
 from identity.operations import client_authentication, clients, device_authorization, device_codes, device_grants
 from identity.operations.client_authentication import Identified
 from identity.web import authentication
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.oauth2.family import OAuth2Handler
 
 _NOT_KEPT = {"Pragma": "no-cache"}

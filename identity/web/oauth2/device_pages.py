@@ -12,7 +12,8 @@ from identity.operations.clients import Client
 from identity.operations.consent_page import Waiting
 from identity.operations.device_grants import Guesser, TooManyCodesError
 from identity.operations.device_page import DevicePage
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.hosted import csrf, device, login
 from identity.web.oauth2.family import PAGE_OR_REDIRECT, PageHandler
 from identity.web.oauth2.login_flow import LoginFlowHandler

@@ -8,7 +8,8 @@ from identity.operations import discovery
 from identity.operations.clients import TenantHints
 from identity.web import cross_origin
 from identity.web.cross_origin import CrossOriginAccess
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.oauth2.family import OAuth2Handler
 
 _REQUEST = "oauth2/discovery.request.json"

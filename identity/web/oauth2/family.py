@@ -28,7 +28,8 @@ from identity.operations.clients import TenantHints
 from identity.operations.entity_clients import EntityClient
 from identity.operations.grants import client_credentials
 from identity.web.cross_origin import CrossOriginAccess
-from identity.web.endpoint import Endpoint, Family, Reply
+from identity.web.endpoint import Endpoint, Reply
+from identity.web.family import Family
 from identity.web.hosted import render
 from identity.web.oauth2 import parameters
 

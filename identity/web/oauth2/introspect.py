@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.operations import introspection
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.oauth2.family import OAuth2Handler
 
 

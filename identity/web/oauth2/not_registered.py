@@ -7,7 +7,8 @@ from typing import Final
 
 from identity.call import Call
 from identity.operations import access_lists, clients
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.hosted import login, looks, render
 from identity.web.oauth2.family import PageHandler
 from identity.web.oauth2.login_flow import REQUEST

@@ -5,7 +5,8 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.errors import OAuth2Error
 from identity.operations import oauth_debug, pushed_requests
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.oauth2.family import OAuth2Handler
 
 

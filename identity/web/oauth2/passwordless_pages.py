@@ -13,7 +13,8 @@ from identity.ids import fingerprint, same_secret
 from identity.operations import authorization, passwordless, passwordless_pages, request_sources
 from identity.operations.authorization_steps import LoginPage, Proven, StepFailed
 from identity.operations.passwordless_pages import Asked
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.hosted import csrf, fields, login, looks, render
 from identity.web.hosted.fields import Field, Form
 from identity.web.oauth2.family import PAGE_OR_REDIRECT

@@ -10,7 +10,8 @@ from identity.operations import authorization, request_sources, self_service
 from identity.operations.authorization_steps import Proven
 from identity.operations.clients import Client
 from identity.operations.self_service import Refused, Sent
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.hosted import csrf, login, register
 from identity.web.oauth2.family import PAGE_OR_REDIRECT
 from identity.web.oauth2.login_flow import REQUEST, LoginFlowHandler

@@ -8,7 +8,8 @@ from identity.call import Call, Document
 from identity.operations.federation import departures, linking
 from identity.operations.federation.linking import LinkPage, WantedLink
 from identity.operations.login import Credentials
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.hosted import csrf, login, looks, render
 from identity.web.oauth2.family import PAGE_OR_REDIRECT
 from identity.web.oauth2.login_flow import LoginFlowHandler

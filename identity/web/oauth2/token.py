@@ -7,7 +7,8 @@ from identity.errors import OAuth2Error
 from identity.operations import grants, oauth_debug
 from identity.operations.client_authentication import Identified
 from identity.operations.grants import client_credentials
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.oauth2.family import OAuth2Handler
 
 

@@ -11,7 +11,8 @@ from identity.operations import halted_logins, login_gates, two_factor_pages, tw
 from identity.operations.authorization_steps import Step
 from identity.operations.halted_logins import Waiting
 from identity.operations.two_factor_pages import Challenge, WentOn
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.hosted import login, two_factor
 from identity.web.oauth2.family import PAGE_OR_REDIRECT
 from identity.web.oauth2.waiting import WaitingHandler

@@ -12,7 +12,8 @@ from identity.operations import halted_logins, login_intents, two_factor_setup
 from identity.operations.authorization_steps import Step
 from identity.operations.halted_logins import Waiting
 from identity.operations.two_factor_setup import Enabled, Setup
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.hosted import login, two_factor
 from identity.web.oauth2.family import PAGE_OR_REDIRECT
 from identity.web.oauth2.waiting import WaitingHandler

@@ -6,7 +6,8 @@ from identity.call import Call
 from identity.errors import InvalidRequest, OAuth2Error
 from identity.operations import discovery, userinfo
 from identity.operations.dpop import Presented
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.oauth2.family import FORM, OAuth2Handler
 
 _REQUEST = "oauth2/userinfo.request.json"

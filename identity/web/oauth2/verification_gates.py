@@ -12,7 +12,8 @@ from identity.operations import halted_logins, verification_gates
 from identity.operations.authorization_steps import Step
 from identity.operations.halted_logins import Waiting
 from identity.operations.verification_gates import Gate
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.hosted import login, verification
 from identity.web.oauth2.family import PAGE_OR_REDIRECT
 from identity.web.oauth2.waiting import WaitingHandler

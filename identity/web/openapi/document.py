@@ -9,7 +9,7 @@ from typing import Final
 from identity import __version__
 from identity.call import Document
 from identity.operations.discovery import Prepared
-from identity.web.endpoint import Route
+from identity.web.family import Route
 from identity.web.openapi import operations
 from identity.web.openapi.components import Components
 

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.domain import patch as patches
-from identity.web.endpoint import Access, ApiHandler, Endpoint, Family, Route, Tenancy
+from identity.web.endpoint import Access, Endpoint, Tenancy
+from identity.web.family import ApiHandler, Family, Route
 from identity.web.openapi import parameters, refusals, rows
 from identity.web.openapi.components import Components, Use
 from identity.web.openapi.refusals import JSON

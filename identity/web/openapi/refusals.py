@@ -6,7 +6,8 @@ from typing import Final
 
 from identity.call import Document
 from identity.web.cross_origin import CrossOriginAccess
-from identity.web.endpoint import Access, ApiHandler, Endpoint, Family
+from identity.web.endpoint import Access, Endpoint
+from identity.web.family import ApiHandler, Family
 from identity.web.openapi.components import Components, Use
 
 JSON: Final = "application/json"

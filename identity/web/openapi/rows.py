@@ -9,7 +9,7 @@ from identity.call import Document
 from identity.domain import search as searches
 from identity.domain.resource import Resource
 from identity.web.crud import ResourceHandler
-from identity.web.endpoint import Family
+from identity.web.family import Family
 from identity.web.openapi import parameters
 from identity.web.openapi.components import Components, Use
 

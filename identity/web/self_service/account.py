@@ -14,7 +14,8 @@ from identity.ids import fingerprint
 from identity.operations import account_logins, accounts, sso, two_factor_trust
 from identity.operations.accounts import Account
 from identity.operations.authorization_steps import Browser
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.hosted import fields, login, register, render
 from identity.web.hosted.fields import Field, Form
 from identity.web.oauth2.family import PAGE_OR_REDIRECT

@@ -10,7 +10,8 @@ from identity.domain import qr_codes
 from identity.operations import account_factors
 from identity.operations.account_factors import Adding, Removing
 from identity.operations.accounts import Account
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.hosted import csrf, login, render, two_factor
 from identity.web.hosted.fields import Field, Form
 from identity.web.oauth2.family import PAGE_OR_REDIRECT

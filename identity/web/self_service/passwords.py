@@ -11,7 +11,8 @@ from identity.errors import FieldError, Invalid, InvalidRequest, NotFound, Unava
 from identity.operations import halted_logins, login_intents, notices, password_changes, password_pages, pending_logins
 from identity.operations.halted_logins import Waiting
 from identity.operations.password_pages import Challenge, Change
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.hosted import csrf, login
 from identity.web.hosted.fields import Field, Form, password_hints, unplaced, with_errors
 from identity.web.oauth2.family import PAGE_OR_REDIRECT

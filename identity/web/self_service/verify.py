@@ -10,7 +10,8 @@ from identity.errors import FieldError, Invalid, InvalidRequest, NotFound, Webho
 from identity.operations import sso, verification_links
 from identity.operations.verification_codes import Kind
 from identity.operations.verification_links import Link
-from identity.web.endpoint import Access, Reply, Route, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
 from identity.web.hosted import login
 from identity.web.hosted.fields import Field, Form, with_errors
 from identity.web.oauth2.family import PAGE_OR_REDIRECT

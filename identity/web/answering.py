@@ -1,0 +1,127 @@
+"""How a reply, a refusal and a failure leave the service, with the headers that all answers have."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Mapping
+from http.cookies import Morsel, SimpleCookie
+from typing import Any, ClassVar
+
+import orjson
+import structlog
+import tornado.web
+from tornado.iostream import StreamClosedError
+
+from identity.errors import MethodNotAllowed, ServiceError
+from identity.web.client_address import AddressBook
+from identity.web.endpoint import Reply
+from identity.web.in_flight import InFlight
+
+_log = structlog.get_logger(__name__)
+
+_HTTP_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
+
+
+class Answering(tornado.web.RequestHandler):
+    """The part of every handler that answers."""
+
+    addresses: AddressBook
+    in_flight: InFlight
+    template: str
+    request_id: str
+    SUPPORTED_METHODS: tuple[str, ...] = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+    cross_origin_headers: Mapping[str, str] = {}
+    json_options: ClassVar[int] = 0
+
+    def new_cookie(self, name: str, value: str, max_age_seconds: int | None = None) -> Morsel[str]:
+        """A cookie for this host alone, out of reach of scripts; without an age it ends with the browser."""
+        morsel: Morsel[str] = SimpleCookie({name: value})[name]
+        flags: dict[str, Any] = {"path": "/", "httponly": True, "samesite": "Lax"}
+        if self.addresses.base_url(self.request).startswith("https:"):
+            flags["secure"] = True
+        if max_age_seconds is not None:
+            flags["max-age"] = max_age_seconds
+        morsel.update(flags)
+        return morsel
+
+    def send(self, reply: Reply) -> None:
+        """Write a reply."""
+        self.set_status(reply.status)
+        if self.in_flight.is_draining:
+            self.set_header("Connection", "close")
+        for name, value in reply.headers.items():
+            self.set_header(name, value)
+        for morsel in reply.cookies:
+            self.add_header("Set-Cookie", morsel.OutputString())
+        if reply.body is None:
+            self.clear_header("Content-Type")
+            self.finish()
+            return
+        if isinstance(reply.body, bytes):
+            self.finish(reply.body)
+            return
+        if "Content-Type" not in reply.headers:
+            self.set_header("Content-Type", "application/json")
+        self.finish(orjson.dumps(reply.body, option=self.json_options))
+
+    async def send_pieces(self, pieces: AsyncGenerator[bytes, None], headers: Mapping[str, str]) -> None:
+        """Write JSON, or what the headers say, each piece when the one before has left.
+
+        What fails on the way is cut off.
+        """
+        for name, value in {"Content-Type": "application/json", **headers}.items():
+            self.set_header(name, value)
+        if self.in_flight.is_draining:
+            self.set_header("Connection", "close")
+        async with contextlib.aclosing(pieces):
+            try:
+                async for piece in pieces:
+                    self.write(piece)
+                    await self.flush()
+            except StreamClosedError:
+                return
+            except Exception:  # noqa: BLE001 (it is too late for another status)
+                _log.exception("answer broke off", request_id=self.request_id, route=self.template)
+                self.detach().close()
+                self.on_finish()
+                return
+        self.finish()
+
+    def refuse(self, error: ServiceError) -> None:
+        """Render what a caller may be told: the status alone, where a family has no shape of its own."""
+        self.send(Reply(status=error.status))
+
+    def fail(self) -> None:
+        """Render an unexpected failure: nothing of it leaves the service."""
+        self.send(Reply(status=500))
+
+    def set_default_headers(self) -> None:
+        """Headers of every answer, errors included."""
+        self.set_header("Server", "identity")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("Referrer-Policy", "no-referrer")
+        for name, value in self.cross_origin_headers.items():
+            self.set_header(name, value)
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Tornado's own refusals: 405 or, for a method that HTTP does not have, 501, empty; a malformed request."""
+        self.clear_header("Content-Type")
+        if status_code == MethodNotAllowed.status:
+            self.set_header("Allow", self.allowed())
+            if self.request.method not in _HTTP_METHODS:
+                self.set_status(501)
+        self.finish()
+
+    def allowed(self) -> str:
+        """The methods of this path, for the Allow header (RFC 9110 section 15.5.6)."""
+        return ", ".join(name for name in self.SUPPORTED_METHODS if hasattr(getattr(self, name.lower()), "endpoint"))
+
+    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
+        """Tornado's own refusals are not worth a log line; the rest is logged in `run`."""
+        if not isinstance(value, tornado.web.HTTPError):
+            _log.error("request failed", request_id=self.request_id, exc_info=(typ, value, tb))
+
+    def compute_etag(self) -> str | None:
+        """No automatic ETag: prepared answers bring their own."""
+        return None

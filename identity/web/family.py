@@ -1,0 +1,237 @@
+"""The handler families: authenticate, find the tenant, parse, validate, call, render.
+
+A route is a path template and a handler class, whose methods are declared by `@endpoint`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import re
+from collections.abc import Awaitable, Collection, Mapping
+from typing import Any, ClassVar
+
+import orjson
+import structlog
+import tornado.web
+
+from identity.call import ApiKeyCaller, Call, Document, Nobody, Origin
+from identity.errors import Invalid, LoopDetected, MethodNotAllowed, NotFound, ServiceError, Unavailable
+from identity.operations import audited_writes, features
+from identity.permissions import endpoint_of
+from identity.services import Services
+from identity.store.outages import OUTAGES
+from identity.web import authentication, cross_origin
+from identity.web.answering import Answering
+from identity.web.client_address import AddressBook
+from identity.web.cross_origin import CrossOriginAccess
+from identity.web.endpoint import Access, Endpoint, Method, Reply, Tenancy
+from identity.web.error_bodies import errors_body
+from identity.web.in_flight import InFlight
+from identity.web.lineage import Lineage
+from identity.web.reading import Reading
+
+_log = structlog.get_logger(__name__)
+
+_KEYED = frozenset({Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY})
+_OTHER_SCHEMES: Mapping[Access, Collection[str]] = {
+    Access.CLIENT_OR_KEY: {"basic"},
+    Access.KEY_OR_BEARER: {"bearer", "jwt"},
+}
+"""Where an Authorization header may be something else than an API key: by which schemes it is."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Route:
+    """A path template such as `/api/webhook/{webhookId}`, its handler class, and what the handler is given."""
+
+    template: str
+    handler: type[Family]
+    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def pattern(self) -> str:
+        """The regular expression of the template; a trailing slash is let through."""
+        return re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", self.template) + "/?"
+
+
+class Family(Reading, Answering):
+    """What every handler shares; the families differ in how they read bodies and render errors."""
+
+    services: Services
+    cross_origin: ClassVar[CrossOriginAccess] = CrossOriginAccess.CONFIGURED
+    takes_proof: ClassVar[bool] = False
+
+    def initialize(
+        self, *, services: Services, addresses: AddressBook, in_flight: InFlight, template: str, **arguments: Any
+    ) -> None:
+        """Take what the application hands to every handler."""
+        self.services, self.addresses, self.in_flight, self.template = services, addresses, in_flight, template
+        # Names a request in the logs and nothing else: it may be guessed, and must not cost a system call.
+        self.request_id = f"{random.getrandbits(128):032x}"
+        self.event_info: Document = {}
+        self.lineage = Lineage(services, self.request, template)
+        for name, value in arguments.items():
+            setattr(self, name, value)
+
+    def prepare(self) -> Awaitable[None] | None:
+        """Judge a request that a page of another site may have made; others pass without a pause.
+
+        One that a delivery of ours has brought about is refused: its events would be delivered, and so on for ever.
+        """
+        if self.lineage.is_endless(self.request_id):
+            error = LoopDetected("The request was brought about by deliveries of events that would have no end.")
+            self.send(Reply(errors_body(error), error.status))
+            return None
+        if "Origin" not in self.request.headers or self.cross_origin is CrossOriginAccess.BY_PAGE:
+            return None
+        return self.judge_origin()
+
+    async def judge_origin(self) -> None:
+        """Refuse the request, answer it if it is a preflight, or let it go on with the headers for its answer."""
+        verdict = await cross_origin.judge(
+            self.services, self.cross_origin, self.request, self.addresses.base_url(self.request), self.origin
+        )
+        self.cross_origin_headers = verdict.headers
+        for name, value in verdict.headers.items():
+            self.set_header(name, value)
+        if verdict.status is not None:
+            self.send(Reply(status=verdict.status))
+
+    async def run(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> None:
+        """One request from its headers to its reply, with every failure rendered by the family."""
+        with self.in_flight.request():
+            await self.run_counted(declared, method, path)
+
+    async def run_counted(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> None:
+        """As `run`, inside the count of requests in flight."""
+        try:
+            reply = await self.answer(declared, method, path)
+        except ServiceError as error:
+            self.refuse(error)
+        except tornado.web.HTTPError:
+            raise
+        except OUTAGES as error:
+            _log.warning("a store is away", request_id=self.request_id, route=self.template, error=type(error).__name__)
+            self.refuse(Unavailable("The service cannot answer this request now. Try again."))
+        except Exception:  # noqa: BLE001 (logged whole, and answered with nothing of it)
+            _log.exception("request failed", request_id=self.request_id, route=self.template)
+            self.fail()
+        else:
+            if reply.pieces is None:
+                self.send(reply)
+            else:
+                await self.send_pieces(reply.pieces, reply.headers)
+
+    async def answer(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> Reply:
+        """Authenticate, find the tenant, read the body, call."""
+        self.declared = declared
+        call = await self.open_call(declared)
+        features.require(self.services, self.feature(declared))
+        reply = await method(call, **self.path_ids(path), **self.read_body(declared))
+        await self.performed(call, reply)
+        return reply
+
+    def read_body(self, declared: Endpoint) -> dict[str, Any]:
+        """What the method is handed of the body. Raises Invalid."""
+        if declared.raw_body:
+            return {"body": self.json_object()}
+        if declared.body is not None:
+            return {"body": self.services.schemas[declared.body].read(self.json_object())}
+        if self.request.method == "DELETE":
+            self.optional_body()  # not all look at it, but what there is must be JSON, and may tell of the origin
+        return {}
+
+    async def performed(self, call: Call, reply: Reply) -> None:
+        """What a family does after a call that was not refused."""
+
+    async def open_call(self, declared: Endpoint) -> Call:
+        """The call, with its caller and tenant. Raises Unauthorized, and Invalid for an unknown tenant."""
+        now = self.services.clock.now()
+        if not self.services.system.is_fresh:
+            await self.services.system.refresh()
+        origin = self.origin()
+        method = self.request.method or ""
+        authorization = self.request.headers.get("Authorization", "")
+        if declared.access in _KEYED or _is_key(declared.access, authorization):
+            caller = await authentication.caller(
+                self.services, authorization, origin, now, endpoint_of(self.template), method,
+                key_manager=declared.access is Access.KEY_MANAGER, optional=declared.access is Access.OPTIONAL_KEY,
+            )  # fmt: skip
+        else:
+            caller = Nobody()
+        call = Call(None, caller, now, origin, self.event_info)
+        if declared.tenancy is Tenancy.BY_OPERATION:
+            return call
+        header = self.request.headers.get("X-FusionAuth-TenantId")
+        find = authentication.named_tenant if declared.tenancy is Tenancy.AS_NAMED else authentication.tenant
+        return dataclasses.replace(call, tenant_id=await find(self.services, caller, header))
+
+    def feature(self, declared: Endpoint) -> str | None:
+        """The feature of `license.features` that this method belongs to."""
+        return declared.feature
+
+    def origin(self) -> Origin:
+        """Where the request came from."""
+        return Origin(
+            self.addresses.client_address(self.request, self.services.system.settings.trusted_proxies),
+            self.request.headers.get("User-Agent", "")[:512],
+            self.request_id,
+            self.addresses.base_url(self.request),
+            self.lineage.trace,
+            self.lineage.via,
+        )
+
+    def on_finish(self) -> None:
+        """The answer is out."""
+        self.lineage.end(self.get_status(), self.request_id)
+
+    def data_received(self, chunk: bytes) -> None:
+        """Bodies are read whole, within `server.max_body_bytes`."""
+
+
+def _is_key(access: Access, authorization: str) -> bool:
+    """Whether a header that may hold the credentials of a client, or an access token, holds something else."""
+    scheme = authorization.strip().partition(" ")[0].lower()
+    return bool(scheme) and scheme not in _OTHER_SCHEMES.get(access, {scheme})
+
+
+class ApiHandler(Family):
+    """The management API: JSON in, JSON out with members in alphabetical order, the Errors object on 400."""
+
+    json_options = orjson.OPT_SORT_KEYS
+
+    async def performed(self, call: Call, reply: Reply) -> None:
+        """Write a row of the audit log, where the operator asks for that."""
+        method = self.request.method or ""
+        if self.services.config.audit.api_writes and method != "GET" and isinstance(call.caller, ApiKeyCaller):
+            endpoint = endpoint_of(self.template)
+            # An id that is no UUID is a secret, such as that of a change of password.
+            path = self.request.path if self.uuid_paths else self.named(self.template)
+            flags = {name: value for name, value in self.query().items() if value in {"true", "false"}}
+            write = audited_writes.ApiWrite(method, endpoint, path, flags, reply.status)
+            await audited_writes.record(self.services, call, call.caller, write)
+
+    def refuse(self, error: ServiceError) -> None:
+        """The Errors JSON for 400, 413, 503, 504, 508 and 512; an empty body for the rest."""
+        headers = {"Allow": self.allowed()} if error.status == MethodNotAllowed.status else {}
+        self.send(Reply(errors_body(error), error.status, headers))
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """As elsewhere, but 400 always has an Errors body, because clients read one."""
+        if status_code != Invalid.status:
+            super().write_error(status_code, **kwargs)
+        elif self.content_type().startswith(("multipart/", "application/x-www-form-urlencoded")):
+            self.refuse(self.unsupported(self.content_type()))
+        else:
+            self.refuse(Invalid.whole("[invalid]", "The path of the request cannot be read."))
+
+
+class Missing(Family):
+    """What no route matches."""
+
+    SUPPORTED_METHODS = ("GET", "HEAD", "POST", "DELETE", "PATCH", "PUT", "OPTIONS")
+
+    async def prepare(self) -> None:
+        """404, empty, whatever the method."""
+        self.send(Reply(status=NotFound.status))
