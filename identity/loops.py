@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import structlog
 
 _log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 _RESTART_SECONDS = 1.0
 _PATIENCE_SECONDS = 0.05
@@ -31,6 +33,34 @@ class Pace:
         if time.perf_counter() - self._began > _STEP_SECONDS:
             await asyncio.sleep(0)
             self._began = time.perf_counter()
+
+
+class Takings(Generic[T]):
+    """What a loop takes, such as leases: ending the loop in the midst of it loses nothing that was taken."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[T]] = set()
+
+    async def take(self, work: Coroutine[Any, Any, T]) -> T:
+        """What the work answers; it goes on when whoever waits for it is cancelled."""
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        try:
+            found = await asyncio.shield(task)
+        except Exception:
+            self._running.discard(task)
+            raise
+        self._running.discard(task)
+        return found
+
+    async def left(self, seconds: float) -> list[T]:
+        """What was taken and reached nobody, as far as it is there within so long."""
+        if not self._running:
+            return []
+        done, late = await asyncio.wait(self._running, timeout=seconds)
+        await end(late)
+        self._running.clear()
+        return [task.result() for task in done if not task.cancelled() and task.exception() is None]
 
 
 class Afterwards:
@@ -69,7 +99,7 @@ def start(name: str, loop: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
     return asyncio.create_task(_supervised(name, loop), name=name)
 
 
-async def end(tasks: Iterable[asyncio.Task[None]]) -> None:
+async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait until they are done.
 
     Again and again: a library that awaits with a time limit loses a cancellation that arrives just as its wait ends.

@@ -21,6 +21,8 @@ INDEX: Final = IndexModel(
     name="order",
     partialFilterExpression={"isOrdered": True, "state": "due"},
 )
+_WAITS: Final = {"state": "due", "waits": True}
+WAITING: Final = IndexModel([("state", 1), ("waits", 1)], name="waiting", partialFilterExpression=_WAITS)
 _FAR_SECONDS: Final = 3600
 """How long one waits that is neither the first nor the second about its object."""
 
@@ -90,6 +92,10 @@ class DeliveryOrder:
         if writes:
             await self._deliveries.bulk_write(writes, ordered=False)
         return bool(writes)
+
+    async def waiting(self, most: int) -> int:
+        """How many wait for one before them, `most` for as many or more; from the index of those alone."""
+        return await self._deliveries.count_documents(_WAITS, limit=most, hint=WAITING.document["name"])
 
 
 def _in_order(webhook_id: str, object_id: str | None) -> Document:

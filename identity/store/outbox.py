@@ -23,6 +23,7 @@ from identity.errors import Invalid, StartupError
 from identity.ids import EventId, WebhookId, new_id
 from identity.instants import Instant, as_datetime, later
 from identity.store import delivery_lanes, delivery_order
+from identity.store.delivery_lanes import Lanes
 from identity.store.delivery_order import DeliveryOrder
 from identity.store.event_bodies import PART_BYTES, EventBodies
 from identity.store.guard import within
@@ -76,6 +77,7 @@ class Outbox:
         self._events: Collection = database.collection("events")
         self._deliveries: Collection = database.collection("deliveries")
         self._order = DeliveryOrder(self._deliveries)
+        self._lanes = Lanes(self._deliveries)
         self._counters: Collection = database.collection("counters")
         self._schedule_seconds = schedule_seconds
         self._sent_events = sent_events
@@ -85,10 +87,11 @@ class Outbox:
         expiry = IndexModel([("expiresAt", 1)], name="expiry", expireAfterSeconds=0)
         newest = IndexModel([("insertInstant", -1), ("_id", -1)], name="newest")
         await self._events.create_indexes([expiry, newest])
-        lanes = IndexModel([("state", 1), ("lane", 1), ("nextAttempt", 1)], name="lanes")
         of_event = IndexModel([("eventId", 1)], name="event")
         attempt = IndexModel([("attempts.id", 1)], name="attempt")
-        await self._deliveries.create_indexes([lanes, of_event, attempt, delivery_order.INDEX, expiry])
+        await self._deliveries.create_indexes(
+            [delivery_lanes.INDEX, of_event, attempt, delivery_order.INDEX, delivery_order.WAITING, expiry]
+        )
         await self._upgrade()
         await self._bodies.ensure_indexes()
 
@@ -168,15 +171,13 @@ class Outbox:
         tenant with a long backlog keeps the others waiting.
         """
         is_due = _due(now, since, before)
-        found = await self._deliveries.distinct("lane", is_due)
-        if None in found:
+        choice = await self._lanes.due(is_due, room_of)
+        if choice.has_strays:
             # Processes of an older version may still be running while this one has begun.
             await self._add_lanes()
-        lanes = delivery_lanes.by_webhook([lane for lane in found if lane is not None])
-        rooms = {webhook: room for webhook in lanes if (room := room_of(webhook)) > 0}
         until = later(now, seconds=lease_seconds)
         for _ in range(_LOOKS_PER_LEASE):
-            candidates = await delivery_lanes.candidates(self._deliveries, is_due, lanes, rooms, limit)
+            candidates = await delivery_lanes.candidates(self._deliveries, is_due, choice, limit)
             if not candidates:
                 break
             if ids := await self._order.unblocked(candidates, now, until):
@@ -276,12 +277,14 @@ class Outbox:
         A webhook that is paused, held back or limited, and an order, may keep a delivery for longer than any schedule.
         """
         soon = as_datetime(later(now, seconds=_LEAST_SECONDS))
+        until, kept = later(now, seconds=_LEAST_SECONDS + _DAY), 0
         with within(BULK_SECONDS):
             ending = self._deliveries.find({"state": "due", "expiresAt": {"$lt": soon}}, {"_id": 1}).hint("lanes")
-            ids = [row["_id"] async for row in ending]
-            for start in range(0, len(ids), CHUNK):
-                await self._put_off_expiry(ids[start : start + CHUNK], later(now, seconds=_LEAST_SECONDS + _DAY))
-        return len(ids)
+            # As they are found: millions may wait for one that is paused, and must not all be in memory.
+            while rows := await ending.to_list(CHUNK):
+                await self._put_off_expiry([row["_id"] for row in rows], until)
+                kept += len(rows)
+        return kept
 
     async def _put_off_expiry(self, ids: Sequence[str], until: Instant) -> None:
         """The deliveries last: what is interrupted is found again by them."""
@@ -294,13 +297,14 @@ class Outbox:
     async def backlog(self, now: Instant) -> Backlog:
         """What is waiting, for the metrics: of very many it is only said that there are at least so many.
 
-        Both questions are answered by the index alone, whatever has piled up: one entry of each lane, and a count that
+        Each question is answered by an index alone, whatever has piled up: one entry of each lane, and a count that
         ends.
         """
         is_due = {"state": "due", "nextAttempt": {"$lte": now}}
         due = await self._deliveries.count_documents(is_due, limit=_MOST_COUNTED, hint="lanes")
+        waiting = await self._order.waiting(_MOST_COUNTED)
         if not due:
-            return Backlog(0, 0.0)
+            return Backlog(0, 0.0, waiting)
         oldest = self._deliveries.aggregate(
             [
                 {"$match": {"state": "due"}},
@@ -311,7 +315,7 @@ class Outbox:
             hint="lanes",
         )
         found = await oldest.to_list(1)
-        return Backlog(due, max(0, now - found[0]["oldest"]) / 1000 if found else 0.0)
+        return Backlog(due, max(0, now - found[0]["oldest"]) / 1000 if found else 0.0, waiting)
 
     async def reseal(self) -> int:
         """Seal again what was sealed under an older master key; answers how many changed."""

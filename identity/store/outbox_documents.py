@@ -91,6 +91,7 @@ def leases_of(taken: Iterable[Document], events: Mapping[str, Document | None], 
             insert_instant=row["insertInstant"],
             token=token,
             is_manual=row.get("isManual", False),
+            asked=row.get("asked"),
             ordered_by=row.get("linkedObjectId") if row.get("isOrdered") else None,
             **told,
         )
@@ -108,9 +109,9 @@ def _state(attempt: Attempt | None, next_attempt: Instant | None) -> State:
 def settlement(outcome: Outcome, keep: int | None = None) -> UpdateOne:
     """The update of a delivery; of its attempts the last `keep` stay, or all of them."""
     state = _state(outcome.attempt, outcome.next_attempt)
-    where = {"_id": outcome.lease.delivery_id, "state": "due"}
-    if state != "succeeded":
-        where["lease"] = outcome.lease.token
+    where: Document = {"_id": outcome.lease.delivery_id, "state": "due"}
+    # A success counts though its lease ran out, but not for what was asked for since.
+    where |= {"asked": outcome.lease.asked} if state == "succeeded" else {"lease": outcome.lease.token}
     change: Document = {"$set": {"state": state}, "$unset": {"lease": ""}}
     if outcome.next_attempt is not None:
         change["$set"]["nextAttempt"] = outcome.next_attempt

@@ -96,8 +96,8 @@ class Lease:
 
     `body` is empty where the event is gone, and None where it is large and has to be fetched; `body_bytes` says how
     large it is about.
-    `attempts` were made before, since it was last asked for; `is_manual`: somebody asked for it again. `ordered_by` is
-    the object whose deliveries follow each other, where they do; `trace` and `via` are the event's.
+    `attempts` were made before, since it was last asked for; `is_manual`: somebody asked for it again, `asked` when.
+    `ordered_by` is the object whose deliveries follow each other, where they do; `trace` and `via` are the event's.
     """
 
     delivery_id: str
@@ -109,6 +109,7 @@ class Lease:
     insert_instant: Instant
     token: str
     is_manual: bool = False
+    asked: Instant | None = None
     ordered_by: str | None = None
     trace: TraceContext | None = None
     via: tuple[str, ...] = ()
@@ -144,7 +145,11 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Backlog:
-    """How many deliveries are due, 10,000 for as many or more, and how long the oldest of them has been."""
+    """How many deliveries are due, 10,000 for as many or more, and how long the oldest of them has been.
+
+    `waiting`, counted so too, were put off for an earlier one about the same object.
+    """
 
     due: int
     oldest_seconds: float
+    waiting: int = 0

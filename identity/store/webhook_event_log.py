@@ -149,11 +149,14 @@ class WebhookEventLog:
 def _renewed(now: Instant) -> list[Document]:
     """The update of a delivery that starts anew: what was tried stays in its log and counts no more.
 
+    `asked` tells it from what it was before: the late success of an attempt of then is none of what is asked for now.
+
     Of many attempts the last stay: with all of them, and what the receiver said each time, a delivery that is asked for
     again and again would outgrow what MongoDB keeps in a row, and its outcome, with those beside it, never be written.
     """
     return [
         {"$set": {"attempts": {"$slice": ["$attempts", -KEPT_ATTEMPTS]}}},
-        {"$set": {"state": "due", "nextAttempt": now, "base": {"$size": "$attempts"}, "isManual": True}},
+        {"$set": {"state": "due", "nextAttempt": now, "base": {"$size": "$attempts"}}},
+        {"$set": {"asked": now, "isManual": True}},
         {"$unset": "lease"},
     ]

@@ -14,14 +14,18 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
+import structlog
 from pymongo import IndexModel, ReturnDocument, UpdateOne
 
 from identity.call import Document
+from identity.errors import StartupError
 from identity.ids import TenantId, new_id
 from identity.instants import Instant, later
 from identity.store.guard import within
-from identity.store.mongo import BULK_SECONDS, Collection, Database, Session
+from identity.store.mongo import BULK_SECONDS, STORE_ERRORS, Collection, Database, Session
 from identity.store.vault import Vault
+
+_log = structlog.get_logger(__name__)
 
 
 class Job(Protocol):
@@ -101,11 +105,12 @@ class WorkQueue(abc.ABC, Generic[J]):
         leases: list[Lease[J]] = []
         for lane in random.sample(waiting, len(waiting)):
             room = min(per_lane - held.get(lane, 0), limit - len(leases))
-            for _ in range(room):
-                lease = await self._lease_one(lane, now, lease_seconds)
-                if lease is None:
-                    break
-                leases.append(lease)
+            try:
+                await self._lease_some(lane, now, lease_seconds, room, leases)
+            except STORE_ERRORS:
+                if not leases:
+                    raise
+                break  # those that are leased would wait until that runs out
         return leases
 
     async def settle(self, lease: Lease[J]) -> None:
@@ -147,7 +152,23 @@ class WorkQueue(abc.ABC, Generic[J]):
                 changed += result.modified_count
         return changed
 
-    async def _lease_one(self, lane: str, now: Instant, lease_seconds: float) -> Lease[J] | None:
+    async def _lease_some(
+        self, lane: str, now: Instant, lease_seconds: float, room: int, leases: list[Lease[J]]
+    ) -> None:
+        """Add the oldest of a lane to the leases."""
+        for _ in range(room):
+            row = await self._lease_one(lane, now, lease_seconds)
+            if row is None:
+                return
+            try:
+                leases.append(Lease(self._opened(row), row["attempts"], row["lease"]))
+            except StartupError as error:
+                # It must hold up nobody else, and is not lost: its lease runs out, and perhaps the key is back by then.
+                _log.error(
+                    "a job cannot be done as it cannot be read", queue=self.name, job=row["_id"], error=str(error)
+                )
+
+    async def _lease_one(self, lane: str, now: Instant, lease_seconds: float) -> Document | None:
         token = new_id()
         row = await self._collection.find_one_and_update(
             {self.lane_member: lane, "nextAttempt": {"$lte": now}},
@@ -155,7 +176,7 @@ class WorkQueue(abc.ABC, Generic[J]):
             sort=[("nextAttempt", 1)],
             return_document=ReturnDocument.AFTER,
         )
-        return Lease(self._opened(row), row["attempts"], token) if row else None
+        return dict(row) if row else None
 
     def _row(self, job: J, now: Instant) -> Document:
         return {

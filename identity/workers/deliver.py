@@ -123,6 +123,7 @@ class DeliveryWorker:
         self._outcomes: list[Outcome] = []
         self._has_outcomes = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
+        self._taking: loops.Takings[list[Lease] | None] = loops.Takings()
         self._is_reachable = True
 
     async def start(self) -> None:
@@ -140,6 +141,8 @@ class DeliveryWorker:
         """Take nothing more, let attempts under way finish, and hand back everything else."""
         self._is_stopping = True
         await loops.end(self._loops)
+        for leases in await self._taking.left(self._stop_seconds):
+            self._held |= {lease.delivery_id: lease for lease in leases or ()}
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=self._stop_seconds)
         await loops.end(list(self._under_way))
@@ -156,13 +159,13 @@ class DeliveryWorker:
         while True:
             self._wakeups.awake.clear()
             try:
-                leases = await self._lease()
+                leases = await self._taking.take(self._lease())
                 self._note(reachable=True)
             except STORE_ERRORS as error:
                 self._note(reachable=False, error=error)
                 await asyncio.sleep(_BACK_OFF_SECONDS)
                 continue
-            self._take_all(leases)
+            self._take_all(leases or ())
             if not leases:
                 await self._wait_for_work()
 
@@ -184,7 +187,7 @@ class DeliveryWorker:
         """What piled up goes by itself, so that nothing that happens now waits until it is looked through."""
         while True:
             try:
-                leases = await self._late()
+                leases = await self._taking.take(self._late())
             except STORE_ERRORS as error:
                 self._note(reachable=False, error=error)
                 await asyncio.sleep(_BACK_OFF_SECONDS)
@@ -445,6 +448,7 @@ class DeliveryWorker:
                 backlog = await self._outbox.backlog(self._clock.now())
                 self._metrics.due.set(backlog.due)
                 self._metrics.oldest_seconds.set(backlog.oldest_seconds)
+                self._metrics.waiting.set(backlog.waiting)
             except STORE_ERRORS as error:
                 self._note(reachable=False, error=error)
             await asyncio.sleep(_BACKLOG_SECONDS)

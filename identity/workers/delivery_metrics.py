@@ -38,6 +38,11 @@ class Metrics:
         self.oldest_seconds = prometheus_client.Gauge(
             "identity_webhook_oldest_due_seconds", "How long the oldest due delivery has been due", registry=registry
         )
+        self.waiting = prometheus_client.Gauge(
+            "identity_webhook_deliveries_waiting",
+            "Deliveries that wait for an earlier one about their object, in all processes; 10,000 for as many or more",
+            registry=registry,
+        )
         self.webhooks = prometheus_client.Gauge(
             "identity_webhooks", "Webhooks by status, in all processes", ["status"], registry=registry
         )

@@ -79,6 +79,7 @@ class QueueWorker(abc.ABC, Generic[J]):
         self._held: collections.Counter[str] = collections.Counter()
         self._under_way: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
+        self._taking: loops.Takings[list[Lease[J]]] = loops.Takings()
 
     @abc.abstractmethod
     def _jobs(self) -> WorkQueue[J]:
@@ -99,6 +100,9 @@ class QueueWorker(abc.ABC, Generic[J]):
     async def stop(self) -> None:
         """Take nothing more, and let attempts under way end; what is cut off is handed back."""
         await loops.end(self._loops)
+        for leases in await self._taking.left(self._stop_seconds):
+            for lease in leases:
+                await self._hand_back(lease)
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=self._stop_seconds)
         await loops.end(list(self._under_way))
@@ -124,7 +128,7 @@ class QueueWorker(abc.ABC, Generic[J]):
         while True:
             self._wakeups.awake.clear()
             try:
-                leases = await self._lease()
+                leases = await self._taking.take(self._lease())
             except STORE_ERRORS as error:
                 _log.warning("jobs wait", queue=self.name, error=type(error).__name__)
                 await asyncio.sleep(_BACK_OFF_SECONDS)
@@ -166,13 +170,30 @@ class QueueWorker(abc.ABC, Generic[J]):
         try:
             rest = await self._attempt(lease)
         except asyncio.CancelledError:
-            with contextlib.suppress(*STORE_ERRORS):
-                await self._queue.hand_back(lease, self._services.clock.now())
+            await self._hand_back(lease)
             raise
         await self._settle(lease, rest)
 
+    async def _hand_back(self, lease: Lease[J]) -> None:
+        with contextlib.suppress(*STORE_ERRORS):
+            await self._queue.hand_back(lease, self._services.clock.now())
+
     async def _settle(self, lease: Lease[J], rest: J | None) -> None:
-        """Write what became of it: a job that was done is done twice if this cannot be written, and never lost."""
+        """Write what became of it, as soon as MongoDB takes it.
+
+        A job that was done is done twice if that cannot be written while the lease lasts, and never lost.
+        """
+        tries = _MARGIN_SECONDS // _BACK_OFF_SECONDS
+        while True:
+            try:
+                return await self._write(lease, rest)
+            except STORE_ERRORS:
+                tries -= 1
+                if tries <= 0:
+                    raise
+                await asyncio.sleep(_BACK_OFF_SECONDS)
+
+    async def _write(self, lease: Lease[J], rest: J | None) -> None:
         now, schedule = self._services.clock.now(), self._pace.schedule
         due = None if rest is None else schedule.next_attempt(now, lease.attempts + 1, _CHANCE.random())
         if rest is None or due is None:

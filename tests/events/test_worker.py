@@ -263,6 +263,40 @@ async def test_stopping_worker_finishes_what_is_under_way_and_hands_back_the_res
         assert len(await engine.outbox.lease(engine.clock.now(), 30, lambda _webhook: 100, 100)) == 3
 
 
+@pytest.mark.parametrize("seconds_ago", [0, LATE_SECONDS + 1])
+async def test_what_a_stopping_worker_is_just_leasing_is_handed_back(engine: Any, seconds_ago: int) -> None:
+    """Else each restart would leave deliveries lying for a whole lease."""
+    leased, go = asyncio.Event(), asyncio.Event()
+
+    class Slow(Outbox):
+        async def lease(self, *arguments: Any, **options: Any) -> Any:
+            found = await super().lease(*arguments, **options)
+            if found:
+                leased.set()
+                await go.wait()
+            return found
+
+    await engine_with_one(engine)
+    engine.clock.advance(seconds=seconds_ago)
+    engine.outbox = Slow(engine.database, VAULT, schedule_seconds=86_400)
+    worker = engine.worker(stop_seconds=5.0)
+    await worker.start()
+    await leased.wait()
+    stopping = asyncio.create_task(worker.stop())
+    await until(lambda: _later(all(one.done() for one in worker._loops)))
+    go.set()
+    await stopping
+    row = await engine.database.collection("deliveries").find_one({})
+    assert (row["state"], row["attempts"], row.get("lease")) == ("due", [], None)
+    assert row["nextAttempt"] <= engine.clock.now()
+
+
+async def engine_with_one(engine: Any) -> None:
+    """An event for a receiver that nobody runs."""
+    engine.add_webhook("http://127.0.0.1:9/", "user.create")
+    await raise_events(engine)
+
+
 async def test_stopping_worker_does_not_wait_for_ever(engine: Any) -> None:
     async with receiving(hangs) as receiver:
         engine.add_webhook(receiver.url, "user.create", readTimeout=100_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from identity.call import Call, Nobody, Origin
 from identity.domain.mail_messages import Address
 from identity.ids import TenantId, new_id
 from identity.operations import mail
+from identity.store.work_queue import WorkQueue
+from identity.workers import queue
 from tests import certificates
 from tests.conftest import EMAIL_TEMPLATE, SUPER_KEY, checking_client
 from tests.mailbox import PASSWORD, Mailbox, receiving, until
@@ -351,6 +354,52 @@ async def test_outage_of_the_store_is_only_a_delay(desk: Desk, monkeypatch) -> N
         await desk.send()
         await mailbox.wait_for(1)
     assert len(failures) == 2
+
+
+async def test_mail_that_went_out_while_the_store_was_away_does_not_go_twice(desk: Desk, monkeypatch) -> None:
+    settle, failures = desk.services.mails.settle, []
+
+    async def failing(*arguments: Any) -> Any:
+        if len(failures) < 2:
+            failures.append(1)
+            raise AutoReconnect("away")
+        return await settle(*arguments)
+
+    monkeypatch.setattr(queue, "_BACK_OFF_SECONDS", 0.01)
+    monkeypatch.setattr(desk.services.mails, "settle", failing)
+    async with receiving() as mailbox:
+        await desk.configure(mailbox)
+        await desk.send()
+        await desk.is_empty()
+        assert len(mailbox.mails) == 1
+    assert len(failures) == 2
+
+
+async def test_mail_that_a_stopping_process_is_just_leasing_is_handed_back(build, monkeypatch) -> None:
+    leased, go = asyncio.Event(), asyncio.Event()
+    lease = WorkQueue.lease
+
+    async def slow(self: Any, *arguments: Any) -> Any:
+        found = await lease(self, *arguments)
+        if found:
+            leased.set()
+            await go.wait()
+        return found
+
+    monkeypatch.setattr(WorkQueue, "lease", slow)
+    async with build() as service:
+        desk = Desk(service, service.services.default_tenant_id)
+        await desk.send()
+        await leased.wait()
+        worker = next(one for one in service._parts.workers if type(one).__name__ == "MailWorker")
+        stopping = asyncio.create_task(worker.stop())
+        while not worker._loops[0].done():
+            await asyncio.sleep(0)
+        go.set()
+        await stopping
+        (row,) = await desk.waiting()
+        assert (row.get("lease"), row["attempts"]) == (None, 0)
+        assert row["nextAttempt"] <= service.services.clock.now()
 
 
 async def test_failure_inside_is_no_end_of_anything(desk: Desk, monkeypatch, clock) -> None:

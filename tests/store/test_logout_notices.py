@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 
 import pytest
+from pymongo.errors import AutoReconnect
 
 from identity.ids import ApplicationId, TenantId, UserId, new_id
 from identity.instants import Instant
@@ -74,6 +75,35 @@ async def test_a_transaction_that_fails_takes_its_notices_along(notices, databas
     with pytest.raises(LookupError):
         await database.in_transaction(write)
     assert await notices.count(one.tenant_id) == 0
+
+
+async def test_a_notice_that_cannot_be_read_holds_up_no_other_and_goes_once_it_can(notices, database) -> None:
+    sealed, plain = notice(), notice()
+    await notices.add([sealed], NOW)
+    other = LogoutNotices(database, Vault({"other": b"o" * 32}))
+    await other.add([plain], NOW)
+    (lease,) = await other.lease(NOW, 30, {}, 5, 10)
+    assert lease.job == plain
+    assert await notices.lease(NOW, 30, {}, 5, 10) == []
+    (lease,) = await notices.lease(Instant(NOW + 30_000), 30, {}, 5, 10)
+    assert (lease.job, lease.attempts) == (sealed, 0)
+
+
+async def test_what_is_leased_when_the_store_goes_away_is_not_left_to_run_out(notices, monkeypatch) -> None:
+    await notices.add([notice(), notice()], NOW)
+    take, taken = notices._lease_one, []
+
+    async def once(*arguments):
+        if taken:
+            raise AutoReconnect("away")
+        taken.append(await take(*arguments))
+        return taken[0]
+
+    monkeypatch.setattr(notices, "_lease_one", once)
+    (lease,) = await notices.lease(NOW, 30, {}, 5, 10)
+    assert lease.job.job_id == taken[0]["_id"]
+    with pytest.raises(AutoReconnect):
+        await notices.lease(NOW, 30, {}, 5, 10)
 
 
 async def test_notices_of_one_tenant_are_nothing_to_another(notices) -> None:

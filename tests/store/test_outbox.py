@@ -15,7 +15,7 @@ from pymongo import IndexModel
 from identity.domain.system_configuration import SentEvents
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant, later
-from identity.store import event_bodies
+from identity.store import delivery_lanes, event_bodies
 from identity.store import outbox as outbox_module
 from identity.store.mongo import Database
 from identity.store.outbox import HELD_BODY_BYTES, KEPT_ATTEMPTS, Outbox
@@ -235,6 +235,20 @@ async def test_late_success_counts_all_the_same(outbox: Outbox) -> None:
     assert (await stored(outbox, row))["state"] == "succeeded"
 
 
+async def test_late_success_is_none_of_what_was_asked_for_since(outbox: Outbox, log: WebhookEventLog) -> None:
+    """Somebody presses "once more" for a receiver that has lost the event: that it once had it is no answer."""
+    (row,) = await record(outbox, 1, ["w"])
+    (late,) = await take(outbox)
+    (current,) = await take(outbox, later(NOW, seconds=LEASE_SECONDS))
+    await outbox.settle([Outcome(current, tried(200), None)])
+    for asked in (later(NOW, seconds=100), later(NOW, seconds=200)):
+        assert await log.ask_again(None, row.event_id, WebhookId("w"), asked) == "queued"
+        await outbox.settle([Outcome(late, tried(200), None)])
+        (late,) = await take(outbox, asked)
+        await outbox.settle([Outcome(late, tried(200), None)])
+        assert (await stored(outbox, row))["state"] == "succeeded"
+
+
 async def test_settling_twice_changes_nothing(outbox: Outbox) -> None:
     (row,) = await record(outbox, 1, ["w"])
     (lease,) = await take(outbox)
@@ -378,18 +392,44 @@ async def test_looking_for_work_reads_the_index_and_no_rows_that_are_done(outbox
     leases = await take(outbox)
     await outbox.settle([Outcome(lease, tried(200), None) for lease in leases])
     await record(outbox, 2, ["a"])
-    explained = await database.motor.command(
-        {
-            "explain": {
-                "distinct": "deliveries",
-                "key": "lane",
-                "query": {"state": "due", "nextAttempt": {"$lte": NOW}},
-            },
-            "verbosity": "executionStats",
-        }
-    )
-    assert explained["executionStats"]["totalDocsExamined"] == 0
-    assert explained["executionStats"]["totalKeysExamined"] < 10
+    lanes = delivery_lanes.pipeline({"state": "due", "nextAttempt": {"$lte": NOW}}, "a")
+    asked = {"aggregate": "deliveries", "pipeline": lanes, "cursor": {}, "hint": "lanes"}
+    explained = await database.motor.command({"explain": asked, "verbosity": "executionStats"})
+    figures = explained["stages"][0]["$cursor"]["executionStats"]
+    assert figures["totalDocsExamined"] == 0
+    assert figures["totalKeysExamined"] < 10
+
+
+async def test_lanes_of_which_there_are_very_many_are_gone_through_in_parts(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all at once MongoDB does not even answer the names: they are more than the 16 MB of an answer."""
+    monkeypatch.setattr(delivery_lanes, "_LANES_PER_PAGE", 3)
+    expected: set[str] = set()
+    for tenant_id in ("one", "two", None):
+        for webhook in "abcd":
+            row = make_event(tenant_id=tenant_id)
+            await outbox.record(None, [(row, [NewDelivery(WebhookId(webhook), NOW)])], 1)
+            expected.add(row.event_id)
+    parts = [[lease.event_id for lease in await take(outbox)] for _ in range(5)]
+    assert [len(part) for part in parts] == [3, 3, 3, 3, 0]
+    assert {one for part in parts for one in part} == expected
+
+
+async def test_very_many_lanes_of_a_webhook_without_room_hide_no_other(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery_lanes, "_LANES_PER_PAGE", 3)
+    for number in range(40):
+        await outbox.record(None, [(make_event(tenant_id=f"{number}"), [NewDelivery(WebhookId("busy"), NOW)])], 1)
+    (other,) = await record(outbox, 1, ["later"])
+    (lease,) = await take(outbox, per_webhook=1, busy=1)
+    assert lease.event_id == other.event_id
+    assert await take(outbox, per_webhook=1, busy=1) == []
+    assert len(await take(outbox)) == 3
+    (earlier,) = await record(outbox, 1, ["at first"])
+    (lease,) = await take(outbox, per_webhook=1, busy=1)
+    assert lease.event_id == earlier.event_id, "behind the last one it begins anew"
 
 
 async def test_a_body_that_holds_a_token_is_sealed_at_rest_and_goes_out_as_it_was(
@@ -523,6 +563,42 @@ async def test_what_is_due_does_not_expire_and_what_is_over_does(outbox: Outbox,
     ended = await database.collection("events").find_one({"_id": over.event_id})
     assert ended["expiresAt"].timestamp() * 1000 == later(NOW, seconds=31 * 86_400)
     assert await outbox.keep_due(weeks) == 0, "once is enough for a while"
+
+
+async def test_of_very_many_that_are_due_some_at_a_time_are_kept(
+    outbox: Outbox, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_module, "CHUNK", 2)
+    await record(outbox, 5, ["w"])
+    steps: list[int] = []
+    put_off = outbox._put_off_expiry
+
+    async def noted(ids: Any, until: Any) -> None:
+        steps.append(len(ids))
+        await put_off(ids, until)
+
+    monkeypatch.setattr(outbox, "_put_off_expiry", noted)
+    weeks = later(NOW, seconds=30 * 86_400)
+    assert await outbox.keep_due(weeks) == 5
+    assert steps == [2, 2, 1]
+    kept = [row["expiresAt"].timestamp() * 1000 async for row in database.collection("deliveries").find({})]
+    assert kept == [later(weeks, seconds=4 * 86_400)] * 5
+
+
+async def test_backlog_counts_those_that_wait_for_an_earlier_one_about_the_same_object(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await record_ordered(outbox, 5)
+    await record(outbox, 3, ["w"])
+    assert (await outbox.backlog(NOW)).waiting == 0, "nobody has looked at them"
+    leases = await take(outbox)
+    assert (await outbox.backlog(NOW)).waiting == 4
+    monkeypatch.setattr(outbox_module, "_MOST_COUNTED", 2)
+    assert (await outbox.backlog(NOW)).waiting == 2
+    monkeypatch.undo()
+    await outbox.settle([Outcome(lease, tried(), None) for lease in leases])
+    await take(outbox, later(NOW, seconds=1))
+    assert (await outbox.backlog(NOW)).waiting == 3
 
 
 async def record_ordered(outbox: Outbox, count: int) -> list[str]:
