@@ -111,7 +111,7 @@ def _shown(found: Document) -> Document:
     last = max((attempt["startInstant"] for attempt in attempts), default=None)
     shown = {
         "attempts": attempts,
-        "data": {},
+        "data": {"leftOut": found["leftOut"]} if "leftOut" in found else {},
         "event": _body(found),
         "eventResult": found["result"],
         "eventType": found["type"],
@@ -148,7 +148,11 @@ def _attempts(delivery: Document) -> list[Document]:
 
 
 def _body(found: Document) -> Document:
-    """What was sent; without the tokens, where it held some."""
+    """What was sent; without the tokens, where it held some, and where it is left out, what it was and about whom."""
+    if found["body"] is None:
+        members = {"createInstant": "insertInstant", "id": "_id", "linkedObjectId": "linkedObjectId",
+                   "tenantId": "tenantId", "type": "type"}  # fmt: skip
+        return {"event": {name: found[stored] for name, stored in members.items() if stored in found}}
     body: Document = orjson.loads(found["body"])
     if not found.get("isSealed"):
         return body

@@ -8,23 +8,31 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+import structlog
 from pymongo import IndexModel
 
 from identity.call import Document
-from identity.errors import Duplicate
+from identity.errors import Duplicate, StartupError
 from identity.ids import EventId, WebhookId
 from identity.instants import Instant
 from identity.store.delivery_lanes import lane_of
-from identity.store.event_bodies import EventBodies
+from identity.store.event_bodies import PART_BYTES, EventBodies
 from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, Collection, Database, duplicates
 from identity.store.outbox import KEPT_ATTEMPTS
 from identity.store.outbox_documents import delivery_id
 from identity.store.vault import Vault
 
+_log = structlog.get_logger(__name__)
+
 Asked = Literal["queued", "running", "unknown"]
+
+PAGE_BYTES: Final = 32 * 2**20
+"""How long the bodies of one page, and what receivers said of them, may be together: more than any one event is."""
+_TOO_MUCH: Final = "The event is too large for this page. Read it by its id, or ask for a smaller page."
+_UNREADABLE: Final = "The event is sealed with a master key that is not there."
 
 _SHOWN = {"isHidden": {"$exists": False}}
 """What happened while nothing was to be logged is in the outbox, and not in the log."""
@@ -138,12 +146,47 @@ class WebhookEventLog:
             return int((await self._deliveries.update_many(where, _renewed(now))).modified_count)
 
     async def _with_deliveries(self, cursor: Any) -> list[Document]:
-        opened = [{**row, "body": (await self._bodies.opened(row)).decode()} async for row in cursor]
-        events = [row for row in opened if row["body"]]  # parts of a body may be cleared away before its row
+        room = _Room(PAGE_BYTES)
+        opened = [await self._opened(row, room) async for row in cursor]
+        events = [row for row in opened if row["body"] != ""]  # parts of a body may be cleared away before its row
         of_event: dict[str, list[Document]] = {row["_id"]: [] for row in events}
         async for row in self._deliveries.find({"eventId": {"$in": list(of_event)}}).sort("webhookId", 1):
-            of_event[row["eventId"]].append(dict(row))
+            of_event[row["eventId"]].append({**row, "attempts": [room.of_attempt(one) for one in row["attempts"]]})
         return [{**row, "deliveries": of_event[row["_id"]]} for row in events]
+
+    async def _opened(self, row: Document, room: _Room) -> Document:
+        """The row with its body; where that is `leftOut`, which says why, with None."""
+        if not room.takes(row["parts"] * PART_BYTES if "parts" in row else len(row["body"])):
+            return {**row, "body": None, "leftOut": _TOO_MUCH}
+        try:
+            return {**row, "body": (await self._bodies.opened(row)).decode()}
+        except StartupError as error:
+            # It must not keep anybody from reading about the others.
+            _log.error("an event cannot be shown as it cannot be read", event_id=row["_id"], error=str(error))
+            return {**row, "body": None, "leftOut": _UNREADABLE}
+
+
+class _Room:
+    """So many bytes for the long texts of one answer: whoever asks for a page must not fill the memory with it.
+
+    What comes first has room however large it is.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = self._left = size
+
+    def takes(self, size: int) -> bool:
+        """Whether there is room for so much, which is gone then."""
+        fits = size <= self._left or self._left == self._size
+        self._left -= size if fits else 0
+        return fits
+
+    def of_attempt(self, attempt: Document) -> Document:
+        """An attempt, as far as there is room for what the receiver said."""
+        headers = attempt.get("responseHeaders", {})
+        if self.takes(len(attempt.get("responseBody", "")) + sum(len(name) + len(headers[name]) for name in headers)):
+            return attempt
+        return {name: value for name, value in attempt.items() if name not in {"responseBody", "responseHeaders"}}
 
 
 def _renewed(now: Instant) -> list[Document]:

@@ -12,6 +12,7 @@ from standardwebhooks import Webhook
 from identity.call import Call, Nobody, Origin
 from identity.events.bus import Event
 from identity.ids import TenantId, new_id
+from identity.store import webhook_event_log
 from tests.conftest import DEFAULT_TENANT, NOBODY, SUPER_KEY, checking_client
 from tests.operator.processes import free_port
 from tests.receiver import answers, receiving
@@ -378,6 +379,55 @@ async def test_tokens_of_a_refresh_are_not_shown_in_the_log(service, api, tenant
     assert (event["original"], event["refreshToken"], event["token"], event["userId"]) == ("***", "***", "***", NOBODY)
     by_text = await api.get("/api/system/webhook-event-log/search?event=the-refresh-token")
     assert by_text.json()["total"] == 0
+
+
+async def test_an_event_that_cannot_be_unsealed_keeps_nobody_from_reading_about_the_others(
+    service, api, tenant_api, tenant, receiver
+):
+    await tell_of(tenant_api, tenant["id"], ["jwt.refresh", "user.create.complete"])
+    hears_of = {"jwt.refresh": True, "user.create.complete": True}
+    await make_webhook(api, tenant, receiver.url, eventsEnabled=hears_of)
+    call = Call(TenantId(tenant["id"]), Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+    payload = {"applicationId": NOBODY, "original": "old-token", "refreshToken": "the-refresh-token", "token": "new"}
+    await service.services.bus.announce(call, [Event("jwt.refresh", {**payload, "userId": NOBODY})])
+    await make_user(tenant_api)
+    await receiver.wait_for(2)
+    where = {"tenantId": tenant["id"], "isSealed": True}
+    gone = {"$set": {"body": "sealed:1:gone:AAAA"}}
+    assert (await service.services.database.collection("events").update_one(where, gone)).modified_count == 1
+    found = (await api.get("/api/system/webhook-event-log/search?numberOfResults=2")).json()["webhookEventLogs"]
+    whole, unreadable = found
+    assert (whole["eventType"], whole["data"]) == ("user.create.complete", {})
+    assert whole["event"]["event"]["user"]["id"] == whole["linkedObjectId"]
+    assert unreadable["data"] == {"leftOut": "The event is sealed with a master key that is not there."}
+    assert unreadable["event"]["event"] == {
+        "createInstant": unreadable["insertInstant"],
+        "id": unreadable["id"],
+        "tenantId": tenant["id"],
+        "type": "jwt.refresh",
+    } | ({"linkedObjectId": unreadable["linkedObjectId"]} if "linkedObjectId" in unreadable else {})
+    one = await api.get(f"/api/system/webhook-event-log/{unreadable['id']}")
+    assert one.json()["webhookEventLog"]["data"] == unreadable["data"]
+
+
+async def test_a_page_of_the_log_holds_no_more_than_a_process_can_bear(
+    api, tenant_api, tenant, events, receiver, monkeypatch
+):
+    receiver.behaviour = answers(200, b"taken")
+    await make_webhook(api, tenant, receiver.url)
+    users = [await make_user(tenant_api) for _ in range(2)]
+    for user_id in users:
+        await until(api, user_id, tried(1))
+    monkeypatch.setattr(webhook_event_log, "PAGE_BYTES", 10)
+    found = (await api.get("/api/system/webhook-event-log/search?numberOfResults=2")).json()["webhookEventLogs"]
+    assert [log["linkedObjectId"] for log in found] == users[::-1]
+    assert ["user" in log["event"]["event"] for log in found] == [True, False]
+    assert found[1]["data"]["leftOut"].startswith("The event is too large for this page.")
+    assert found[1]["event"]["event"]["id"] == found[1]["id"]
+    assert ["responseBody" in log["attempts"][0]["data"] for log in found] == [False, False]
+    assert [log["attempts"][0]["webhookCallResponse"]["statusCode"] for log in found] == [200, 200]
+    alone = await api.get(f"/api/system/webhook-event-log/{found[1]['id']}")
+    assert alone.json()["webhookEventLog"]["event"]["event"]["user"]["id"] == users[0]
 
 
 async def test_nothing_is_logged_while_the_configuration_says_so(build):
