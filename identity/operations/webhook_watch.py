@@ -88,21 +88,24 @@ class WebhookWatch:
         self._noted_at[webhook_id] = now
         period = self._services.config.webhooks.disable_after_seconds
         forget = later(now, seconds=-2 * period)
-        failing = await self._services.webhook_health.failed(None, webhook_id, now, failures, forget)
         webhook = await self._services.webhooks.cached(None, webhook_id)
+        # Whoever changed the webhook gave it another chance, and is told of each step anew.
+        changed_at = Instant(0 if webhook is None else webhook["lastUpdateInstant"])
+        failing = await self._services.webhook_health.failed(None, webhook_id, now, failures, forget, changed_at)
         if webhook is not None:
-            # Whoever changed the webhook gave it another chance.
-            await self._warn(webhook_id, Instant(max(failing.since, webhook["lastUpdateInstant"])), now)
+            await self._warn(webhook_id, Instant(max(failing.since, changed_at)), now)
 
     async def _warn(self, webhook_id: WebhookId, since: Instant, now: Instant) -> None:
         period = self._services.config.webhooks.disable_after_seconds
         percent = rules.percent((now - since) / 1000, period)
-        if not percent or not await self._services.webhook_health.claim_warning(None, webhook_id, percent):
+        is_over = percent >= rules.WARNINGS[-1]
+        # Disabling needs no claim: it happens once by itself, and who has one may die before it is made use of.
+        if not percent or not (is_over or await self._services.webhook_health.claim_warning(None, webhook_id, percent)):
             return
         if await self._services.webhook_event_log.has_succeeded(None, webhook_id, since):
             # It answers questions, of which nobody tells here: who may veto is not switched off while it does.
             await self._services.webhook_health.succeeded(None, webhook_id)
-        elif percent >= rules.WARNINGS[-1]:
+        elif is_over:
             await self._disable(webhook_id, f"Every delivery failed for {period} seconds.")
         else:
             text = f"The webhook [{webhook_id}] has failed for {percent} % of the time after which it is disabled."

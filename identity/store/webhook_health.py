@@ -26,10 +26,20 @@ class WebhookHealth:
         self._rows: Collection = database.collection("webhook_health")
 
     async def failed(
-        self, _tenant: None, webhook_id: WebhookId, at: Instant, failures: int, forget_before: Instant
+        self,
+        _tenant: None,
+        webhook_id: WebhookId,
+        at: Instant,
+        failures: int,
+        forget_before: Instant,
+        changed_at: Instant = Instant(0),
     ) -> Failing:
-        """Note failures; a row whose last failure is older than `forget_before` starts anew."""
-        await self._rows.delete_one({"_id": webhook_id, "lastFailure": {"$lt": forget_before}})
+        """Note failures; a row whose last failure is older than `forget_before` starts anew.
+
+        So does one that began before the webhook was changed (`changed_at`): what was told of it was of that failure.
+        """
+        old = [{"lastFailure": {"$lt": forget_before}}, {"since": {"$lt": changed_at}}]
+        await self._rows.delete_one({"_id": webhook_id, "$or": old})
         change = {"$min": {"since": at}, "$max": {"lastFailure": at}, "$inc": {"failures": failures}}
         row = await self._rows.find_one_and_update(
             {"_id": webhook_id}, change, upsert=True, return_document=ReturnDocument.AFTER

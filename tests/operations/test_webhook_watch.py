@@ -107,6 +107,24 @@ async def test_a_change_of_the_webhook_is_another_chance(service, api, clock, we
     assert (await status(api, webhook), await told(service, webhook)) == ("Active", [])
 
 
+async def test_after_a_change_of_the_webhook_each_step_is_told_anew(service, api, clock, webhook, watch):
+    for _ in range(2):
+        await watch.look([outcome(service, webhook, 500)])
+        clock.advance(seconds=PERIOD * 0.75)
+        await watch.look([outcome(service, webhook, 500)])
+        await api.patch(f"/api/webhook/{webhook['id']}", json={"webhook": {"description": "mended"}})
+        clock.advance(seconds=1)
+    assert [text.partition(" % ")[0][-2:] for text in await told(service, webhook)] == ["70", "70"]
+
+
+async def test_who_was_to_disable_a_webhook_and_died_leaves_it_to_the_next(service, api, clock, webhook, watch):
+    await watch.look([outcome(service, webhook, 500)])
+    clock.advance(seconds=PERIOD)
+    assert await WebhookHealth(service.services.database).claim_warning(None, WebhookId(webhook["id"]), 100)
+    await watch.look([outcome(service, webhook, 500)])
+    assert await status(api, webhook) == "Disabled"
+
+
 async def test_failures_further_apart_than_twice_the_period_are_forgotten(service, api, clock, webhook, watch):
     await watch.look([outcome(service, webhook, 500)])
     clock.advance(seconds=PERIOD * 2.1)
