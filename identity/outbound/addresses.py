@@ -61,17 +61,39 @@ _NOT_PUBLIC_V6 = tuple(
         ("ff00::/8", "multicast"),
     )
 )
+# The last 32 bits of these are an IPv4 address, which a gateway takes the packet to.
+_CARRIERS = tuple(map(ipaddress.IPv6Network, ("::/96", "64:ff9b::/96", "64:ff9b:1::/48")))
 _GLOBAL_UNICAST_V6 = ipaddress.IPv6Network("2000::/3")
 
 # What a cloud tells its own machines, credentials included. Only an entry for exactly this address lets it through.
 _METADATA_ADDRESSES = frozenset(
     map(
         ipaddress.ip_address,
-        ("169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254"),
+        (
+            "100.100.100.200",
+            "168.63.129.16",
+            "169.254.0.23",
+            "169.254.42.42",
+            "169.254.169.254",
+            "169.254.170.2",
+            "169.254.170.23",
+            "192.0.0.192",
+            "fd00:42::42",
+            "fd00:ec2::23",
+            "fd00:ec2::254",
+            "fd20:ce::254",
+        ),
     )
 )
 _METADATA_NAMES = frozenset(
-    {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
+    {
+        "instance-data",
+        "instance-data.ec2.internal",
+        "metadata",
+        "metadata.goog",
+        "metadata.google.internal",
+        "metadata.tencentyun.com",
+    }
 )
 
 # Services that take an HTTP request for commands of their own, or answer one with damage.
@@ -101,7 +123,7 @@ def forbidden_reason(address: str, allowed: Sequence[Network]) -> str | None:
         ip = _unwrapped(ipaddress.ip_address(address.partition("%")[0]))
     except ValueError:
         return f"[{address}] is not an IP address"
-    if ip in _METADATA_ADDRESSES:
+    if ip in _METADATA_ADDRESSES or _carried(ip) in _METADATA_ADDRESSES:
         named = any(ip in network and network.num_addresses == 1 for network in allowed)
         return None if named else _refusal(ip, "cloud metadata")
     if any(ip in network for network in allowed if network.version == ip.version):
@@ -180,6 +202,15 @@ def _forbidden_name(name: str, allowed: Sequence[Network]) -> str | None:
 def _unwrapped(ip: Address) -> Address:
     mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
     return ip if mapped is None else mapped
+
+
+def _carried(ip: Address) -> Address | None:
+    """The IPv4 address that a gateway between the two versions takes out of this one, or None."""
+    if not isinstance(ip, ipaddress.IPv6Address):
+        return None
+    if ip.sixtofour is not None:
+        return ip.sixtofour
+    return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if any(ip in network for network in _CARRIERS) else None
 
 
 def _kind_v4(ip: ipaddress.IPv4Address) -> str | None:

@@ -32,7 +32,7 @@ class WebhookHealth:
         at: Instant,
         failures: int,
         forget_before: Instant,
-        changed_at: Instant = Instant(0),
+        changed_at: Instant,
     ) -> Failing:
         """Note failures; a row whose last failure is older than `forget_before` starts anew.
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import html
+import json
+import urllib.parse
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from identity.domain import echoes
 from identity.events.bus import Event
 from tests.events.samples import PAYLOADS
 from tests.receiver import answers, receiving
@@ -59,3 +64,30 @@ async def test_tokens_of_an_event_that_come_back_are_not_kept(engine: Any, monke
     for name, token in tokens.items():
         assert token not in str(kept)
         assert f'"{name}":"***"' in kept["responseBody"]
+
+
+SECRET = 'p\u00e4ss/w"rd + <more>'
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        json.dumps,
+        lambda text: json.dumps(text, ensure_ascii=False),
+        lambda text: json.dumps(text).replace("/", "\\/"),  # as PHP does
+        html.escape,
+        lambda text: html.escape(text, quote=False),
+        urllib.parse.quote,
+        urllib.parse.quote_plus,
+        lambda text: urllib.parse.quote(text, safe=""),
+    ],
+    ids=["json", "json-unicode", "php", "html", "html-text", "path", "form", "component"],
+)
+def test_a_secret_is_found_as_receivers_write_it(written: Callable[[str], str]) -> None:
+    text = f"you sent {written(SECRET)}."
+    assert echoes.masked(text, [SECRET]) == text.replace(written(SECRET).strip('"'), "***")
+    assert "more" not in echoes.masked(text, [SECRET])
+
+
+def test_a_secret_that_begins_with_another_leaves_nothing() -> None:
+    assert echoes.masked("0123456789abcdef", ["0123456789", "0123456789abcdef"]) == "***"

@@ -146,7 +146,25 @@ def test_allowed_network_lets_an_address_through(address: str, network: str) -> 
     assert forbidden_reason(address, [ipaddress.ip_network(network)]) is None
 
 
-@pytest.mark.parametrize("address", ["169.254.169.254", "::ffff:169.254.169.254", "168.63.129.16", "fd00:ec2::254"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "169.254.169.254",
+        "169.254.170.23",
+        "169.254.42.42",
+        "169.254.0.23",
+        "::ffff:169.254.169.254",
+        "::169.254.169.254",
+        "64:ff9b::169.254.169.254",
+        "64:ff9b:1::169.254.169.254",
+        "2002:a9fe:a9fe::1",
+        "168.63.129.16",
+        "fd00:ec2::254",
+        "fd00:ec2::23",
+        "fd00:42::42",
+        "fd20:ce::254",
+    ],
+)
 def test_wide_allowed_network_does_not_open_cloud_metadata(address: str) -> None:
     everything = [ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")]
     assert forbidden_reason(address, everything) is not None
