@@ -8,7 +8,12 @@ from cryptography import x509
 
 
 def is_certificate(pem: str) -> bool:
-    """Whether the text holds X.509 certificates in PEM (RFC 7468) and nothing that cannot be read as such."""
+    """Whether the text holds X.509 certificates in PEM (RFC 7468) and nothing that cannot be read as such.
+
+    A private key beside them is refused: what is meant to be shown to everybody is neither sealed nor hidden.
+    """
+    if "PRIVATE KEY-----" in pem:
+        return False
     try:
         return bool(x509.load_pem_x509_certificates(pem.encode()))
     except ValueError:

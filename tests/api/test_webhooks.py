@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -181,16 +182,30 @@ async def test_certificate_and_certificate_key_exclude_each_other(api: httpx.Asy
     }
 
 
+async def test_a_certificate_is_not_taken_with_its_private_key(api: httpx.AsyncClient) -> None:
+    """It would be shown to whoever reads webhooks."""
+    one = certificates.authority()
+    answer = await api.post("/api/webhook", json=wanted(sslCertificate=one.pem + one.key_pem))
+    assert errors(answer) == {"webhook.sslCertificate": ["[invalid]webhook.sslCertificate"]}
+
+
 async def test_keys_must_be_able_to_do_what_they_are_wanted_for(api: httpx.AsyncClient) -> None:
     hmac = await make_key(api, "HS256")
     assert await make(api, signatureConfiguration={"enabled": True, "signingKeyId": hmac})
     assert errors(await api.post("/api/webhook", json=wanted(sslCertificateKeyId=hmac))) == {
         "webhook.sslCertificateKeyId": ["[invalid]webhook.sslCertificateKeyId"]
     }
-    signing = {"enabled": False, "signingKeyId": new_id()}
-    assert errors(await api.post("/api/webhook", json=wanted(signatureConfiguration=signing))) == {
-        "webhook.signatureConfiguration.signingKeyId": ["[invalid]webhook.signatureConfiguration.signingKeyId"]
-    }
+    certificate = {"certificate": certificates.authority().pem, "name": f"Key {new_id()}", "type": "EC"}
+    imported = await api.post("/api/key/import", json={"key": certificate})
+    assert imported.status_code == 200, imported.text
+    for useless in (new_id(), imported.json()["key"]["id"]):
+        for name in ("signingKeyId", "previousSigningKeyId"):
+            signing = {"enabled": False, name: useless}
+            path = f"webhook.signatureConfiguration.{name}"
+            answer = await api.post("/api/webhook", json=wanted(signatureConfiguration=signing))
+            assert errors(answer) == {path: [f"[invalid]{path}"]}
+        answer = await api.post("/api/webhook", json=wanted(sslCertificateKeyId=useless))
+        assert errors(answer) == {"webhook.sslCertificateKeyId": ["[invalid]webhook.sslCertificateKeyId"]}
 
 
 async def test_misprinted_event_type_is_accepted_and_put_right(api: httpx.AsyncClient) -> None:
@@ -262,6 +277,18 @@ async def test_patch_is_judged_like_a_replacement(api: httpx.AsyncClient) -> Non
     assert (await api.get(f"/api/webhook/{webhook['id']}")).json()["webhook"] == webhook
 
 
+async def test_patch_leaves_what_only_the_service_writes(api: httpx.AsyncClient) -> None:
+    webhook = await make(api)
+    path = f"/api/webhook/{webhook['id']}"
+    ours = {"id": new_id(), "insertInstant": 5, "lastUpdateInstant": 5, "status": "Disabled", "disabledReason": "x"}
+    patch = [{"op": "add", "path": f"/webhook/{name}", "value": value} for name, value in ours.items()]
+    for body, headers in (({"webhook": ours}, {}), ({"webhook": ours}, MERGE_PATCH), (patch, JSON_PATCH)):
+        content = {"content": json.dumps(body), "headers": {"Content-Type": "application/json", **headers}}
+        patched = (await api.patch(path, **content)).json()["webhook"]
+        assert patched.pop("lastUpdateInstant") > webhook["lastUpdateInstant"]
+        assert patched == {name: value for name, value in webhook.items() if name != "lastUpdateInstant"}
+
+
 async def test_deleted_webhook_is_gone(api: httpx.AsyncClient) -> None:
     path = f"/api/webhook/{(await make(api))['id']}"
     answer = await api.delete(path)
@@ -279,9 +306,20 @@ async def test_taken_id_and_id_that_is_none(api: httpx.AsyncClient) -> None:
     assert errors(await api.get("/api/webhook/none")) == {"webhookId": ["[couldNotConvert]webhookId"]}
 
 
-async def test_key_that_a_webhook_uses_cannot_be_deleted(api: httpx.AsyncClient) -> None:
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda key_id: {"signatureConfiguration": {"enabled": True, "signingKeyId": key_id}},
+        lambda key_id: {"signatureConfiguration": {"previousSigningKeyId": key_id}},
+        lambda key_id: {"sslCertificateKeyId": key_id},
+    ],
+    ids=["signing", "previous", "certificate"],
+)
+async def test_key_that_a_webhook_uses_cannot_be_deleted(
+    api: httpx.AsyncClient, use: Callable[[str], dict[str, Any]]
+) -> None:
     key_id = await make_key(api)
-    webhook = await make(api, signatureConfiguration={"enabled": True, "signingKeyId": key_id})
+    webhook = await make(api, **use(key_id))
     assert errors(await api.delete(f"/api/key/{key_id}")) == {"keyId": ["[inUse]keyId"]}
     await api.delete(f"/api/webhook/{webhook['id']}")
     assert (await api.delete(f"/api/key/{key_id}")).status_code == 200
