@@ -103,6 +103,11 @@ class _Outgoing:
     transaction_type: str
     size: int
 
+    @property
+    def was_asked(self) -> bool:
+        """Whether its receivers were asked about the change."""
+        return not self.row.is_refused and any(delivery.first is not None for delivery in self.deliveries)
+
 
 class Bus:
     """Brings changes and their events together."""
@@ -167,7 +172,12 @@ class Bus:
             await self._record(session, recorded)
             return result
 
-        result = await self._database.in_transaction(change, patience_seconds)
+        try:
+            result = await self._database.in_transaction(change, patience_seconds)
+        except Exception:
+            # What they were asked is told, though nothing came of it; where it did after all, it is told already.
+            await self._record_veto([one for one in asked if one.was_asked])
+            raise
         self._wake()
         await self._note(recorded, "recorded")
         return result
@@ -283,13 +293,15 @@ class Bus:
 
     async def _record_veto(self, asked: Sequence[_Outgoing]) -> None:
         """Write for the log what was asked about a change that is not made."""
+        if not asked:
+            return
         for one in asked:
             one.deliveries = [dataclasses.replace(delivery, next_attempt=None) for delivery in one.deliveries]
         try:
             first = await self._outbox.reserve_sequence(len(asked))
             await self._outbox.record(None, [(one.row, one.deliveries) for one in asked], first, vetoed=True)
         except STORE_ERRORS as error:
-            _log.warning("a veto could not be written to the log", error=type(error).__name__)
+            _log.warning("questions could not be written to the log", error=type(error).__name__)
 
     async def _note(self, outgoing: Sequence[_Outgoing], outcome: str) -> None:
         """Count events that are written, and tell of those that are large; what was vetoed may be tried again."""

@@ -114,6 +114,22 @@ async def test_veto_leaves_no_trace_but_in_the_log(engine: Any, things: Things) 
     assert await vetoed(engine) == [("user.create", 2)]
 
 
+async def test_question_about_a_change_that_failed_for_another_reason_is_in_the_log(engine: Any) -> None:
+    """It was sent, and the receiver may have acted upon it: who looks for why must find it."""
+    engine.enable("user.create", transaction="AbsoluteMajority")
+    engine.enable("user.registration.create", "user.create.complete")
+
+    async def write(_session: Any) -> None:
+        raise Duplicate("unique_name")
+
+    async with receiving() as receiver:
+        engine.add_webhook(receiver.url, "user.create", "user.registration.create", "user.create.complete")
+        with pytest.raises(Duplicate):
+            await engine.bus.perform(engine.call(), write, [CREATE, REGISTER], [COMPLETE])
+        assert [request.event["type"] for request in receiver.requests] == ["user.create"]
+    assert await vetoed(engine) == [("user.create", 1)]
+
+
 async def test_satisfied_transaction_writes_and_retries_who_failed(engine: Any, things: Things) -> None:
     engine.enable("user.create", transaction="Any")
     async with receiving() as good, receiving(answers(500)) as bad:
