@@ -1,0 +1,56 @@
+"""The typed configuration: config/identity.yaml and the environment, checked against schemas/config.json."""
+
+from identity.config.description import schema, settings
+from identity.config.judging import EMBEDDED
+from identity.config.loading import ConfigError, load
+from identity.config.reading import ENVIRONMENT_PREFIX, FILE_NAME
+from identity.config.sections import (
+    Audit,
+    Breaches,
+    ClientKeys,
+    Config,
+    Email,
+    GeoIp,
+    IdentityProviders,
+    Kickstart,
+    Lambdas,
+    License,
+    Logging,
+    Metrics,
+    MongoDB,
+    Outbound,
+    Redis,
+    Secrets,
+    Server,
+    Tracing,
+    Webhooks,
+)
+
+__all__ = [
+    "EMBEDDED",
+    "ENVIRONMENT_PREFIX",
+    "FILE_NAME",
+    "Audit",
+    "Breaches",
+    "ClientKeys",
+    "Config",
+    "ConfigError",
+    "Email",
+    "GeoIp",
+    "IdentityProviders",
+    "Kickstart",
+    "Lambdas",
+    "License",
+    "Logging",
+    "Metrics",
+    "MongoDB",
+    "Outbound",
+    "Redis",
+    "Secrets",
+    "Server",
+    "Tracing",
+    "Webhooks",
+    "load",
+    "schema",
+    "settings",
+]

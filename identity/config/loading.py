@@ -1,0 +1,97 @@
+"""From the file and the environment to a Config, or to all faults at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from identity.config.description import Described, schema
+from identity.config.reading import FILE_NAME, file_values, override
+from identity.config.sections import Config, Network
+from identity.errors import StartupError
+from identity.ids import Secret
+
+T = TypeVar("T")
+
+
+class ConfigError(StartupError):
+    """The configuration is not usable; `problems` has a line for each fault: place, key, what is wrong, what to do."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+def load(folder: Path, environ: Mapping[str, str]) -> Config:
+    """The configuration in `folder`, overridden by the IDENTITY__ variables of `environ`.
+
+    Raises ConfigError with all faults at once, each as "file:line: key: problem; remedy".
+    """
+    problems: list[str] = []
+    values = file_values(folder / FILE_NAME, problems)
+    override(values, environ, problems)
+    values = _with_defaults(values, schema())
+    if not problems:
+        problems.extend(_file_faults(folder, values))
+    if problems:
+        raise ConfigError(problems)
+    return _typed(folder.resolve(), values)
+
+
+def _file_faults(folder: Path, values: Mapping[str, Any]) -> Iterator[str]:
+    """Faults that only the disk knows: a file that is named but not there."""
+    remedies = {
+        ("kickstart", "file"): "create it, or set null",
+        ("secrets", "master_key_file"): "create it, or set null to have one made",
+        ("geoip", "file"): "put it there, or set null to know no places",
+        ("email", "authorities_file"): "create it, or set null to trust those of the system alone",
+        ("breaches", "file"): "create it, or set null",
+    }
+    for (section, name), remedy in remedies.items():
+        given = values[section][name]
+        if given is not None and not (folder / given).is_file():
+            yield f"{folder / FILE_NAME}: {section}.{name}: there is no file {folder / given}; {remedy}"
+    if values["breaches"]["source"] == "file" and values["breaches"]["file"] is None:
+        yield f"{folder / FILE_NAME}: breaches.file: the source is a file; name it, or set breaches.source to none"
+
+
+def _with_defaults(values: Mapping[str, Any], described: Described) -> dict[str, Any]:
+    return {
+        name: _with_defaults(values.get(name) or {}, child)
+        if "properties" in child
+        else values.get(name, child["default"])
+        for name, child in described["properties"].items()
+    }
+
+
+def _typed(folder: Path, values: Mapping[str, Any]) -> Config:
+    sections: dict[str, Any] = {
+        name: _section(kind, values[name], folder)
+        for name, kind in typing.get_type_hints(Config).items()
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind)
+    }
+    return Config(folder=folder, data_dir=Path(values["data_dir"]).absolute(), **sections)
+
+
+def _section(kind: type[T], values: Mapping[str, Any], folder: Path) -> T:
+    """A section, each member of the type that it has there."""
+    types = typing.get_type_hints(kind)
+    return kind(**{name: _converted(types[name], value, folder) for name, value in values.items()})
+
+
+def _converted(kind: Any, value: Any, folder: Path) -> Any:
+    if value is None:
+        return None
+    if kind == tuple[Network, ...]:
+        return tuple(ipaddress.ip_network(text) for text in value)
+    if kind == tuple[int, ...]:
+        return tuple(value)
+    if kind == Path | None:
+        return folder / value
+    if kind == Mapping[str, bool] | None:
+        return None if value == "all" else dict(value)
+    return Secret(value) if kind in {Secret, Secret | None} else value

@@ -1,0 +1,238 @@
+"""The sections of the configuration, under the names that the code has for them.
+
+Types, defaults and descriptions stand in schemas/config.json alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+from collections.abc import Mapping
+from pathlib import Path
+
+from identity.ids import Secret
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Server:
+    """Where the service listens, and how it sees the proxy in front of it."""
+
+    address: str
+    port: int
+    base_url: str | None
+    trusted_proxies: tuple[Network, ...]
+    shutdown_seconds: float
+    idle_seconds: float
+    max_body_bytes: int
+    max_import_bytes: int
+    max_header_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MongoDB:
+    """Where everything durable lives."""
+
+    uri: Secret
+    database: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Redis:
+    """Where what is short-lived lives."""
+
+    url: Secret
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kickstart:
+    """What an untouched instance is given at its first start."""
+
+    file: Path | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Secrets:
+    """How secrets are protected at rest."""
+
+    master_key_file: Path | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class License:
+    """Which features are on; None in `features` means all of them."""
+
+    features: Mapping[str, bool] | None
+
+    def has(self, feature: str) -> bool:
+        """Whether the feature is on; one that the configuration does not name is."""
+        return self.features is None or self.features.get(feature, True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Webhooks:
+    """Delivery of events."""
+
+    schedule: tuple[int, ...]
+    jitter: float
+    lease_seconds: int
+    concurrency_per_webhook: int
+    max_concurrency: int
+    allowed_networks: tuple[Network, ...]
+    backlog_per_second: int = 200
+    breaker_failure_ratio: float = 0.7
+    breaker_minimum_attempts: int = 10
+    breaker_window_seconds: int = 300
+    breaker_pause_seconds: int = 30
+    disable_after_seconds: int = 432_000
+    payload_warn_bytes: int = 2**20
+    payload_max_bytes: int = 25 * 2**20
+    retries: str = "durable"
+
+    @property
+    def is_published(self) -> bool:
+        """Whether failures are treated as the published API has it, rather than by the schedule."""
+        return self.retries == "published"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Email:
+    """Sending of mail."""
+
+    schedule: tuple[int, ...]
+    timeout_seconds: int
+    concurrency_per_tenant: int
+    max_concurrency: int
+    authorities_file: Path | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lambdas:
+    """What one invocation of a lambda may take, and how many there may be at once."""
+
+    time_limit_ms: int
+    memory_limit_bytes: int
+    stack_limit_bytes: int
+    output_limit_bytes: int
+    processes: int
+    max_waiting: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IdentityProviders:
+    """Calls to the identity providers of others; timeouts are milliseconds."""
+
+    max_concurrency: int
+    connect_timeout: int
+    read_timeout: int
+    allowed_networks: tuple[Network, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClientKeys:
+    """Fetching the key sets that applications publish; timeouts are milliseconds."""
+
+    max_concurrency: int
+    connect_timeout: int
+    read_timeout: int
+    allowed_networks: tuple[Network, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Breaches:
+    """Where breached passwords are looked for; timeouts are milliseconds."""
+
+    source: str
+    file: Path | None
+    url: str
+    pairs: bool
+    connect_timeout: int
+    read_timeout: int
+    allowed_networks: tuple[Network, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GeoIp:
+    """Where addresses are."""
+
+    file: Path | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outbound:
+    """How calls to addresses of others leave: through the HTTP proxy, where one is named."""
+
+    proxy: Secret | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Audit:
+    """What the service writes into the audit log by itself."""
+
+    api_writes: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Logging:
+    """The log on standard error."""
+
+    level: str
+    format: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Metrics:
+    """Prometheus metrics."""
+
+    enabled: bool
+    allowed_networks: tuple[Network, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tracing:
+    """Where spans go; without an endpoint there are none. `headers` are `name=value` pairs, with commas between."""
+
+    endpoint: str | None
+    headers: Secret | None
+    service_name: str
+    sample_ratio: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Config:
+    """Everything an operator decides; `folder` is where the file was, `data_dir` is absolute."""
+
+    folder: Path
+    server: Server
+    data_dir: Path
+    mongodb: MongoDB
+    redis: Redis
+    kickstart: Kickstart
+    secrets: Secrets
+    license: License
+    webhooks: Webhooks
+    email: Email
+    lambdas: Lambdas
+    identity_providers: IdentityProviders
+    client_keys: ClientKeys
+    breaches: Breaches
+    geoip: GeoIp
+    outbound: Outbound
+    audit: Audit
+    logging: Logging
+    metrics: Metrics
+    tracing: Tracing
+
+    @property
+    def master_key_file(self) -> Path:
+        """Where the master key is: the file the operator named, else master.key under data_dir."""
+        return self.secrets.master_key_file or self.data_dir / "master.key"
+
+    def with_stores(self, mongodb_uri: str | None, redis_url: str | None) -> Config:
+        """The same with the addresses of embedded stores filled in; None keeps what is configured."""
+        return dataclasses.replace(
+            self,
+            mongodb=dataclasses.replace(self.mongodb, uri=Secret(mongodb_uri or self.mongodb.uri)),
+            redis=dataclasses.replace(self.redis, url=Secret(redis_url or self.redis.url)),
+        )
