@@ -11,6 +11,8 @@ import hashlib
 import re
 from typing import Final
 
+from identity.traces import TraceContext
+
 HEADER: Final = "webhook-via"
 MOST_SERVICES: Final = 5
 """How many services a chain of events may come through."""
@@ -33,6 +35,6 @@ def is_endless(via: tuple[str, ...], own: str) -> bool:
     return own in via or len(via) >= MOST_SERVICES
 
 
-def shown(via: tuple[str, ...], own: str) -> str:
-    """The header of a delivery."""
-    return ", ".join((*via, own))
+def passed_on(trace: TraceContext | None, via: tuple[str, ...], own: str) -> dict[str, str]:
+    """The headers by which whoever is called knows where that comes from."""
+    return {**(trace.headers if trace is not None else {}), HEADER: ", ".join((*via, own))}

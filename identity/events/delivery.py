@@ -133,8 +133,7 @@ class Deliverer:
         """
         span = self.tracer.begin(f"webhook {occasion.event_type}", "client", occasion.trace)
         context = occasion.trace if span is None else span.context
-        passed_on = {} if context is None else context.headers
-        passed_on[delivery_chains.HEADER] = delivery_chains.shown(occasion.via, self._mark)
+        passed_on = delivery_chains.passed_on(context, occasion.via, self._mark)
         try:
             result = await self._attempt(webhook, event_id, body, passed_on, occasion.event_type)
         except BaseException:

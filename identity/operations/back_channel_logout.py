@@ -11,7 +11,8 @@ import urllib.parse
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from identity.call import Document
+from identity.call import Call, Document
+from identity.domain import delivery_chains
 from identity.errors import FieldError
 from identity.ids import ApplicationId, TenantId
 from identity.outbound.addresses import check_url
@@ -44,10 +45,13 @@ async def receivers(services: Services, tenant_id: TenantId) -> frozenset[str]:
     return frozenset(one["id"] for one in applications)
 
 
-def notices(tenant_id: TenantId, sessions: Iterable[SsoSession], wanted: Collection[str]) -> tuple[LogoutNotice, ...]:
+def notices(
+    call: Call, tenant_id: TenantId, sessions: Iterable[SsoSession], wanted: Collection[str]
+) -> tuple[LogoutNotice, ...]:
     """What those of the `wanted` applications that joined the sessions are to be told."""
+    trace, via = call.origin.trace, call.via
     return tuple(
-        LogoutNotice(tenant_id, ApplicationId(client_id), session.user_id, session.session_id)
+        LogoutNotice(tenant_id, ApplicationId(client_id), session.user_id, session.session_id, trace, via)
         for session in sessions
         for client_id in sorted(session.client_ids)
         if client_id in wanted
@@ -72,7 +76,7 @@ async def send(services: Services, notice: LogoutNotice) -> Failure | None:
     try:
         now = services.clock.now()
         token = await services.tokens.logout_token(tenant, application, notice.user_id, session_id, now)
-        response = await services.http.request(_request(url, token))
+        response = await services.http.request(_request(services, notice, url, token))
     except (LookupError, ValueError) as error:
         return Failure(url, f"the token cannot be signed ({type(error).__name__})")
     except OutboundError as error:
@@ -99,11 +103,15 @@ def _is_protected(url: str) -> bool:
     return urllib.parse.urlsplit(url).scheme == "https"
 
 
-def _request(url: str, token: str) -> Request:
+def _request(services: Services, notice: LogoutNotice, url: str, token: str) -> Request:
     return Request(
         method="POST",
         url=url,
-        headers={"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"},
+        headers={
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Accept": "application/json",
+            **delivery_chains.passed_on(notice.trace, notice.via, services.mark),
+        },
         body=urllib.parse.urlencode({"logout_token": token}).encode(),
         connect_timeout_ms=CONNECT_TIMEOUT_MS,
         read_timeout_ms=READ_TIMEOUT_MS,

@@ -13,7 +13,7 @@ from typing import Final
 import orjson
 
 from identity.call import Call, Document
-from identity.domain import message_templates, webhook_headers
+from identity.domain import delivery_chains, message_templates, webhook_headers
 from identity.domain.template_language import ParseError, RenderError
 from identity.errors import ServiceError
 from identity.ids import Secret, TenantId, new_id
@@ -68,7 +68,7 @@ async def send_sms(  # noqa: PLR0913 (who, by what, to whom, and with which word
         text = await asyncio.to_thread(message_templates.render, template, values, languages)
     except (ParseError, RenderError) as error:
         return await _refused(services, call, message_template_id, messenger_id, error.message)
-    message = TextMessage(new_id(), tenant_id, messenger_id, number, text)
+    message = TextMessage(new_id(), tenant_id, messenger_id, number, text, call.origin.trace, call.via)
     await services.text_messages.add([message], call.now)
     return True
 
@@ -98,7 +98,12 @@ async def _request(services: Services, messenger: Document, message: TextMessage
     return Request(
         method="POST",
         url=messenger["url"],
-        headers={**headers, "Content-Type": "application/json", "Idempotency-Key": message.message_id},
+        headers={
+            **headers,
+            "Content-Type": "application/json",
+            "Idempotency-Key": message.message_id,
+            **delivery_chains.passed_on(message.trace, message.via, services.mark),
+        },
         body=orjson.dumps({"phoneNumber": message.phone_number, "textMessage": message.text}),
         connect_timeout_ms=messenger["connectTimeout"],
         read_timeout_ms=messenger["readTimeout"],

@@ -47,7 +47,7 @@ async def prepare(
     payload: Document = {"userId": user_id, "applicationTimeToLiveInSeconds": lives, "applicationId": application_id}
     events = (user_events.about("jwt.refresh-token.revoke", user, **payload),) if records else ()
     record_ids = tuple(record["id"] for record in records)
-    notices = () if application_id else await _notices(services, tenant_id, user_id)
+    notices = () if application_id else await _notices(services, call, tenant_id, user_id)
     ttl = max(lives.values(), default=0)
     return SignOut(tenant_id, user_id, application_id, record_ids, ttl, events, notices)
 
@@ -87,10 +87,10 @@ async def finish(services: Services, call: Call, sign_out: SignOut | None) -> No
         await sso.end_all(services, call, sign_out.tenant_id, sign_out.user_id, sign_out.notices)
 
 
-async def _notices(services: Services, tenant_id: TenantId, user_id: UserId) -> tuple[LogoutNotice, ...]:
+async def _notices(services: Services, call: Call, tenant_id: TenantId, user_id: UserId) -> tuple[LogoutNotice, ...]:
     wanted = await back_channel_logout.receivers(services, tenant_id)
     sessions = await services.sso_sessions.find_all(tenant_id, user_id) if wanted else []
-    return back_channel_logout.notices(tenant_id, sessions, wanted)
+    return back_channel_logout.notices(call, tenant_id, sessions, wanted)
 
 
 async def _lives(services: Services, tenant_id: TenantId, application_ids: set[str]) -> dict[str, int]:

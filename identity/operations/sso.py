@@ -89,7 +89,7 @@ async def _end_one(
 ) -> SsoSession | None:
     wanted = await back_channel_logout.receivers(services, tenant_id)
     seen = await find(tenant_id, which) if wanted else None
-    first = back_channel_logout.notices(tenant_id, [seen] if seen else [], wanted)
+    first = back_channel_logout.notices(call, tenant_id, [seen] if seen else [], wanted)
     await services.logout_notices.add(first, call.now)
     ended = await end_it(tenant_id, which)
     if ended is not None:
@@ -111,7 +111,7 @@ async def _tell_late(
 ) -> None:
     """Tell those who joined when the others were being told already."""
     wanted = await back_channel_logout.receivers(services, tenant_id)
-    late = [one for one in back_channel_logout.notices(tenant_id, ended, wanted) if one not in told]
+    late = [one for one in back_channel_logout.notices(call, tenant_id, ended, wanted) if one not in told]
     await services.logout_notices.add(late, call.now)
 
 

@@ -6,17 +6,24 @@ import dataclasses
 
 from identity.call import Document
 from identity.ids import ApplicationId, TenantId, UserId, fingerprint
+from identity.store import lineages
 from identity.store.work_queue import WorkQueue
+from identity.traces import TraceContext
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LogoutNotice:
-    """That the session `session_id` of a user has ended, for one application; where to is asked when it is sent."""
+    """That the session `session_id` of a user has ended, for one application; where to is asked when it is sent.
+
+    `trace` and `via` are those of the request that ended it; of several that do, those of whichever was first.
+    """
 
     tenant_id: TenantId
     application_id: ApplicationId
     user_id: UserId
     session_id: str
+    trace: TraceContext | None = dataclasses.field(default=None, compare=False)
+    via: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     @property
     def job_id(self) -> str:
@@ -36,7 +43,7 @@ class LogoutNotices(WorkQueue[LogoutNotice]):
     lane_member = "applicationId"
 
     def _content(self, job: LogoutNotice) -> Document:
-        return {"userId": job.user_id, "sessionId": job.session_id}
+        return {"userId": job.user_id, "sessionId": job.session_id, **lineages.stored(job.trace, job.via)}
 
     def _job(self, row: Document, content: Document) -> LogoutNotice:
         return LogoutNotice(
@@ -44,4 +51,5 @@ class LogoutNotices(WorkQueue[LogoutNotice]):
             ApplicationId(row["applicationId"]),
             UserId(content["userId"]),
             content["sessionId"],
+            *lineages.read(content),
         )

@@ -22,7 +22,7 @@ from identity.domain.system_configuration import SentEvents
 from identity.errors import Invalid, StartupError
 from identity.ids import EventId, WebhookId, new_id
 from identity.instants import Instant, as_datetime, later
-from identity.store import delivery_lanes, delivery_order
+from identity.store import delivery_lanes, delivery_order, lineages
 from identity.store.delivery_lanes import Lanes
 from identity.store.delivery_order import DeliveryOrder
 from identity.store.event_bodies import PART_BYTES, EventBodies
@@ -31,7 +31,6 @@ from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Sess
 from identity.store.outbox_documents import delivery_document, event_document, event_of, leases_of, noted, settlement
 from identity.store.outbox_rows import Backlog, EventRow, Lease, NewDelivery, Outcome
 from identity.store.vault import Vault
-from identity.traces import read
 
 _log = structlog.get_logger(__name__)
 
@@ -207,8 +206,8 @@ class Outbox:
 
     async def _told(self, row: Document) -> Document | None:
         """What a lease tells of its event."""
-        trace = read(row.get("trace"), row.get("traceState"))
-        told: Document = {"type": row["type"], "trace": trace, "via": tuple(row.get("via", ())), "body": None}
+        trace, via = lineages.read(row)
+        told: Document = {"type": row["type"], "trace": trace, "via": via, "body": None}
         if "parts" in row or "body" not in row:
             return {**told, "body_bytes": row["parts"] * PART_BYTES if "parts" in row else row["size"]}
         try:

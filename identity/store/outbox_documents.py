@@ -10,6 +10,7 @@ from pymongo import UpdateOne
 from identity.call import Document
 from identity.ids import EventId
 from identity.instants import Instant
+from identity.store import lineages
 from identity.store.delivery_lanes import lane_of
 from identity.store.outbox_rows import Attempt, EventRow, Lease, NewDelivery, Outcome
 
@@ -37,21 +38,11 @@ def event_document(row: EventRow, deliveries: Sequence[NewDelivery], sequence: i
         "untried": untried,
         "result": "Failed" if vetoed else "Running" if untried else "Succeeded",
         **_of(row),
-        **_origin(row),
+        **lineages.stored(row.trace, row.via),
     }
     if tried := [one.first.start_instant for one in deliveries if one.first is not None]:
         stored["lastAttemptInstant"] = max(tried)
     return stored
-
-
-def _origin(row: EventRow) -> Document:
-    """Where an event comes from, where that is known: some bytes of its row."""
-    told: Document = {} if row.trace is None else {"trace": row.trace.parent}
-    if row.trace is not None and row.trace.state:
-        told["traceState"] = row.trace.state
-    if row.via:
-        told["via"] = list(row.via)
-    return told
 
 
 def _of(row: EventRow) -> Document:

@@ -6,18 +6,22 @@ import dataclasses
 
 from identity.call import Document
 from identity.ids import TenantId
+from identity.store import lineages
 from identity.store.work_queue import WorkQueue
+from identity.traces import TraceContext
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextMessage:
-    """What a messenger shall bring to a phone."""
+    """What a messenger shall bring to a phone; `trace` and `via` are those of the request that asked for it."""
 
     message_id: str
     tenant_id: TenantId
     messenger_id: str
     phone_number: str = dataclasses.field(repr=False)
     text: str = dataclasses.field(repr=False)
+    trace: TraceContext | None = None
+    via: tuple[str, ...] = ()
 
     @property
     def job_id(self) -> str:
@@ -37,8 +41,15 @@ class TextMessages(WorkQueue[TextMessage]):
     lane_member = "messengerId"
 
     def _content(self, job: TextMessage) -> Document:
-        return {"phoneNumber": job.phone_number, "text": job.text}
+        return {"phoneNumber": job.phone_number, "text": job.text, **lineages.stored(job.trace, job.via)}
 
     def _job(self, row: Document, content: Document) -> TextMessage:
         tenant_id = TenantId(row["tenantId"])
-        return TextMessage(row["_id"], tenant_id, row["messengerId"], content["phoneNumber"], content["text"])
+        return TextMessage(
+            row["_id"],
+            tenant_id,
+            row["messengerId"],
+            content["phoneNumber"],
+            content["text"],
+            *lineages.read(content),
+        )

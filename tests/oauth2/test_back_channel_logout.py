@@ -95,6 +95,20 @@ async def test_logout_is_told_with_a_token_that_others_verify(listener, receiver
     assert "nonce" not in said
 
 
+async def test_notice_carries_on_what_the_end_of_the_session_has_come_through(
+    listener, receiver, browser, http, api, service
+):
+    told = claims((await listener.tokens(http, browser))["id_token"])
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    tenant = {"X-FusionAuth-TenantId": listener.tenant["id"]}
+    headers = {"webhook-via": "0123456789abcdef", "traceparent": trace, **tenant}
+    ended = await api.delete(f"/api/user/{told['sub']}", headers=headers)
+    assert ended.status_code == 200
+    (request,) = await receiver.wait_for(1)
+    assert request.headers["webhook-via"] == f"0123456789abcdef, {service.services.mark}"
+    assert request.headers["traceparent"] == trace
+
+
 async def test_id_token_keeps_the_name_of_its_session_over_refreshes(listener, receiver, browser, http):
     tokens = await listener.tokens(http, browser)
     refreshed = claims((await listener.refresh(http, tokens["refresh_token"])).json()["id_token"])

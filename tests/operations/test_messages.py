@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from identity.call import Call, Nobody, Origin
+from identity import traces
+from identity.call import ApiKeyCaller, Call, Nobody, Origin
 from identity.ids import TenantId, new_id
 from identity.operations import messages
 from tests import certificates
@@ -39,7 +40,8 @@ class Sender:
         return str(answer.json()["messageTemplate"]["id"])
 
     async def send(self, messenger_id: str, template_id: str, to: Document | str, **more: Any) -> bool:
-        call = Call(self.tenant_id, Nobody(), self.services.clock.now(), Origin("192.0.2.1", "", "", ""))
+        by_itself = Call(self.tenant_id, Nobody(), self.services.clock.now(), Origin("192.0.2.1", "", "", ""))
+        call = more.pop("call", by_itself)
         data = {"code": "314159"}
         return await messages.send_sms(self.services, call, self.tenant_id, messenger_id, template_id, to, data, **more)
 
@@ -89,6 +91,36 @@ async def test_a_messenger_gets_number_and_text_as_json_with_what_proves_who_sen
     assert request.headers["x-which"] == "one"
     await until(lambda: _is_empty(sender))
     assert await sender.logs(messenger, "Debug") == []
+
+
+async def test_a_messenger_is_told_what_a_message_has_come_through(sender, clock) -> None:
+    trace = traces.read("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=b")
+    origin = Origin("192.0.2.1", "", "", "", trace, ("0123456789abcdef",))
+    with_key = Call(sender.tenant_id, ApiKeyCaller({"id": new_id()}), clock.now(), origin)
+    template = await sender.template("Code: ${code}")
+    async with receiving(in_turn(answers(500), answers(200))) as receiver:
+        messenger = await sender.messenger(receiver.url)
+        assert await sender.send(messenger, template, "+14155550101", call=with_key)
+        await until(lambda: sender.hurry(clock, lambda: len(receiver.requests) == 2))
+        await until(lambda: _is_empty(sender))
+    for request in receiver.requests:
+        assert request.headers["webhook-via"] == f"0123456789abcdef, {sender.services.mark}"
+        assert request.headers["traceparent"] == "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        assert request.headers["tracestate"] == "a=b"
+
+
+async def test_attack_63_a_messenger_at_the_service_itself_is_refused(sender, service, clock) -> None:
+    template = await sender.template("Code: ${code}")
+    messenger = await sender.messenger(f"http://127.0.0.1:{service.port}/api/passwordless/start")
+    assert await sender.send(messenger, template, "+14155550101")
+
+    async def is_told() -> bool:
+        return bool(await sender.logs(messenger))
+
+    await until(is_told)
+    (row,) = await sender.logs(messenger)
+    assert row.endswith("has not taken it: status 508. It will be tried again.")
+    await sender.services.text_messages.delete_all(sender.tenant_id)
 
 
 async def test_a_message_is_tried_again_until_it_is_taken_and_waits_sealed(sender, clock) -> None:

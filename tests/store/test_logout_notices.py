@@ -8,6 +8,7 @@ import dataclasses
 import pytest
 from pymongo.errors import AutoReconnect
 
+from identity import traces
 from identity.ids import ApplicationId, TenantId, UserId, new_id
 from identity.instants import Instant
 from identity.store.logout_notices import LogoutNotice, LogoutNotices
@@ -45,6 +46,14 @@ async def test_a_notice_comes_out_as_it_went_in_and_lies_sealed(notices, databas
     assert one.user_id not in str(stored)
     (lease,) = await notices.lease(NOW, 30, {}, 5, 10)
     assert (lease.job, lease.attempts) == (one, 0)
+
+
+async def test_a_notice_keeps_where_its_end_comes_from(notices) -> None:
+    trace = traces.read("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=b")
+    one = dataclasses.replace(notice(), trace=trace, via=("0123456789abcdef",))
+    await notices.add([one], NOW)
+    (lease,) = await notices.lease(NOW, 30, {}, 5, 10)
+    assert (lease.job.trace, lease.job.via) == (trace, ("0123456789abcdef",))
 
 
 async def test_the_same_end_is_told_once_and_another_session_s_apart(notices) -> None:
