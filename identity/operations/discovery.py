@@ -36,6 +36,49 @@ _WITH_OPTIONS: Final = {
 _ALGORITHMS: Final = ["ES256", "ES384", "ES512", "HS256", "HS384", "HS512", "RS256", "RS384", "RS512"]
 
 
+_PATHS: Final = {
+    "authorization_endpoint": "/oauth2/authorize",
+    "device_authorization_endpoint": "/oauth2/device_authorize",
+    "end_session_endpoint": "/oauth2/logout",
+    "introspection_endpoint": "/oauth2/introspect",
+    "jwks_uri": "/.well-known/jwks.json",
+    "pushed_authorization_request_endpoint": "/oauth2/par",
+    "revocation_endpoint": "/oauth2/revoke",
+    "token_endpoint": "/oauth2/token",
+    "userinfo_endpoint": "/oauth2/userinfo",
+}
+_OF_EVERY_TENANT: Final[Document] = {
+    "authorization_response_iss_parameter_supported": True,
+    "backchannel_logout_session_supported": True,
+    "backchannel_logout_supported": True,
+    "claims_parameter_supported": True,
+    "claims_supported": list(claims.CLAIMS_SUPPORTED),
+    "code_challenge_methods_supported": ["S256"],
+    "dpop_signing_alg_values_supported": sorted(dpop.ALGORITHMS),
+    "frontchannel_logout_session_supported": True,
+    "frontchannel_logout_supported": True,
+    "id_token_signing_alg_values_supported": _ALGORITHMS,
+    "introspection_endpoint_auth_methods_supported": _CLIENT_AUTHENTICATION,
+    "introspection_endpoint_auth_signing_alg_values_supported": _CLIENT_ALGORITHMS,
+    "prompt_values_supported": ["none", "login", "consent"],
+    "request_object_signing_alg_values_supported": _CLIENT_ALGORITHMS,
+    "request_parameter_supported": True,
+    "request_uri_parameter_supported": False,
+    "require_pushed_authorization_requests": False,
+    "require_request_uri_registration": False,
+    "require_signed_request_object": False,
+    "response_modes_supported": ["form_post", "fragment", "query"],
+    "revocation_endpoint_auth_methods_supported": _CLIENT_AUTHENTICATION,
+    "revocation_endpoint_auth_signing_alg_values_supported": _CLIENT_ALGORITHMS,
+    "scopes_supported": ["openid", "offline_access", "profile", "email", "address", "phone"],
+    "subject_types_supported": ["public"],
+    "token_endpoint_auth_methods_supported": _CLIENT_AUTHENTICATION,
+    "token_endpoint_auth_signing_alg_values_supported": _CLIENT_ALGORITHMS,
+    "ui_locales_supported": ["en"],
+    "userinfo_signing_alg_values_supported": _ALGORITHMS,
+}
+
+
 class PreparedKeys:
     """The key set as bytes, made anew only when a key changed, and of each key only once."""
 
@@ -100,54 +143,20 @@ async def configuration(services: Services, hints: TenantHints, base_url: str) -
 
 
 def metadata(tenant: Document, base_url: str, options: Sequence[Document], grant_types: Iterable[str]) -> Document:
-    """The provider metadata; what is not built is published as unsupported.
+    """The provider metadata, in alphabetical order; what is not built is published as unsupported.
 
     `options` are the oauthConfigurations of the applications that have something switched on which is published only
     when some application of the tenant has it (docs/decisions/0027).
     """
     speaks_hybrid = any(oauth.get("hybridResponseTypesEnabled") for oauth in options)
     classes = {oauth["authenticationContextClass"] for oauth in options if "authenticationContextClass" in oauth}
-    optional = {"acr_values_supported": sorted(classes)} if classes else {}
-    return {
-        **optional,
-        "authorization_endpoint": f"{base_url}/oauth2/authorize",
-        "authorization_response_iss_parameter_supported": True,
-        "backchannel_logout_session_supported": True,
-        "backchannel_logout_supported": True,
-        "claims_parameter_supported": True,
-        "claims_supported": list(claims.CLAIMS_SUPPORTED),
-        "code_challenge_methods_supported": ["S256"],
-        "device_authorization_endpoint": f"{base_url}/oauth2/device_authorize",
-        "dpop_signing_alg_values_supported": sorted(dpop.ALGORITHMS),
-        "end_session_endpoint": f"{base_url}/oauth2/logout",
-        "frontchannel_logout_session_supported": True,
-        "frontchannel_logout_supported": True,
+    found: Document = {
+        **_OF_EVERY_TENANT,
+        **{name: base_url + path for name, path in _PATHS.items()},
         "grant_types_supported": sorted(grant_types),
-        "id_token_signing_alg_values_supported": _ALGORITHMS,
-        "introspection_endpoint": f"{base_url}/oauth2/introspect",
-        "introspection_endpoint_auth_methods_supported": _CLIENT_AUTHENTICATION,
-        "introspection_endpoint_auth_signing_alg_values_supported": _CLIENT_ALGORITHMS,
         "issuer": tenant["issuer"],
-        "jwks_uri": f"{base_url}/.well-known/jwks.json",
-        "prompt_values_supported": ["none", "login", "consent"],
-        "pushed_authorization_request_endpoint": f"{base_url}/oauth2/par",
-        "request_object_signing_alg_values_supported": _CLIENT_ALGORITHMS,
-        "request_parameter_supported": True,
-        "request_uri_parameter_supported": False,
-        "require_pushed_authorization_requests": False,
-        "require_request_uri_registration": False,
-        "require_signed_request_object": False,
-        "response_modes_supported": ["form_post", "fragment", "query"],
         "response_types_supported": [*_RESPONSE_TYPES, *(_HYBRID_TYPES if speaks_hybrid else ())],
-        "revocation_endpoint": f"{base_url}/oauth2/revoke",
-        "revocation_endpoint_auth_methods_supported": _CLIENT_AUTHENTICATION,
-        "revocation_endpoint_auth_signing_alg_values_supported": _CLIENT_ALGORITHMS,
-        "scopes_supported": ["openid", "offline_access", "profile", "email", "address", "phone"],
-        "subject_types_supported": ["public"],
-        "token_endpoint": f"{base_url}/oauth2/token",
-        "token_endpoint_auth_methods_supported": _CLIENT_AUTHENTICATION,
-        "token_endpoint_auth_signing_alg_values_supported": _CLIENT_ALGORITHMS,
-        "ui_locales_supported": ["en"],
-        "userinfo_endpoint": f"{base_url}/oauth2/userinfo",
-        "userinfo_signing_alg_values_supported": _ALGORITHMS,
     }
+    if classes:
+        found["acr_values_supported"] = sorted(classes)
+    return dict(sorted(found.items()))

@@ -153,12 +153,31 @@ async def _granted(services: Services, call: Call, client: Client, record: Docum
 
 
 async def _written(services: Services, call: Call, exchange_: _Exchange, event: Event) -> Document:
-    """Rotate the token, or note its use, together with the event. Raises InvalidGrant and WebhookTransactionFailed.
+    """Rotate the token, or note its use, together with the event. Raises InvalidGrant and WebhookTransactionFailed."""
+
+    async def write(session: Session | None) -> Document:
+        found = await _used(services, call, exchange_, session)
+        await _record_login(services, call, exchange_, session)
+        return found
+
+    client = exchange_.client
+    try:
+        return await services.bus.perform(call.within(client.tenant_id), write, offered=[event])
+    except _NotRotatedError as error:
+        await _reused(services, call, client, exchange_.policy, exchange_.record)
+        raise _not_found() from error
+
+
+async def _used(services: Services, call: Call, exchange_: _Exchange, session: Session | None) -> Document:
+    """The record after this use. Raises _NotRotatedError.
 
     A use that changes nothing is not written again within a minute of another; where a webhook was asked meanwhile it
     is, because that also finds out whether the token was revoked in the time the webhook took.
     """
-    client, policy, record = exchange_.client, exchange_.policy, exchange_.record
+    tenant_id, policy, record = exchange_.client.tenant_id, exchange_.policy, exchange_.record
+    changes_nothing = not (policy.is_one_time or policy.is_sliding)
+    if session is None and changes_nothing and rules.is_noted(record, call.origin.ip_address, call.now):
+        return record
     started = policy.start(record, call.now)
     expires = policy.expires(record["insertInstant"], started) if policy.is_sliding else record["expiresAt"]
     changes = {
@@ -166,47 +185,27 @@ async def _written(services: Services, call: Call, exchange_: _Exchange, event: 
         "metaData.device.lastAccessedAddress": call.origin.ip_address,
         "metaData.device.lastAccessedInstant": call.now,
     }
+    store, presented, grace = services.refresh_tokens, exchange_.presented, policy.grace_seconds
+    if exchange_.rotates:
+        rotation = await store.rotate(
+            tenant_id, presented, changes, expires, call.now, grace_seconds=grace, session=session
+        )
+        found = rotation.record if rotation.outcome in {"rotated", "graced"} else None
+    else:
+        found = await store.use(tenant_id, presented, changes, expires, session)
+    if found is None:
+        raise _NotRotatedError
+    return found
 
-    changes_nothing = not (policy.is_one_time or policy.is_sliding)
-    is_noted = changes_nothing and rules.is_noted(record, call.origin.ip_address, call.now)
 
-    async def used(session: Session | None) -> Document:
-        store = services.refresh_tokens
-        if is_noted and session is None:
-            return record
-        if exchange_.rotates:
-            rotation = await store.rotate(
-                client.tenant_id,
-                exchange_.presented,
-                changes,
-                expires,
-                call.now,
-                grace_seconds=policy.grace_seconds,
-                session=session,
-            )
-            found = rotation.record if rotation.outcome in {"rotated", "graced"} else None
-        else:
-            found = await store.use(client.tenant_id, exchange_.presented, changes, expires, session)
-        if found is None:
-            raise _NotRotatedError
-        return found
-
-    async def write(session: Session | None) -> Document:
-        found = await used(session)
-        try:
-            await login_records.add(services, call, exchange_.user, client.client_id, session)
-        except OUTAGES as error:
-            if session is not None:
-                raise
-            # The token has its new value: who is not told of it would show the old one again, as a thief would.
-            _log.warning("a login record was lost: its store is away", error=type(error).__name__)
-        return found
-
+async def _record_login(services: Services, call: Call, exchange_: _Exchange, session: Session | None) -> None:
     try:
-        return await services.bus.perform(call.within(client.tenant_id), write, offered=[event])
-    except _NotRotatedError as error:
-        await _reused(services, call, client, policy, record)
-        raise _not_found() from error
+        await login_records.add(services, call, exchange_.user, exchange_.client.client_id, session)
+    except OUTAGES as error:
+        if session is not None:
+            raise
+        # The token has its new value: who is not told of it would show the old one again, as a thief would.
+        _log.warning("a login record was lost: its store is away", error=type(error).__name__)
 
 
 def _expires_in(wanted: str | None, ttl: int) -> int:
