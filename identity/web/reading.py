@@ -93,6 +93,16 @@ class Reading(tornado.web.RequestHandler):
         require_declared(name, self.query_of(self.declared))
         return self.get_query_arguments(name)
 
-    def flag(self, name: str) -> bool:
-        """A boolean query parameter."""
-        return str(self.query().get(name, "")).strip().lower() == "true"
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """A boolean query parameter.
+
+        Raises Invalid for what is neither true nor false: `dryRun=yes` must not be taken for a deletion in earnest.
+        """
+        text = str(self.query().get(name, "")).strip().lower()
+        if text not in {"", "true", "false"}:
+            raise Invalid.field("couldNotConvert", name, f"The [{name}] parameter must be true or false.")
+        return text == "true" if text else default
+
+    def is_asked(self, name: str, body: Document) -> bool:
+        """A flag that may stand in the query or in a body that was read. Raises Invalid as `flag` does."""
+        return self.flag(name) or body.get(name, False) is True

@@ -642,6 +642,36 @@ async def plain_application(api: httpx.AsyncClient) -> Document:
     return await application(api, data={"a": {"b": "c"}})
 
 
+# Deletions
+
+
+DESTROYED: dict[str, tuple[dict[str, Any], str]] = {
+    "/api/application": ({"application": {"name": "One"}}, "hardDelete"),
+    "/api/tenant": ({"tenant": {"name": "One", "issuer": "https://issuer.example.com"}}, "async"),
+    "/api/user": ({"user": {"email": "one@example.com", "password": "a password of the tests"}}, "hardDelete"),
+    "/api/user-action": ({"userAction": {"name": "One"}}, "hardDelete"),
+}
+"""Path, what makes an object there, and the flag of its deletion."""
+
+
+@pytest.mark.parametrize("path", DESTROYED)
+async def test_a_flag_that_is_neither_true_nor_false_deletes_nothing(tenant_api, path) -> None:
+    body, flag = DESTROYED[path]
+    one = f"{path}/{new_id()}"
+    wrapper = {name: {**members, "name": new_id()} if "name" in members else members for name, members in body.items()}
+    made = await tenant_api.post(one, json=wrapper)
+    assert made.status_code == 200, made.text
+    before = (await tenant_api.get(one)).json()
+    for wrong in ("yes", "1", "t"):
+        answer = await tenant_api.delete(one, params={flag: wrong})
+        assert set(answer.json()["fieldErrors"]) == {flag}, answer.text
+        assert answer.json()["fieldErrors"][flag][0]["code"] == f"[couldNotConvert]{flag}"
+    if path != "/api/user-action":  # whose deletion takes no body
+        assert (await tenant_api.request("DELETE", one, json={flag: "true"})).status_code == 400
+    assert (await tenant_api.get(one)).json() == before
+    assert (await tenant_api.delete(one, params={flag: " TRUE "})).status_code in {200, 202}
+
+
 # Searches
 
 

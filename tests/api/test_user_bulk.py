@@ -68,6 +68,17 @@ async def test_dry_run_tells_and_changes_nothing(tenant_api) -> None:
     assert [await is_active(tenant_api, user) for user in ids] == [True, True]
 
 
+async def test_what_is_neither_true_nor_false_is_no_deletion_in_earnest(tenant_api) -> None:
+    (user,) = await make_users(tenant_api, 1)
+    for name in ("dryRun", "hardDelete"):
+        answer = await tenant_api.delete("/api/user/bulk", params={"userId": user, name: "yes"})
+        assert codes(answer) == {f"[couldNotConvert]{name}"}
+    nothing = {"dryRun": None, "userIds": None}
+    answer = await tenant_api.request("DELETE", f"/api/user/bulk?dryRun=TRUE&userId={user}", json=nothing)
+    assert (answer.json()["dryRun"], answer.json()["userIds"]) == (True, [user])
+    assert await is_active(tenant_api, user) is True
+
+
 async def test_query_string_finds_them_and_ids_win_over_it(tenant_api) -> None:
     smiths, others = await make_users(tenant_api, 3, lastName="Smith"), await make_users(tenant_api, 1)
     answer = await remove(tenant_api, queryString="smith", dryRun=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.resource import Resource
 from identity.operations import applications as operations
@@ -9,6 +11,8 @@ from identity.web import parts
 from identity.web.crud import CollectionHandler, ObjectHandler, SearchHandler
 from identity.web.endpoint import Access, Reply, endpoint
 from identity.web.family import ApiHandler, Route
+
+_HARD_DELETE: Final = "api/hard-delete.request.json"
 
 
 class ApplicationsHandler(CollectionHandler):
@@ -50,11 +54,11 @@ class ApplicationHandler(ObjectHandler):
         kind, patch = self.patch_body()
         return self.shown(await operations.patch(self.services, call, kind, patch, object_id))
 
-    @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"}, takes="api/hard-delete.request.json")
+    @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"}, takes=_HARD_DELETE)
     async def delete(self, call: Call, object_id: str) -> Reply:
         """Deactivate, or with `hardDelete` remove."""
-        body = self.json_object() if self.request.body else {}
-        if self.flag("hardDelete") or body.get("hardDelete") is True:
+        request = self.services.schemas[_HARD_DELETE].read(self.optional_body())
+        if self.is_asked("hardDelete", request):
             await operations.delete(self.services, call, object_id)
         else:
             await operations.deactivate(self.services, call, object_id)

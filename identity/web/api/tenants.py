@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from identity.call import Call, Document
 from identity.domain.resource import Resource
 from identity.errors import Invalid, Unauthorized
@@ -11,6 +13,8 @@ from identity.operations import tenants as operations
 from identity.web.crud import ResourceHandler, SearchHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.family import Route
+
+_DELETE: Final = "api/tenant-delete.request.json"
 
 
 class TenantFamily(ResourceHandler):
@@ -76,14 +80,15 @@ class TenantHandler(TenantFamily):
         access=Access.API_KEY,
         tenancy=Tenancy.BY_OPERATION,
         query={"async": "boolean"},
-        takes="api/tenant-delete.request.json",
+        takes=_DELETE,
         answer={200: None, 202: None},
     )
     async def delete(self, call: Call, object_id: str) -> Reply:
         """Remove the tenant and all that is its: at once, or with `async` after answering 202."""
-        body = self.json_object() if self.request.body else {}
+        request = self.services.schemas[_DELETE].read(self.optional_body())
+        is_async = self.is_asked("async", request)
         await operations.delete(self.services, call, object_id)
-        if self.flag("async") or body.get("async") is True:
+        if is_async:
             return Reply(status=202)
         await operations.finish_deletion(self.services, TenantId(object_id))
         return Reply()

@@ -28,7 +28,8 @@ class UserBulkHandler(ApiHandler):
     )
     async def delete(self, call: Call) -> Reply:
         """Deactivate, or with `hardDelete` remove for good; what the body says wins over the query."""
-        request = {**self._queried(), **self.optional_body()}
+        said = {name: value for name, value in self.optional_body().items() if value is not None}
+        request = {**self._queried(), **said}
         return Reply(await user_deletions.delete(self.services, call, request))
 
     def _queried(self) -> Document:

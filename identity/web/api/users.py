@@ -16,14 +16,11 @@ from identity.web.family import ApiHandler, Route
 _SCHEMA: Final = operations.SCHEMA
 _ANSWER: Final = "api/user-with-token.response.json"
 _FOUND: Final = "api/user-search.response.json"
+_HARD_DELETE: Final = "api/hard-delete.request.json"
 
 
 class UserFamilyHandler(ApiHandler):
     """What the handlers of users and of registrations share."""
-
-    def asks_for(self, body: Document, name: str) -> bool:
-        """A flag that may stand in the query or in the body."""
-        return self.flag(name) or body.get(name) is True
 
     async def created(self, done: operations.Created) -> Reply:
         """The user that was made, and what begins with it."""
@@ -128,11 +125,11 @@ class UserHandler(UserFamilyHandler):
         user = await operations.patch(self.services, call, kind, patch, user_id)
         return await self.changed(user)
 
-    @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"}, takes="api/hard-delete.request.json")
+    @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"}, takes=_HARD_DELETE)
     async def delete(self, call: Call, user_id: str) -> Reply:
         """Deactivate, or with `hardDelete` remove for good."""
-        body = self.optional_body()
-        if self.asks_for(body, "hardDelete"):
+        request = self.services.schemas[_HARD_DELETE].read(self.optional_body())
+        if self.is_asked("hardDelete", request):
             await operations.delete(self.services, call, user_id)
         else:
             await operations.deactivate(self.services, call, user_id)

@@ -36,12 +36,8 @@ class StartEmailHandler(VerifyEmailHandler):
     async def put(self, call: Call) -> Reply:
         """Begin a verification of a user's address."""
         query = self.query()
-        wanted = Wanted(query.get("email"), query.get("applicationId"), not self.is_refused("sendVerifyEmail"))
+        wanted = Wanted(query.get("email"), query.get("applicationId"), self.flag("sendVerifyEmail", default=True))
         return Reply(await verification_api.start_email(self.services, call, wanted) or None)
-
-    def is_refused(self, name: str) -> bool:
-        """Whether a parameter says that nothing shall be sent."""
-        return str(self.query().get(name, "")).strip().lower() == "false"
 
 
 class VerifyRegistrationHandler(ApiHandler):
@@ -74,8 +70,8 @@ class StartRegistrationHandler(VerifyRegistrationHandler):
         query = self.query()
         # The published clients say it by the second name.
         names = ("sendVerifyRegistrationEmail", "sendVerifyPasswordEmail")
-        is_refused = any(str(query.get(name, "")).strip().lower() == "false" for name in names)
-        wanted = Wanted(query.get("email"), query.get("applicationId"), not is_refused)
+        is_sent = all(self.flag(name, default=True) for name in names)
+        wanted = Wanted(query.get("email"), query.get("applicationId"), is_sent)
         return Reply(await verification_api.start_registration(self.services, call, wanted) or None)
 
 
