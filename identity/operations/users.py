@@ -276,7 +276,7 @@ async def _replacement(
         user = await new_users.with_unique_username(services, tenant, user)
     errors = rules.problems(user) + await new_users.shared_problems(services, tenant["id"], request)
     if user.get("email") != stored.get("email"):
-        user = _with_changed_email(tenant, stored, user, call)
+        user = _with_changed_email(tenant, stored, user, call, is_skipped=request["skipVerification"])
         if not request["disableDomainBlock"]:
             errors += rules.blocked_problems(user, tenant["registrationConfiguration"]["blockedDomains"])
     errors += await _current_password_problems(services, tenant, stored, request)
@@ -320,11 +320,15 @@ async def _replace(services: Services, call: Call, tenant: Document, stored: Doc
     await notices.tell_changes(services, call, tenant, stored, user, new_password=new_password)
 
 
-def _with_changed_email(tenant: Document, stored: Document, user: Document, call: Call) -> Document:
+def _with_changed_email(
+    tenant: Document, stored: Document, user: Document, call: Call, *, is_skipped: bool
+) -> Document:
     """A new address has to be verified again where the tenant says so; otherwise what was verified stays so.
 
-    A first address has to be verified as that of a new user.
+    A first address has to be verified as that of a new user. Where that `is_skipped` the new one counts as verified.
     """
+    if is_skipped and "email" in user:
+        return rules.verified_as(user, "Skipped", call.now)
     configuration = tenant["emailConfiguration"]
     is_due = configuration["verifyEmailWhenChanged"] or "email" not in stored
     if "email" in user and configuration["verifyEmail"] and is_due:

@@ -196,6 +196,21 @@ async def test_changed_address_is_verified_again_where_the_tenant_says_so(links:
     assert after["verified"] and after["verifiedInstant"] == before["verifiedInstant"]
 
 
+async def test_changed_address_counts_as_verified_where_the_caller_skips_that(place: Place) -> None:
+    await place.configure(verifyEmailWhenChanged=True)
+    made = (await place.made(skipVerification=True))["user"]
+    path, skipped = f"/api/user/{made['id']}", {"skipVerification": True}
+    changed = (await place.api.patch(path, json={**skipped, "user": {"email": f"{new_id()}@example.com"}})).json()
+    assert changed.keys() == {"user"} and identity(changed["user"]) == (True, "Skipped")
+    replaced = (await place.api.put(path, json={**skipped, "user": {"email": f"{new_id()}@example.com"}})).json()
+    assert replaced.keys() == {"user"} and identity(replaced["user"]) == (True, "Skipped")
+    assert replaced["user"]["verifiedInstant"] == made["verifiedInstant"]
+    asked = (await place.api.put(path, json={"user": {"email": f"{new_id()}@example.com"}})).json()["user"]
+    same = (await place.api.put(path, json={**skipped, "user": {"email": asked["email"]}})).json()["user"]
+    assert identity(asked) == identity(same) == (False, "Pending")
+    assert [mail.recipients for mail in await place.mailbox.wait_for(1)] == [[asked["email"]]]
+
+
 async def test_id_for_an_address_that_the_user_no_longer_has_verifies_nothing(links: Place, http) -> None:
     made = await links.made()
     old, _ = await links.mailed()
