@@ -50,6 +50,8 @@ _DRAIN_SECONDS = 0.1
 _BACK_OFF_SECONDS = 1.0
 _BACKLOG_SECONDS = 15.0
 _KEEP_SECONDS = 600.0
+_FRESH_SECONDS = 60
+"""An event is not gone so soon."""
 _MOST_LARGE_BYTES = 64 * 2**20
 """How much of large bodies is in memory at a time, however much is due; of one webhook half of it."""
 _AT_HAND = 2
@@ -222,7 +224,9 @@ class DeliveryWorker:
         webhook = self._by_id.get(webhook_id)
         if webhook is not None and webhook.get("status") == PAUSED:
             return 0
-        room = self._breakers.room(webhook_id, held)
+        # What waits for one that is disabled is given up: its receiver is not asked any more, down or not.
+        is_disabled = webhook is not None and webhook.get("status") == DISABLED
+        room = None if is_disabled else self._breakers.room(webhook_id, held)
         if room is None:
             room = self._appetite(webhook_id).room(monotonic(), held, self._ahead.seconds)
         room = min(room, max(self._room() - self._kept_room(), _LITTLE - held))
@@ -299,8 +303,10 @@ class DeliveryWorker:
 
     async def _outcome(self, lease: Lease) -> Outcome:
         webhook = await self._webhook(lease.webhook_id)
-        if webhook is None or lease.body == b"" or webhook.get("status") == DISABLED:
+        if webhook is None or webhook.get("status") == DISABLED:
             return self._dropped(lease)
+        if lease.body == b"":
+            return self._without_event(lease)
         wait_seconds = await self._watch.wait_seconds(webhook)
         if wait_seconds or webhook.get("status") == PAUSED:
             self._deliverer.metrics.put_off.labels("rate limit" if wait_seconds else "paused").inc()
@@ -310,6 +316,17 @@ class DeliveryWorker:
         async with self._large.held(lease.webhook_id, lease.body_bytes):
             body = await self._patiently(lambda: self._outbox.body(lease.event_id))
             return await self._sent(webhook, lease, body) if body else self._dropped(lease)
+
+    def _without_event(self, lease: Lease) -> Outcome:
+        """What becomes of a delivery whose event was not found; of a fresh one it is asked for once more.
+
+        One is read from one place and the other from another: while MongoDB elects a server, or where it has several
+        shards, a moment may lie between what the two tell.
+        """
+        now = self._clock.now()
+        if now - lease.insert_instant >= _FRESH_SECONDS * 1000:
+            return self._dropped(lease)
+        return Outcome(lease, None, later(now, seconds=_POLL_SECONDS))
 
     def _dropped(self, lease: Lease) -> Outcome:
         _log.warning("delivery dropped: webhook or event is gone", event_id=lease.event_id, webhook_id=lease.webhook_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from identity.domain import delivery_chains as chains
+from identity.traces import TraceContext
 
 OWN, OTHER = chains.mark_of("one instance"), chains.mark_of("another instance")
 
@@ -14,8 +15,15 @@ def test_mark_is_the_same_for_all_processes_of_an_instance_and_tells_nothing_of_
     assert "instance" not in OWN
 
 
-def test_list_that_is_shown_is_read_again():
-    assert chains.read(chains.shown((OTHER,), OWN)) == (OTHER, OWN)
+def test_list_that_is_passed_on_is_read_again():
+    (header,) = chains.passed_on(None, (OTHER,), OWN).items()
+    assert header[0] == chains.HEADER
+    assert chains.read(header[1]) == (OTHER, OWN)
+
+
+def test_trace_goes_along():
+    trace = TraceContext("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", 1, "a=b")
+    assert chains.passed_on(trace, (), OWN) == {**trace.headers, chains.HEADER: OWN}
 
 
 @pytest.mark.parametrize("value", ["", "  ", ",,", "someone", OWN.upper(), f"{OWN}x", "0" * 17])

@@ -118,6 +118,18 @@ async def test_an_open_circuit_holds_back_and_a_probe_closes_it(engine: Any, mon
     assert len(succeeded) == 20 - held_back
 
 
+async def test_what_waits_for_a_disabled_webhook_is_given_up_also_while_its_circuit_is_open(engine: Any) -> None:
+    webhook = await webhook_for(engine, "http://127.0.0.1:9/")
+    worker = engine.worker(breaker_minimum_attempts=2)
+    for _ in range(2):
+        worker._breakers.note(webhook["id"], success=False)
+    await worker._know_webhooks()
+    assert worker._room_of(webhook["id"]) == 0
+    change(engine, webhook, status="Disabled")
+    await worker._know_webhooks()
+    assert worker._room_of(webhook["id"]) > 1
+
+
 async def test_a_rate_limit_puts_off_and_loses_nothing(engine: Any) -> None:
     async with receiving() as receiver:
         webhook = await webhook_for(engine, receiver.url)

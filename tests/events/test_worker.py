@@ -336,6 +336,45 @@ async def test_delivery_to_a_webhook_that_was_removed_is_dropped(engine: Any) ->
     assert receiver.requests == []
 
 
+async def test_fresh_event_that_is_not_found_is_looked_for_again_before_its_delivery_is_given_up(engine: Any) -> None:
+    """As for a moment while MongoDB elects another server."""
+    events = engine.database.collection("events")
+    async with receiving() as receiver:
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine, 2)
+        first, second = [row async for row in events.find({}).sort("sequence", 1)]
+        await events.delete_many({})
+        async with engine.working():
+            await until(lambda: was_put_off(engine, 2))
+            await events.insert_one(first)
+            move(engine, seconds=2)
+            await receiver.wait_for(1)
+            move(engine, seconds=60)
+            await until(lambda: is_over(engine, {first["_id"]: "succeeded", second["_id"]: "given up"}))
+    assert [request.event["id"] for request in receiver.requests] == [first["_id"]]
+
+
+async def was_put_off(engine: Any, count: int) -> bool:
+    deliveries = engine.database.collection("deliveries")
+    put_off = {"state": "due", "lease": {"$exists": False}, "nextAttempt": {"$gt": engine.clock.now()}}
+    return await deliveries.count_documents(put_off) == count
+
+
+async def is_over(engine: Any, states: dict[str, str]) -> bool:
+    rows = [row async for row in engine.database.collection("deliveries").find({})]
+    return {row["eventId"]: row["state"] for row in rows} == states
+
+
+async def test_nothing_is_kept_of_a_webhook_to_which_nothing_is_on_its_way(engine: Any) -> None:
+    async with receiving() as receiver, engine.working() as worker:
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine, 3)
+        await receiver.wait_for(3)
+        await until(lambda: _later(not worker._held))
+        assert (worker._turns, dict(worker._counts), worker._outcomes) == ({}, {}, [])
+        assert (worker._places._waiting, worker._places._held, dict(worker._places._of)) == ([], 0, {})
+
+
 async def test_changed_webhook_is_used_for_what_is_still_due(engine: Any) -> None:
     async with receiving() as receiver:
         webhook = engine.add_webhook("http://127.0.0.1:9/", "user.create")
