@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 
+from tests import shell
 from tests.conftest import ROOT
 from tests.events.test_example_receiver import line, running
 
@@ -18,39 +16,20 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def blocks(text: str) -> list[str]:
-    """The examples for a shell in a document."""
-    return re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-
-
-async def shell(script: str, folder: Path) -> str:
-    """What a script printed, as bash runs it in a folder."""
-    process = await asyncio.create_subprocess_exec(
-        *("bash", "-e", "-c", script),
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], "HOME": str(folder)},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await process.communicate()
-    assert process.returncode == 0, err.decode()
-    return out.decode()
-
-
 async def test_the_documented_webhook_is_received_looked_at_and_sent_once_more(build, tmp_path):
     """A first start with the kickstart that everybody has, the example receiver, and the commands in their order."""
     readme = (ROOT / "README.md").read_text().partition("## A first webhook received\n")[2].partition("\n## ")[0]
-    (walk,) = blocks(readme)
+    (walk,) = shell.blocks_of(readme)
     start, commands = walk.split("\n", 1)
     assert start.startswith(".venv/bin/python examples/webhook/receiver.py")
     kickstart = (ROOT / "config" / "kickstart.yaml").read_text()
     async with build(kickstart=kickstart, data_dir=tmp_path / "var") as service:
         async with running(service.base_url) as (process, url):
-            script = "\n".join([commands, *blocks((ROOT / "docs" / "webhooks.md").read_text())])
+            script = "\n".join([commands, *shell.blocks(ROOT / "docs" / "webhooks.md")])
             for default, here in [("http://localhost:9011", service.base_url), ("http://localhost:9081", url)]:
                 assert default in commands
                 script = script.replace(default, here)
-            printed = await shell(script, tmp_path)
+            printed = await shell.run(script, tmp_path)
             lines = [await line(process) for _ in range(4)]
         await service.services.database.drop()
     kinds = sorted(found.split()[0] for found in lines)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import re
 import shutil
 
 import pytest
 
+from tests import shell
 from tests.conftest import ROOT, SUPER_KEY
 from tests.relying_party import PASSWORD, claims
 
@@ -22,8 +20,7 @@ REDIRECT_URI = "http://localhost:9080/callback"
 
 def blocks(document):
     """The examples of a document that are for curl, but for those that change every tenant."""
-    text = (ROOT / "docs" / document).read_text()
-    found = re.findall(r"^```(?:bash|sh)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    found = shell.blocks(ROOT / "docs" / document)
     return [block for block in found if not block.startswith(".venv") and "system-configuration" not in block]
 
 
@@ -48,16 +45,8 @@ def run(example, service, tmp_path):
     async def run_document(document):
         first = blocks("oauth.md")[:2]
         script = "\necho; echo ==\n".join(first + [block for block in blocks(document) if block not in first])
-        process = await asyncio.create_subprocess_exec(
-            *("bash", "-e", "-c", script.replace("http://localhost:9011", service.base_url)),
-            cwd=tmp_path,
-            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, err = await process.communicate()
-        assert process.returncode == 0, err.decode()
-        return [printed.strip() for printed in out.decode().split("\n==\n")][len(first) :]
+        out = await shell.run(script.replace("http://localhost:9011", service.base_url), tmp_path)
+        return [printed.strip() for printed in out.split("\n==\n")][len(first) :]
 
     return run_document
 
