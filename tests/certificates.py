@@ -35,16 +35,20 @@ class Certificate:
 
 
 def make(
-    name: str,
+    subject_name: str,
     issuer: Certificate | None = None,
     *,
     address: str | None = "127.0.0.1",
+    name: str = "localhost",
     days: tuple[int, int] = (-2, 2),
     is_authority: bool = False,
 ) -> Certificate:
-    """A certificate for `name`, signed by `issuer` or by itself, valid between days from now."""
+    """A certificate of `subject_name`, good for an address and a name, valid between days from now.
+
+    Signed by `issuer`, or by itself.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject_name)])
     now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateBuilder()
@@ -57,7 +61,7 @@ def make(
         .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
     )
     if address is not None:
-        alternatives = [x509.IPAddress(ipaddress.ip_address(address)), x509.DNSName("localhost")]
+        alternatives = [x509.IPAddress(ipaddress.ip_address(address)), x509.DNSName(name)]
         builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
     return Certificate(builder.sign(issuer.key if issuer else key, hashes.SHA256()), key)
 

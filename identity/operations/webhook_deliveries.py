@@ -85,12 +85,16 @@ async def resend(services: Services, call: Call, event_id: str, webhook_id: str 
 async def recover(services: Services, call: Call, webhook_id: str, start: Instant, end: Instant | None) -> int:
     """Deliver everything again that was given up of the events since `start`; answers how many deliveries.
 
+    But for the events of tenants that the webhook heard of once and does not any more: it may be another's by now.
     Raises NotFound, and Invalid for a start more than 14 days ago, an end before it or a webhook that is disabled.
     """
-    _require_enabled(await services.webhooks.get(None, webhook_id))
+    webhook = await services.webhooks.get(None, webhook_id)
+    _require_enabled(webhook)
     _require_period(call.now, start, end)
     until = end if end is not None else later(call.now, seconds=1)
-    count = await services.webhook_event_log.recover(None, WebhookId(webhook_id), start, until, call.now)
+    tenant_ids = None if webhook.get("global") else webhook.get("tenantIds", [])
+    log = services.webhook_event_log
+    count = await log.recover(None, WebhookId(webhook_id), start, until, call.now, tenant_ids)
     services.deliverer.metrics.asked_again.labels("recover").inc(count)
     services.wake_workers()
     return count

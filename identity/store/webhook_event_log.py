@@ -97,7 +97,8 @@ class WebhookEventLog:
         where = {"webhookId": webhook_id, "state": "given up"}
         total = await self._deliveries.count_documents(where)
         cursor = self._deliveries.find(where).sort([("insertInstant", -1), ("_id", 1)])
-        return total, [dict(row) async for row in cursor.skip(start_row).limit(number_of_results)]
+        room = _Room(PAGE_BYTES)
+        return total, [room.of_delivery(row) async for row in cursor.skip(start_row).limit(number_of_results)]
 
     async def origin(self, _tenant: None, event_id: EventId) -> Document | None:
         """What tells whose an event is (`tenantId`), or None; one of a change that was vetoed is none."""
@@ -139,9 +140,22 @@ class WebhookEventLog:
             await self._deliveries.insert_one(row)
         return "queued"
 
-    async def recover(self, _tenant: None, webhook_id: WebhookId, start: Instant, end: Instant, now: Instant) -> int:
-        """Make every delivery due that was given up of events from `start` until before `end`; how many that were."""
-        where = {"webhookId": webhook_id, "state": "given up", "insertInstant": {"$gte": start, "$lt": end}}
+    async def recover(
+        self,
+        _tenant: None,
+        webhook_id: WebhookId,
+        start: Instant,
+        end: Instant,
+        now: Instant,
+        tenant_ids: Sequence[str] | None = None,
+    ) -> int:
+        """Make every delivery due that was given up of events from `start` until before `end`; how many that were.
+
+        With `tenant_ids` only what these tenants tell of, and the instance.
+        """
+        where: Document = {"webhookId": webhook_id, "state": "given up", "insertInstant": {"$gte": start, "$lt": end}}
+        if tenant_ids is not None:
+            where["tenantId"] = {"$in": [*tenant_ids, None]}
         with within(BULK_SECONDS):
             return int((await self._deliveries.update_many(where, _renewed(now))).modified_count)
 
@@ -151,7 +165,7 @@ class WebhookEventLog:
         events = [row for row in opened if row["body"] != ""]  # parts of a body may be cleared away before its row
         of_event: dict[str, list[Document]] = {row["_id"]: [] for row in events}
         async for row in self._deliveries.find({"eventId": {"$in": list(of_event)}}).sort("webhookId", 1):
-            of_event[row["eventId"]].append({**row, "attempts": [room.of_attempt(one) for one in row["attempts"]]})
+            of_event[row["eventId"]].append(room.of_delivery(row))
         return [{**row, "deliveries": of_event[row["_id"]]} for row in events]
 
     async def _opened(self, row: Document, room: _Room) -> Document:
@@ -180,6 +194,10 @@ class _Room:
         fits = size <= self._left or self._left == self._size
         self._left -= size if fits else 0
         return fits
+
+    def of_delivery(self, row: Document) -> Document:
+        """A delivery, as far as there is room for its attempts."""
+        return {**row, "attempts": [self.of_attempt(one) for one in row["attempts"]]}
 
     def of_attempt(self, attempt: Document) -> Document:
         """An attempt, as far as there is room for what the receiver said."""

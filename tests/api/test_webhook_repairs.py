@@ -15,6 +15,7 @@ from identity.domain.standard_webhooks import MAXIMUM_PREVIOUS_SECRETS
 from identity.events.catalogue import EVENTS
 from identity.ids import new_id
 from identity.operations import webhook_deliveries
+from identity.store import webhook_event_log
 from tests.conftest import SUPER_KEY, checking_client
 from tests.hearing import judge
 from tests.receiver import Received, answers, receiving
@@ -120,6 +121,38 @@ async def test_a_period_that_is_none_is_refused_at_each_of_its_ends(service, api
     body = {"startInstant": now + start, "endInstant": now + end}
     refused = await api.post(f"/api/webhook/{webhook['id']}/recover", json=body)
     assert (refused.status_code, refused.json()["fieldErrors"].keys()) == (400, fields)
+
+
+async def test_what_a_tenant_told_is_not_recovered_to_a_webhook_that_serves_another_by_now(
+    service, api, tenant_api, tenant, events, receiver
+):
+    receiver.behaviour = answers(500)
+    webhook = await make_webhook(api, tenant, receiver.url)
+    await given_up(service, api, tenant_api, webhook)
+    await put_status(api, webhook, "Paused")
+    other = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
+    path, merge = f"/api/webhook/{webhook['id']}", {"Content-Type": "application/merge-patch+json"}
+    since = {"startInstant": service.services.clock.now() - 60_000}
+    for scope, expected in (({"tenantIds": [other["id"]]}, 0), ({"global": True}, 1)):
+        changed = await api.patch(path, content=orjson.dumps({"webhook": scope}), headers=merge)
+        assert changed.status_code == 200
+        assert (await api.post(f"{path}/recover", json=since)).json() == {"deliveries": expected}
+    await api.delete(path)
+
+
+async def test_a_page_of_dead_letters_has_as_many_answers_as_there_is_room_for(
+    service, api, tenant_api, tenant, events, receiver, monkeypatch
+):
+    monkeypatch.setattr(webhook_event_log, "PAGE_BYTES", 10)
+    receiver.behaviour = answers(500, b"sorry, not now")
+    webhook = await make_webhook(api, tenant, receiver.url)
+    for _ in range(2):
+        await given_up(service, api, tenant_api, webhook)
+    letters = (await api.get(f"/api/webhook/{webhook['id']}/dead-letter")).json()["deadLetters"]
+    (newer,), (older,) = (letter["attempts"] for letter in letters)
+    assert newer["data"]["responseBody"] == "sorry, not now"
+    assert "responseBody" not in older["data"]
+    assert older["webhookCallResponse"]["statusCode"] == 500
 
 
 async def test_reading_dead_letters_changes_none(service, api, tenant_api, tenant, events, receiver):

@@ -7,12 +7,14 @@ import ipaddress
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from identity.outbound import names
 from identity.outbound.http import HttpClient, OutboundError, Request
 from identity.outbound.names import FRESH_SECONDS, KEPT_SECONDS, Names, UnknownNameError
+from tests import certificates
 from tests.receiver import receiving, until
 
 LOOPBACK = [ipaddress.ip_network("127.0.0.0/8")]
@@ -73,6 +75,25 @@ async def test_attack_64_receivers_whose_name_server_is_silent_hold_up_nobody_el
         assert servers.asked["silent.example.com"] == 1
         await client.close()
         assert {type(each) for each in await asyncio.gather(*waiting, return_exceptions=True)} == {OutboundError}
+
+
+async def test_the_name_is_what_tls_asks_for_and_verifies(servers: NameServers, tmp_path: Path) -> None:
+    """Not the address that it leads to, though the certificate is good for that, too."""
+    servers.known |= {"good.example.com": ("127.0.0.1",), "other.example.com": ("127.0.0.1",)}
+    trusted = tmp_path / "ca.pem"
+    trusted.write_text(certificates.authority().pem)
+    context = certificates.server_context(certificates.make("s", certificates.authority(), name="good.example.com"))
+    asked: list[str | None] = []
+    context.sni_callback = lambda _socket, name, _context: asked.append(name)
+    client = HttpClient(allowed_networks=LOOPBACK, ca_file=trusted)
+    async with receiving(tls=context) as receiver:
+        answer = await client.request(post(f"https://good.example.com:{receiver.port}/", 20_000))
+        assert answer.status == 200
+        with pytest.raises(OutboundError) as caught:
+            await client.request(post(f"https://other.example.com:{receiver.port}/", 20_000))
+        assert caught.value.kind == "tls"
+    assert asked == ["good.example.com", "other.example.com"]
+    await client.close()
 
 
 async def test_a_silent_name_server_is_told_as_a_timeout_and_a_name_that_is_none_as_such(servers: NameServers) -> None:
