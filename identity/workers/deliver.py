@@ -415,8 +415,8 @@ class DeliveryWorker:
                     for one in self._outcomes]  # fmt: skip
         try:
             others_follow = await self._outbox.settle(outcomes)
-        except STORE_ERRORS:
-            self._has_outcomes.set()
+        except BaseException:
+            self._has_outcomes.set()  # whatever it was: they are still to be written
             raise
         del self._outcomes[: len(outcomes)]
         was_full = self._room() <= 0

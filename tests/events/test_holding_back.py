@@ -39,10 +39,11 @@ async def test_a_paused_webhook_gets_nothing_and_everything_once_it_goes_on(engi
         webhook = await webhook_for(engine, receiver.url, status="Active")
         await webhook_for(engine, other.url)
         change(engine, webhook, status="Paused")
-        async with engine.working():
+        async with engine.working() as worker:
             await announce(engine, 3)
             await other.wait_for(3)
             assert receiver.requests == []
+            assert worker._room_of(webhook["id"]) == 0, "or each of them would be leased and put off again and again"
             change(engine, webhook, status="Active")
             engine.wakeups.awake.set()
             await receiver.wait_for(3)

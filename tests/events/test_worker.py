@@ -10,7 +10,9 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from identity.events.bus import Event
+from identity.ids import EventId
 from identity.store.outbox import Outbox
+from identity.store.outbox_rows import Lease
 from identity.workers.deliver import LATE_SECONDS
 from tests.events.conftest import VAULT
 from tests.events.samples import PAYLOADS
@@ -190,6 +192,55 @@ async def test_what_piled_up_goes_as_fast_as_it_may_and_what_happens_now_passes_
             assert len(early) <= most
             await receiver.wait_for(43 if per_second == 0 else 5)
     assert len({request.event["id"] for request in receiver.requests}) == len(receiver.requests)
+
+
+async def test_half_of_the_room_of_a_webhook_is_left_to_what_happens_now(engine: Any) -> None:
+    webhook = engine.add_webhook("http://127.0.0.1:9/", "user.create")
+    await raise_events(engine, 20)
+    engine.clock.advance(seconds=LATE_SECONDS + 1)
+    await raise_events(engine, 20)
+    worker = engine.worker()
+    await worker._know_webhooks()
+    room = worker._room_of(webhook["id"])
+    worker._take_all(late := await worker._late())
+    assert len(late) == room // 2 > 1
+    await worker.stop()
+
+
+async def test_a_fourth_of_what_is_at_hand_is_left_to_webhooks_with_little(engine: Any) -> None:
+    busy, quiet = (engine.add_webhook("http://127.0.0.1:9/", "user.create")["id"] for _ in range(2))
+    worker = engine.worker(max_concurrency=4, concurrency_per_webhook=2)
+    lease = Lease("", EventId(""), busy, 0, "", b"", engine.clock.now(), "")
+    for held, of_busy, expected in ((0, 0, 4), (4, 0, 2), (6, 1, 1), (6, 2, 0), (8, 2, 0)):
+        worker._held = {f"{number}": lease for number in range(held)}
+        worker._counts = collections.Counter({busy: of_busy})
+        assert worker._room_of(busy) == expected, (held, of_busy)
+    worker._held = {f"{number}": lease for number in range(6)}
+    assert worker._room_of(quiet) == 2
+
+
+async def test_what_was_leased_anew_while_its_outcome_was_written_is_made_and_not_held_for_ever(engine: Any) -> None:
+    class Slow(Outbox):
+        """Somebody asks once more, and this process leases that, before it has heard of its own writing."""
+
+        is_slow = True
+
+        async def settle(self, outcomes: Any) -> bool:
+            found = await super().settle(outcomes)
+            if self.is_slow and outcomes:
+                self.is_slow = False
+                (row,) = [one.lease for one in outcomes]
+                await engine.log.ask_again(None, row.event_id, row.webhook_id, engine.clock.now())
+                worker._take_all(await super().lease(engine.clock.now(), 30, lambda _webhook: 5, 5))
+            return found
+
+    engine.outbox = Slow(engine.database, VAULT, schedule_seconds=86_400)
+    async with receiving() as receiver, engine.working() as worker:
+        engine.add_webhook(receiver.url, "user.create")
+        await raise_events(engine)
+        await receiver.wait_for(2)
+        await until(lambda: has_state(engine, ("succeeded", 2)))
+        await until(lambda: _later(not worker._held))
 
 
 def created(request: Any) -> int:
@@ -388,22 +439,31 @@ class Failing(Outbox):
     """An outbox whose MongoDB goes away."""
 
     is_away = False
+    unsettled = 0
+    error: type[Exception] = AutoReconnect
 
     async def lease(self, *arguments: Any, **options: Any) -> Any:
         self._check()
         return await super().lease(*arguments, **options)
 
-    async def settle(self, outcomes: Any) -> None:
+    async def settle(self, outcomes: Any) -> bool:
+        self.unsettled += self.is_away
         self._check()
-        await super().settle(outcomes)
+        return await super().settle(outcomes)
 
     def _check(self) -> None:
         if self.is_away:
-            raise AutoReconnect("gone")
+            raise self.error("gone")
 
 
-async def test_outage_of_mongodb_is_survived(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [AutoReconnect, RuntimeError])
+async def test_outage_of_mongodb_is_survived(
+    engine: Any, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """So is anything else that goes wrong in writing: what came of a delivery is held until it is written."""
     monkeypatch.setattr("identity.workers.deliver._BACK_OFF_SECONDS", 0.01)
+    monkeypatch.setattr("identity.loops._RESTART_SECONDS", 0.01)
+    monkeypatch.setattr(Failing, "error", error)
     outbox = engine.outbox = Failing(engine.database, VAULT, schedule_seconds=86_400)
 
     async def behave(request: Any, writer: asyncio.StreamWriter) -> None:
@@ -413,7 +473,7 @@ async def test_outage_of_mongodb_is_survived(engine: Any, monkeypatch: pytest.Mo
     async with receiving(behave) as receiver, engine.working():
         engine.add_webhook(receiver.url, "user.create")
         await raise_events(engine)
-        await receiver.wait_for(1)
+        await until(lambda: outbox.unsettled)
         assert await engine.states() == [("due", 0)]
         outbox.is_away = False
         await until(lambda: has_state(engine, ("succeeded", 1)))

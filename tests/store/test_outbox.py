@@ -249,6 +249,16 @@ async def test_late_success_is_none_of_what_was_asked_for_since(outbox: Outbox, 
         assert (await stored(outbox, row))["state"] == "succeeded"
 
 
+async def test_what_is_under_way_is_left_alone_by_who_asks_for_it_again(outbox: Outbox, log: WebhookEventLog) -> None:
+    (row,) = await record(outbox, 1, ["w"])
+    (lease,) = await take(outbox)
+    assert await log.ask_again(None, row.event_id, WebhookId("w"), NOW) == "running"
+    assert await take(outbox) == []
+    await outbox.settle([Outcome(lease, tried(500), later(NOW, seconds=300))])
+    assert await log.ask_again(None, row.event_id, WebhookId("w"), NOW) == "queued"
+    assert len(await take(outbox)) == 1
+
+
 async def test_settling_twice_changes_nothing(outbox: Outbox) -> None:
     (row,) = await record(outbox, 1, ["w"])
     (lease,) = await take(outbox)
@@ -682,3 +692,53 @@ async def test_one_that_is_on_its_way_keeps_its_lease_when_an_earlier_one_is_ask
     held = await database.collection("deliveries").find_one({"_id": ids[1]})
     assert held is not None
     assert (held["lease"], held["nextAttempt"]) == (on_its_way.token, later(ahead, seconds=LEASE_SECONDS))
+
+
+async def test_those_far_behind_that_are_on_their_way_keep_their_leases_when_earlier_ones_are_asked_for_once_more(
+    outbox: Outbox, database: Database
+) -> None:
+    ids = await record_ordered(outbox, 4)
+    deliveries = database.collection("deliveries")
+    for _ in range(2):
+        (lease,) = await take(outbox, later(NOW, seconds=1))
+        await outbox.settle([Outcome(lease, tried(500), None)])
+    (on_its_way,) = await take(outbox, later(NOW, seconds=100))
+    assert on_its_way.delivery_id == ids[2]
+    asked_for = {"$set": {"state": "due", "nextAttempt": NOW}}
+    await deliveries.update_many({"_id": {"$in": [ids[0], ids[1]]}}, asked_for)
+    await deliveries.update_one({"_id": ids[3]}, {"$set": {"nextAttempt": NOW}})
+    (lease,) = await take(outbox)  # by a clock that is behind
+    assert lease.delivery_id == ids[0]
+    held = await deliveries.find_one({"_id": ids[2]})
+    assert (held["lease"], held["nextAttempt"]) == (on_its_way.token, later(NOW, seconds=100 + LEASE_SECONDS))
+    assert "waits" not in held
+
+
+async def test_one_that_began_to_go_while_it_was_looked_at_is_not_put_off(
+    outbox: Outbox, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = await record_ordered(outbox, 2)
+    put_off = outbox._order._put_off
+    under_way = {"lease": "of another process", "nextAttempt": later(NOW, seconds=7)}
+
+    async def meanwhile(*arguments: Any, **options: Any) -> None:
+        await database.collection("deliveries").update_one({"_id": ids[1]}, {"$set": under_way})
+        await put_off(*arguments, **options)
+
+    monkeypatch.setattr(outbox._order, "_put_off", meanwhile)
+    (lease,) = await take(outbox)
+    assert lease.delivery_id == ids[0]
+    second = await database.collection("deliveries").find_one({"_id": ids[1]})
+    assert {name: second.get(name) for name in under_way} == under_way
+    assert "waits" not in second
+
+
+async def test_one_that_has_begun_to_go_does_not_wait_any_more(outbox: Outbox, database: Database) -> None:
+    """Else its own next attempt would be made too early, when an earlier one has ended that was asked for again."""
+    ids = await record_ordered(outbox, 2)
+    await take(outbox)
+    over = {"$set": {"state": "succeeded"}, "$unset": {"lease": "", "nextAttempt": ""}}
+    await database.collection("deliveries").update_one({"_id": ids[0]}, over)
+    (lease,) = await take(outbox, later(NOW, seconds=LEASE_SECONDS))
+    assert lease.delivery_id == ids[1]
+    assert (await outbox.backlog(NOW)).waiting == 0
