@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from identity.call import Document
-from identity.domain import mail_messages, redirect_uris
+from identity.domain import mail_messages, redirect_uris, totp
 from identity.domain.users import INTERNAL_CONNECTOR
 from identity.errors import FieldError
 
@@ -13,7 +13,6 @@ DEFAULT_NAME = "Default"
 KEY_MEMBERS = ("accessTokenKeyId", "idTokenKeyId")
 
 _PATH = "tenant.jwtConfiguration"
-_AUTHENTICATOR = {"algorithm": "HmacSHA1", "codeLength": 6, "timeStep": 30}
 # bcrypt reads 72 bytes of a password and no more; the published limit leaves room for letters of several bytes.
 _BCRYPT_LENGTH = 50
 
@@ -29,7 +28,7 @@ def normalised(tenant: Document, transactional: frozenset[str], instance_events:
         rules = tenant["passwordValidationRules"]
         rules["maxLength"] = min(rules["maxLength"], _BCRYPT_LENGTH)
     # Other settings than these make codes that common authenticators get wrong: they are ignored, not refused.
-    tenant["multiFactorConfiguration"]["authenticator"] |= _AUTHENTICATOR
+    tenant["multiFactorConfiguration"]["authenticator"] |= totp.DEFAULTS
     _normalise_connectors(tenant)
     return tenant
 

@@ -16,7 +16,8 @@ SECRET_BYTES: Final = 20
 """How long a secret of ours is, as RFC 4226 section 4 recommends for SHA-1."""
 
 _HASHES: Final = {"HmacSHA1": hashlib.sha1, "HmacSHA256": hashlib.sha256, "HmacSHA512": hashlib.sha512}
-_DEFAULTS: Final[Document] = {"algorithm": "HmacSHA1", "codeLength": 6, "timeStep": 30}
+DEFAULTS: Final[Document] = {"algorithm": "HmacSHA1", "codeLength": 6, "timeStep": 30}
+"""The settings of an authenticator app where nobody names others."""
 STEPS_ASIDE: Final = 1
 """How many steps a clock may be early or late (RFC 6238 section 5.2)."""
 
@@ -34,7 +35,7 @@ def matching_step(secret: str, settings: Document, shown: str, now: Instant) -> 
 
     `secret` is Base64; `settings` have `algorithm`, `codeLength` (digits) and `timeStep` (seconds).
     """
-    chosen = _DEFAULTS | settings
+    chosen = DEFAULTS | settings
     present = now // 1000 // chosen["timeStep"]
     key, found = base64.b64decode(secret), None
     for step in range(max(0, present - STEPS_ASIDE), present + STEPS_ASIDE + 1):
@@ -45,7 +46,7 @@ def matching_step(secret: str, settings: Document, shown: str, now: Instant) -> 
 
 def lifetime_seconds(settings: Document) -> int:
     """For how long a code can count, from its first moment to its last."""
-    time_step: int = (_DEFAULTS | settings)["timeStep"]
+    time_step: int = (DEFAULTS | settings)["timeStep"]
     return (2 * STEPS_ASIDE + 1) * time_step
 
 

@@ -56,9 +56,7 @@ def user(wanted: Document, tenant_id: TenantId, now: Instant) -> Document:
         made.setdefault("verifiedInstant", made["insertInstant"])
     else:
         made.pop("verifiedInstant", None)
-    if made["passwordChangeRequired"]:
-        made.setdefault("passwordChangeReason", "Administrative")
-    else:
+    if not made["passwordChangeRequired"]:
         made.pop("passwordChangeReason", None)
     if "password" in wanted:
         made.setdefault("passwordLastUpdateInstant", now)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from identity.call import Document
+from identity.domain import totp
 from identity.errors import FieldError
 from identity.ids import TenantId, UserId, new_text, same_secret
 from identity.instants import Instant
@@ -61,6 +62,7 @@ _NEEDED_BY_METHOD = {"authenticator": "secret", "email": "email", "sms": "mobile
 def new(wanted: Document, user_id: UserId, tenant_id: TenantId, now: Instant) -> Document:
     """A new, active user out of what a create asks for; without password, registrations and verification."""
     return {
+        **({"passwordChangeReason": "Administrative"} if wanted["passwordChangeRequired"] else {}),
         **_without(wanted, _SENT),
         "active": True,
         "connectorId": INTERNAL_CONNECTOR,
@@ -116,9 +118,14 @@ def with_kept_secrets(wanted: Document, stored: Document) -> Document:
 
 
 def with_method_ids(two_factor: Document) -> Document:
-    """Two-factor settings in which every method has an id (4 of A-Z and 0-9)."""
+    """Two-factor settings in which every method has an id (4 of A-Z and 0-9), and an authenticator its settings."""
     methods = [
-        {**method, "id": method.get("id") or new_text(4, _METHOD_ID), "lastUsed": method.get("lastUsed", False)}
+        {
+            **({"authenticator": dict(totp.DEFAULTS)} if method["method"] == "authenticator" else {}),
+            **method,
+            "id": method.get("id") or new_text(4, _METHOD_ID),
+            "lastUsed": method.get("lastUsed", False),
+        }
         for method in two_factor["methods"]
     ]
     return {**two_factor, "methods": methods}

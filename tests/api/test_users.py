@@ -401,6 +401,23 @@ async def test_the_past_of_a_password_counts_where_the_tenant_remembers(
     assert (await changed("password number 1")).status_code == 200
 
 
+async def test_an_authenticator_and_a_required_change_are_told_whole_from_the_beginning(tenant_api) -> None:
+    methods = [{"method": "authenticator", "secret": SECRET}, {"method": "email", "email": "a@b.c"}]
+    required = {"passwordChangeRequired": True, "twoFactor": {"methods": methods}}
+    user = await make_user(tenant_api, **required)
+    assert user["passwordChangeReason"] == "Administrative"
+    app, mail = user["twoFactor"]["methods"]
+    assert app["authenticator"] == {"algorithm": "HmacSHA1", "codeLength": 6, "timeStep": 30}
+    assert "authenticator" not in mail
+    path, own = (
+        f"/api/user/{user['id']}",
+        {**user, "twoFactor": {"methods": [{"id": app["id"], "method": app["method"]}]}},
+    )
+    put = (await tenant_api.put(path, json={"user": own})).json()["user"]
+    assert (put["passwordChangeReason"], put["twoFactor"]["methods"]) == ("Administrative", [app])
+    assert "passwordChangeReason" not in await make_user(tenant_api)
+
+
 async def test_two_factor_secrets_never_come_back_and_survive_being_sent_back_without_them(
     tenant_api: httpx.AsyncClient, service: app.Service
 ) -> None:
