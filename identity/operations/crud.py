@@ -279,6 +279,22 @@ def duplicate_error(resource: Resource, document: Document, duplicate: Duplicate
     )
 
 
+async def require_free(services: Services, resource: Resource, document: Document, stored: Document | None) -> None:
+    """Raise Invalid for an id or a unique value that another object has: no webhook is asked about what cannot be.
+
+    The unique indexes have the last word: who comes at the same time is told by `writing`.
+    """
+    documents = documents_of(services, resource)
+    if stored is None and await documents.find_all_across_tenants({"_id": document["id"]}):
+        raise duplicate_error(resource, document, Duplicate("_id_"))
+    for unique in resource.unique:
+        where = {key: document.get(key) for key in unique.keys}
+        is_new = stored is None or any(stored.get(key) != value for key, value in where.items())
+        found = await documents.find_all_across_tenants(where) if is_new and None not in where.values() else []
+        if any(other["id"] != document["id"] for other in found):
+            raise duplicate_error(resource, document, Duplicate(unique.index))
+
+
 async def retried(change: Callable[[], Awaitable[T]]) -> T:
     """Run a read-modify-write again when somebody else changed the object in between.
 

@@ -112,6 +112,8 @@ def _around(services: Services, call: Call) -> crud.Around:
                 await _require_no_circle(services, document, session)
             await _follow(services, document, stored, session)
 
+        if document is not None:
+            await crud.require_free(services, RESOURCE, document, stored)
         after = None if document is None else await told(services, document)
         before = None if stored is None else await told(services, stored)
         await object_events.perform(services, call, "entity", after, before, with_grants)

@@ -68,6 +68,7 @@ async def add(services: Services, call: Call, body: Document) -> Document:
 
     async def attempt() -> Document:
         tenant_id, found = await _judged(services, call, wanted)
+        crud.gather(await _duplicates(services, tenant_id, "add", wanted))
         added = {group["id"]: _memberships(wanted[group["id"]], group, call) for group in found}
         changes = [_Change(group, added[group["id"]], added=added[group["id"]]) for group in found]
         await _write(services, call.within(tenant_id), "add", changes, wanted)
@@ -82,6 +83,7 @@ async def replace(services: Services, call: Call, body: Document) -> Document:
 
     async def attempt() -> Document:
         tenant_id, found = await _judged(services, call, wanted)
+        crud.gather(await _duplicates(services, tenant_id, "update", wanted))
         changes = [await _replacement(services, call, group, wanted[group["id"]]) for group in found]
         await _write(services, call.within(tenant_id), "update", changes, wanted)
         return {change.group["id"]: list(change.told) for change in changes}

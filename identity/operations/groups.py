@@ -54,6 +54,7 @@ async def create(services: Services, call: Call, body: Document, group_id: str |
     tenant_id = crud.require_tenant(call)
     own = {"id": group_id or new_id(), "tenantId": tenant_id, **crud.stamps(call.now)}
     group = await _judged(services, call, body, own, None)
+    await crud.require_free(services, RESOURCE, group, None)
 
     async def insert(session: Session | None) -> None:
         await services.groups.insert(tenant_id, group, session)
@@ -179,6 +180,7 @@ async def _change(services: Services, call: Call, group_id: str, wanted_of: Call
         stored = await services.groups.get(tenant_id, group_id)
         own = {**crud.restamped(stored, call.now), "tenantId": tenant_id}
         group = await _judged(services, call, wanted_of(stored), own, stored)
+        await crud.require_free(services, RESOURCE, group, stored)
 
         async def replace(session: Session | None) -> None:
             await services.groups.replace(tenant_id, group, stored["lastUpdateInstant"], session)

@@ -82,3 +82,14 @@ async def test_vetoed_change_leaves_no_trace(stage: Stage, service: app.Service)
     assert await service.services.entities.count(one["tenantId"]) == 2
     stage.receiver.behaviour = answers(200)
     await stage.send("POST", "/api/entity", entity=body)
+
+
+async def test_no_webhook_is_asked_about_an_entity_that_there_is_already(stage: Stage) -> None:
+    one, other = await stage.make(), await stage.make()
+    await stage.listen(TYPES, "AbsoluteMajority")
+    kind = {"type": {"id": stage.kind["id"]}, "name": "Two"}
+    await stage.send("POST", "/api/entity", 400, entity={**kind, "clientId": one["clientId"]})
+    await stage.send("POST", f"/api/entity/{one['id']}", 400, entity=kind)
+    await stage.send("PATCH", f"/api/entity/{other['id']}", 400, entity={"clientId": one["clientId"]})
+    await stage.send("PATCH", f"/api/entity/{other['id']}", entity={"name": "Three"})
+    await stage.heard("entity.update", "entity.update.complete")

@@ -140,3 +140,16 @@ async def test_with_agreement_the_change_and_its_events_go_through(stage: Stage)
         "group.delete", "group.delete.complete",
     )  # fmt: skip
     assert (await stage.send("GET", f"/api/user/{ada}"))["user"]["memberships"] == []
+
+
+async def test_no_webhook_is_asked_about_a_group_or_member_that_there_is_already(stage: Stage) -> None:
+    one, other, user = await stage.add_group(), await stage.add_group(), await stage.add_user()
+    await stage.send("POST", "/api/group/member", members={one["id"]: [{"userId": user}]})
+    await stage.listen(TYPES, "AbsoluteMajority")
+    same = {"name": one["name"]}
+    await stage.send("POST", "/api/group", 400, group=same)
+    await stage.send("POST", f"/api/group/{one['id']}", 400, group={"name": new_id()})
+    await stage.send("PUT", f"/api/group/{other['id']}", 400, group=same)
+    await stage.send("POST", "/api/group/member", 400, members={one["id"]: [{"userId": user}]})
+    await stage.send("PUT", f"/api/group/{one['id']}", group={**same, "data": {"kept": "its name"}})
+    await stage.heard("group.update", "group.update.complete")
