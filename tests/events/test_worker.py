@@ -47,6 +47,23 @@ async def test_every_webhook_gets_the_same_bytes(engine: Any) -> None:
     assert await engine.states() == [("succeeded", 1)] * 3
 
 
+async def test_who_is_told_is_decided_when_the_event_happens(engine: Any) -> None:
+    """Not when it is delivered: a webhook that was made meanwhile hears of what comes after it."""
+    async with receiving() as early, receiving() as late:
+        engine.add_webhook(early.url, "user.create")
+        await raise_events(engine)
+        engine.add_webhook(late.url, "user.create")
+        async with engine.working():
+            (before,) = await early.wait_for(1)
+            await raise_events(engine)
+            after = (await late.wait_for(1))[0]
+            await early.wait_for(2)
+    assert before.event["id"] != after.event["id"]
+    assert [request.event["id"] for request in early.requests] == [before.event["id"], after.event["id"]]
+    assert [request.event["id"] for request in late.requests] == [after.event["id"]]
+    assert await engine.states() == [("succeeded", 1)] * 3
+
+
 async def test_event_that_was_committed_before_the_worker_started_is_delivered(engine: Any) -> None:
     """As after `kill -9` between commit and delivery."""
     async with receiving() as receiver:
