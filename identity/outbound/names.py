@@ -68,13 +68,16 @@ class Names:
     async def addresses(self, host: str, timeout_seconds: float) -> Addresses:
         """The addresses of a name. Raises UnknownNameError, and TimeoutError when nobody said in time.
 
-        Where an earlier answer can stand in, half of the time is left for connecting by it.
+        Where an earlier answer can stand in, it does at once while somebody else waits for a new one; who asks for that
+        leaves half of the time for connecting.
         """
         known, at = self._known.get(host, ((), 0.0))
         age = self._now() - at
         if known and age < FRESH_SECONDS:
             return known
         stands_in = known if age < KEPT_SECONDS else ()
+        if stands_in and host in self._looking:
+            return stands_in
         looking = self._look(host)
         await asyncio.wait([looking], timeout=timeout_seconds / 2 if stands_in else timeout_seconds)
         found = looking.result() if looking.done() and not looking.cancelled() else ()
@@ -112,9 +115,9 @@ def look_up(host: str) -> Addresses:
     """What the system knows of a name, the best address first; nothing where it fails. Blocks, maybe for a minute."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
+    except (OSError, ValueError):
         return ()
-    # Addresses with a zone are of one machine's own links: the guard refuses them, and libcurl cannot read them.
+    # Without the zone of an address of this machine's own links: libcurl cannot read it here.
     return tuple(dict.fromkeys(str(address[0]).partition("%")[0] for *_, address in found))
 
 
@@ -128,11 +131,17 @@ async def _in_a_thread(host: str) -> Addresses:
             answer.set_result(found)
 
     def look() -> None:
-        found = look_up(host)
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-            loop.call_soon_threadsafe(tell, found)
+        found: Addresses = ()
+        try:
+            found = look_up(host)
+        finally:  # whatever happens here: nobody waits for ever
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(tell, found)
 
-    threading.Thread(target=look, name=f"look up {host}", daemon=True).start()
+    try:
+        threading.Thread(target=look, name=f"look up {host}", daemon=True).start()
+    except RuntimeError:  # the system has no more of them
+        return ()
     return await answer
 
 

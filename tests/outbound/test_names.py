@@ -144,6 +144,8 @@ async def test_the_last_answer_stands_in_for_a_name_server_that_falls_silent(ser
     servers.over.clear()
     seconds.now += FRESH_SECONDS
     assert await known.addresses("silent.example.com", 0.1) == ("192.0.2.1",)
+    # Nobody else waits while that is asked.
+    assert await known.addresses("silent.example.com", 1e6) == ("192.0.2.1",)
     known.close()
 
 
@@ -171,6 +173,22 @@ async def test_as_much_is_remembered_and_looked_for_as_there_are_places(
         await known.addresses("b.example.com", 0.01)
     servers.over.set()
     assert await known.addresses("b.example.com", LONG) == ("192.0.2.1",)
+
+
+async def test_a_search_that_cannot_begin_finds_nothing_and_the_next_one_does(
+    servers: NameServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Names()
+    servers.known["a.example.com"] = ("192.0.2.1",)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", broken)
+        with pytest.raises(UnknownNameError):
+            await known.addresses("a.example.com", LONG)
+    assert await known.addresses("a.example.com", LONG) == ("192.0.2.1",)
 
 
 @pytest.mark.parametrize(
