@@ -6,8 +6,9 @@ Every key carries the prefix of its database, holds the SHA-256 of a secret rath
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Any, TypeVar
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import redis.asyncio as redis
 from redis import exceptions
@@ -28,12 +29,97 @@ STORE_ERRORS = (exceptions.RedisError,)
 """What a store method may raise when Redis itself fails."""
 
 
+class _Asked(NamedTuple):
+    """A command that waits to be sent, and whoever waits for its answer."""
+
+    command: tuple[Any, ...]
+    options: Mapping[str, Any]
+    answer: asyncio.Future[Any]
+
+
+class Script:
+    """A script that the server runs as one step; it is sent once, and named from then on."""
+
+    def __init__(self, client: _Client, text: str) -> None:
+        self._client = client
+        self._text = text
+        self._sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+    async def __call__(self, keys: Sequence[str] = (), args: Sequence[str | bytes | float] = ()) -> Any:
+        """What it answers for these keys and arguments."""
+        try:
+            return await self._client.execute_command("EVALSHA", self._sha, len(keys), *keys, *args)
+        except exceptions.NoScriptError:
+            return await self._client.execute_command("EVAL", self._text, len(keys), *keys, *args)
+
+
 class _Client(redis.Redis):
-    """The client with a bound on the whole of a command: it would try again to connect to a server that hangs."""
+    """The client with a bound on the whole of a command: it would try again to connect to a server that hangs.
+
+    Commands of one turn of the event loop, whoever they are from, travel together: to send a command and to wait for
+    its answer costs several times what the command itself does. They are no transaction, and each has an answer, or a
+    failure, of its own. Where the connection breaks before all answers are there, all are asked for again, as a single
+    command would be.
+    """
+
+    def __init__(self, pool: redis.ConnectionPool) -> None:
+        super().__init__(connection_pool=pool)
+        self.auto_close_connection_pool = True
+        self._asked: list[_Asked] = []
+        self._sending: set[asyncio.Task[None]] = set()
+        self._encode: Callable[[Any], bytes] = pool.get_encoder().encode  # type: ignore[no-untyped-call]
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
-        answer: Awaitable[Any] = super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
-        return await _in_time(answer)
+        # Encoded here: what cannot be is the failure of who brought it, and not of those who travel with it.
+        command = (args[0], *map(self._encode, args[1:]))
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        if not self._asked:
+            loop.call_soon(self._send)
+        self._asked.append(_Asked(command, options, answer))
+        return await answer
+
+    def register_script(self, script: str) -> Script:  # type: ignore[override]
+        """A script of ours: the library's own looks at each call for what it is called on."""
+        return Script(self, script)
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        """Close every connection, once what was asked for is answered: what is sent later would open one anew."""
+        while self._asked or self._sending:
+            await (asyncio.wait(self._sending) if self._sending else asyncio.sleep(0))
+        await super().aclose(close_connection_pool)
+
+    def _send(self) -> None:
+        asked, self._asked = self._asked, []
+        sending = asyncio.create_task(self._answer(asked))
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+
+    async def _answer(self, asked: list[_Asked]) -> None:
+        try:
+            answers = await in_time(self._together(asked))
+        except Exception as error:  # noqa: BLE001 (it is raised where the answers are waited for)
+            answers = [error] * len(asked)
+        except asyncio.CancelledError:
+            for one in asked:
+                one.answer.cancel()
+            raise
+        for one, answer in zip(asked, answers, strict=True):
+            if one.answer.done():  # whoever asked has gone
+                continue
+            if isinstance(answer, Exception):
+                one.answer.set_exception(answer)
+            else:
+                one.answer.set_result(answer)
+
+    async def _together(self, asked: list[_Asked]) -> list[Any]:
+        if len(asked) == 1:
+            alone: Awaitable[Any] = super().execute_command(*asked[0].command, **asked[0].options)  # type: ignore[no-untyped-call]
+            return [await alone]
+        async with self.pipeline(transaction=False) as pipeline:
+            for one in asked:
+                pipeline.execute_command(*one.command, **one.options)
+            return await pipeline.execute(raise_on_error=False)
 
 
 class Redis:
@@ -45,7 +131,8 @@ class Redis:
                 url,
                 decode_responses=True,
                 socket_connect_timeout=_PATIENCE_SECONDS,
-                socket_timeout=_PATIENCE_SECONDS,
+                # Each batch has its time (`in_time`); a time for each write and read would cost a task of its own.
+                socket_timeout=None,
                 timeout=_PATIENCE_SECONDS,
                 health_check_interval=15,
                 max_connections=_CONNECTIONS,
@@ -55,12 +142,12 @@ class Redis:
             )
         except ValueError as error:
             raise StartupError(f"redis.url is not usable: {error}") from error
-        self.client: redis.Redis = _Client.from_pool(pool)
+        self.client: redis.Redis = _Client(pool)
         self._prefix = prefix
 
     async def execute(self, pipeline: Pipeline) -> list[Any]:
         """What the commands of a pipeline answer, in bounded time like a command's answer."""
-        return await _in_time(pipeline.execute())
+        return await in_time(pipeline.execute())
 
     def key(self, *parts: str) -> str:
         """The full name of a key."""
@@ -87,7 +174,8 @@ class Redis:
         await self.client.aclose()
 
 
-async def _in_time(answer: Awaitable[T]) -> T:
+async def in_time(answer: Awaitable[T]) -> T:
+    """What is waited for. Raises TimeoutError of the library, one of STORE_ERRORS, after `_PATIENCE_SECONDS`."""
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             return await answer

@@ -13,7 +13,7 @@ import structlog
 
 from identity import loops
 from identity.ids import new_id
-from identity.store.redis import STORE_ERRORS, Redis
+from identity.store.redis import STORE_ERRORS, Redis, in_time
 
 _log = structlog.get_logger(__name__)
 
@@ -74,7 +74,7 @@ class Wakeups:
 
     async def _listen(self) -> None:
         async with self._redis.client.pubsub(ignore_subscribe_messages=True) as listener:
-            await listener.subscribe(self._channel)
+            await in_time(listener.subscribe(self._channel))
             self._note(connected=True)
             while True:
                 message = await listener.get_message(ignore_subscribe_messages=True, timeout=_LISTEN_SECONDS)

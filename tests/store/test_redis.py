@@ -1,0 +1,98 @@
+"""The client of Redis: commands that come at the same time travel together, and each has its own end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis import exceptions
+
+from identity.ids import new_id
+from identity.store.redis import Redis
+
+
+async def calls_of(redis, command: str) -> int:
+    """How often the server was asked for a command."""
+    return int((await redis.client.info("commandstats")).get(f"cmdstat_{command}", {"calls": 0})["calls"])
+
+
+async def test_each_of_many_commands_in_one_turn_has_its_own_answer(redis):
+    keys = [redis.key("together", new_id()) for _ in range(100)]
+    await asyncio.gather(*(redis.client.set(key, key, ex=60) for key in keys))
+    assert await asyncio.gather(*(redis.client.get(key) for key in keys)) == keys
+
+
+async def test_commands_of_one_turn_are_one_batch_and_those_of_the_next_another(redis, monkeypatch):
+    batches = []
+    together = redis.client._together
+
+    async def counted(asked):
+        batches.append([one.command[0] for one in asked])
+        return await together(asked)
+
+    monkeypatch.setattr(redis.client, "_together", counted)
+    key = redis.key("batch", new_id())
+    assert await asyncio.gather(redis.client.exists(key), redis.client.get(key)) == [0, None]
+    assert await redis.client.exists(key) == 0
+    assert batches == [["EXISTS", "GET"], ["EXISTS"]]
+
+
+async def test_a_command_that_fails_fails_alone(redis):
+    text, other = redis.key("text", new_id()), redis.key("other", new_id())
+    await redis.client.set(text, "no list", ex=60)
+    failed, fine = await asyncio.gather(redis.client.lpush(text, "1"), redis.client.get(text), return_exceptions=True)
+    assert isinstance(failed, exceptions.ResponseError) and fine == "no list"
+    assert await redis.client.get(other) is None
+
+
+@pytest.mark.parametrize("unencodable", ["half of a pair \ud800", None])
+async def test_what_cannot_be_encoded_is_nothing_to_those_it_would_have_travelled_with(redis, unencodable):
+    key = redis.key("beside", new_id())
+    refused, fine = await asyncio.gather(
+        redis.client.set(key, unencodable), redis.client.exists(key), return_exceptions=True
+    )
+    assert isinstance(refused, UnicodeEncodeError | exceptions.DataError) and fine == 0
+
+
+async def test_one_who_no_longer_waits_keeps_nobody_from_an_answer(redis):
+    key = redis.key("gone", new_id())
+    leaving, staying = asyncio.ensure_future(redis.client.get(key)), asyncio.ensure_future(redis.client.exists(key))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    assert await staying == 0
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+
+
+async def test_a_client_that_is_closed_leaves_no_connection_to_those_who_gave_up(stores):
+    closing = Redis(str(stores.redis_url), f"test_{new_id()}")
+    leaving = [asyncio.ensure_future(closing.client.get(closing.key(name))) for name in ("one", "other")]
+    await asyncio.sleep(0)
+    for task in leaving:
+        task.cancel()
+    await closing.close()
+    assert not any(connection.is_connected for connection in closing.client.connection_pool._available_connections)
+    assert not closing.client.connection_pool._in_use_connections
+
+
+async def test_an_outage_is_told_to_all_who_asked(redis, monkeypatch):
+    async def away(_asked):
+        raise exceptions.ConnectionError("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(redis.client, "_together", away)
+        failures = await asyncio.gather(*(redis.client.get("any") for _ in range(3)), return_exceptions=True)
+    assert [type(failure) for failure in failures] == [exceptions.ConnectionError] * 3
+    assert await redis.client.get(redis.key("back", new_id())) is None
+
+
+async def test_a_script_that_the_server_has_lost_is_sent_again(redis):
+    script = redis.client.register_script("return {KEYS[1], ARGV[1]}")
+    assert await script(keys=["one"], args=["two"]) == ["one", "two"]
+    await redis.client.script_flush()
+    before = await calls_of(redis, "eval")
+    assert await asyncio.gather(script(keys=["three"], args=[4]), script(keys=["five"], args=[6])) == [
+        ["three", "4"],
+        ["five", "6"],
+    ]
+    assert await calls_of(redis, "eval") > before
