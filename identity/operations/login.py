@@ -72,7 +72,7 @@ async def authenticate(
     the login, LoginPrevented when the tenant's lambda does, Unavailable when too many passwords wait to be compared.
     """
     tenant_id = crud.require_tenant(call)
-    tenant = await services.tenants.cached(None, tenant_id) or await services.tenants.get(None, tenant_id)
+    tenant = await services.tenants.get_cached(None, tenant_id)
     user = await services.users.find_by_login_id(tenant_id, credentials.login_id, credentials.types)
     limits = attempt_limits(tenant, credentials.login_id, user, call.origin.ip_address)
     wait_seconds = await services.rate_limits.take(tenant_id, limits)
@@ -274,7 +274,7 @@ async def validate(
 ) -> None:
     """Ask the tenant's lambda. Raises LoginPrevented, of which webhooks hear if the user exists, and LambdaFailed."""
     tenant_id = TenantId(user["tenantId"])
-    tenant = await services.tenants.cached(None, tenant_id) or await services.tenants.get(None, tenant_id)
+    tenant = await services.tenants.get_cached(None, tenant_id)
     try:
         await validations.require_login(services, call, tenant, user, application, authentication_type)
     except LoginPrevented as error:

@@ -30,7 +30,7 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     """
     request = services.schemas[_LOGIN].read(body)
     client = await _client(services, call, request.get("applicationId"))
-    tenant = client.tenant if client is not None else await services.tenants.get(None, crud.require_tenant(call))
+    tenant = client.tenant if client is not None else await services.tenants.get_cached(None, crud.require_tenant(call))
     _require_key(call, tenant if client is None else client.application)
     call = api_logins.informed(call.within(TenantId(tenant["id"])), request)
     wishes = Wishes.of(request)
@@ -72,7 +72,7 @@ async def ping(services: Services, call: Call, body: Document) -> Answer:
     request = services.schemas[_PING].read(body)
     client = await _client(services, call, request.get("applicationId"))
     tenant_id = await users.tenant_of(services, call, request["userId"]) if client is None else client.tenant_id
-    tenant = await services.tenants.get(None, tenant_id)
+    tenant = await services.tenants.get_cached(None, tenant_id)
     call = api_logins.informed(call.within(tenant_id), request)
     user = await services.users.find(tenant_id, request["userId"])
     if user is None:

@@ -61,7 +61,7 @@ async def draft(services: Services, call: Call, tenant_id: TenantId, request: Do
     `sendSetPasswordEmail` takes the place of a password where there is a template and an address to send it to; else
     it is ignored, as the contract has it, and a password is asked for.
     """
-    tenant = await services.tenants.get(None, tenant_id)
+    tenant = await services.tenants.get_cached(None, tenant_id)
     wanted = request["user"]
     user = rules.normalised(rules.new(wanted, UserId(user_id or new_id()), tenant_id, call.now))
     user["memberships"] = _memberships(wanted, user, call)

@@ -38,7 +38,7 @@ async def issue(
     """
     if application is not None and not profiles.has_tokens_by_api(application):
         return {}
-    tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
+    tenant = await services.tenants.get_cached(None, TenantId(user["tenantId"]))
     if _is_kept_out(Authenticated(tenant, application, user, call.now)):
         return {}
     if application is None:

@@ -130,6 +130,13 @@ class Documents:
         """As `cached`, whatever the tenant: for finding out which tenant an id belongs to."""
         return await self._cache.get(document_id, lambda: self._load({"_id": document_id}))
 
+    async def get_cached(self, tenant_id: Tenant, document_id: str) -> Document:
+        """As `cached`; raises NotFound."""
+        document = await self.cached(tenant_id, document_id)
+        if document is None:
+            raise NotFound(log_detail=f"{self.name} {document_id}")
+        return document
+
     async def cached_where(self, tenant_id: Tenant, where: Mapping[str, str]) -> Document | None:
         """The one document with these members, which tell it from all others, through the cache."""
         return await self.cached_where_across_tenants({**where, **self._of(tenant_id)})

@@ -7,8 +7,6 @@ MongoDB together: while one batch is on its way the next one gathers, and nobody
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
@@ -20,12 +18,12 @@ from identity.domain.search import Criterion, SearchQuery
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.instants import Instant
 from identity.store.documents import condition, plain
-from identity.store.guard import PATIENCE_SECONDS, within
+from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session
+from identity.store.together import Together
 
 Tenant = TenantId | None
 _NEWEST_FIRST = [("_id", -1)]
-_BATCH = 500
 _EXPORT_BATCH = 500
 
 
@@ -35,8 +33,7 @@ class LoginRecords:
     def __init__(self, database: Database) -> None:
         self._rows: Collection = database.collection("login_records")
         self._erasures: Collection = database.collection("login_record_erasures")
-        self._waiting: list[tuple[Document, asyncio.Future[None]]] = []
-        self._writing: asyncio.Task[None] | None = None
+        self._written = Together(self._write)
 
     async def ensure_indexes(self) -> None:
         """Create what is missing."""
@@ -55,12 +52,7 @@ class LoginRecords:
         if session is not None:
             await self._rows.insert_one(stored, session=session)
             return
-        written = asyncio.get_running_loop().create_future()
-        self._waiting.append((stored, written))
-        if self._writing is None:
-            # Not in the context of the first who came: the others have more time than is left for that one.
-            self._writing = asyncio.create_task(self._write(), context=contextvars.Context())
-        await written
+        await self._written.ask(stored)
 
     async def search(
         self, tenant_id: Tenant, query: SearchQuery, *, with_total: bool
@@ -109,26 +101,9 @@ class LoginRecords:
         with within(BULK_SECONDS):
             return (await self._rows.delete_many({"_id": {"$lt": id_of(instant)}})).deleted_count
 
-    async def _write(self) -> None:
-        try:
-            while self._waiting:
-                batch, self._waiting = self._waiting[:_BATCH], self._waiting[_BATCH:]
-                await self._write_batch(batch)
-        finally:
-            self._writing = None
-
-    async def _write_batch(self, batch: Sequence[tuple[Document, asyncio.Future[None]]]) -> None:
-        try:
-            with within(PATIENCE_SECONDS):
-                await self._rows.insert_many([row for row, _ in batch], ordered=False)
-        except Exception as error:  # noqa: BLE001 (each of those who wait raises it)
-            for _, written in batch:
-                if not written.done():
-                    written.set_exception(error)
-        else:
-            for _, written in batch:
-                if not written.done():
-                    written.set_result(None)
+    async def _write(self, rows: Sequence[Document]) -> Sequence[None]:
+        await self._rows.insert_many(rows, ordered=False)
+        return [None] * len(rows)
 
     async def _delete_in_chunks(self, where: Mapping[str, Any]) -> None:
         while ids := [found["_id"] async for found in self._rows.find(where, {"_id": 1}).limit(CHUNK)]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session
 from identity.store.outbox_documents import delivery_document, event_document, event_of, leases_of, noted, settlement
 from identity.store.outbox_rows import Backlog, EventRow, Lease, NewDelivery, Outcome
+from identity.store.together import Together
 from identity.store.vault import Vault
 
 _log = structlog.get_logger(__name__)
@@ -78,6 +80,7 @@ class Outbox:
         self._order = DeliveryOrder(self._deliveries)
         self._lanes = Lanes(self._deliveries)
         self._counters: Collection = database.collection("counters")
+        self._sequence = Together(self._reserve)
         self._schedule_seconds = schedule_seconds
         self._sent_events = sent_events
 
@@ -112,12 +115,16 @@ class Outbox:
     async def reserve_sequence(self, count: int) -> int:
         """The first of `count` fresh sequence numbers, which order events. Gaps are possible, repeats are not.
 
-        Reserved outside of any transaction, because a counter inside one would make all of them wait for each other.
+        Reserved outside of any transaction, because a counter inside one would make all of them wait for each other;
+        and for all who ask meanwhile at once, because what happened before they asked has a lower number all the same.
         """
+        return await self._sequence.ask(count)
+
+    async def _reserve(self, counts: Sequence[int]) -> Sequence[int]:
         counter = await self._counters.find_one_and_update(
-            {"_id": "events"}, {"$inc": {"value": count}}, upsert=True, return_document=ReturnDocument.AFTER
+            {"_id": "events"}, {"$inc": {"value": sum(counts)}}, upsert=True, return_document=ReturnDocument.AFTER
         )
-        return int(counter["value"]) - count + 1
+        return list(itertools.accumulate(counts[:-1], initial=int(counter["value"]) - sum(counts) + 1))
 
     async def record(
         self,

@@ -87,7 +87,6 @@ async def test_rows_that_come_together_go_together_and_are_there_when_told(recor
     assert all(await asyncio.gather(*(add_and_look(instant) for instant in range(1, 201))))
     assert len(await instants(records, tenant_id)) == 200
     assert sum(batches) == 200 and len(batches) < 100
-    assert max(batches) <= login_records._BATCH
 
 
 async def test_a_batch_that_fails_is_told_to_all_and_the_next_one_goes_on(records, tenant_id, monkeypatch) -> None:
