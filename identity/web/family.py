@@ -100,7 +100,7 @@ class Family(Reading, Answering):
 
     async def run(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> None:
         """One request from its headers to its reply, with every failure rendered by the family."""
-        with self.in_flight.request():
+        with self.in_flight:
             await self.run_counted(declared, method, path)
 
     async def run_counted(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Iterator
 
 
 class InFlight:
@@ -16,17 +14,15 @@ class InFlight:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    @contextlib.contextmanager
-    def request(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Count one request while it is being answered."""
         self._count += 1
         self._idle.clear()
-        try:
-            yield
-        finally:
-            self._count -= 1
-            if self._count == 0:
-                self._idle.set()
+
+    def __exit__(self, *_: object) -> None:
+        self._count -= 1
+        if self._count == 0:
+            self._idle.set()
 
     async def drained(self, quiet_seconds: float) -> None:
         """Wait until no request has been in flight for a while.

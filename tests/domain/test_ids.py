@@ -1,0 +1,39 @@
+"""Identifiers: random UUIDs, each given once."""
+
+from __future__ import annotations
+
+import os
+import uuid
+
+from identity import ids
+
+
+def test_each_id_is_another_random_uuid_in_its_canonical_form() -> None:
+    made = [ids.new_id() for _ in range(2000)]
+    assert len(set(made)) == len(made)
+    for one in made:
+        assert str(uuid.UUID(one)) == one
+        assert (uuid.UUID(one).version, uuid.UUID(one).variant) == (4, uuid.RFC_4122)
+
+
+def test_every_bit_that_is_not_given_is_random() -> None:
+    numbers = [uuid.UUID(ids.new_id()).int for _ in range(500)]
+    ones, zeros = 0, 0
+    for number in numbers:
+        ones, zeros = ones | number, zeros | ~number & (2**128 - 1)
+    assert (ones & zeros).bit_count() == 122
+
+
+def test_a_forked_process_gives_no_id_that_its_parent_gives() -> None:
+    ids.new_id()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, ids.new_id().encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = os.read(read, 36).decode()
+    os.close(read)
+    os.close(write)
+    assert ids.parse_id(theirs) == theirs
+    assert theirs not in {ids.new_id() for _ in range(300)}
