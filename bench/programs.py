@@ -18,6 +18,7 @@ import httpx
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_SECONDS = 60
+_NOT_PASSED_ON = ("IDENTITY__", "PYTHONDONTWRITEBYTECODE")
 
 
 class Program:
@@ -82,11 +83,18 @@ def processor_seconds(pid: int) -> float:
 
 
 def service(data_dir: Path, config: Path, log: Path, **settings: object) -> Program:
-    """A run.py; settings as server__port=9012."""
+    """A run.py; settings as server__port=9012.
+
+    Where the machine writes no bytecode, every start would compile all that is imported: it is kept beside the log.
+    """
     port = free_port()
     given = {"data_dir": data_dir, "server__port": port, **settings}
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("IDENTITY__")}
-    environment = plain | {f"IDENTITY__{name.upper()}": str(value) for name, value in given.items()}
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_PASSED_ON)}
+    environment = {
+        **plain,
+        **{f"IDENTITY__{name.upper()}": str(value) for name, value in given.items()},
+        "PYTHONPYCACHEPREFIX": str(log.parent / "bytecode"),
+    }
     return Program([str(ROOT / "run.py"), "--config", str(config)], port, log, environment)
 
 
