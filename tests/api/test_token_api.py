@@ -438,9 +438,19 @@ async def test_a_refresh_is_told_of_and_may_be_vetoed(key, http, rp) -> None:
         await listen(rp.api, rp.tenant, receiver.url, ["jwt.refresh"], "AbsoluteMajority")
         answer = await refresh(http, rp, refreshToken=body["refreshToken"], token="the-old-one")
         (event,) = [request.event for request in await receiver.wait_for(1)]
-    assert answer.status_code == 504
-    assert not answer.cookies
-    assert (event["original"], event["refreshToken"]) == ("the-old-one", body["refreshToken"])
+        assert answer.status_code == 504
+        assert not answer.cookies
+        receiver.behaviour = answers(200)
+        answer = await refresh(http, rp, refreshToken=body["refreshToken"])
+        told = [request.event for request in await receiver.wait_for(2)][-1]
+    for one in (event, told):
+        judge(one)
+        assert (one["applicationId"], one["userId"], one["linkedObjectId"]) == (
+            rp.client_id, rp.user["id"], rp.user["id"],
+        )  # fmt: skip
+        assert one["refreshToken"] == body["refreshToken"]
+    assert (event["original"], "original" in told) == ("the-old-one", False)
+    assert told["token"] == answer.json()["token"] != event["token"]
 
 
 async def test_webhooks_hear_of_each_form_once_and_may_veto_it(key, rp) -> None:
