@@ -12,6 +12,8 @@ from __future__ import annotations
 import ast
 import collections
 import dataclasses
+import functools
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -115,20 +117,22 @@ class Place:
         return value in self.texts or any(pattern.fullmatch(value) for pattern in self.patterns)
 
 
+@functools.cache
 def code_index() -> list[Place]:
     """The modules of identity/."""
     places = []
     for file in sorted((ROOT / "identity").rglob("*.py")):
-        module = ast.parse(file.read_text())
-        texts = _texts([module])
-        found = (_pattern(node, texts) for node in ast.walk(module) if isinstance(node, ast.JoinedStr))
+        nodes = list(ast.walk(ast.parse(file.read_text())))
+        texts = _texts(nodes)
+        found = (_pattern(node, texts) for node in nodes if isinstance(node, ast.JoinedStr))
         patterns = [one for one in found if one is not None]
-        if _TELLS_BOTH in _names(module):
+        if _TELLS_BOTH in _names(nodes):
             patterns.append(_EVERY_COMPLETE)
         places.append(Place(f"`{file.relative_to(ROOT)}`", texts, tuple(patterns)))
     return places
 
 
+@functools.cache
 def test_index() -> list[Place]:
     """The test functions, each with its decorators and with the constants of its file that it names."""
     places = []
@@ -136,28 +140,34 @@ def test_index() -> list[Place]:
         module = ast.parse(file.read_text())
         constants = _constants(module)
         for function in _test_functions(module):
-            named = [constants[name] for name in sorted(_names(function)) if name in constants]
-            places.append(Place(f"`{file.relative_to(ROOT)}::{function.name}`", _texts([function, *named])))
+            nodes = list(ast.walk(function))
+            texts = [_texts(nodes), *(constants[name] for name in _names(nodes) & constants.keys())]
+            places.append(Place(f"`{file.relative_to(ROOT)}::{function.name}`", frozenset().union(*texts)))
     return places
 
 
-def _constants(module: ast.Module) -> dict[str, ast.AST]:
+def _constants(module: ast.Module) -> dict[str, frozenset[str]]:
+    """The texts of each constant of a file."""
     assigned = [node for node in module.body if isinstance(node, ast.Assign)]
-    return {target.id: node.value for node in assigned for target in node.targets if isinstance(target, ast.Name)}
+    return {
+        target.id: _texts(ast.walk(node.value))
+        for node in assigned
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
 
 
-def _names(tree: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+def _names(nodes: Iterable[ast.AST]) -> set[str]:
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
 def _test_functions(module: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(module):
+    for node in module.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             yield node
 
 
-def _texts(trees: Iterable[ast.AST]) -> frozenset[str]:
-    nodes = (node for tree in trees for node in ast.walk(tree))
+def _texts(nodes: Iterable[ast.AST]) -> frozenset[str]:
     return frozenset(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
@@ -186,7 +196,8 @@ def _rows(values: Iterable[str], code: Iterable[Place], tests: Iterable[Place]) 
 
 
 def _few(places: Iterable[Place], value: str) -> str:
-    return "<br>".join([place.name for place in places if place.holds(value)][:_SHOWN]) or "not yet"
+    holding = (place.name for place in places if place.holds(value))
+    return "<br>".join(itertools.islice(holding, _SHOWN)) or "not yet"
 
 
 def _routes() -> Iterator[tuple[str, ...]]:

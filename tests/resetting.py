@@ -20,7 +20,6 @@ from tests.mailbox import Mailbox, receiving
 from tests.relying_party import RelyingParty
 
 NEW_PASSWORD = "another horse battery"
-CHEAP = {"encryptionScheme": "salted-hmac-sha256", "encryptionSchemeFactor": 1}
 _ID = re.compile(r"/password/change/([A-Za-z0-9_-]+)")
 MAIL = "Go to https://example.com/password/change/${changePasswordId}?back=${state.back!'nowhere'}"
 
@@ -106,8 +105,7 @@ async def resetting(service: app.Service, api: httpx.AsyncClient, **members: Any
             "forgotPasswordEmailTemplateId": await make_template(api, MAIL),
             "setPasswordEmailTemplateId": await make_template(api, MAIL),
         }
-        own = {"emailConfiguration": mail, "passwordEncryptionConfiguration": CHEAP, **members}
-        await rp.configure_tenant(**own)
+        await rp.configure_tenant(emailConfiguration=mail, **members)
         logins = {"generateRefreshTokens": True, "allowTokenRefresh": True}
         await rp.patch(f"/api/application/{rp.client_id}", {"application": {"loginConfiguration": logins}})
         yield Resetting(service, rp, key, nobody, box)

@@ -20,8 +20,6 @@ import bcrypt
 
 from identity.ids import same_secret
 
-DEFAULT_SCHEME: Final = "argon2id"
-DEFAULT_FACTOR: Final = 2
 MAXIMUM_BYTES: Final = 4096
 """No rule lets a password be longer than 256 characters: whoever sends more only wants us to work."""
 

@@ -20,8 +20,6 @@ AUTHENTICATOR: Final = "authenticator"
 EMAIL: Final = "email"
 SMS: Final = "sms"
 RECOVERY_CODE: Final = "recoveryCode"
-TRUST: Final = "trust"
-"""What stands for the second factor where the device is trusted."""
 
 DISABLED: Final = "Disabled"
 ENABLED: Final = "Enabled"

@@ -30,7 +30,7 @@ def random_names(module: ast.Module) -> set[str]:
 def random_parameters(module: ast.Module) -> Iterator[int]:
     """The lines where a decorator holds something random."""
     names = random_names(module)
-    for function in ast.walk(module):
+    for function in module.body:
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for decorator in function.decorator_list:
                 for node in ast.walk(decorator):

@@ -12,7 +12,7 @@ from identity.call import Call, Document
 from identity.domain import two_factor
 from identity.errors import FieldError
 from identity.ids import TenantId
-from identity.operations import access_lists, clients, login_intents
+from identity.operations import access_lists, clients
 from identity.operations.clients import Client
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, fields, looks, render
@@ -146,8 +146,3 @@ class SelfServiceHandler(PageHandler):
         """The way to another page of ours, about the same place."""
         location = f"{path}?{place.query}" if place.carried else path
         return Reply(status=302, headers={"Location": location}, cookies=list(cookies))
-
-
-def is_waiting(handler: PageHandler) -> bool:
-    """Whether a login waits in this browser, in another tab perhaps."""
-    return bool(handler.cookie(login_intents.COOKIE))
