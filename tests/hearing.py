@@ -34,6 +34,12 @@ class Hearing:
         tenant = {"id": self.tenant_id}
         await webhooks.listen(self.api, tenant, self.receiver.url, types, transaction_type, vetoable=vetoable)
 
+    async def send(self, method: str, path: str, status: int = 200, **body: Any) -> Any:
+        """A request that is answered with this status, and the JSON of the answer."""
+        answer = await self.api.request(method, path, json=body or None)
+        assert answer.status_code == status, answer.text
+        return answer.json() if answer.content else None
+
     async def heard(self, *types: str) -> list[dict[str, Any]]:
         """The next events; exactly these types, each as its schema has it, given back in this order."""
         requests = await self.receiver.wait_for(self._seen + len(types))

@@ -25,11 +25,6 @@ class Stage(Hearing):
         super().__init__(api, receiver, api.headers["X-FusionAuth-TenantId"])
         self.kind = kind
 
-    async def send(self, method: str, path: str, status: int = 200, **body: Any) -> Any:
-        answer = await self.api.request(method, path, json=body or None)
-        assert answer.status_code == status, answer.text
-        return answer.json() if answer.content else None
-
     async def make(self, **members: Any) -> dict[str, Any]:
         wanted = {"name": "One", "type": {"id": self.kind["id"]}, **members}
         return dict((await self.send("POST", "/api/entity", entity=wanted))["entity"])

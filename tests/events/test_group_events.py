@@ -26,11 +26,6 @@ class Stage(Hearing):
         super().__init__(api, receiver, api.headers["X-FusionAuth-TenantId"])
         self.services = service.services
 
-    async def send(self, method: str, path: str, status: int = 200, **body: Any) -> Any:
-        answer = await self.api.request(method, path, json=body or None)
-        assert answer.status_code == status, answer.text
-        return answer.json() if answer.content else None
-
     async def heard(self, *types: str) -> list[dict[str, Any]]:
         """The next events, each of the group that it links to."""
         events = await super().heard(*types)

@@ -54,11 +54,6 @@ class Stage(Hearing):
         super().__init__(api, receiver, api.headers["X-FusionAuth-TenantId"])
         self.services = service.services
 
-    async def send(self, method: str, path: str, status: int = 200, **body: Any) -> Any:
-        answer = await self.api.request(method, path, json=body or None)
-        assert answer.status_code == status, answer.text
-        return answer.json() if answer.content else None
-
     async def add_user(self, **members: Any) -> dict[str, Any]:
         wanted = {"email": f"{new_id()}@example.com", "password": PASSWORD, **members}
         made = await self.send("POST", "/api/user", user=wanted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -25,6 +26,13 @@ async def redis(stores: EmbeddedStores) -> AsyncIterator[Redis]:
 @pytest.fixture(scope="session")
 async def database(stores: EmbeddedStores) -> AsyncIterator[Database]:
     """A database of its own on the session's MongoDB."""
+    async with database_of_its_own(stores) as connected:
+        yield connected
+
+
+@asynccontextmanager
+async def database_of_its_own(stores: EmbeddedStores) -> AsyncIterator[Database]:
+    """The same for one file of tests, or for one test, which then finds nothing of others there."""
     connected = Database(str(stores.mongodb_uri), f"test_{new_id()[:13].replace('-', '')}")
     yield connected
     await connected.drop()

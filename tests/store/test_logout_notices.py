@@ -12,18 +12,16 @@ from identity import traces
 from identity.ids import ApplicationId, TenantId, UserId, new_id
 from identity.instants import Instant
 from identity.store.logout_notices import LogoutNotice, LogoutNotices
-from identity.store.mongo import Database
 from identity.store.vault import Vault
+from tests.store.conftest import database_of_its_own
 
 NOW = Instant(1_763_690_000_000)
 
 
 @pytest.fixture
 async def database(stores):
-    found = Database(stores.mongodb_uri, f"test_{new_id()[:13].replace('-', '')}")
-    yield found
-    await found.drop()
-    found.close()
+    async with database_of_its_own(stores) as found:
+        yield found
 
 
 @pytest.fixture

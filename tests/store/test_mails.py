@@ -11,8 +11,8 @@ import pytest
 from identity.ids import MailId, TenantId, new_id
 from identity.instants import Instant
 from identity.store.mails import Mail, Mails
-from identity.store.mongo import Database
 from identity.store.vault import Vault
+from tests.store.conftest import database_of_its_own
 
 NOW = Instant(1_763_690_000_000)
 KEYS = {"new": b"n" * 32, "old": b"o" * 32}
@@ -21,10 +21,8 @@ NOBODY: dict[TenantId, int] = {}
 
 @pytest.fixture
 async def database(stores):
-    found = Database(stores.mongodb_uri, f"test_{new_id()[:13].replace('-', '')}")
-    yield found
-    await found.drop()
-    found.close()
+    async with database_of_its_own(stores) as found:
+        yield found
 
 
 @pytest.fixture

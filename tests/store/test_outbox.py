@@ -23,6 +23,7 @@ from identity.store.outbox_documents import delivery_id
 from identity.store.outbox_rows import Attempt, EventRow, Lease, NewDelivery, Outcome
 from identity.store.vault import Vault
 from identity.store.webhook_event_log import WebhookEventLog
+from tests.store.conftest import database_of_its_own
 
 NOW = Instant(1_900_000_000_000)
 LEASE_SECONDS = 60
@@ -30,10 +31,8 @@ LEASE_SECONDS = 60
 
 @pytest.fixture(scope="session")
 async def database(stores: Any) -> AsyncIterator[Database]:
-    found = Database(stores.mongodb_uri, f"test_{new_id()[:13].replace('-', '')}")
-    yield found
-    await found.drop()
-    found.close()
+    async with database_of_its_own(stores) as found:
+        yield found
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from identity.store.cache import Freshness
 from identity.store.mongo import Database
 from identity.store.users import Users, Waiting
 from identity.store.vault import Vault
+from tests.store.conftest import database_of_its_own
 
 ONE, OTHER = new_id(), new_id()
 NOW = Instant(1_700_000_000_000)
@@ -28,10 +29,8 @@ SECRET = base64.b64encode(b"a" * 20).decode()
 
 @pytest.fixture(scope="session")
 async def database(stores: Any) -> AsyncIterator[Database]:
-    found = Database(stores.mongodb_uri, f"test_{new_id()[:13].replace('-', '')}")
-    yield found
-    await found.drop()
-    found.close()
+    async with database_of_its_own(stores) as found:
+        yield found
 
 
 @pytest.fixture
