@@ -57,8 +57,10 @@ async def test_a_delivery_under_way_when_the_webhook_is_paused_costs_no_attempt(
         worker = engine.worker()
         (lease,) = await engine.outbox.lease(engine.clock.now(), 30, lambda _webhook: 5, 5)
         change(engine, webhook, status="Paused")
+        began = engine.clock.now()
         outcome = await worker._outcome(lease)
         assert receiver.requests == []
+        assert outcome.next_attempt >= later(began, seconds=1), "or it would be looked at without a pause"
         assert (outcome.attempt, outcome.is_told) == (None, False)
         await engine.outbox.settle([outcome])
     assert await engine.states() == [("due", 0)]

@@ -10,6 +10,7 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from identity.events.bus import Event
+from identity.events.delivery import Deliverer
 from identity.ids import EventId
 from identity.store.outbox import Outbox
 from identity.store.outbox_rows import Lease
@@ -209,6 +210,22 @@ async def test_what_piled_up_goes_as_fast_as_it_may_and_what_happens_now_passes_
             assert len(early) <= most
             await receiver.wait_for(43 if per_second == 0 else 5)
     assert len({request.event["id"] for request in receiver.requests}) == len(receiver.requests)
+
+
+async def test_of_what_piled_up_no_more_is_taken_than_may_be_in_a_second(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = [0.0]
+    monkeypatch.setattr("identity.workers.deliver.monotonic", lambda: seconds[0])
+    engine.add_webhook("http://127.0.0.1:9/", "user.create")
+    await raise_events(engine, 5)
+    engine.clock.advance(seconds=LATE_SECONDS + 1)
+    worker = engine.worker(backlog_per_second=4)
+    assert len(await worker._late()) == 1
+    assert await worker._late() is None
+    seconds[0] = 0.25
+    assert len(await worker._late()) == 1
+    assert await worker._late() is None
 
 
 async def test_half_of_the_room_of_a_webhook_is_left_to_what_happens_now(engine: Any) -> None:
@@ -498,12 +515,21 @@ async def test_outage_of_mongodb_is_survived(
         await receiver.wait_for(2)
 
 
-async def test_fault_of_ours_fails_one_delivery_and_stops_nothing(engine: Any) -> None:
+async def test_fault_of_ours_fails_one_delivery_and_stops_nothing(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    send = Deliverer.attempt
+
+    async def attempt(self: Any, webhook: dict[str, Any], *arguments: Any) -> Any:
+        if webhook is broken:
+            raise RuntimeError("a fault of ours")
+        return await send(self, webhook, *arguments)
+
+    monkeypatch.setattr(Deliverer, "attempt", attempt)
     async with receiving() as receiver, engine.working():
         broken = engine.add_webhook(receiver.url, "user.create")
-        del broken["readTimeout"]
         await raise_events(engine)
         await until(lambda: has_state(engine, ("due", 1)))
+        (row,) = [row async for row in engine.database.collection("deliveries").find({})]
+        assert row["attempts"][0]["exception"] == "internal: the attempt could not be made"
         engine.webhooks = []
         engine.add_webhook(receiver.url, "user.create")
         await raise_events(engine)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -60,6 +62,39 @@ async def test_listener_comes_back_after_redis_cut_it_off(pair: tuple[Wakeups, W
     await redis.client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
     await redis.close()
     await is_woken(one, other)
+
+
+async def test_who_says_it_is_not_woken_by_its_own_words(
+    pair: tuple[Wakeups, Wakeups], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is at work already; else each look for work would be followed by one in vain."""
+    one, other = pair
+    monkeypatch.setattr("identity.store.wakeups._HELP_SECONDS", 0.0)
+    words, heard = [one._own, one._own, other._own], 0
+
+    class Channel:
+        """A subscription that brings these words and then nothing."""
+
+        async def subscribe(self, _name: str) -> None: ...
+
+        async def get_message(self, **_options: Any) -> dict[str, str]:
+            nonlocal heard
+            if not words:
+                await asyncio.Event().wait()
+            await asyncio.sleep(0)
+            if words[0] == other._own:
+                assert not one.awake.is_set()
+            heard += 1
+            return {"data": words.pop(0)}
+
+    await one.stop()
+    one.awake.clear()
+    channel = contextlib.nullcontext(Channel())
+    monkeypatch.setattr(one._redis.client, "pubsub", lambda **_options: channel)
+    listening = asyncio.create_task(one._listen())
+    await until(lambda: one.awake.is_set() or listening.done())
+    listening.cancel()
+    assert heard == 3
 
 
 async def test_lost_redis_delays_and_breaks_nothing(
