@@ -141,9 +141,11 @@ def _dead_letter(delivery: Document) -> Document:
 
 
 def _attempts(delivery: Document) -> list[Document]:
+    """The attempts that are kept; each has the same number always, also when earlier ones are not kept any more."""
+    first = delivery.get("forgotten", 0) + 1
     return [
         shown_attempt(delivery["webhookId"], attempt, number)
-        for number, attempt in enumerate(delivery["attempts"], start=1)
+        for number, attempt in enumerate(delivery["attempts"], start=first)
     ]
 
 

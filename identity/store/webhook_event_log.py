@@ -215,7 +215,9 @@ def _renewed(now: Instant) -> list[Document]:
     Of many attempts the last stay: with all of them, and what the receiver said each time, a delivery that is asked for
     again and again would outgrow what MongoDB keeps in a row, and its outcome, with those beside it, never be written.
     """
+    too_many = {"$max": [0, {"$subtract": [{"$size": "$attempts"}, KEPT_ATTEMPTS]}]}
     return [
+        {"$set": {"forgotten": {"$add": [{"$ifNull": ["$forgotten", 0]}, too_many]}}},
         {"$set": {"attempts": {"$slice": ["$attempts", -KEPT_ATTEMPTS]}}},
         {"$set": {"state": "due", "nextAttempt": now, "base": {"$size": "$attempts"}}},
         {"$set": {"asked": now, "isManual": True}},

@@ -65,6 +65,19 @@ async def test_a_resend_that_is_repeated_makes_no_second_delivery(api, tenant_ap
     assert [request.event["id"] for request in receiver.requests].count(log["id"]) == 2
 
 
+async def test_an_attempt_keeps_its_number_when_earlier_ones_are_forgotten(
+    api, tenant_api, tenant, events, receiver, monkeypatch
+):
+    monkeypatch.setattr(webhook_event_log, "KEPT_ATTEMPTS", 1)
+    webhook = await make_webhook(api, tenant, receiver.url)
+    user_id = await make_user(tenant_api)
+    (log,) = await until(api, user_id, tried(1))
+    for numbers in ([1, 2], [2, 3]):
+        assert (await api.post(f"/api/webhook/{webhook['id']}/resend", json={"eventId": log["id"]})).status_code == 202
+        (log,) = await until(api, user_id, tried(2))
+        assert [attempt["data"]["attemptNumber"] for attempt in log["attempts"]] == numbers
+
+
 async def test_an_event_is_not_sent_to_a_webhook_that_does_not_hear_of_its_tenant(
     api, tenant_api, tenant, events, receiver
 ):
