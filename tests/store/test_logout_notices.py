@@ -96,6 +96,16 @@ async def test_a_notice_that_cannot_be_read_holds_up_no_other_and_goes_once_it_c
     assert (lease.job, lease.attempts) == (sealed, 0)
 
 
+async def test_whose_lease_ran_out_does_not_undo_that_of_the_next_one(notices, database) -> None:
+    await notices.add([notice()], NOW)
+    (late,) = await notices.lease(NOW, 30, {}, 5, 10)
+    (current,) = await notices.lease(Instant(NOW + 30_000), 30, {}, 5, 10)
+    await notices.retry(late, late.job, NOW)
+    await notices.hand_back(late, NOW)
+    row = await database.collection("logout_notices").find_one({})
+    assert (row["lease"], row["attempts"], row["nextAttempt"]) == (current.token, 0, NOW + 60_000)
+
+
 async def test_what_is_leased_when_the_store_goes_away_is_not_left_to_run_out(notices, monkeypatch) -> None:
     await notices.add([notice(), notice()], NOW)
     take, taken = notices._lease_one, []
