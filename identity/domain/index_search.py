@@ -94,9 +94,9 @@ def read(fields: Fields, criteria: Document, prefix: str) -> IndexQuery:
     sort = _sort(fields, criteria.get("sortFields"), f"{prefix}sortFields", errors)
     start_row = _whole(criteria, "startRow", 0, prefix, errors)
     results = min(_whole(criteria, "numberOfResults", 25, prefix, errors), MAXIMUM_RESULTS)
+    accurate = _flag(criteria, "accurateTotal", prefix, errors)
     if errors:
         raise Invalid(errors)
-    accurate = str(criteria.get("accurateTotal", False)).lower() == "true"
     return IndexQuery(None, term, sort, start_row, results, 0 if accurate else COUNT_LIMIT)
 
 
@@ -119,6 +119,14 @@ def _continued(criteria: Document, prefix: str) -> Document:
     if not isinstance(again, dict) or "nextResults" in again or "ids" in again:
         raise Invalid([_error(f"{prefix}nextResults", "is not a token of an earlier answer")])
     return again
+
+
+def _flag(criteria: Document, name: str, prefix: str, errors: list[FieldError]) -> bool:
+    value, path = criteria.get(name), f"{prefix}{name}"
+    text = "" if value is None else str(value).strip().lower()
+    if text not in {"", "true", "false"}:
+        errors.append(FieldError.of("couldNotConvert", path, f"The [{path}] must be true or false."))
+    return text == "true"
 
 
 def _ids(value: Any, path: str, errors: list[FieldError]) -> tuple[str, ...]:

@@ -62,6 +62,10 @@ def test_totals_are_capped_unless_asked_for() -> None:
     assert read(FIELDS, {}, "").count_limit == COUNT_LIMIT
     assert read(FIELDS, {"accurateTotal": True}, "").count_limit == 0
     assert read(FIELDS, {"accurateTotal": "true"}, "").count_limit == 0
+    for nothing in (None, "", False, "FALSE"):
+        assert read(FIELDS, {"accurateTotal": nothing}, "").count_limit == COUNT_LIMIT
+    for wrong in ("yes", 1, [], {"$ne": 1}):
+        assert codes(accurateTotal=wrong) == ["[couldNotConvert]search.accurateTotal"]
 
 
 def test_the_next_page_asks_for_the_same_again() -> None:
