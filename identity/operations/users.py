@@ -317,7 +317,6 @@ async def _replace(services: Services, call: Call, tenant: Document, stored: Doc
     await sign_outs.finish(services, call, sign_out)
     if new_password:
         await password_changes.settle(services, user)
-        await sso.end_all(services, call, tenant_id, UserId(user["id"]))
     await notices.tell_changes(services, call, tenant, stored, user, new_password=new_password)
 
 
