@@ -14,7 +14,7 @@ from identity.instants import Instant, later
 from identity.store.outbox_rows import Attempt, EventRow, Lease, NewDelivery, Outcome
 from identity.workers import deliver
 from tests.events.samples import PAYLOADS
-from tests.receiver import answers, receiving
+from tests.receiver import answers, hangs, receiving
 
 CREATED = Event("user.create.complete", PAYLOADS["user.create.complete"])
 
@@ -249,6 +249,17 @@ async def test_the_next_goes_as_soon_as_the_one_before_it_has_ended_and_not_at_t
         async with engine.working():
             await receiver.wait_for(5)
     assert [request.headers["webhook-id"] for request in receiver.requests] == expected
+
+
+async def test_how_many_wait_for_one_before_them_is_measured(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliver, "_BACKLOG_SECONDS", 0.02)
+    async with receiving(hangs) as receiver, engine.working(stop_seconds=0.0):
+        webhook = await webhook_for(engine, receiver.url, ordered=True, readTimeout=60_000)
+        for _ in range(4):
+            await record(engine, "one", webhook["id"])
+        while engine.registry.get_sample_value("identity_webhook_deliveries_waiting") != 3:
+            await _pause()
+    assert len(receiver.requests) == 1
 
 
 async def test_without_order_nothing_waits(engine: Any) -> None:
