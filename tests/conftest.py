@@ -25,7 +25,7 @@ from identity.ids import new_id
 from identity.instants import Instant, SystemClock
 from identity.store.embedded.stores import EmbeddedStores
 from identity.store.outages import OUTAGES
-from tests import openapi
+from tests import openapi, relying_party
 from tests.plain_http import NO_TLS
 from tests.receiver import Receiver, receiving
 from tests.relying_party import RelyingParty
@@ -288,6 +288,19 @@ async def tenant_api(service: app.Service, tenant: dict[str, Any]) -> AsyncItera
     """A client with the super key inside the fresh tenant."""
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenant["id"]}
     async with checking_client(service.base_url, headers=headers) as client:
+        yield client
+
+
+@pytest.fixture
+async def rp(api: httpx.AsyncClient) -> RelyingParty:
+    """An application with the product's defaults, in a tenant of its own, with a registered user."""
+    return await relying_party.make(api)
+
+
+@pytest.fixture
+async def browser(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
+    """A client that keeps cookies and follows no redirect."""
+    async with checking_client(service.base_url) as client:
         yield client
 
 

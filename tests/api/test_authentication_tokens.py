@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
-import pytest
 
 from identity.ids import new_id
 from tests import relying_party
 from tests.hearing import Hearing
 from tests.receiver import receiving
 from tests.relying_party import PASSWORD, RelyingParty
-
-
-@pytest.fixture
-async def rp(api: httpx.AsyncClient) -> RelyingParty:
-    return await relying_party.make(api)
 
 
 async def enable(rp: RelyingParty, *, enabled: bool) -> None:

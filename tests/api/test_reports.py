@@ -17,11 +17,6 @@ HOUR, DAY = 3_600_000, 86_400_000
 
 
 @pytest.fixture
-async def rp(api: httpx.AsyncClient) -> RelyingParty:
-    return await relying_party.make(api)
-
-
-@pytest.fixture
 async def in_utc(api: httpx.AsyncClient) -> AsyncIterator[None]:
     """Reports whose days are those of UTC."""
     before = (await api.get("/api/system-configuration")).json()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fusionauth.fusionauth_client import FusionAuthClient
 
-from tests import relying_party, two_factor
+from tests import two_factor
 from tests.conftest import SUPER_KEY
 from tests.mailbox import receiving
 from tests.relying_party import PASSWORD, RelyingParty
@@ -18,11 +18,6 @@ from tests.relying_party import PASSWORD, RelyingParty
 def done(answer: Any, status: int = 200) -> Any:
     assert answer.status == status, (answer.status, answer.error_response, answer.exception)
     return answer.success_response
-
-
-@pytest.fixture
-async def rp(api) -> RelyingParty:
-    return await relying_party.make(api)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import urllib.parse
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any, Self
 
 import httpx
@@ -27,10 +27,8 @@ from oauthlib.oauth2 import (
 )
 from requests_oauthlib import OAuth2Session as OauthlibSession
 
-from identity import app
 from tests import relying_party
 from tests.client_signer import new_key, public
-from tests.conftest import checking_client
 from tests.oauth2.devices import DEVICE_GRANT, Device, device_client
 from tests.oauth2.test_client_credentials import make as make_machine
 from tests.relying_party import PASSWORD, REDIRECT_URI, VERIFIER, RelyingParty
@@ -42,17 +40,6 @@ SCOPE = "openid email offline_access"
 def without_tls(monkeypatch) -> None:
     """Without this oauthlib speaks to https only."""
     monkeypatch.setenv("OAUTHLIB_INSECURE_TRANSPORT", "1")
-
-
-@pytest.fixture
-async def rp(api: httpx.AsyncClient) -> RelyingParty:
-    return await relying_party.make(api)
-
-
-@pytest.fixture
-async def browser(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
-    async with checking_client(service.base_url) as client:
-        yield client
 
 
 @pytest.fixture

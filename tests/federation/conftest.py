@@ -175,13 +175,6 @@ async def browser_there(other_service: app.Service) -> AsyncIterator[httpx.Async
 
 
 @pytest.fixture
-async def browser(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
-    """A client that keeps cookies and follows no redirect."""
-    async with checking_client(service.base_url) as client:
-        yield client
-
-
-@pytest.fixture
 async def hosted(
     tenant: Document,
     api: httpx.AsyncClient,

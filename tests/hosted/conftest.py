@@ -13,22 +13,8 @@ import tornado.netutil
 from identity import app
 from identity.ids import new_id
 from tests import relying_party
-from tests.conftest import DEFAULT_TENANT, ROOT, checking_client
+from tests.conftest import DEFAULT_TENANT, ROOT
 from tests.hosted.chromium import Chromium, browsing
-from tests.relying_party import RelyingParty
-
-
-@pytest.fixture
-async def rp(api: httpx.AsyncClient) -> RelyingParty:
-    """An application in a tenant of its own, with a registered user."""
-    return await relying_party.make(api)
-
-
-@pytest.fixture
-async def browser(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
-    """A client that keeps cookies and follows no redirect."""
-    async with checking_client(service.base_url) as client:
-        yield client
 
 
 @pytest.fixture(scope="session")

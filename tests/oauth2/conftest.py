@@ -9,15 +9,7 @@ import httpx
 import pytest
 
 from identity import app
-from tests import relying_party
 from tests.conftest import checking_client
-from tests.relying_party import RelyingParty
-
-
-@pytest.fixture
-async def rp(api: httpx.AsyncClient) -> RelyingParty:
-    """An application with the product's defaults, in a tenant of its own, with a registered user."""
-    return await relying_party.make(api)
 
 
 @pytest.fixture
