@@ -1,4 +1,4 @@
-"""Fixtures of the protocol tests: a relying party, and browsers with cookie jars."""
+"""Fixtures of the protocol tests: browsers with cookie jars, as many as a test wants."""
 
 from __future__ import annotations
 
