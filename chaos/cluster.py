@@ -66,10 +66,10 @@ class Node:
         program = Program(arguments, port, self.log, environment)
         try:
             await program.wait_until_ready("/api/health")
-        except RuntimeError:
-            await program.stop()  # a store was killed while it started
-            raise
-        self.program = program
+            self.program = program
+        finally:
+            if self.program is not program:
+                await program.stop()  # a store was killed while it started, or the trouble is over
 
     async def kill(self) -> None:
         """End it as a power cut would."""
