@@ -62,7 +62,7 @@ _NEEDED_BY_METHOD = {"authenticator": "secret", "email": "email", "sms": "mobile
 def new(wanted: Document, user_id: UserId, tenant_id: TenantId, now: Instant) -> Document:
     """A new, active user out of what a create asks for; without password, registrations and verification."""
     return {
-        **({"passwordChangeReason": "Administrative"} if wanted["passwordChangeRequired"] else {}),
+        **({"passwordChangeReason": "Administrative"} if wanted.get("passwordChangeRequired") else {}),
         **_without(wanted, _SENT),
         "active": True,
         "connectorId": INTERNAL_CONNECTOR,

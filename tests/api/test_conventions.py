@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from typing import Any
 
 import httpx
@@ -1097,7 +1098,8 @@ async def test_thousands_of_form_arguments_are_refused_early(api) -> None:
     assert codes(await api.post("/api/webhook", content=b"a=1&" * 5000, headers=form)) == {"[UnsupportedContentType]"}
 
 
-async def test_headers_and_paths_leave_no_lines_of_their_own_in_the_log(service, api) -> None:
+async def test_headers_and_paths_leave_no_lines_of_their_own_in_the_log(service, api, caplog) -> None:
+    caplog.set_level(logging.DEBUG, logger="identity.access")
     with structlog.testing.capture_logs() as logs:
         await api.get("/api/webhook/%0d%0aforged", params={"a": "x\r\nforged"})
         await api.get("/api/webhook", headers={"User-Agent": "forged", "X-Request-Id": "forged"})

@@ -259,6 +259,7 @@ async def test_how_many_wait_for_one_before_them_is_measured(engine: Any, monkey
             await record(engine, "one", webhook["id"])
         while engine.registry.get_sample_value("identity_webhook_deliveries_waiting") != 3:
             await _pause()
+        await receiver.wait_for(1)
     assert len(receiver.requests) == 1
 
 

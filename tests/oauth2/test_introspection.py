@@ -6,7 +6,6 @@ import asyncio
 import base64
 
 import pytest
-import redis.asyncio
 
 from identity.ids import new_id, new_secret
 from identity.store.documents import Documents
@@ -312,7 +311,7 @@ async def test_access_token_costs_one_question_to_redis_and_none_to_mongodb(rp, 
     ids = (rp.tenant["id"], rp.client_id, rp.user["id"])
     for store, name in ((Documents, "_load"), (Documents, "find_all"), (RefreshTokens, "present")):
         monkeypatch.setattr(store, name, _noted(questions, name, getattr(store, name), ids))
-    client = redis.asyncio.Redis
+    client = type(service.services.redis.client)
     monkeypatch.setattr(client, "execute_command", _noted(questions, "redis", client.execute_command, ids))
     answers = await asyncio.gather(*(told(rp, http, token) for _ in range(5)))
     assert all(answer["active"] for answer in answers)
