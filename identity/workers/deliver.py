@@ -46,7 +46,7 @@ _POLL_SECONDS = 1.0
 LATE_SECONDS = 10
 """What should have been made so long ago belongs to a backlog, and goes as fast as that may."""
 _DRAIN_SECONDS = 0.1
-"""How often more of a backlog is taken; it goes evenly until then."""
+"""How often more of a backlog is taken: what is taken together is sent, and written down, together."""
 _BACK_OFF_SECONDS = 1.0
 _BACKLOG_SECONDS = 15.0
 _KEEP_SECONDS = 600.0
@@ -194,7 +194,7 @@ class DeliveryWorker:
                 self._note(reachable=False, error=error)
                 await asyncio.sleep(_BACK_OFF_SECONDS)
                 continue
-            self._take_all(leases or (), within_seconds=_DRAIN_SECONDS)
+            self._take_all(leases or ())
             # Not in step with other processes, or all of them would go for the same ones.
             await asyncio.sleep((_POLL_SECONDS if leases == [] else _DRAIN_SECONDS) * (0.5 + _CHANCE.random()))
 
@@ -251,19 +251,19 @@ class DeliveryWorker:
             async with asyncio.timeout(_POLL_SECONDS):
                 await self._wakeups.awake.wait()
 
-    def _take_all(self, leases: Sequence[Lease], within_seconds: float = 0.0) -> None:
-        for number, lease in enumerate(leases):
-            self._take(lease, within_seconds * number / len(leases))
+    def _take_all(self, leases: Sequence[Lease]) -> None:
+        for lease in leases:
+            self._take(lease)
         self._metrics.held.set(len(self._held))
 
-    def _take(self, lease: Lease, wait_seconds: float = 0.0) -> None:
+    def _take(self, lease: Lease) -> None:
         is_under_way = lease.delivery_id in self._held
         self._held[lease.delivery_id] = lease
         if is_under_way:
             # Its lease ran out because MongoDB was away, or we stood still: what comes of it goes by the new one.
             return
         self._counts[lease.webhook_id] += 1
-        task = asyncio.create_task(self._deliver(lease, wait_seconds))
+        task = asyncio.create_task(self._deliver(lease))
         self._under_way.add(task)
         task.add_done_callback(functools.partial(self._ended, lease))
 
@@ -279,8 +279,7 @@ class DeliveryWorker:
 
     # Sending.
 
-    async def _deliver(self, lease: Lease, wait_seconds: float) -> None:
-        await asyncio.sleep(wait_seconds)
+    async def _deliver(self, lease: Lease) -> None:
         turn = self._turns.setdefault(lease.webhook_id, asyncio.Semaphore(self._settings.concurrency_per_webhook))
         async with turn, self._places.held(lease.webhook_id):
             if self._is_stopping:
