@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from identity.call import Document
@@ -33,6 +33,7 @@ _REFUSED_GRANTS: Final = {
 }
 _PRIVATE_USE = re.compile(r"[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+", re.IGNORECASE)
 _LOOPBACK = re.compile(r"http://(127\.0\.0\.1|\[::1\])(:[0-9]+)?(/.*|\?.*)?")
+_PKCS1_ALGORITHMS: Final = frozenset({"RS256", "RS384", "RS512"})
 _FAPI_METHODS: Final = frozenset({"private_key_jwt"})
 
 
@@ -107,6 +108,14 @@ def revokes_on_reuse(tenant: Document, application: Document) -> bool:
     return bool(policy["onOneTimeTokenReuse"]) or (is_strict(application) and _needs_rotation(application))
 
 
+def is_algorithm_allowed(oauth: Mapping[str, Any], algorithm: object) -> bool:
+    """Whether a client with this oauthConfiguration may sign with `algorithm`.
+
+    Under strict an RSA key signs with PSS only, whether or not its JWK has an `alg` (FAPI 2.0 section 5.4.1).
+    """
+    return oauth.get("profile") != STRICT or algorithm not in _PKCS1_ALGORITHMS
+
+
 def contradictions(application: Document) -> Iterator[Shortcoming]:
     """What the settings of an application say against strict."""
     oauth, prefix = application["oauthConfiguration"], "application.oauthConfiguration"
@@ -120,6 +129,7 @@ def contradictions(application: Document) -> Iterator[Shortcoming]:
     if oauth.get("hybridResponseTypesEnabled"):
         problem = "must be false: tokens come from the token endpoint alone"
         yield Shortcoming(f"{prefix}.hybridResponseTypesEnabled", problem, "RFC 9700 section 2.1.2")
+    yield from _key_contradictions(oauth, prefix)
     if application["jwtConfiguration"]["enabled"] and _needs_rotation(application):
         yield from _reuses(application["jwtConfiguration"], "application.jwtConfiguration")
     if oauth.get("requirePushedAuthorizationRequests") and oauth.get("dpopBoundAccessTokens"):
@@ -183,6 +193,14 @@ def _redirect_problem(url: str) -> tuple[str, str] | None:
     if scheme == "http":
         return "must be https, or http at 127.0.0.1 or [::1]", "RFC 9700 section 2.6"
     return "must have a scheme of the app's own, with the dots of a domain", "RFC 8252 section 7.1"
+
+
+def _key_contradictions(oauth: Document, prefix: str) -> Iterator[Shortcoming]:
+    """Registered public keys that are restricted to an algorithm that strict refuses."""
+    for index, jwk in enumerate(oauth.get("jwks", {}).get("keys", ())):
+        if jwk.get("alg") in _PKCS1_ALGORITHMS:
+            path = f"{prefix}.jwks.keys[{index}]"
+            yield Shortcoming(path, "must have an alg of PS256, PS384 or PS512, or none", "FAPI 2.0 section 5.4.1")
 
 
 def _fapi_contradictions(oauth: Document, prefix: str) -> Iterator[Shortcoming]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain import dpop as rules
+from identity.domain import profiles
 from identity.errors import InvalidDpopProof, InvalidToken, UnprovenToken, UnprovenTokenWithoutNonce, UseDpopNonce
 from identity.ids import TenantId
 from identity.instants import numeric_date
@@ -105,6 +106,8 @@ async def _verified(
     proof = await proofs.read(presented.proofs[0])
     if proof is None:
         raise InvalidDpopProof(None, "The DPoP proof is not a JWT of type dpop+jwt, signed by the public key in it.")
+    if not profiles.is_algorithm_allowed(oauth, proof.algorithm):
+        raise InvalidDpopProof(None, f"This client may not sign a DPoP proof with {proof.algorithm}.")
     now = numeric_date(call.now)
     problem = rules.problem(
         proof.claims, method=presented.method, url=presented.url, now=now, access_token=access_token

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Document
+from identity.domain import profiles
 from identity.ids import TenantId
 from identity.instants import Instant
 from identity.outbound.client_keys import PublishedKeys
@@ -32,7 +33,8 @@ class ClientKeys:
         ClientKeysError when the key set cannot be had.
         """
         oauth = application["oauthConfiguration"]
-        if header.get("alg") not in OF_CLIENTS:
+        algorithm = header.get("alg")
+        if algorithm not in OF_CLIENTS or not profiles.is_algorithm_allowed(oauth, algorithm):
             return None
         if "jwks" in oauth:
             return self._in(application["id"], oauth["jwks"], header)

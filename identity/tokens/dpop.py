@@ -25,6 +25,7 @@ class Proof:
     """A proof with a signature that holds; nothing is said yet of what it claims."""
 
     claims: Document
+    algorithm: str
     thumbprint: str
 
 
@@ -35,7 +36,7 @@ async def read(text: str) -> Proof | None:
     verified = await jws.verify_foreign(text, _brought_along)
     if isinstance(verified, Rejection) or verified.header.get("typ") != _TYPE:
         return None
-    return Proof(verified.claims, jwks.thumbprint(verified.header["jwk"]))
+    return Proof(verified.claims, verified.header["alg"], jwks.thumbprint(verified.header["jwk"]))
 
 
 async def _brought_along(header: Mapping[str, Any]) -> SigningKey | None:

@@ -25,6 +25,7 @@ METHODS = ["client_secret_basic", "client_secret_post", "client_secret_jwt", "pr
 FORM = {"grant_type": "authorization_code", "code": "c", "redirect_uri": REDIRECT_URI}
 
 KEY = new_key()
+STRICT = {"profile": "strict", "proofKeyForCodeExchangePolicy": "Required"}
 
 
 @pytest.fixture
@@ -143,11 +144,30 @@ async def test_token_endpoint_is_an_audience_too(keyed, http, service):
 
 async def test_strict_client_names_the_issuer(keyed, http, service):
     place = f"{service.base_url}/oauth2/token"
-    strict = {"profile": "strict", "proofKeyForCodeExchangePolicy": "Required"}
-    await keyed.configure(**strict)
+    await keyed.configure(**STRICT)
     for audience in (place, [keyed.tenant["issuer"]]):
         refused(await ask(keyed, http, signed(KEY, claims(keyed, aud=audience))), word="aud")
     taken(await ask(keyed, http, signed(KEY, claims(keyed))))
+
+
+async def test_attack_34_strict_client_does_not_sign_with_pkcs1(rp, http):
+    """Neither by a JWK without `alg`, nor by one that was stored with RS256 (FAPI 2.0 section 5.4.1)."""
+    key = new_key("RS256")
+    await rp.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(key))
+    for algorithm in ("RS256", "RS384", "RS512", "PS256"):
+        taken(await ask(rp, http, signed(key, claims(rp), algorithm)))
+    await rp.configure(**STRICT)
+    for algorithm in ("RS256", "RS384", "RS512"):
+        refused(await ask(rp, http, signed(key, claims(rp), algorithm)), word="not signed")
+    taken(await ask(rp, http, signed(key, claims(rp), "PS256")))
+
+
+async def test_strict_client_registers_no_key_for_pkcs1(rp, api):
+    [entry] = public(new_key("RS256"))["keys"]
+    answer = await patched(rp, api, {**STRICT, "jwks": {"keys": [{**entry, "alg": "RS256"}]}})
+    assert list(answer.json()["fieldErrors"]) == ["application.oauthConfiguration.jwks.keys[0]"]
+    answer = await patched(rp, api, {**STRICT, "jwks": {"keys": [{**entry, "alg": "PS256"}]}})
+    assert answer.status_code == 200, answer.text
 
 
 async def test_claims_must_be_those_of_an_assertion_of_now(keyed, http):

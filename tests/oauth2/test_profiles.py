@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from identity.ids import new_id
 from tests import client_signer, relying_party
 from tests.dpop import ClientKey
 from tests.relying_party import PASSWORD, PKCE, REDIRECT_URI, VERIFIER, response
@@ -222,3 +225,26 @@ async def test_flow_at_the_level_of_fapi_2_goes_through_and_nothing_less_does(rp
     assert (await http.get(userinfo, headers={"Authorization": f"Bearer {tokens['access_token']}"})).status_code == 401
     told = await http.get(userinfo, headers=proofs.shown(http, tokens["access_token"], userinfo))
     assert told.json() == {"sub": rp.user["id"]}
+
+
+async def test_strict_client_signs_no_dpop_proof_with_pkcs1(rp, http):
+    key = client_signer.new_key("RS256")
+
+    async def answered(algorithm: str) -> str:
+        claims = {
+            "jti": new_id(),
+            "htm": "POST",
+            "htu": str(http.base_url.join("/oauth2/token")),
+            "iat": int(time.time()),
+        }
+        jwk = key.as_dict(private=False)
+        proof = client_signer.signed(key, claims, algorithm, kid=None, typ="dpop+jwt", jwk=jwk)
+        form = {"grant_type": "authorization_code", "code": "x", "redirect_uri": REDIRECT_URI}
+        form |= {"client_id": rp.client_id, "client_secret": rp.secret}
+        answer = await http.post("/oauth2/token", data=form, headers={"DPoP": proof})
+        return answer.json()["error"]
+
+    assert await answered("RS256") == "invalid_grant"
+    await rp.configure(**STRICT)
+    assert await answered("RS256") == "invalid_dpop_proof"
+    assert await answered("PS256") == "invalid_grant"

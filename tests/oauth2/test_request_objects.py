@@ -107,6 +107,16 @@ async def test_other_keys_sign_requests_too(rp, browser, algorithm):
     assert response(await opened(rp, browser, jwt))["error"] == "login_required"
 
 
+async def test_attack_34_strict_client_does_not_sign_requests_with_pkcs1(rp, browser):
+    key = new_key("RS256")
+    await rp.configure(jwks=public(key), profile="strict", proofKeyForCodeExchangePolicy="Required")
+    usual = {"key": key, "prompt": "none", "nbf": int(time.time()), **PKCE}
+    jwt = request(rp, algorithm="RS256", **usual)
+    refused(await opened(rp, browser, jwt, redirect_uri=REDIRECT_URI), "not signed by the client")
+    jwt = request(rp, algorithm="PS256", **usual)
+    assert response(await opened(rp, browser, jwt))["error"] == "login_required"
+
+
 async def test_secret_signs_requests_of_clients_that_sign_with_it(rp, browser):
     jwt = request(rp, key=rp.secret, algorithm="HS256", prompt="none")
     beside = {"redirect_uri": REDIRECT_URI}
