@@ -21,7 +21,7 @@ from identity.operations import audited_writes, features
 from identity.permissions import endpoint_of
 from identity.services import Services
 from identity.store.outages import OUTAGES
-from identity.web import authentication, cross_origin
+from identity.web import authentication, cross_origin, method_override
 from identity.web.answering import Answering
 from identity.web.client_address import AddressBook
 from identity.web.cross_origin import CrossOriginAccess
@@ -200,6 +200,12 @@ class ApiHandler(Family):
     """The management API: JSON in, JSON out with members in alphabetical order, the Errors object on 400."""
 
     json_options = orjson.OPT_SORT_KEYS
+
+    def initialize(self, **arguments: Any) -> None:
+        """Apply the method override before anything reads the method: routing, permissions, CORS, audit log."""
+        if method_override.is_patch(self.request):
+            self.request.method = "PATCH"
+        super().initialize(**arguments)
 
     async def performed(self, call: Call, reply: Reply) -> None:
         """Write a row of the audit log, where the operator asks for that."""

@@ -111,6 +111,15 @@ async def test_permissions_are_checked_by_endpoint_and_method(manager, acting_as
         assert (await client.post("/api/tenant", json={}, headers=override)).status_code == 401
 
 
+async def test_permissions_are_checked_for_the_method_that_the_override_header_names(manager, acting_as) -> None:
+    override = {"X-HTTP-Method-Override": "PATCH"}
+    path, body = f"/api/tenant/{DEFAULT_TENANT}", {"tenant": {"data": {"overridden": "yes"}}}
+    for granted, status in (("POST", 401), ("PATCH", 200)):
+        made = await create(manager, permissions={"endpoints": {"/api/tenant": [granted]}})
+        async with acting_as(made["key"]) as client:
+            assert (await client.post(path, json=body, headers=override)).status_code == status, granted
+
+
 async def test_unknown_permissions_are_refused_and_api_key_is_dropped(manager) -> None:
     for endpoints in ({"/api/nonsense": ["GET"]}, {"/api/tenant": ["HEAD"]}, {"/api/user/import": ["GET"]}):
         answer = await manager.post("/api/api-key", json={"apiKey": {"permissions": {"endpoints": endpoints}}})

@@ -901,6 +901,41 @@ async def test_method_cannot_be_overridden(api, name) -> None:
     assert (await api.get(f"/api/webhook/{made['id']}")).status_code == 200
 
 
+async def test_post_with_the_override_header_is_a_patch(service, api) -> None:
+    made = await webhook(api)
+    async with httpx.AsyncClient(base_url=service.base_url, headers=api.headers, trust_env=False) as client:
+        override = {"X-HTTP-Method-Override": "PATCH"}
+        body = {"webhook": {"description": "patched"}}
+        answer = await client.post(f"/api/webhook/{made['id']}", json=body, headers=override)
+        assert answer.status_code == 200
+        assert answer.json()["webhook"]["description"] == "patched"
+        assert answer.json()["webhook"]["url"] == made["url"]
+        assert (await client.post("/api/key/generate", json={}, headers=override)).status_code == 405
+
+
+async def test_override_header_has_no_effect_elsewhere(service, api) -> None:
+    made = await webhook(api)
+    path = f"/api/webhook/{made['id']}"
+    async with httpx.AsyncClient(base_url=service.base_url, headers=api.headers, trust_env=False) as client:
+        for value in ("DELETE", "GET", "PUT", "patch", "PATCH, DELETE", ""):
+            answer = await client.post(path, json={"webhook": {}}, headers={"X-HTTP-Method-Override": value})
+            assert answer.status_code == 400, value  # a create with an id that exists
+        for method in ("GET", "PUT", "DELETE"):
+            found = await client.request(
+                method, f"/api/webhook/{new_id()}", headers={"X-HTTP-Method-Override": "PATCH"}
+            )
+            assert found.status_code in {400, 404}, method
+        for name in ("X-HTTP-Method", "X-Method-Override"):
+            answer = await client.post(path, json={"webhook": {}}, headers={name: "PATCH"})
+            assert answer.status_code == 400, name
+        assert (await client.get(path)).status_code == 200
+    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as stranger:
+        override = {"X-HTTP-Method-Override": "PATCH"}
+        assert (await stranger.post(path, json={"webhook": {}}, headers=override)).status_code == 401
+        form = {"grant_type": "nonsense"}
+        assert (await stranger.post("/oauth2/token", data=form, headers=override)).status_code == 400
+
+
 # Tenants
 
 
