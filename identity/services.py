@@ -16,7 +16,7 @@ from identity.outbound import breached_passwords
 from identity.outbound.federation import FederationClient
 from identity.outbound.http import HttpClient
 from identity.outbound.places import Places
-from identity.outbound.tracing import Tracer
+from identity.outbound.spans import Tracer
 from identity.passwords import PasswordPool
 from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas

@@ -18,6 +18,7 @@ import argon2.exceptions
 import argon2.low_level
 import bcrypt
 
+from identity.call import Document
 from identity.ids import same_secret
 
 MAXIMUM_BYTES: Final = 4096
@@ -37,6 +38,12 @@ class StoredPassword:
     factor: int
     salt: str
     hash: str = dataclasses.field(repr=False)
+
+
+def stored_password(user: Document) -> StoredPassword | None:
+    """Return the stored password hash of a user, or None for a user without a password."""
+    stored = user["private"].get("password")
+    return None if stored is None else StoredPassword(**stored)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from identity.events.metrics import Metrics
 from identity.ids import EventId, Secret
 from identity.instants import Clock, Instant, numeric_date
 from identity.outbound.http import HttpClient, OutboundError, Request, Response
+from identity.outbound.spans import Span, Tracer
 from identity.outbound.tls import is_trust_anchor
-from identity.outbound.tracing import Span, Tracer, Untraced
+from identity.outbound.tracing import Untraced
 from identity.store.outbox_rows import Attempt
 from identity.traces import TraceContext
 

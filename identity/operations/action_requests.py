@@ -8,7 +8,7 @@ from identity.call import Call, Document
 from identity.domain import action_logs as rules
 from identity.errors import FieldError, NotFound
 from identity.ids import TenantId
-from identity.operations import crud, users
+from identity.operations import crud, user_lookup
 from identity.services import Services
 
 Problems = list[FieldError]
@@ -74,7 +74,7 @@ async def _actionee(services: Services, call: Call, wanted: Document, errors: Pr
     if user_id is None:
         return None
     try:
-        return await users.retrieve(services, call, user_id)
+        return await user_lookup.retrieve(services, call, user_id)
     except NotFound:
         errors.append(_invalid("actioneeUserId", "must name an existing user"))
         return None

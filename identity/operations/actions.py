@@ -10,7 +10,7 @@ from identity.errors import NotFound
 from identity.events.bus import Write
 from identity.ids import TenantId, UserId, new_id
 from identity.instants import Instant
-from identity.operations import action_phases, action_requests, crud, users
+from identity.operations import action_phases, action_requests, crud, user_lookup
 from identity.operations.action_phases import Phase
 from identity.services import Services
 from identity.store.mongo import Session
@@ -68,7 +68,7 @@ async def retrieve_of_user(
 
     Raises NotFound for a user who is not there.
     """
-    tenant_id = await users.tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.tenant_of(services, call, user_id)
     if await services.users.cached(tenant_id, user_id) is None:
         raise NotFound
     live: Document = {"private.endsAt": {"$gt": call.now}}

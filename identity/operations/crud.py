@@ -156,7 +156,12 @@ async def search(
 
 def shown(services: Services, resource: Resource, document: Document) -> Document:
     """The object as its API shows it."""
-    answer: Document = services.schemas[resource.schema].show({resource.name: document})[resource.name]
+    return shown_by_schema(services, resource.schema, resource.name, document)
+
+
+def shown_by_schema(services: Services, schema: str, name: str, document: Document) -> Document:
+    """Return the members of a document that the schema of its resource allows in responses."""
+    answer: Document = services.schemas[schema].show({name: document})[name]
     return answer
 
 

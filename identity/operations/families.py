@@ -14,7 +14,7 @@ from identity.domain.mail_messages import Address
 from identity.domain.resource import Resource
 from identity.errors import Duplicate, Invalid, NotFound
 from identity.ids import TenantId, new_id
-from identity.operations import crud, mail, users
+from identity.operations import crud, mail, user_lookup, users
 from identity.services import Services
 
 MEMBER: Final = "api/family-member.request.json"
@@ -90,7 +90,7 @@ async def retrieve(services: Services, call: Call, family_id: str) -> Document:
 
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
     """The families that a user belongs to. Raises NotFound for a user who does not exist."""
-    tenant_id = await users.tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.tenant_of(services, call, user_id)
     await services.users.get(tenant_id, user_id)
     return [_shown(family) for family in await services.families.find_of_user(tenant_id, user_id)]
 

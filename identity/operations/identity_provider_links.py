@@ -14,7 +14,7 @@ from identity.domain import identity_providers as provider_rules
 from identity.errors import AlreadyLinked, Conflict, Duplicate, FieldError, Invalid, NotFound
 from identity.events.bus import Event
 from identity.ids import TenantId, parse_id
-from identity.operations import crud, user_events, users
+from identity.operations import crud, user_events, user_lookup, users
 from identity.services import Services
 from identity.store.documents import Documents
 from identity.store.mongo import Session
@@ -60,7 +60,7 @@ async def find(services: Services, call: Call, query: Mapping[str, str]) -> Docu
     if account or user_id is None:
         name = "identityProviderId" if account else "userId"
         raise Invalid.field("missing", name, f"You must specify the [{name}] parameter.")
-    user = await users.retrieve(services, call, user_id)
+    user = await user_lookup.retrieve(services, call, user_id)
     found = await services.identity_provider_links.find_of_user(TenantId(user["tenantId"]), user_id, provider_id)
     return {f"{_WRAPPER}s": [await shown(services, link) for link in found]}
 
@@ -72,7 +72,7 @@ async def delete(services: Services, call: Call, query: Mapping[str, str]) -> No
     given = {"identityProviderId": provider_id, "identityProviderUserId": account, "userId": user_id}
     absent = [name for name, value in given.items() if not value]
     crud.gather([FieldError.of("missing", name, f"You must specify the [{name}] parameter.") for name in absent])
-    user = await users.retrieve(services, call, str(user_id))
+    user = await user_lookup.retrieve(services, call, str(user_id))
     tenant_id = TenantId(user["tenantId"])
 
     async def write(session: Session | None) -> Document:
@@ -105,7 +105,7 @@ async def find_pending(services: Services, call: Call, pending_id: str, user_id:
         link["identityProviderTenantConfiguration"] = settings
     links: list[Document] = []
     if user_id is not None:
-        user = await users.retrieve(services, call.within(tenant_id), user_id)
+        user = await user_lookup.retrieve(services, call.within(tenant_id), user_id)
         links = await services.identity_provider_links.find_of_user(tenant_id, user_id, provider["id"])
         link["user"] = await users.answer(services, user)
     link["identityProviderLinks"] = [await shown(services, each) for each in links]
@@ -194,7 +194,7 @@ async def _link(services: Services, call: Call, provider: Document, user: Docume
 async def _user(services: Services, call: Call, user_id: str | None) -> Document | None:
     """The user to link, if there is one."""
     try:
-        return None if user_id is None else await users.retrieve(services, call, user_id)
+        return None if user_id is None else await user_lookup.retrieve(services, call, user_id)
     except NotFound:
         return None
 
@@ -214,7 +214,7 @@ def _providers(services: Services) -> Documents:
 async def _tenant(services: Services, call: Call, user_id: str | None) -> TenantId:
     """The tenant of a link that is asked for: the call's, else that of the user who is named."""
     if call.tenant_id is None and user_id is not None:
-        return await users.tenant_of(services, call, user_id)
+        return await user_lookup.tenant_of(services, call, user_id)
     return crud.require_tenant(call)
 
 

@@ -9,7 +9,16 @@ from identity.domain import login as steps
 from identity.domain import users as user_rules
 from identity.errors import NotFound, Unauthorized
 from identity.ids import TenantId
-from identity.operations import api_logins, bearer, clients, crud, login, one_time_passwords, two_factor_policy, users
+from identity.operations import (
+    api_logins,
+    bearer,
+    clients,
+    crud,
+    login,
+    one_time_passwords,
+    two_factor_policy,
+    user_lookup,
+)
 from identity.operations.api_logins import Answer, Wishes
 from identity.operations.clients import Client
 from identity.operations.login import Credentials
@@ -71,7 +80,7 @@ async def ping(services: Services, call: Call, body: Document) -> Answer:
     """
     request = services.schemas[_PING].read(body)
     client = await _client(services, call, request.get("applicationId"))
-    tenant_id = await users.tenant_of(services, call, request["userId"]) if client is None else client.tenant_id
+    tenant_id = await user_lookup.tenant_of(services, call, request["userId"]) if client is None else client.tenant_id
     tenant = await services.tenants.get_cached(None, tenant_id)
     call = api_logins.informed(call.within(tenant_id), request)
     user = await services.users.find(tenant_id, request["userId"])

@@ -13,7 +13,7 @@ from identity.domain import users as user_rules
 from identity.domain.mail_messages import Address, Letter, Undeliverable
 from identity.errors import FieldError, Invalid
 from identity.ids import MailId, TenantId, new_id
-from identity.operations import applications, crud, email_templates, event_logs, tenants, user_answers
+from identity.operations import crud, email_templates, event_logs, user_answers
 from identity.outbound.mail import properties
 from identity.services import Services
 from identity.store.mails import Mail
@@ -171,9 +171,9 @@ async def values(
     services: Services, tenant: Document, application: Document | None, to: Document | Address | str
 ) -> dict[str, Any]:
     """What a template reads: nothing that the API does not show, and no secret of a client."""
-    found: dict[str, Any] = {"tenant": crud.shown(services, tenants.RESOURCE, tenant)}
+    found: dict[str, Any] = {"tenant": crud.shown_by_schema(services, "api/tenant.json", "tenant", tenant)}
     if application is not None:
-        shown = crud.shown(services, applications.RESOURCE, application)
+        shown = crud.shown_by_schema(services, "api/application.json", "application", application)
         shown["oauthConfiguration"] = {
             name: value for name, value in shown["oauthConfiguration"].items() if name != "clientSecret"
         }

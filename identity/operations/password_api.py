@@ -18,7 +18,7 @@ from identity.operations import (
     notices,
     one_time_passwords,
     password_changes,
-    users,
+    user_lookup,
 )
 from identity.operations.change_ids import About, Found
 from identity.operations.password_changes import Change, Done, Trust
@@ -87,7 +87,7 @@ async def look_at_user(
     if isinstance(call.caller, ApiKeyCaller):
         if not login_id:
             raise Invalid.field("missing", "loginId", "You must specify the [loginId] parameter.")
-        user = await users.retrieve_by_login_id(services, call, login_id, types or rules.LOGIN_ID_TYPES)
+        user = await user_lookup.retrieve_by_login_id(services, call, login_id, types or rules.LOGIN_ID_TYPES)
         _require_no_factor(await services.tenants.get(None, TenantId(user["tenantId"])), user)
         return
     shown = await bearer.verify(services, call, token)

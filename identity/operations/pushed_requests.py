@@ -13,7 +13,6 @@ from identity.errors import InvalidDpopProof, InvalidRequest
 from identity.ids import new_secret
 from identity.operations import dpop, request_objects, unfinished
 from identity.operations.client_authentication import Identified
-from identity.operations.grants import authorization_code
 from identity.operations.request_objects import PARAMETERS, ROUTING
 from identity.operations.request_sources import PREFIX
 from identity.services import Services
@@ -32,7 +31,7 @@ async def push(
     The client authenticates as it does for the code (RFC 9126 section 2.1). The code is bound to a key that
     the request proves to have (RFC 9449 section 10.1). Raises OAuth2Error.
     """
-    grant_type, client = authorization_code.grant_type, identified.client
+    grant_type, client = "authorization_code", identified.client
     identified.require(grant_type, has_proof="code_challenge" in form or "request" in form)
     if "request_uri" in form:
         raise InvalidRequest("unknown", "A request_uri cannot be pushed (the request_uri parameter).")

@@ -20,6 +20,7 @@ from identity.operations import (
     registration_verifications,
     sign_outs,
     user_events,
+    user_lookup,
     user_tokens,
     users,
 )
@@ -85,7 +86,7 @@ def plain(services: Services, call: Call, application: Document) -> Document:
 
 async def retrieve(services: Services, call: Call, user_id: str, application_id: str) -> Document:
     """The registration, with the roles of the user's groups. Raises NotFound."""
-    return await _effective(services, await users.retrieve(services, call, user_id), application_id)
+    return await _effective(services, await user_lookup.retrieve(services, call, user_id), application_id)
 
 
 async def update(services: Services, call: Call, body: Document, user_id: str, application_id: str | None) -> Document:
@@ -117,7 +118,7 @@ async def delete(
 
     With `only_unverified` one that is verified by now is not found.
     """
-    tenant_id = await users.tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.tenant_of(services, call, user_id)
 
     async def attempt() -> Document:
         user = await services.users.get(tenant_id, user_id)
@@ -138,7 +139,7 @@ def shown(services: Services, registration: Document) -> Document:
 
 
 async def _register(services: Services, call: Call, request: Document, user_id: str) -> tuple[Document, Document]:
-    tenant_id = await users.tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.tenant_of(services, call, user_id)
 
     async def attempt() -> Document:
         user = await services.users.get(tenant_id, user_id)
@@ -210,7 +211,7 @@ async def _change(
     application_id: str | None,
     wanted_of: Callable[[Document], Document],
 ) -> Document:
-    tenant_id = await users.tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.tenant_of(services, call, user_id)
     if application_id is None:
         path = "registration.applicationId"
         raise Invalid.field("missing", path, f"You must specify the [{path}] property.")

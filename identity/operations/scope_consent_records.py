@@ -8,7 +8,7 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.errors import NotFound
 from identity.ids import ApplicationId, TenantId, UserId
-from identity.operations import sign_outs, users
+from identity.operations import sign_outs, user_lookup
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -52,7 +52,7 @@ async def withdraw(services: Services, call: Call, user_id: str, application_id:
 
 
 async def _user(services: Services, call: Call, user_id: str) -> Document:
-    return await services.users.get(await users.tenant_of(services, call, user_id), user_id)
+    return await services.users.get(await user_lookup.tenant_of(services, call, user_id), user_id)
 
 
 def _shown(consent: Document) -> Document:

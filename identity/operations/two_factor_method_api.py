@@ -9,7 +9,7 @@ from identity.domain import totp, two_factor
 from identity.domain import users as rules
 from identity.errors import FieldError, Invalid, NotFound
 from identity.ids import TenantId
-from identity.operations import bearer, clients, crud, two_factor_logins, two_factor_methods, users
+from identity.operations import bearer, clients, crud, two_factor_logins, two_factor_methods, user_lookup
 from identity.operations.two_factor_codes import Address
 from identity.operations.two_factor_methods import Deed, Wanted
 from identity.services import Services
@@ -56,7 +56,7 @@ async def subject(services: Services, call: Call, token: str | None, user_id: st
     if isinstance(call.caller, ApiKeyCaller):
         if user_id is None:
             raise Invalid.field("missing", "userId", "You must specify the [userId].")
-        tenant_id = await users.tenant_of(services, call, user_id)
+        tenant_id = await user_lookup.tenant_of(services, call, user_id)
     else:
         shown = await bearer.verify(services, call, token)
         shown.require_reach()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.domain import two_factor
 from identity.errors import Invalid
-from identity.operations import clients, two_factor_policy, two_factor_trust, users
+from identity.operations import clients, two_factor_policy, two_factor_trust, user_lookup
 from identity.operations.api_logins import Answer
 from identity.services import Services
 
@@ -21,7 +21,7 @@ async def retrieve(services: Services, call: Call, body: Document) -> Answer:
     request = services.schemas[_REQUEST].read(body)
     if request.get("userId") is None:
         raise Invalid.field("missing", "userId", "You must specify the [userId] property.")
-    tenant_id = await users.tenant_of(services, call, request["userId"])
+    tenant_id = await user_lookup.tenant_of(services, call, request["userId"])
     user = await services.users.get(tenant_id, request["userId"])
     tenant, application = await services.tenants.get(None, tenant_id), None
     if request.get("applicationId") is not None:

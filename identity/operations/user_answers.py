@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from identity.call import Document
+from identity.domain import passwords
 from identity.domain import users as rules
-from identity.operations import group_roles, user_passwords
+from identity.operations import group_roles
 from identity.services import Services
 
 SCHEMA = "api/user.json"
@@ -19,5 +20,5 @@ async def answer(services: Services, user: Document) -> Document:
 
 async def retrieved(services: Services, user: Document) -> Document:
     """As `answer`, with the scheme of the password, which only a retrieve tells."""
-    password = user_passwords.stored_password(user)
+    password = passwords.stored_password(user)
     return await answer(services, user) | ({} if password is None else {"encryptionScheme": password.scheme})

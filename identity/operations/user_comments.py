@@ -6,7 +6,7 @@ from identity.call import Call, Document
 from identity.domain.resource import Resource, SearchRules
 from identity.errors import FieldError, NotFound
 from identity.ids import TenantId, new_id
-from identity.operations import action_requests, crud, users
+from identity.operations import action_requests, crud, user_lookup
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -52,7 +52,7 @@ async def add(services: Services, call: Call, body: Document) -> Document:
 
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
     """The comments about a user, the newest first. Raises NotFound for a user who is not there."""
-    tenant_id = await users.tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.tenant_of(services, call, user_id)
     if await services.users.cached(tenant_id, user_id) is None:
         raise NotFound
     found = await services.documents[RESOURCE.collection].find_all(tenant_id, {"userId": user_id})

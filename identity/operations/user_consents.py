@@ -15,7 +15,7 @@ from identity.domain.resource import Resource, Unique
 from identity.errors import FieldError, Invalid
 from identity.ids import TenantId
 from identity.instants import Instant, later
-from identity.operations import crud, mail, users
+from identity.operations import crud, mail, user_lookup, users
 from identity.services import Services
 
 _PATH = "userConsent"
@@ -89,7 +89,7 @@ async def retrieve(services: Services, call: Call, object_id: str) -> Document:
 
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
     """The consents of a user, the newest first. Raises NotFound for a user who does not exist."""
-    tenant_id = await users.tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.tenant_of(services, call, user_id)
     await services.users.get(tenant_id, user_id)
     found = await services.documents[RESOURCE.collection].find_all(tenant_id, {"userId": user_id})
     return [await shown(services, one) for one in found]

@@ -120,7 +120,7 @@ async def is_correct(services: Services, tenant: Document, user: Document | None
     """
     ours = tenant["passwordEncryptionConfiguration"]
     usual = ours["encryptionScheme"], ours["encryptionSchemeFactor"]
-    stored = None if user is None else stored_password(user)
+    stored = None if user is None else passwords.stored_password(user)
     if stored is not None and await services.passwords.verify(password, stored):
         return True
     if stored is None or (stored.scheme, stored.factor) != usual:
@@ -139,14 +139,8 @@ async def rehash(services: Services, tenant: Document, user: Document, password:
     await services.users.rehash_password(user["tenantId"], user["id"], old, fresh)
 
 
-def stored_password(user: Document) -> StoredPassword | None:
-    """What is kept of the user's password."""
-    kept = user["private"].get("password")
-    return None if kept is None else StoredPassword(**kept)
-
-
 def _used(user: Document) -> list[StoredPassword]:
     """The passwords that are remembered, the present one first."""
-    present = stored_password(user)
+    present = passwords.stored_password(user)
     earlier = [StoredPassword(**kept) for kept in user["private"].get("previousPasswords", [])]
     return earlier if present is None else [present, *earlier]

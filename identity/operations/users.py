@@ -28,6 +28,7 @@ from identity.operations import (
     two_factor_trust,
     user_answers,
     user_events,
+    user_lookup,
     user_passwords,
     user_tokens,
     verification_codes,
@@ -101,26 +102,6 @@ async def insert(
         await group_members.joined(services, tenant_id, user["memberships"])
 
 
-async def retrieve(services: Services, call: Call, user_id: str) -> Document:
-    """The user. Raises NotFound."""
-    return await services.users.get(await tenant_of(services, call, user_id), user_id)
-
-
-async def retrieve_by_login_id(services: Services, call: Call, login_id: str, types: Iterable[str]) -> Document:
-    """The user who logs in with this value. Raises NotFound, and Invalid when no tenant is known."""
-    return _existing(await services.users.find_by_login_id(crud.require_tenant(call), login_id, types))
-
-
-async def retrieve_by_email(services: Services, call: Call, email: str) -> Document:
-    """The user with this email. Raises NotFound, and Invalid when no tenant is known."""
-    return _existing(await services.users.find_by_email(crud.require_tenant(call), email))
-
-
-async def retrieve_by_username(services: Services, call: Call, username: str) -> Document:
-    """The user with this unique username. Raises NotFound, and Invalid when no tenant is known."""
-    return _existing(await services.users.find_by_username(crud.require_tenant(call), username))
-
-
 async def retrieve_by_token(services: Services, call: Call, token: str | None) -> Document:
     """The bearer of an access token, as callers see a user. Raises InvalidToken."""
     shown = await bearer.verify(services, call, token)
@@ -153,7 +134,7 @@ async def patch(services: Services, call: Call, kind: str, body: Any, user_id: s
 
 async def deactivate(services: Services, call: Call, user_id: str) -> None:
     """Lock a user out: tokens are revoked and sessions end. Raises NotFound."""
-    tenant_id = await tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.tenant_of(services, call, user_id)
 
     async def attempt() -> Document:
         stored = await services.users.get(tenant_id, user_id)
@@ -178,7 +159,7 @@ async def deactivate(services: Services, call: Call, user_id: str) -> None:
 
 async def reactivate(services: Services, call: Call, user_id: str) -> Document:
     """Let a deactivated user in again; an active one stays as it is. Raises NotFound."""
-    tenant_id = await tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.tenant_of(services, call, user_id)
 
     async def attempt() -> Document:
         stored = await services.users.get(tenant_id, user_id)
@@ -201,7 +182,7 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
 
     With `expected` only a user who is still as told there.
     """
-    tenant_id = await tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.tenant_of(services, call, user_id)
     stored = expected or await services.users.get(tenant_id, user_id)
     sign_out = await sign_outs.prepare(services, call, stored)
     offered = [user_events.about("user.delete", stored), *sign_out.events]
@@ -241,18 +222,8 @@ async def search(services: Services, call: Call, criteria: Document, prefix: str
     return {"total": total, "users": [await answer(services, user) for user in found], **more}
 
 
-async def tenant_of(services: Services, call: Call, user_id: str) -> TenantId:
-    """The tenant of an existing user: the call's, else the user's own. Raises NotFound."""
-    if call.tenant_id is not None:
-        return call.tenant_id
-    found = await services.users.cached_across_tenants(user_id)
-    if found is None:
-        raise NotFound(log_detail=f"users {user_id}")
-    return TenantId(found["tenantId"])
-
-
 async def _change(services: Services, call: Call, user_id: str, wanted_of: Callable[[Document], Document]) -> Document:
-    tenant_id = await tenant_of(services, call, user_id)
+    tenant_id = await user_lookup.tenant_of(services, call, user_id)
     tenant = await services.tenants.get(None, tenant_id)
 
     async def attempt() -> Document:
@@ -347,12 +318,6 @@ async def _current_password_problems(
 
 def _moved(stored: Document, call: Call) -> int:
     return max(call.now, int(stored["lastUpdateInstant"]) + 1)
-
-
-def _existing(user: Document | None) -> Document:
-    if user is None:
-        raise NotFound
-    return user
 
 
 def missing_id(verb: str) -> Invalid:

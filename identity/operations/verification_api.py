@@ -20,7 +20,7 @@ from identity.operations import (
     pretended_mails,
     registration_verifications,
     send_limits,
-    users,
+    user_lookup,
 )
 from identity.operations.verification_codes import Started
 from identity.services import Services
@@ -55,7 +55,7 @@ async def verify_email(services: Services, call: Call, body: Document, verificat
     if wanted is None and "userId" in request:
         if not isinstance(call.caller, ApiKeyCaller):
             raise Unauthorized(log_detail="only an API key may say that an address is verified")
-        user = await users.retrieve(services, call, request["userId"])
+        user = await user_lookup.retrieve(services, call, request["userId"])
         if "email" not in user:
             raise Invalid.field("missing", "user.email", "The user has no email address that could be verified.")
         await email_verifications.verified(services, call, user, "Administrative")

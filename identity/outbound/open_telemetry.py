@@ -27,7 +27,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status,
 
 from identity import loops
 from identity.config import Tracing
-from identity.outbound.tracing import Attributes, Kind
+from identity.outbound.spans import Attributes, Kind
 from identity.traces import TraceContext
 
 _log = structlog.get_logger(__name__)

@@ -21,7 +21,8 @@ from identity.events.metrics import Metrics
 from identity.ids import Secret, TenantId, new_id
 from identity.instants import Instant, SystemClock
 from identity.outbound.http import HttpClient
-from identity.outbound.tracing import Tracer, Untraced
+from identity.outbound.spans import Tracer
+from identity.outbound.tracing import Untraced
 from identity.schemas import Schemas
 from identity.store.mongo import Database
 from identity.store.outbox import Outbox

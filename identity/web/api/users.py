@@ -6,7 +6,7 @@ from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.users import LOGIN_ID_TYPES
-from identity.operations import password_api, verification_answers, verification_api
+from identity.operations import password_api, user_lookup, verification_answers, verification_api
 from identity.operations import users as operations
 from identity.web import crud, index_search
 from identity.web.api.jwt import BearerFamily
@@ -63,12 +63,12 @@ class UsersHandler(UserFamilyHandler, BearerFamily):
         if not isinstance(call.caller, ApiKeyCaller):
             return Reply({"user": await operations.retrieve_by_token(self.services, call, self.token())})
         if query.get("email"):
-            user = await operations.retrieve_by_email(self.services, call, query["email"])
+            user = await user_lookup.retrieve_by_email(self.services, call, query["email"])
         elif query.get("username"):
-            user = await operations.retrieve_by_username(self.services, call, query["username"])
+            user = await user_lookup.retrieve_by_username(self.services, call, query["username"])
         elif query.get("loginId"):
             types = self.texts("loginIdTypes") or LOGIN_ID_TYPES
-            user = await operations.retrieve_by_login_id(self.services, call, query["loginId"], types)
+            user = await user_lookup.retrieve_by_login_id(self.services, call, query["loginId"], types)
         elif query.get("verificationId"):
             user = await verification_api.retrieve_by_verification_id(self.services, call, query["verificationId"])
         elif query.get("changePasswordId"):
@@ -104,7 +104,7 @@ class UserHandler(UserFamilyHandler):
     @endpoint(access=Access.API_KEY, answer=_ANSWER)
     async def get(self, call: Call, user_id: str) -> Reply:
         """Retrieve."""
-        user = await operations.retrieve(self.services, call, user_id)
+        user = await user_lookup.retrieve(self.services, call, user_id)
         return await self.found(user)
 
     @endpoint(access=Access.API_KEY, query={"reactivate": "boolean"}, takes=_SCHEMA, answer=_ANSWER)
