@@ -71,7 +71,9 @@ class OutboundError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """One request. Timeouts are milliseconds: to connect, and from there to the last byte of the answer.
+    """One request. Timeouts are milliseconds: to connect, and from there to the last byte of the response.
+
+    Connect time that was not used is not added to the read timeout.
 
     `headers` are all that is sent beside Host and Content-Length. `basic` is (username, password), and is left out
     when there is an Authorization header. `client_certificate` is (certificate PEM, private key PEM). `trust_pem`
@@ -230,6 +232,7 @@ class _Transfer:
         self._truncated = False
         self._blocked: str | None = None
         self._tried = False
+        self._read_timer: asyncio.TimerHandle | None = None
 
     def set_up(self, curl: Any) -> None:
         """Tell a fresh libcurl handle everything about this request."""
@@ -246,7 +249,9 @@ class _Transfer:
             curl.setopt(pycurl.POSTFIELDSIZE_LARGE, len(request.body))
             curl.setopt(pycurl.POSTFIELDS, request.body)
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, request.connect_timeout_ms)
+        # An upper bound only: libcurl has no timeout that starts with the request, so `_start_reading` sets a timer.
         curl.setopt(pycurl.TIMEOUT_MS, request.connect_timeout_ms + request.read_timeout_ms)
+        curl.setopt(pycurl.PREREQFUNCTION, self._start_reading)
         curl.setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
         curl.setopt(pycurl.HEADERFUNCTION, self._take_header)
         curl.setopt(pycurl.WRITEFUNCTION, self._take_body)
@@ -263,6 +268,23 @@ class _Transfer:
             self.answer.set_result(self._response(curl))
         else:
             self.answer.set_exception(self._failure(*error))
+
+    def stop_timer(self) -> None:
+        """Cancel the read timeout."""
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+
+    def _start_reading(self, *_addresses: object) -> int:
+        """Start the read timeout; libcurl calls this when it has a connection, new or reused, for the request."""
+        self.stop_timer()
+        loop = self.answer.get_loop()
+        self._read_timer = loop.call_later(self.request.read_timeout_ms / 1000, self._time_out)
+        return int(pycurl.PREREQFUNC_OK)
+
+    def _time_out(self) -> None:
+        if not self.answer.done():
+            message = f"No complete response within {self.request.read_timeout_ms} milliseconds"
+            self.answer.set_exception(OutboundError("timeout", message))
 
     def _set_up_tls(self, curl: Any) -> None:
         request = self.request
@@ -387,6 +409,7 @@ class _Pool:
         try:
             return await transfer.answer
         finally:
+            transfer.stop_timer()
             self._release(curl)
 
     def close(self) -> None:

@@ -199,6 +199,24 @@ async def test_receiver_that_hangs(client: HttpClient) -> None:
         assert (await failure(client, request)).kind == "timeout"
 
 
+@pytest.mark.parametrize("reused", [False, True], ids=["new connection", "reused connection"])
+async def test_unused_connect_time_is_not_added_to_the_read_timeout(client: HttpClient, reused: bool) -> None:
+    async with receiving() as receiver:
+        if reused:
+            await client.request(post(receiver.url))
+        receiver.behaviour = hangs
+        request = post(receiver.url, connect_timeout_ms=60_000, read_timeout_ms=100)
+        assert (await asyncio.wait_for(failure(client, request), 10)).kind == "timeout"
+        receiver.behaviour = answers(200)
+        assert (await client.request(post(receiver.url))).status == 200
+
+
+async def test_read_timeout_covers_the_whole_response(client: HttpClient) -> None:
+    async with receiving(drips(b"HTTP/1.1 200 OK\r\n\r\n", b".")) as receiver:
+        request = post(receiver.url, connect_timeout_ms=60_000, read_timeout_ms=200)
+        assert (await asyncio.wait_for(failure(client, request), 10)).kind == "timeout"
+
+
 async def test_connect_timeout() -> None:
     # A full accept queue drops the handshake, as a machine that is switched off does.
     with socket.socket() as listener:
