@@ -4,6 +4,7 @@ Beside JSON Schema 2020-12 the files use these annotations of ours, on a propert
 
     x-text          "verbatim": not trimmed; "lower": trimmed and lower-cased (default: trimmed)
     x-blank-is-null true: a blank text counts as absent
+    x-shown-unless  the value with which the member is left out of responses
     x-errors        keyword -> kind of the error code, where the default of `_KINDS` does not fit
     x-errors-here   kind: every error inside this property is reported at it, once, with this kind
 
@@ -211,7 +212,9 @@ def _tidied(node: _Node, value: Any) -> Any:
         }
     if isinstance(value, list):
         child = _child(node, 0)
-        items = [tidy for item in value if item is not None and (tidy := _tidied(child, item)) is not None]
+        items = [None if item is None else _tidied(child, item) for item in value]
+        if "items" in node:  # free-form arrays keep null, so that the other items keep their positions
+            items = [item for item in items if item is not None]
         return _unique(items) if node.get("uniqueItems") else items
     if isinstance(value, str):
         return _tidied_text(node, value)
@@ -253,17 +256,18 @@ def _shown(node: _Node, value: Any) -> Any:
         return {
             name: _shown(_child(node, name), member)
             for name, member in value.items()
-            if member is not None and _is_shown(node, name)
+            if member is not None and _is_shown(node, name, member)
         }
     if isinstance(value, list):
         return [_shown(_child(node, 0), item) for item in value]
     return value
 
 
-def _is_shown(node: _Node, name: str) -> bool:
+def _is_shown(node: _Node, name: str, value: Any) -> bool:
     properties = node.get("properties")
     if properties is None or name in properties:
-        return not (properties or {}).get(name, {}).get("writeOnly", False)
+        child = (properties or {}).get(name, {})
+        return not child.get("writeOnly", False) and child.get("x-shown-unless") != value
     return "additionalProperties" in node
 
 

@@ -49,7 +49,8 @@ _VETO = "A webhook that must agree to this change refused it, failed or could no
 class Event:
     """Something that happens: its type and what it tells beside the members that all events have.
 
-    `tenant_id`: the tenant that it concerns, where that is not the call's.
+    `tenant_id`: the tenant that it concerns, where that is not the call's. An event of the instance that names one
+    carries its id in the body and is routed like any other event of the instance.
     `transaction_type`: how many webhooks must agree at the least, whatever the tenant says of the type.
     """
 
@@ -219,7 +220,7 @@ class Bus:
                 deliveries = [_delivery(webhook, call.now) for webhook in targets]
                 row = _row(call, event, self._locate, self._trace(call, event))
                 one = _Outgoing(row, targets, deliveries, event.transaction_type, len(row.body))
-                outgoing.append(self._refused(one) if one.size > self._deliverer.bounds.max_bytes else one)
+                outgoing.append(self._refused(one, event) if one.size > self._deliverer.bounds.max_bytes else one)
         return outgoing
 
     def _trace(self, call: Call, event: Event) -> TraceContext | None:
@@ -232,7 +233,7 @@ class Bus:
         span.end({"identity.event.type": event.type})
         return span.context
 
-    def _refused(self, outgoing: _Outgoing) -> _Outgoing:
+    def _refused(self, outgoing: _Outgoing, event: Event) -> _Outgoing:
         """An event that is too large: nobody gets it, and the log has it without its body."""
         row = outgoing.row
         reason = (
@@ -242,8 +243,9 @@ class Bus:
             _delivery(webhook, None, Attempt(row.create_instant, row.create_instant, webhook["url"], exception=reason))
             for webhook in outgoing.targets
         ]
+        body = _outline(row, row.tenant_id or event.tenant_id)
         return dataclasses.replace(
-            outgoing, row=dataclasses.replace(row, body=_outline(row), is_refused=True), deliveries=deliveries
+            outgoing, row=dataclasses.replace(row, body=body, is_refused=True), deliveries=deliveries
         )
 
     async def _offer(self, call: Call, events: Sequence[Event], gates: _Gates) -> list[_Outgoing]:
@@ -357,13 +359,13 @@ def _too_large(outgoing: _Outgoing) -> dict[str, str]:
     return {webhook["id"]: "payload: too large" for webhook in outgoing.targets}
 
 
-def _outline(row: EventRow) -> bytes:
+def _outline(row: EventRow, tenant_id: TenantId | None) -> bytes:
     """The body of an event that is too large: what it was, and about whom."""
     members = {
         "createInstant": row.create_instant,
         "id": row.event_id,
         "linkedObjectId": row.linked_object_id,
-        "tenantId": row.tenant_id,
+        "tenantId": tenant_id,
         "type": row.type,
     }
     return orjson.dumps({"event": _without_nulls(members)})
@@ -381,6 +383,7 @@ def _row(call: Call, event: Event, locate: event_info.Locate | None, trace: Trac
     """The event with the members that all events have, as the bytes that go out."""
     kind = event.kind
     tenant_id = None if kind.is_of_instance else event.tenant_id or call.tenant_id
+    body_tenant_id = event.tenant_id if kind.is_of_instance else tenant_id
     event_id = EventId(new_id())
     linked_object_id = kind.linked_object_id(event.payload)
     members: Document = {
@@ -389,7 +392,7 @@ def _row(call: Call, event: Event, locate: event_info.Locate | None, trace: Trac
         "id": event_id,
         "info": event_info.of(call, locate) if kind.has_info else None,
         "linkedObjectId": linked_object_id,
-        "tenantId": tenant_id,
+        "tenantId": body_tenant_id,
         "type": kind.name,
     }
     if kind.repeats_ip_address:
@@ -402,8 +405,9 @@ def _row(call: Call, event: Event, locate: event_info.Locate | None, trace: Trac
 
 
 def _without_nulls(value: Any) -> Any:
+    """The value without null members; arrays keep null, so that the other items keep their positions."""
     if isinstance(value, Mapping):
         return {name: _without_nulls(member) for name, member in value.items() if member is not None}
     if isinstance(value, list | tuple):
-        return [_without_nulls(item) for item in value if item is not None]
+        return [_without_nulls(item) for item in value]
     return value

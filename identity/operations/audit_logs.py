@@ -77,7 +77,8 @@ async def add(services: Services, call: Call, wanted: Document, tenant_id: Tenan
     async def write(session: Session | None) -> None:
         await services.audit_logs.insert(tenant_id, {**row, **texts}, session)
 
-    await services.bus.perform(call, write, announced=[Event("audit-log.create", {"auditLog": row})])
+    event = Event("audit-log.create", {"auditLog": row}, tenant_id=tenant_id)
+    await services.bus.perform(call, write, announced=[event])
     return row
 
 

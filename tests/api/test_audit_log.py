@@ -441,7 +441,7 @@ async def test_every_row_is_announced(api: httpx.AsyncClient, glob: httpx.AsyncC
             wanted = {
                 "insertUser": "ada@example.com",
                 "message": "Did it",
-                "newValue": {"password": "hush", "a": 1},
+                "newValue": {"password": "hush", "a": [1, None, {"b": [None]}]},
                 "oldValue": "old",
                 "reason": "r",
                 "tenantId": tenant["id"],
@@ -456,8 +456,24 @@ async def test_every_row_is_announced(api: httpx.AsyncClient, glob: httpx.AsyncC
     judge(event)
     assert event["info"]["ipAddress"] == "198.51.100.7"
     assert event["auditLog"] == made
-    assert event["auditLog"]["newValue"] == {"a": 1, "password": "*****"}
-    assert "tenantId" not in event
+    assert event["auditLog"]["newValue"] == {"a": [1, None, {"b": [None]}], "password": "*****"}
+    assert event["tenantId"] == tenant["id"]
+
+
+async def test_the_event_of_a_row_of_the_instance_names_no_tenant(
+    api: httpx.AsyncClient, glob: httpx.AsyncClient
+) -> None:
+    async with receiving() as receiver:
+        hook = {"url": receiver.url, "connectTimeout": 1000, "readTimeout": 1000, "global": True}
+        hook["eventsEnabled"] = {"audit-log.create": True}
+        webhook = (await api.post("/api/webhook", json={"webhook": hook})).json()["webhook"]
+        try:
+            row = {"insertUser": "ada@example.com", "message": "Did it"}
+            assert (await glob.post(PATH, json={"auditLog": row})).status_code == 200
+            await until(lambda: receiver.requests)
+        finally:
+            await api.delete(f"/api/webhook/{webhook['id']}")
+    assert "tenantId" not in receiver.requests[0].event
 
 
 async def test_rows_are_removed_by_age_where_that_is_set(

@@ -371,10 +371,10 @@ async def test_wrappers_nulls_and_unknown_members(api) -> None:
     assert (await api.get("/api/webhook/search")).json().keys() == {"webhooks", "total"}
 
 
-async def test_texts_are_trimmed_and_null_entries_of_data_dropped(api) -> None:
+async def test_texts_are_trimmed_and_null_members_of_data_dropped(api) -> None:
     made = await webhook(api, description="  two words ", data={"a": None, "b": [1, None, " kept "], "c": {"d": None}})
     assert made["description"] == "two words"
-    assert made["data"] == {"b": [1, " kept "], "c": {}}
+    assert made["data"] == {"b": [1, None, " kept "], "c": {}}
 
 
 async def test_id_in_the_path_is_used_once_in_any_case(api) -> None:
@@ -1169,3 +1169,25 @@ async def test_members_of_answers_are_in_alphabetical_order_at_every_level(tenan
     ):
         assert answer.content
         json.loads(answer.content, object_pairs_hook=is_sorted)
+
+
+@pytest.mark.parametrize(
+    "patch_type", [None, "application/json", *(each["Content-Type"] for each in (JSON_PATCH, MERGE_PATCH))]
+)
+async def test_null_in_arrays_of_free_form_data_keeps_its_place(tenant_api, patch_type) -> None:
+    data = {"matrix": [1, None, [None, 2], {"a": [None]}], "none": [None]}
+    group = {"name": f"Group {new_id()}"} if patch_type else {"name": f"Group {new_id()}", "data": data}
+    made = (await tenant_api.post("/api/group", json={"group": group})).json()["group"]
+    path = f"/api/group/{made['id']}"
+    if patch_type:
+        operations = [{"op": "add", "path": "/group/data", "value": data}]
+        patch = operations if "json-patch" in patch_type else {"group": {"data": data}}
+        content = {"content": json.dumps(patch), "headers": {"Content-Type": patch_type}}
+        made = (await tenant_api.patch(path, **content)).json()["group"]
+    assert made["data"] == data
+    assert (await tenant_api.get(path)).json()["group"]["data"] == data
+
+
+async def test_null_in_arrays_of_declared_items_counts_as_absent(api) -> None:
+    made = await webhook(api, tenantIds=[None, DEFAULT_TENANT])
+    assert made["tenantIds"] == [DEFAULT_TENANT]

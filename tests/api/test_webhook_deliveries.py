@@ -243,7 +243,7 @@ async def test_what_was_given_up_is_listed_and_recovered(api, tenant_api, tenant
     assert letters["deadLetters"][0]["attempts"] == log["attempts"]
     assert (await api.get(f"/api/webhook/{webhook['id']}/dead-letter?startRow=1")).json()["deadLetters"] == []
     # 410 has disabled it, which is told in the webhook and in the event log.
-    while (shown := await find(api, webhook))["status"] != "Disabled":
+    while (shown := await find(api, webhook)).get("status") != "Disabled":
         await asyncio.sleep(0.05)
     assert shown["disabledInstant"] >= log["insertInstant"]
     assert "410" in shown["disabledReason"]
@@ -289,7 +289,7 @@ async def test_a_paused_webhook_gets_its_events_when_it_goes_on(api, tenant_api,
     # A change of something else leaves it paused.
     changed = await api.patch(f"/api/webhook/{webhook['id']}", json={"webhook": {"description": "x"}})
     assert changed.json()["webhook"]["status"] == "Paused"
-    await put_status(api, webhook, "Active")
+    assert "status" not in await put_status(api, webhook, "Active")
     await until(api, user_id, tried(1))
     assert [request.event["user"]["id"] for request in receiver.requests] == [user_id]
 
@@ -301,7 +301,7 @@ async def test_a_disabled_webhook_hears_nothing_until_it_is_changed(api, tenant_
     assert await logs_of(api, await make_user(tenant_api)) == []
     wanted = {"url": receiver.url, "connectTimeout": 2000, "readTimeout": 2000}
     changed = (await api.put(f"/api/webhook/{webhook['id']}", json={"webhook": wanted})).json()["webhook"]
-    assert (changed["status"], "disabledInstant" in changed) == ("Active", False)
+    assert changed.keys().isdisjoint({"status", "disabledInstant"})
 
 
 @pytest.mark.parametrize("body", [{}, {"status": "Sleeping"}, {"status": 1}])
@@ -310,7 +310,7 @@ async def test_another_status_is_refused(api, tenant, receiver, body):
     answer = await api.put(f"/api/webhook/{webhook['id']}/status", json=body)
     assert (answer.status_code, answer.json()["fieldErrors"].keys()) == (400, {"status"})
     sent = await api.patch(f"/api/webhook/{webhook['id']}", json={"webhook": {"status": "Disabled"}})
-    assert sent.json()["webhook"]["status"] == "Active"
+    assert "status" not in sent.json()["webhook"]
 
 
 # Secrets

@@ -71,8 +71,7 @@ async def test_webhook_comes_back_as_it_was_sent(api: httpx.AsyncClient, tenant:
     assert webhook.pop("insertInstant") == webhook.pop("lastUpdateInstant")
     assert webhook == {
         **everything,
-        "status": "Active",
-        "data": {"updatedBy": "richard", "dotted.name": {"$deep": [1]}},
+        "data": {"updatedBy": "richard", "dotted.name": {"$deep": [1, None]}},
         "description": "The standard game Webhook",
         "headers": {"Header 1": "value 1", "X-Header-2": "value 2"},
         "httpAuthenticationPassword": "password",
@@ -95,7 +94,6 @@ async def test_defaults_are_filled_in(api: httpx.AsyncClient) -> None:
         "headers": {},
         "readTimeout": 2000,
         "signatureConfiguration": {"enabled": False},
-        "status": "Active",
         "tenantIds": [],
         "url": "https://example.com/hook",
     }

@@ -40,7 +40,7 @@ class Instance:
         return await self.failures(webhook) == times
 
     async def status(self, webhook: dict[str, Any]) -> str:
-        return str((await find(self.api, webhook))["status"])
+        return str((await find(self.api, webhook)).get("status", "Active"))
 
     async def steps(self, webhook: dict[str, Any]) -> list[str]:
         """The percentages that the event log has told of."""
