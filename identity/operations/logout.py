@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Final
 
 from identity.call import Call, Document
 from identity.domain import profiles, redirect_uris
@@ -22,16 +23,25 @@ HOME = "/"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
-    """Nothing was ended yet: another site wants this, and the user has to agree."""
+class ConfirmationRequired:
+    """Nothing has ended yet: the user has to confirm a logout that another site requested.
 
+    `target` is where the browser goes once the user has confirmed.
+    """
+
+    target: str
     tenant: Document
+    application: Document | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoggedOut:
-    """The session is over; `frame_urls` tell the applications, then the browser goes to `target`."""
+    """The session is over; `frame_urls` tell the applications, then the browser goes to `target`.
 
+    `has_ended_session` is False where the browser had no live session in this tenant.
+    """
+
+    has_ended_session: bool
     target: str
     frame_urls: tuple[str, ...]
     tenant: Document
@@ -39,16 +49,34 @@ class LoggedOut:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a logout request comes from, as the browser reports it.
+
+    `is_other_origin` includes other hosts of the same site, `is_cross_site` does not.
+    """
+
+    is_other_origin: bool
+    is_cross_site: bool
+
+
+OWN_PAGE: Final = Origin(is_other_origin=False, is_cross_site=False)
+"""The origin of a request that the user confirmed on a page of ours."""
+ANOTHER_SITE: Final = Origin(is_other_origin=True, is_cross_site=True)
+"""The origin of a request that nothing shows to be ours."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Who wants to log out of what."""
+    """The tenant and client that a request names, and the claims of its id_token_hint."""
 
     tenant: Document
     client: Client | None
+    hint: Document | None = None
 
     @property
-    def is_explained(self) -> bool:
-        """Whether the request says at all which application or user it is about."""
-        return self.client is not None
+    def application(self) -> Document | None:
+        """The application of the client, if there is one."""
+        return None if self.client is None else self.client.application
 
 
 async def logout(
@@ -57,24 +85,43 @@ async def logout(
     given: Mapping[str, str],
     hints: TenantHints,
     sso_secret: str,
-    *,
-    is_from_elsewhere: bool,
-) -> Asked | LoggedOut:
-    """End the browser's session and say where to go.
+    origin: Origin,
+) -> ConfirmationRequired | LoggedOut:
+    """End the browser's session and say where to go, or require the user's confirmation first.
 
     Raises InvalidRequest, and AccessDenied where a webhook vetoes the end; then nothing has ended.
-
-    A request of another site that names neither application nor ID token is no application's logout: the user is
-    asked. One that names them is obeyed, because applications log their users out across sites.
     """
     wanted = await _wanted(services, given, hints)
     target = _target(wanted, given)
-    if is_from_elsewhere and not wanted.is_explained:
-        return Asked(wanted.tenant)
+    if await _needs_confirmation(services, wanted, sso_secret, origin):
+        return ConfirmationRequired(target, wanted.tenant, wanted.application)
     tenant_id = TenantId(wanted.tenant["id"])
     session = await _end(services, call.within(tenant_id), tenant_id, sso_secret) if sso_secret else None
     frame_urls = await _frame_urls(services, wanted, session, target)
-    return LoggedOut(target, frame_urls, wanted.tenant, None if wanted.client is None else wanted.client.application)
+    return LoggedOut(session is not None, target, frame_urls, wanted.tenant, wanted.application)
+
+
+async def _needs_confirmation(services: Services, wanted: _Wanted, sso_secret: str, origin: Origin) -> bool:
+    """Whether the user has to confirm (RP-Initiated Logout 1.0 section 2, cross-site request forgery).
+
+    Any site can send a browser here with a public client_id. A cross-site request ends a session at once only with an
+    ID token of that session; one without client or ID token is never at once from another origin.
+    """
+    if wanted.client is None:
+        return origin.is_other_origin
+    if not (origin.is_cross_site and sso_secret):
+        return False
+    session = await services.sso_sessions.find(TenantId(wanted.tenant["id"]), sso_secret)
+    return session is not None and not _is_of_session(wanted.hint, session)
+
+
+def _is_of_session(hint: Document | None, session: SsoSession) -> bool:
+    """Whether an ID token was issued in this session; one without `sid`, whether it is of the session's user."""
+    return (
+        hint is not None
+        and hint["sub"] == session.user_id
+        and hint.get("sid", session.session_id) == session.session_id
+    )
 
 
 async def _end(services: Services, call: Call, tenant_id: TenantId, secret: str) -> SsoSession | None:
@@ -93,18 +140,18 @@ async def _end(services: Services, call: Call, tenant_id: TenantId, secret: str)
 
 async def _wanted(services: Services, given: Mapping[str, str], hints: TenantHints) -> _Wanted:
     """The tenant and client of a request. An ID token proves itself by our signature, expired or not."""
-    hinted = None
+    hinted = claims = None
     if "id_token_hint" in given:
         hint = await services.tokens.verify_id_token_hint(given["id_token_hint"], clients.finder(services))
         if isinstance(hint, Rejection):
             raise _invalid_hint("The id_token_hint is no ID token of this service.")
-        hinted = hint.application["id"]
+        hinted, claims = hint.application["id"], hint.claims
     client_id = given.get("client_id", hinted)
     if hinted is not None and parse_id(client_id) != hinted:
         raise _invalid_hint("The id_token_hint was issued to another client.")
     if client_id is not None:
         client = await clients.find(services, hints, client_id)
-        return _Wanted(client.tenant, client)
+        return _Wanted(client.tenant, client, claims)
     tenant = await clients.named_tenant(services, hints) or await clients.default_tenant(services)
     return _Wanted(tenant, None)
 
@@ -113,8 +160,11 @@ def _target(wanted: _Wanted, given: Mapping[str, str]) -> str:
     """Where the browser goes: the first of post_logout_redirect_uri, the application's and the tenant's logoutURL."""
     uri, client = given.get("post_logout_redirect_uri"), wanted.client
     if uri is not None:
-        if client is None or not profiles.is_authorized(uri, client.application):
-            reason = "invalid_post_logout_redirect_uri"
+        reason = "invalid_post_logout_redirect_uri"
+        if client is None:
+            missing = "The request has neither an id_token_hint nor a client_id, one of which is required with"
+            raise InvalidRequest(reason, f"{missing} post_logout_redirect_uri.")
+        if not profiles.is_authorized(uri, client.application):
             raise InvalidRequest(reason, f"Invalid post_logout_redirect_uri {uri}")
         return redirect_uris.with_query(uri, {"state": given["state"]} if "state" in given else {})
     own = None if client is None else client.oauth.get("logoutURL")

@@ -158,10 +158,105 @@ async def test_attack_42_another_site_cannot_log_out_without_a_word(leaver, brow
     assert not await is_logged_in(leaver, browser)
 
 
-async def test_application_of_another_site_logs_its_user_out(leaver, browser):
+async def confirmed(browser, answer):
+    """Submit the confirmation page as a browser does."""
+    assert answer.status_code == 200, answer.headers
+    assert "id_token_hint" in page(answer).text
+    form = page(answer).forms[0]
+    return await browser.post(form["action"], data=form["fields"], headers={"Sec-Fetch-Site": "same-origin"})
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [ELSEWHERE, {"Referer": "https://evil.example.com/"}, {"Origin": "https://evil.example.com"}],
+    ids=["Fetch Metadata", "Referer", "Origin"],
+)
+async def test_attack_42_another_site_with_a_client_id_needs_the_users_confirmation(leaver, browser, headers):
+    parameters = {"client_id": leaver.client_id, "post_logout_redirect_uri": AFTER, "state": "s"}
+    answer = await log_out(browser, headers=headers, **parameters)
+    assert not {"fusionauth.sso", "fusionauth.li"} & {
+        line.partition("=")[0] for line in answer.headers.get_list("Set-Cookie")
+    }
+    assert await is_logged_in(leaver, browser)
+    assert "https://app.example.com" in answer.headers["Content-Security-Policy"].partition("form-action")[2]
+    done = await confirmed(browser, answer)
+    assert (done.status_code, done.headers["Location"]) == (302, f"{AFTER}?state=s")
+    assert not await is_logged_in(leaver, browser)
+
+
+async def test_attack_42_confirmation_needs_the_token_of_this_browser(leaver, browser):
     answer = await log_out(browser, headers=ELSEWHERE, client_id=leaver.client_id)
+    form = page(answer).forms[0]
+    for token in ("x", "x" * 43):
+        fields = {**form["fields"], "csrf_token": token}
+        again = await browser.post(form["action"], data=fields, headers={"Sec-Fetch-Site": "same-origin"})
+        assert again.status_code == 200
+        assert await is_logged_in(leaver, browser)
+    assert (await confirmed(browser, again)).status_code == 302
+    assert not await is_logged_in(leaver, browser)
+
+
+async def test_another_site_with_an_id_token_of_the_session_ends_it_at_once(rp, browser, http):
+    id_token = (await rp.tokens(http, browser))["id_token"]
+    answer = await log_out(browser, headers=ELSEWHERE, id_token_hint=id_token, post_logout_redirect_uri=REDIRECT_URI)
+    assert (answer.status_code, answer.headers["Location"]) == (302, REDIRECT_URI)
+    assert not await is_logged_in(rp, browser)
+
+
+async def test_attack_42_id_token_of_another_session_needs_confirmation(rp, browser, new_browser, http):
+    """Another session of the same user, and a session of another user."""
+    other = await relying_party.make(rp.api, tenant=rp.tenant)
+    hints = [(await one.tokens(http, new_browser()))["id_token"] for one in (rp, other)]
+    await rp.log_in(browser)
+    for hint in hints:
+        answer = await log_out(browser, headers=ELSEWHERE, id_token_hint=hint)
+        assert "sign out" in page(answer).text.lower()
+        assert await is_logged_in(rp, browser)
+
+
+async def test_attack_42_client_of_another_tenant_takes_no_cookie_away(leaver, browser, api):
+    other = await relying_party.make(api)
+    answer = await log_out(browser, headers=ELSEWHERE, client_id=other.client_id)
+    assert answer.status_code == 302
+    assert await is_logged_in(leaver, browser)
+
+
+async def test_cross_site_post_is_repeated_with_the_cookie(rp, browser, new_browser, http):
+    """Browsers send no SameSite=Lax cookie with a cross-site POST."""
+    id_token = (await rp.tokens(http, browser))["id_token"]
+    form = {"id_token_hint": id_token, "post_logout_redirect_uri": REDIRECT_URI, "state": "a b"}
+    posted = await log_out(new_browser(), "POST", ELSEWHERE, **form)
+    assert (posted.status_code, posted.headers.get_list("Set-Cookie")) == (302, [])
+    answer = await browser.get(posted.headers["Location"], headers=ELSEWHERE)
+    assert answer.headers["Location"] == REDIRECT_URI + "?state=a%20b"
+    assert not await is_logged_in(rp, browser)
+
+
+async def test_another_site_is_sent_on_at_once_where_there_is_no_session(rp, browser):
+    answer = await log_out(browser, headers=ELSEWHERE, client_id=rp.client_id, post_logout_redirect_uri=REDIRECT_URI)
+    assert (answer.status_code, answer.headers["Location"]) == (302, REDIRECT_URI)
+
+
+async def test_other_host_of_the_same_site_logs_its_user_out(leaver, browser):
+    answer = await log_out(browser, headers={"Sec-Fetch-Site": "same-site"}, client_id=leaver.client_id)
     assert answer.status_code == 302
     assert not await is_logged_in(leaver, browser)
+
+
+async def test_target_without_client_or_hint_names_what_is_missing(leaver, browser):
+    answer = await log_out(browser, post_logout_redirect_uri=AFTER)
+    refused(answer, "invalid_post_logout_redirect_uri")
+    assert "neither an id_token_hint nor a client_id" in page(answer).text
+
+
+async def test_frames_are_loaded_after_the_confirmation(leaver, browser):
+    await leaver.configure(logoutURL="https://app.example.com/out")
+    answer = await log_out(browser, headers=ELSEWHERE, client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
+    assert page(answer).frames == []
+    done = await confirmed(browser, answer)
+    (frame,) = page(done).frames
+    assert frame.startswith("https://app.example.com/out?iss=")
+    assert f'href="{AFTER}"' in done.text
 
 
 async def test_every_application_is_told_by_a_frame(leaver, browser, api, http):

@@ -191,10 +191,12 @@ def logout(target: str, logout_urls: Iterable[str], look: Look, cookies: Cookies
     return _page("logout.html", policy, values, look, cookies=cookies)
 
 
-def confirm_logout(action: str, hidden: Iterable[tuple[str, str]], look: Look) -> Reply:
-    """A page that asks before a logout that another site wants."""
-    policy = _policy(form_action=("'self'", "https:"))
-    return _page("confirm_logout.html", policy, {"action": action, "hidden": list(hidden)}, look)
+def confirm_logout(
+    action: str, hidden: Iterable[tuple[str, str]], look: Look, target: str, cookies: Cookies = ()
+) -> Reply:
+    """A page that requires the user's confirmation of a logout that another site requested."""
+    policy = _policy(form_action=("'self'", "https:", *(() if target.startswith("/") else (_origin(target),))))
+    return _page("confirm_logout.html", policy, {"action": action, "hidden": list(hidden)}, look, cookies=cookies)
 
 
 def logged_out(look: Look, cookies: Cookies = ()) -> Reply:

@@ -120,6 +120,19 @@ class OAuth2Handler(Family):
         origin = self.request.headers.get("Origin", "null")
         return origin not in {"null", self.addresses.base_url(self.request)}
 
+    def is_cross_site(self) -> bool:
+        """Whether another site made this request, by Fetch Metadata, else by Origin or Referer.
+
+        Other hosts of the same registrable domain are the same site. A browser without Fetch Metadata tells origins
+        only, and sends neither header with a GET from a page with the referrer policy no-referrer.
+        """
+        site = self.request.headers.get("Sec-Fetch-Site")
+        if site is not None:
+            return site == "cross-site"
+        base_url = self.addresses.base_url(self.request)
+        referrer = self.request.headers.get("Referer", base_url)
+        return self.is_from_elsewhere() or not f"{referrer}/".startswith(f"{base_url}/")
+
     def refuse(self, error: ServiceError) -> None:
         """The OAuth error JSON, with the challenge that a 401 has to carry."""
         failure = oauth_error(error)

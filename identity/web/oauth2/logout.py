@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import urllib.parse
+from http.cookies import Morsel
+
 from identity.call import Call, Document
 from identity.operations import login_intents, logout, sso
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.family import Route
-from identity.web.hosted import looks, pages, render
+from identity.web.hosted import csrf, looks, pages, render
 from identity.web.oauth2.family import PAGE_OR_REDIRECT, PageHandler
 
 _REQUEST = "oauth2/logout.request.json"
+_FORM = "oauth2/logout.form.json"
 
 
 class LogoutHandler(PageHandler):
@@ -20,22 +24,45 @@ class LogoutHandler(PageHandler):
         """Log out by a link or a redirect."""
         return await self.log_out(call, self.parameters(_REQUEST), tenant_id)
 
-    @endpoint(access=Access.BROWSER, form=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
-        """Log out by a form, such as the one that asks."""
-        return await self.log_out(call, form, tenant_id)
+        """Log out by a form, such as that of the confirmation page.
 
-    async def log_out(self, call: Call, given: Document, tenant_id: str | None) -> Reply:
-        """End the session and go on; or ask first."""
+        A cross-site POST comes without the session's cookie (SameSite=Lax): it is repeated as a GET, which has it.
+        """
+        token = form.pop(csrf.FIELD, None)
+        if self.is_cross_site() and not self.cookie(sso.COOKIE):
+            return Reply(status=302, headers={"Location": f"{self.request.path}?{urllib.parse.urlencode(form)}"})
+        return await self.log_out(call, form, tenant_id, token)
+
+    async def log_out(self, call: Call, given: Document, tenant_id: str | None, token: str | None = None) -> Reply:
+        """End the session and redirect, or show the confirmation page; `token` is the CSRF token of its form."""
         hints, secret = self.tenant_hints(tenant_id, given), self.cookie(sso.COOKIE)
-        outcome = await logout.logout(
-            self.services, call, given, hints, secret, is_from_elsewhere=self.is_from_elsewhere()
-        )
-        if isinstance(outcome, logout.Asked):
-            return render.confirm_logout(self.request.path, given.items(), await looks.of(self, outcome.tenant))
-        cookies = [self.new_cookie(name, "", 0) for name in (sso.COOKIE, login_intents.COOKIE)]
+        outcome = await logout.logout(self.services, call, given, hints, secret, self.requested_by(token))
+        if isinstance(outcome, logout.ConfirmationRequired):
+            return await self.confirmation(given, outcome)
+        # Another site may have named a tenant or a client in which the browser has no session.
+        if not outcome.has_ended_session and self.is_cross_site():
+            return await self.left(outcome, [])
+        return await self.left(outcome, [self.new_cookie(name, "", 0) for name in (sso.COOKIE, login_intents.COOKIE)])
+
+    def requested_by(self, token: str | None) -> logout.Origin:
+        """Where the request comes from; a form whose CSRF token is invalid counts as that of another site."""
+        if token is None:
+            return logout.Origin(self.is_from_elsewhere(), self.is_cross_site())
+        return logout.OWN_PAGE if csrf.is_valid(self, token) else logout.ANOTHER_SITE
+
+    async def confirmation(self, given: Document, outcome: logout.ConfirmationRequired) -> Reply:
+        """The confirmation page, whose form repeats the request with a CSRF token."""
+        token, cookie = csrf.issue(self)
+        hidden = [*given.items(), (csrf.FIELD, token)]
+        look = await looks.of(self, outcome.tenant, outcome.application)
+        return render.confirm_logout(self.request.path, hidden, look, outcome.target, [cookie])
+
+    async def left(self, outcome: logout.LoggedOut, cookies: list[Morsel[str]]) -> Reply:
+        """Redirect to the target, through a page of frames where applications have a logout URL."""
         if outcome.target == logout.HOME:
-            cookies.append(self.new_cookie(pages.SIGNED_OUT_COOKIE, "signed-out", pages.SIGNED_OUT_SECONDS))
+            cookies = [*cookies, self.new_cookie(pages.SIGNED_OUT_COOKIE, "signed-out", pages.SIGNED_OUT_SECONDS)]
         if outcome.frame_urls:
             look = await looks.of(self, outcome.tenant, outcome.application)
             return render.logout(outcome.target, outcome.frame_urls, look, cookies)
