@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from identity.domain import feature_settings
 from identity.domain.resource import CREATE_TO_SEARCH, Resource, SearchRules, Unique
 from identity.operations import consents, ip_access_control_lists, webhooks
 
@@ -19,6 +20,7 @@ IP_ACCESS_CONTROL_LIST = Resource(
         {"id": "_id", "insertInstant": "insertInstant", "lastUpdateInstant": "lastUpdateInstant", "name": "name"},
     ),
     prepare=ip_access_control_lists.prepare,
+    feature=feature_settings.THREAT_DETECTION,
 )
 
 USER_ACTION_REASON = Resource(

@@ -25,7 +25,7 @@ class Part:
 
     `name` is the wrapper in JSON, `member` the list in its owner, `schema` the file of its shape; `fixed` are members
     that never change. With `names_owner` each part holds the id of its owner. `complete` makes the owner whole again
-    after one of its parts changed.
+    after one of its parts changed. `feature` is the one of `license.features` without which this API is off.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Part:
     names_owner: bool = False
     problems: Problems | None = None
     complete: Callable[[Document], Document] | None = None
+    feature: str | None = None
     settle: Settle | None = None
 
     @property

@@ -10,7 +10,7 @@ from identity.domain import patch as patches
 from identity.domain.resource import Resource
 from identity.errors import FieldError, Invalid, NotFound, Unauthorized
 from identity.ids import new_id, new_secret
-from identity.operations import crud, references
+from identity.operations import crud, features, references
 from identity.services import Services
 from identity.store.api_keys import UNIQUE
 from identity.store.mongo import Session
@@ -59,7 +59,7 @@ async def add(
     if caller is not None and caller.get("tenantId") is not None:
         api_key.setdefault("tenantId", caller["tenantId"])
     api_key["permissions"] = rules.tidied_permissions(api_key["permissions"])
-    await _require_valid(services, call, api_key, caller)
+    await _require_valid(services, call, api_key, caller, None)
     api_key["private"] = {"fingerprint": services.api_keys.fingerprint(api_key["key"])}
 
     async def insert(session: Session | None) -> None:
@@ -115,7 +115,7 @@ async def _replace(services: Services, call: Call, stored: Document, body: Docum
     value = wanted.get("key") if stored["retrievable"] else None
     api_key = {**fresh, **kept, **({"key": value} if value else {}), **crud.restamped(stored, call.now)}
     api_key["permissions"] = rules.tidied_permissions(api_key["permissions"])
-    await _require_valid(services, call, api_key, _caller(call))
+    await _require_valid(services, call, api_key, _caller(call), stored)
     api_key["private"] = {"fingerprint": services.api_keys.fingerprint(value)} if value else stored["private"]
 
     async def put(session: Session | None) -> None:
@@ -152,12 +152,14 @@ async def _managed(services: Services, call: Call, key_id: str) -> Document:
     return api_key
 
 
-async def _require_valid(services: Services, call: Call, api_key: Document, caller: Document | None) -> None:
+async def _require_valid(
+    services: Services, call: Call, api_key: Document, caller: Document | None, stored: Document | None
+) -> None:
     errors = rules.content_problems(api_key, caller, call.now)
     errors += [
         error for error in [await _unknown_tenant(services, api_key), await _unknown_list(services, api_key)] if error
     ]
-    crud.gather(errors)
+    crud.gather(errors, features.problems(services, RESOURCE.name, api_key, stored))
 
 
 async def _unknown_tenant(services: Services, api_key: Document) -> FieldError | None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
 from identity.call import Call, Document
 from identity.domain import applications as rules
+from identity.domain import feature_settings
 from identity.domain.parts import Part
 from identity.domain.resource import Resource, SearchRules, Unique
-from identity.errors import Invalid
+from identity.errors import GeneralError, Invalid, NotLicensed
 from identity.ids import ApplicationId, TenantId
 from identity.operations import (
     back_channel_logout,
     client_ids,
     client_keys,
     crud,
+    features,
     groups,
     identity_providers,
     ip_access_control_lists,
@@ -29,6 +32,8 @@ from identity.store.mongo import Session
 
 UNIQUE = (Unique("name", ("tenantId", "name"), "application.name"),)
 SEALED = ("oauthConfiguration.clientSecret",)
+TENANT_MANAGER = "TENANT_MANAGER_ID"
+_TENANT_MANAGER_FEATURE = "tenantManagerApplication"
 _NAMED = ("email_templates", "message_templates", "themes")
 
 
@@ -45,8 +50,20 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors += await ip_access_control_lists.reference_problems(services, document, "application")
     errors += await lambdas.reference_problems(services, "application", document)
     errors += await references.problems(services, RESOURCE, document, stored, _NAMED)
-    crud.gather(errors)
+    crud.gather(errors, _tenant_manager_problems(services, document))
     return document
+
+
+def tenant_manager_id(services: Services) -> str:
+    """The id that the tenant manager application has in this instance, as kickstarts know it."""
+    return str(uuid.uuid5(uuid.UUID(services.instance_id), TENANT_MANAGER))
+
+
+def _tenant_manager_problems(services: Services, document: Document) -> list[GeneralError]:
+    """An error for the tenant manager application where its feature is switched off."""
+    if document["id"] != tenant_manager_id(services) or features.is_on(services, _TENANT_MANAGER_FEATURE):
+        return []
+    return list(NotLicensed(f"The feature {_TENANT_MANAGER_FEATURE} is switched off.").general)
 
 
 RESOURCE = Resource(
@@ -75,6 +92,7 @@ SCOPE = Part(
     names_owner=True,
     problems=rules.scope_problems,
     settle=scope_consents.forget_scope,
+    feature=feature_settings.CUSTOM_SCOPES,
 )
 
 

@@ -35,6 +35,7 @@ from identity.operations import (
     clients,
     current_logins,
     device_approvals,
+    features,
     joining,
     login,
     login_gates,
@@ -99,6 +100,7 @@ def validated(call: Call, proven: Proven, origin: str | None = None) -> Authoriz
 async def begin(services: Services, call: Call, proven: Proven, browser: Browser) -> Step:
     """Answer from the SSO session where that will do; else the login page. Raises OAuth2Error."""
     request = validated(call, proven, browser.origin)
+    _require_features(services, proven, request)
     await device_approvals.require(services, call, proven.client, request)
     current = await current_logins.find(services, call, proven.client, request, browser)
     if current is not None:
@@ -112,11 +114,18 @@ async def begin(services: Services, call: Call, proven: Proven, browser: Browser
     return away or LoginPage(proven.client, login_id)
 
 
+def _require_features(services: Services, proven: Proven, request: AuthorizationRequest) -> None:
+    """Raise NotLicensed for a request that uses a feature which is switched off."""
+    binds_key = request.dpop_jkt is not None
+    features.require_request(services, proven.client.application, request.scopes, binds_key=binds_key)
+
+
 async def in_place_of_page(services: Services, call: Call, proven: Proven, browser: Browser) -> Step | None:
     """What comes in place of a page that stands before the login; None when it is to be shown. Raises OAuth2Error."""
     request = validated(call, proven, browser.origin)
     if request.forbids_pages:
         return await begin(services, call, proven, browser)
+    _require_features(services, proven, request)
     await device_approvals.require(services, call, proven.client, request)
     return None
 
@@ -146,6 +155,7 @@ async def log_in(
     client, request = proven.client, validated(call, proven)
     if request.forbids_pages:
         return await begin(services, call, proven, browser)
+    _require_features(services, proven, request)
     await device_approvals.require(services, call, client, request)
     login_id = credentials.login_id
     away = await departures.by_domain(services, call, proven, browser, login_id, is_persistent=is_persistent)
@@ -232,6 +242,7 @@ async def finish(
 
     The last page, where the request names a device, asks about that; `device` is what the user agreed to there.
     """
+    _require_features(services, proven, request)
     if request.user_code is not None and device is None:
         return await device_approvals.ask(services, proven, request, current)
     problem = None

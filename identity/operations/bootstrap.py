@@ -27,7 +27,7 @@ from identity.services import Services
 _RESERVED_IDS = (
     "FUSIONAUTH_FORM[adminRegistration]_ID",
     "FUSIONAUTH_FORM[adminUser]_ID",
-    "TENANT_MANAGER_ID",
+    applications.TENANT_MANAGER,
     *(f"FUSIONAUTH_LAMBDA[{kind}]_ID" for kind in default_lambdas.BODIES),
 )
 

@@ -7,6 +7,7 @@ from typing import Final
 from identity.call import Document
 from identity.domain import breaches as rules
 from identity.errors import FieldError
+from identity.operations import features
 from identity.services import Services
 
 FEATURE: Final = "breachedPasswordDetection"
@@ -14,7 +15,7 @@ FEATURE: Final = "breachedPasswordDetection"
 
 def is_on(services: Services, tenant: Document) -> bool:
     """Whether the tenant wants passwords to be looked for, and the operator lets it."""
-    return bool(rules.detection_of(tenant)["enabled"]) and services.config.license.has(FEATURE)
+    return bool(rules.detection_of(tenant)["enabled"]) and features.is_on(services, FEATURE)
 
 
 async def judge(services: Services, tenant: Document, user: Document, password: str) -> str | None:

@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from identity.call import Call, Document
 from identity.domain import patch as patches
 from identity.domain import search as searches
 from identity.domain.resource import Resource
-from identity.errors import Conflict, Duplicate, FieldError, Invalid, NotFound, Unavailable
+from identity.errors import Conflict, Duplicate, FieldError, GeneralError, Invalid, NotFound, Unavailable
 from identity.ids import TenantId, new_id
 from identity.instants import Instant
-from identity.operations import references
+from identity.operations import features, references
 from identity.schemas import fill
 from identity.services import Services
 from identity.store.documents import Documents
@@ -236,18 +236,31 @@ async def judged(
     tidy, errors = shape.examine(wanted)
     given = tidy.get(resource.name)
     if not errors:
-        return await _prepared(services, call, resource, complete(given), stored)
+        return await _licensed(services, call, resource, complete(given), stored)
     if not isinstance(given, dict):
         raise Invalid(errors)
     refused = {_member(error.path) for error in errors}
     rest = {name: value for name, value in given.items() if name not in refused}
     rest = fill(shape.schema, {resource.name: rest})[resource.name]
     try:
-        await _prepared(services, call, resource, complete(rest), stored)
+        await _licensed(services, call, resource, complete(rest), stored)
     except Invalid as more:
         further = [error for error in more.fields if _member(error.path) not in refused]
         raise Invalid([*errors, *further], more.general) from more
     raise Invalid(errors)
+
+
+async def _licensed(
+    services: Services, call: Call, resource: Resource, document: Document, stored: Document | None
+) -> Document:
+    """As `_prepared`, with an error for each switched-off feature that the object begins to use."""
+    unlicensed = features.problems(services, resource.name, document, stored)
+    try:
+        prepared = await _prepared(services, call, resource, document, stored)
+    except Invalid as error:
+        raise Invalid(error.fields, [*error.general, *unlicensed], log_detail=error.log_detail) from error
+    gather([], unlicensed)
+    return prepared
 
 
 async def _prepared(
@@ -360,7 +373,7 @@ def _value(document: Document, path: str) -> object:
     return value
 
 
-def gather(errors: list[FieldError]) -> None:
+def gather(errors: list[FieldError], general: Sequence[GeneralError] = ()) -> None:
     """Raise Invalid when there are errors."""
-    if errors:
-        raise Invalid(errors)
+    if errors or general:
+        raise Invalid(errors, general)

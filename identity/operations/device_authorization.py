@@ -10,7 +10,7 @@ from identity.domain.applications import DEVICE_GRANT
 from identity.errors import InvalidRequest, InvalidScope, Unavailable
 from identity.ids import new_id, new_secret
 from identity.instants import later
-from identity.operations import device_grants, login
+from identity.operations import device_grants, features, login
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
 from identity.operations.federation import device_links
@@ -44,6 +44,7 @@ async def begin(services: Services, call: Call, identified: Identified, form: Do
         raise InvalidRequest("missing_verification_uri", "The application has no deviceVerificationURL.")
     links, requested = device_links.split(scopes.parsed(form.get("scope")))
     granted = scopes.allowed(requested, client.oauth, client.application["scopes"])
+    features.require_request(services, client.application, granted)
     await _require_room(services, call, identified, form, granted)
     grant: Document = {
         "scopes": list(granted),

@@ -8,7 +8,7 @@ from typing import Final
 import orjson
 
 from identity.call import Document
-from identity.domain import claims, client_authentication, key_rotation
+from identity.domain import claims, client_authentication, feature_settings, key_rotation
 from identity.ids import fingerprint
 from identity.instants import Instant
 from identity.operations import clients, entity_types, features, grants
@@ -139,7 +139,10 @@ async def configuration(services: Services, hints: TenantHints, base_url: str) -
     grant_types = {*grants.GRANTS, "implicit"}
     if not features.off(services, [entity_types.FEATURE]):
         grant_types.add(client_credentials.grant_type)
-    return Prepared(metadata(tenant, base_url, options, grant_types))
+    document = metadata(tenant, base_url, options, grant_types)
+    if features.off(services, [feature_settings.DPOP]):
+        del document["dpop_signing_alg_values_supported"]
+    return Prepared(document)
 
 
 def metadata(tenant: Document, base_url: str, options: Sequence[Document], grant_types: Iterable[str]) -> Document:

@@ -11,10 +11,11 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain import dpop as rules
-from identity.domain import profiles
+from identity.domain import feature_settings, profiles
 from identity.errors import InvalidDpopProof, InvalidToken, UnprovenToken, UnprovenTokenWithoutNonce, UseDpopNonce
 from identity.ids import TenantId
 from identity.instants import numeric_date
+from identity.operations import features
 from identity.services import Services
 from identity.tokens import dpop as proofs
 from identity.tokens.issuer import VerifiedToken
@@ -101,6 +102,7 @@ async def _verified(
     oauth: Document,
     access_token: str | None = None,
 ) -> str:
+    features.require(services, feature_settings.DPOP)
     if len(presented.proofs) != 1:
         raise InvalidDpopProof(None, "There must be one DPoP header.") if presented.proofs else missing()
     proof = await proofs.read(presented.proofs[0])

@@ -15,6 +15,7 @@ from identity.operations import (
     breaches,
     crud,
     email_verifications,
+    features,
     groups,
     login_id_proofs,
     notices,
@@ -88,7 +89,7 @@ async def finished(services: Services, call: Call, made: Draft, more: list[Field
     errors = [*made.errors, *more]
     if made.others:
         await notices.tell_in_use(services, call, made.tenant, made.user, made.others, "create")
-    crud.gather(errors)
+    crud.gather(errors, features.problems(services, "user", made.user, None))
     assert made.password is not None
     return await user_passwords.with_password(services, made.tenant, made.user, made.password, call.now)
 

@@ -11,7 +11,7 @@ from identity.domain import authorization_request as rules
 from identity.domain.authorization_request import PUSHED, SIGNED
 from identity.errors import InvalidDpopProof, InvalidRequest
 from identity.ids import new_secret
-from identity.operations import dpop, request_objects, unfinished
+from identity.operations import dpop, features, request_objects, unfinished
 from identity.operations.client_authentication import Identified
 from identity.operations.request_objects import PARAMETERS, ROUTING
 from identity.operations.request_sources import PREFIX
@@ -37,7 +37,9 @@ async def push(
         raise InvalidRequest("unknown", "A request_uri cannot be pushed (the request_uri parameter).")
     given = {**await request_objects.unpacked(services, call, client, form), PUSHED: ""}
     identified.require(grant_type, has_proof="code_challenge" in given)
-    rules.validated(given, client.application, origin=None, own_origin=call.origin.base_url)
+    checked = rules.validated(given, client.application, origin=None, own_origin=call.origin.base_url)
+    binds_key = checked.dpop_jkt is not None
+    features.require_request(services, client.application, checked.scopes, binds_key=binds_key)
     declared = services.schemas[PARAMETERS].schema["properties"]
     request = {name: value for name, value in given.items() if name in declared and name not in ROUTING}
     if SIGNED in given:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain import breaches
+from identity.operations import features
 from identity.services import Services
 
 FEATURES = (
@@ -42,8 +43,8 @@ _COUNTED = ("actionRequired", *_COUNT_OF.values(), "passwordsCheckedCount")
 
 def status(services: Services) -> Document:
     """Each feature as `license.features` has it."""
-    has = services.config.license.has
-    return {"licensed": True, **{name: "ACTIVE" if has(name) else "DISABLED" for name in FEATURES}}
+    off = features.off(services, FEATURES)
+    return {"licensed": True, **{name: "DISABLED" if name in off else "ACTIVE" for name in FEATURES}}
 
 
 async def metrics(services: Services, call: Call) -> Document:

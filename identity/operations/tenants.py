@@ -13,6 +13,7 @@ from identity.events.catalogue import INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
 from identity.ids import TenantId, WebhookId
 from identity.operations import (
     crud,
+    features,
     identity_providers,
     ip_access_control_lists,
     key_references,
@@ -45,8 +46,15 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     errors += await user_actions.reference_problems(services, document)
     errors += await lambdas.reference_problems(services, "tenant", document)
     errors += await references.problems(services, RESOURCE, document, stored, _NAMED)
-    crud.gather(errors)
+    crud.gather(errors, features.event_problems(services, _newly_enabled(document, stored)))
     return document
+
+
+def _newly_enabled(document: Document, stored: Document | None) -> list[str]:
+    """The events that the tenant enables now and did not before."""
+    earlier = {} if stored is None else stored["eventConfiguration"]["events"]
+    events = document["eventConfiguration"]["events"]
+    return [name for name, entry in events.items() if entry["enabled"] and not earlier.get(name, {}).get("enabled")]
 
 
 RESOURCE = Resource(

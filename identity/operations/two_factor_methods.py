@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from identity.call import Call, Document
-from identity.domain import totp, two_factor
+from identity.domain import feature_settings, totp, two_factor
 from identity.domain import users as rules
 from identity.errors import FieldError, Invalid, NotFound, WrongCode
 from identity.ids import Secret, TenantId
 from identity.operations import (
     crud,
+    features,
     notices,
     sign_outs,
     two_factor_codes,
@@ -76,7 +77,7 @@ async def send_code(
     messages for now.
     """
     if address is not None and deed == "enable":
-        _require_enabled(tenant, address.method)
+        _require_enabled(services, tenant, address.method)
     two_factor_codes.require_sendable(tenant, application, address)
     assert address is not None
     await two_factor_codes.take_limit(services, tenant, user["id"])
@@ -104,7 +105,7 @@ async def enable(
     after too many wrong codes; WebhookTransactionFailed where the end of refresh tokens that goes with the first method
     is vetoed.
     """
-    _require_enabled(tenant, wanted.method)
+    _require_enabled(services, tenant, wanted.method)
     method = _new_method(tenant, user, wanted)
     once = await _judged(services, call, user, method, code, "enable")
     codes: list[str] = []
@@ -207,7 +208,9 @@ async def allow_completion(services: Services, waiting: two_factor_logins.Waitin
     return code
 
 
-def _require_enabled(tenant: Document, method: str) -> None:
+def _require_enabled(services: Services, tenant: Document, method: str) -> None:
+    if method in two_factor.SENT:
+        features.require(services, feature_settings.ADVANCED_MULTI_FACTOR)
     if method not in two_factor.configurable(tenant):
         raise Invalid.field("disabled", "method", f"The tenant does not let users add the method [{method}].")
 

@@ -19,12 +19,12 @@ from identity.call import Call, Document
 from identity.domain import groups as group_rules
 from identity.domain import imports, passwords, users
 from identity.domain import user_import as rules
-from identity.errors import Conflict, Duplicate, FieldError, Invalid, NotImported
+from identity.errors import Conflict, Duplicate, FieldError, GeneralError, Invalid, NotImported
 from identity.events.bus import Event
 from identity.ids import TenantId, new_id
 from identity.instants import Instant, later
 from identity.loops import Pace
-from identity.operations import crud, group_members, groups, user_passwords
+from identity.operations import crud, features, group_members, groups, user_passwords
 from identity.schemas import Shape
 from identity.services import Services
 from identity.store.mongo import BULK_SECONDS, STORE_ERRORS, Session
@@ -87,6 +87,8 @@ class _Drafts:
         self.plain: list[tuple[str, str, int]] = []
         self.logins: list[_Login] = []
         self.errors: list[FieldError] = []
+        self.unlicensed: dict[GeneralError, None] = {}
+        """One for each switched-off feature, in the order in which users use them."""
 
 
 async def run(services: Services, call: Call, read: Read) -> None:
@@ -104,8 +106,8 @@ async def _run(services: Services, call: Call, read: Read) -> None:
     if not given.users:
         raise Invalid([imports.empty("users")])
     materials = await _materials(services, call, given)
-    drafts = await _drafts(call, given, request, materials)
-    crud.gather(drafts.errors)
+    drafts = await _drafts(services, call, given, request, materials)
+    crud.gather(drafts.errors, list(drafts.unlicensed))
     await _require_free(services, drafts, request)
     try:
         await _write(services, call, drafts)
@@ -147,13 +149,15 @@ async def _materials(services: Services, call: Call, given: _Given) -> dict[Tena
 
 
 async def _drafts(
-    call: Call, given: _Given, request: Document, materials: Mapping[TenantId, rules.Material]
+    services: Services, call: Call, given: _Given, request: Document, materials: Mapping[TenantId, rules.Material]
 ) -> _Drafts:
     drafts, pace = _Drafts(), Pace()
     drafts.errors = [*given.errors, *_scheme_problems(request, materials.values())]
     for index, raw in enumerate(given.users):
         if raw:
-            _draft(call, index, orjson.loads(raw), request, materials, drafts)
+            wanted = orjson.loads(raw)
+            _draft(call, index, wanted, request, materials, drafts)
+            drafts.unlicensed |= dict.fromkeys(features.problems(services, "user", wanted, None))
             _require_few(drafts.errors)
         await pace.step()
     given.users.clear()

@@ -18,6 +18,7 @@ from identity.operations import (
     bearer,
     crud,
     email_verifications,
+    features,
     group_members,
     index_search,
     new_users,
@@ -261,7 +262,7 @@ async def _replacement(
         )
     if others:
         await notices.tell_in_use(services, call, tenant, user, others, "update")
-    crud.gather(errors)
+    crud.gather(errors, features.problems(services, "user", user, stored))
     if password is not None:
         user = await user_passwords.with_password(services, tenant, user, password, call.now)
     return rules.filed(user)

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from identity.call import Call, Document
 from identity.domain import standard_webhooks, webhook_headers
 from identity.domain.webhook_health import ACTIVE, PAUSED
-from identity.errors import FieldError, GeneralError, Invalid, NotLicensed
-from identity.events.catalogue import ALIASES, EVENTS
+from identity.errors import FieldError, Invalid
+from identity.events.catalogue import ALIASES
 from identity.instants import Instant, later
 from identity.operations import features, key_references
 from identity.outbound import tls
@@ -26,7 +26,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     webhook = _normalised(document, call.now)
     webhook["status"] = PAUSED if stored is not None and stored.get("status") == PAUSED else ACTIVE
     problems = [problem for check in _CHECKS for problem in await check(services, webhook)]
-    unlicensed = _unlicensed(services, webhook)
+    unlicensed = features.event_problems(services, (name for name, is_on in webhook["eventsEnabled"].items() if is_on))
     if problems or unlicensed:
         raise Invalid(problems, unlicensed)
     return webhook
@@ -45,13 +45,6 @@ def _normalised(document: Document, now: Instant) -> Document:
         "signatureConfiguration": signature,
         "eventsEnabled": {ALIASES.get(name, name): is_on for name, is_on in document["eventsEnabled"].items()},
     }
-
-
-def _unlicensed(services: Services, webhook: Document) -> tuple[GeneralError, ...]:
-    wanted = [EVENTS[name] for name, is_on in webhook["eventsEnabled"].items() if is_on]
-    missing = features.off(services, (event.feature for event in wanted))
-    names = ", ".join(sorted(event.name for event in wanted if event.feature in missing))
-    return NotLicensed(f"The feature of these events is switched off: {names}.").general if missing else ()
 
 
 async def _url(services: Services, webhook: Document) -> Problems:

@@ -37,8 +37,8 @@ class PartsHandler(ApiHandler):
         return Reply(self.services.schemas[self.part.schema].show({self.part.name: entry}))
 
     def feature(self, declared: Endpoint) -> str | None:
-        """That of the owner."""
-        return declared.feature or self.part.owner.feature
+        """That of the method, the part or its owner."""
+        return declared.feature or self.part.feature or self.part.owner.feature
 
     def path_name(self, name: str) -> str:
         """Ids by the names the API gives them."""

@@ -15,7 +15,7 @@ from identity.domain import identity_providers as rules
 from identity.domain.external_identities import ExternalIdentity
 from identity.errors import Invalid, InvalidScope, ServiceError, Unauthorized
 from identity.ids import parse_id
-from identity.operations import login
+from identity.operations import features, login
 from identity.operations.clients import Client
 from identity.operations.federation import external_jwt, openid_connect
 from identity.operations.federation.trace import Trace
@@ -71,6 +71,7 @@ async def _provider(services: Services, client: Client, provider_id: str) -> Doc
         or rules.settings_for(provider, client.client_id) is None
     ):
         raise _refused(f"The identity provider is unknown: {provider_id[:100]}")
+    features.require_provider(services, provider)
     if provider["type"] not in rules.AUTHENTICATION_TYPES:
         raise _refused(f"Accounts at identity providers of type {provider['type']} cannot be linked by a device.")
     if provider["linkingStrategy"] in {"Disabled", "Unsupported"}:

@@ -34,6 +34,7 @@ from identity.operations import (
     api_logins,
     clients,
     crud,
+    features,
     identity_provider_links,
     login,
     login_records,
@@ -172,6 +173,7 @@ async def _provider(services: Services, client: Client, provider_id: str, only: 
         or rules.settings_for(provider, client.client_id) is None
     ):
         raise _invalid("identityProviderId", "The [identityProviderId] names none that is enabled for the application.")
+    features.require_provider(services, provider)
     if only not in {None, provider["type"]}:
         raise _invalid("identityProviderId", f"The identity provider is not of type {only}.")
     return provider

@@ -22,7 +22,15 @@ from identity.errors import (
     TwoFactorRequired,
     WebhookTransactionFailed,
 )
-from identity.operations import device_grants, dpop, login, password_changes, scope_consents, two_factor_logins
+from identity.operations import (
+    device_grants,
+    dpop,
+    features,
+    login,
+    password_changes,
+    scope_consents,
+    two_factor_logins,
+)
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
 from identity.operations.device_grants import Approver
@@ -65,6 +73,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     client = identified.client
     credentials = _credentials(form)
     wanted = _wanted(client, form.get("scope"))
+    features.require_request(services, client.application, wanted)
     targets = resources.requested(form.get("resource"), client.oauth)
     device = {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)}
     waiting = await device_grants.named(services, call, identified, form)
