@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -29,6 +30,7 @@ from identity.instants import Instant
 from identity.shares import Shares
 from identity.store.guard import PATIENCE_SECONDS
 from identity.store.mongo import STORE_ERRORS, Database, Session
+from identity.store.mongo import Write as DeferredWrite
 from identity.store.outbox import Outbox
 from identity.store.outbox_rows import Attempt, EventRow, NewDelivery
 from identity.traces import TraceContext
@@ -63,6 +65,20 @@ class Event:
     def kind(self) -> EventType:
         """Its row of the catalogue; KeyError for a type that does not exist."""
         return EVENTS[self.type]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Change:
+    """Writes and events that are committed together.
+
+    Several writes always share one transaction; a single write needs one only when events are stored with it. Writes
+    run again when MongoDB reports a transient conflict. Transactional webhooks approve the `before_commit` events
+    before anything is written; `after_commit` events cannot be vetoed.
+    """
+
+    writes: Sequence[DeferredWrite] = ()
+    before_commit: Sequence[Event] = ()
+    after_commit: Sequence[Event] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -182,6 +198,14 @@ class Bus:
         self._wake()
         await self._note(recorded, "recorded")
         return result
+
+    async def commit(self, call: Call, change: Change, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """Commit a change after its transactional webhooks approved it.
+
+        Raises WebhookTransactionFailed, with nothing written, when too few of them approve.
+        """
+        write = functools.partial(self._database.execute, change.writes, patience_seconds=patience_seconds)
+        await self.perform(call, write, change.before_commit, change.after_commit, patience_seconds=patience_seconds)
 
     async def is_heard(self, tenant_id: TenantId, event_type: str) -> bool:
         """Whether any webhook would hear of an event: for those that are much work to make."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any
@@ -28,7 +29,7 @@ from identity.operations import (
     scope_consents,
 )
 from identity.services import Services
-from identity.store.mongo import Session
+from identity.store.mongo import Session, Write
 
 UNIQUE = (Unique("name", ("tenantId", "name"), "application.name"),)
 SEALED = ("oauthConfiguration.clientSecret",)
@@ -100,8 +101,8 @@ async def create(services: Services, call: Call, body: Document, application_id:
     """A new application, plain or as a copy of `sourceApplicationId` under the name given. Raises Invalid."""
     wanted = await _with_source(services, call, body)
     # An id that is made up here is nobody's; one that is given may be a client id already.
-    around = None if application_id is None else _claiming(services)
-    application = await crud.create(services, call, RESOURCE, wanted, application_id, around)
+    commit = None if application_id is None else _commit_with_client_id
+    application = await crud.create(services, call, RESOURCE, wanted, application_id, commit)
     await key_references.published(services, await services.tenants.get(None, application["tenantId"]), application)
     return application
 
@@ -204,17 +205,12 @@ def _writer(services: Services, call: Call) -> crud.Write:
     return write
 
 
-def _claiming(services: Services) -> crud.Around:
-    """Writes a new application under a client id that is nobody's."""
-
-    async def around(document: Document | None, _stored: Document | None, write: crud.Put) -> None:
-        async def claimed(session: Session) -> None:
-            await client_ids.claim_for_application(services, document or {}, session)
-            await write(session)
-
-        await services.database.in_transaction(claimed)
-
-    return around
+async def _commit_with_client_id(
+    services: Services, _call: Call, application: Document | None, _before: Document | None, write: Write
+) -> None:
+    """Store a new application only if no entity uses its id as a client id."""
+    claim = functools.partial(client_ids.claim_for_application, services, application or {})
+    await services.database.execute([claim, write])
 
 
 async def _with_source(services: Services, call: Call, body: Document) -> Document:

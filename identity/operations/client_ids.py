@@ -15,7 +15,7 @@ from identity.services import Services
 from identity.store.mongo import Session
 
 
-async def claim_for_application(services: Services, application: Document, session: Session) -> None:
+async def claim_for_application(services: Services, application: Document, session: Session | None) -> None:
     """Take the id of a new application. Raises Invalid when an entity has it."""
     application_id = application["id"]
     await services.claims.claim_across_tenants(_name(application_id), session)
@@ -24,7 +24,9 @@ async def claim_for_application(services: Services, application: Document, sessi
         raise _taken("applicationId", application_id)
 
 
-async def claim_for_entity(services: Services, entity: Document, stored: Document | None, session: Session) -> None:
+async def claim_for_entity(
+    services: Services, entity: Document, stored: Document | None, session: Session | None
+) -> None:
     """Take the ids of a new entity, or the new client id of one. Raises Invalid when an application has one of them."""
     for field, client_id in _fresh(entity, stored):
         await services.claims.claim_across_tenants(_name(client_id), session)

@@ -7,6 +7,7 @@ unique indexes judge uniqueness.
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -24,17 +25,18 @@ from identity.schemas import fill
 from identity.services import Services
 from identity.store.documents import Documents
 from identity.store.mongo import Session
+from identity.store.mongo import Write as DeferredWrite
 
 T = TypeVar("T")
 
 Write = Callable[[Document, Document], Awaitable[None]]
 """(wanted, stored): writes the change, where that is more than replacing the document."""
 
-Put = Callable[[Session | None], Awaitable[None]]
-"""Writes one object, in the transaction of the session when there is one."""
+Commit = Callable[[Services, Call, Document | None, Document | None, DeferredWrite], Awaitable[None]]
+"""(services, call, after, before, write): commits the change of one object with its events and with other writes.
 
-Around = Callable[[Document | None, Document | None, Put], Awaitable[None]]
-"""(wanted or None, stored or None, write): writes a change with what belongs around it: events, other objects."""
+`before` is None for a creation, `after` for a deletion.
+"""
 
 Complete = Callable[[Document], Document]
 """The members that a caller sent, with those that the service adds."""
@@ -51,7 +53,7 @@ async def create(
     resource: Resource,
     wanted: Document,
     object_id: str | None,
-    around: Around | None = None,
+    commit: Commit | None = None,
 ) -> Document:
     """Add an object under the given id, or a random one. Raises Invalid."""
     tenant_id = scope_of(call, resource)
@@ -60,13 +62,9 @@ async def create(
         own["tenantId"] = tenant_id
     document = await judged(services, call, resource, wanted, lambda fresh: {**fresh, **own}, None)
 
-    async def insert(session: Session | None) -> None:
-        await documents_of(services, resource).insert(tenant_id, document, session)
-
-    async def write(session: Session | None) -> None:
-        await references.keeping(services, resource, document, None, insert, session)
-
-    await writing(resource, document, (around or _alone)(document, None, write))
+    insert = functools.partial(documents_of(services, resource).insert, tenant_id, document)
+    write = functools.partial(references.keeping, services, resource, document, None, insert)
+    await writing(resource, document, (commit or _commit)(services, call, document, None, write))
     return document
 
 
@@ -98,10 +96,10 @@ async def update(
     wanted: Document,
     object_id: str,
     write: Write | None = None,
-    around: Around | None = None,
+    commit: Commit | None = None,
 ) -> Document:
     """Replace the object. Raises NotFound and Invalid."""
-    return await _change(services, call, resource, object_id, lambda _stored: wanted, write, around)
+    return await _change(services, call, resource, object_id, lambda _stored: wanted, write, commit)
 
 
 async def patch(
@@ -112,18 +110,18 @@ async def patch(
     body: Any,
     object_id: str,
     write: Write | None = None,
-    around: Around | None = None,
+    commit: Commit | None = None,
 ) -> Document:
     """Change parts of the object by one of the three kinds of patch. Raises NotFound and Invalid."""
 
     def patched(stored: Document) -> Document:
         return patches.apply(content_type, {resource.name: patch_form(services, resource, stored)}, body)
 
-    return await _change(services, call, resource, object_id, patched, write, around)
+    return await _change(services, call, resource, object_id, patched, write, commit)
 
 
 async def delete(
-    services: Services, call: Call, resource: Resource, object_id: str, around: Around | None = None
+    services: Services, call: Call, resource: Resource, object_id: str, commit: Commit | None = None
 ) -> None:
     """Remove the object. Raises NotFound, and Invalid with `[inUse]` where others refer to it."""
     stored = await retrieve(services, call, resource, object_id)
@@ -132,15 +130,9 @@ async def delete(
         return
     tenant_id = stored.get("tenantId") if resource.tenant_scoped else None
 
-    async def remove(session: Session | None) -> None:
-        # Of several who delete it at once, one did: only that one may tell of it.
-        if not await documents_of(services, resource).delete(tenant_id, object_id, session):
-            raise NotFound
-
-    async def write(session: Session | None) -> None:
-        await references.removing(services, resource, object_id, call.now, remove, session)
-
-    await (around or _alone)(None, stored, write)
+    remove = functools.partial(_remove, documents_of(services, resource), tenant_id, object_id)
+    write = functools.partial(references.removing, services, resource, object_id, call.now, remove)
+    await (commit or _commit)(services, call, None, stored, write)
 
 
 async def search(
@@ -333,19 +325,15 @@ async def _change(
     object_id: str,
     wanted_of: Callable[[Document], Document],
     write: Write | None,
-    around: Around | None,
+    commit: Commit | None,
 ) -> Document:
     tenant_id = await tenant_of(services, call, resource, object_id)
     documents = documents_of(services, resource)
 
     async def replace(document: Document, stored: Document) -> None:
-        async def put(session: Session | None) -> None:
-            await documents.replace(tenant_id, document, stored["lastUpdateInstant"], session)
-
-        async def keep(session: Session | None) -> None:
-            await references.keeping(services, resource, document, stored, put, session)
-
-        await (around or _alone)(document, stored, keep)
+        put = functools.partial(documents.replace, tenant_id, document, stored["lastUpdateInstant"])
+        keep = functools.partial(references.keeping, services, resource, document, stored, put)
+        await (commit or _commit)(services, call, document, stored, keep)
 
     async def attempt() -> Document:
         stored = await documents.get(tenant_id, object_id)
@@ -362,8 +350,19 @@ async def _change(
     return await retried(attempt)
 
 
-async def _alone(_document: Document | None, _stored: Document | None, write: Put) -> None:
+async def _commit(
+    _services: Services, _call: Call, _after: Document | None, _before: Document | None, write: DeferredWrite
+) -> None:
+    """Commit an object that has no events."""
     await write(None)
+
+
+async def _remove(
+    documents: Documents, tenant_id: TenantId | None, object_id: str, session: Session | None = None
+) -> None:
+    # Of several concurrent deletions only one succeeds, so that only one emits events.
+    if not await documents.delete(tenant_id, object_id, session):
+        raise NotFound
 
 
 def _value(document: Document, path: str) -> object:

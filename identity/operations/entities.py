@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from identity.call import Call, Document
@@ -11,7 +12,7 @@ from identity.errors import FieldError
 from identity.ids import TenantId
 from identity.operations import client_ids, crud, entity_types, index_search, object_events
 from identity.services import Services
-from identity.store.mongo import Session
+from identity.store.mongo import Session, Write
 
 _GOOD_PARENT = "must name another entity of the tenant that is not below this one"
 
@@ -53,7 +54,7 @@ RESOURCE = Resource(
 
 async def create(services: Services, call: Call, body: Document, entity_id: str | None) -> Document:
     """A new entity. Raises Invalid."""
-    made = await crud.create(services, call, RESOURCE, body, entity_id, _around(services, call))
+    made = await crud.create(services, call, RESOURCE, body, entity_id, _commit)
     return await resolved(services, made)
 
 
@@ -64,19 +65,17 @@ async def retrieve(services: Services, call: Call, entity_id: str) -> Document:
 
 async def update(services: Services, call: Call, body: Document, entity_id: str) -> Document:
     """Replace an entity; an omitted client secret stays. Raises NotFound and Invalid."""
-    around = _around(services, call)
-    return await resolved(services, await crud.update(services, call, RESOURCE, body, entity_id, around=around))
+    return await resolved(services, await crud.update(services, call, RESOURCE, body, entity_id, commit=_commit))
 
 
 async def patch(services: Services, call: Call, kind: str, body: Any, entity_id: str) -> Document:
     """Change parts of an entity. Raises NotFound and Invalid."""
-    around = _around(services, call)
-    return await resolved(services, await crud.patch(services, call, RESOURCE, kind, body, entity_id, around=around))
+    return await resolved(services, await crud.patch(services, call, RESOURCE, kind, body, entity_id, commit=_commit))
 
 
 async def delete(services: Services, call: Call, entity_id: str) -> None:
     """Remove an entity that stands above no other, and its grants. Raises NotFound and Invalid."""
-    await crud.delete(services, call, RESOURCE, entity_id, _around(services, call))
+    await crud.delete(services, call, RESOURCE, entity_id, _commit)
 
 
 async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
@@ -96,29 +95,23 @@ async def told(services: Services, entity: Document) -> Document:
     return crud.shown(services, RESOURCE, rules.without_secret(await resolved(services, entity)))
 
 
-def _around(services: Services, call: Call) -> crud.Around:
-    """Writes an entity with its events, and lets the grants on it follow."""
-
-    async def around(document: Document | None, stored: Document | None, write: crud.Put) -> None:
-        async def with_grants(session: Session | None) -> None:
-            is_claimed = document is not None and client_ids.is_claimed_anew(document, stored)
-            if session is None and (is_claimed or _is_of_grants(document, stored) or _is_moved(document, stored)):
-                await services.database.in_transaction(with_grants)
-                return
-            if document is not None and session is not None and is_claimed:
-                await client_ids.claim_for_entity(services, document, stored, session)
-            await write(session)
-            if document is not None and _is_moved(document, stored):
-                await _require_no_circle(services, document, session)
-            await _follow(services, document, stored, session)
-
-        if document is not None:
-            await crud.require_free(services, RESOURCE, document, stored)
-        after = None if document is None else await told(services, document)
-        before = None if stored is None else await told(services, stored)
-        await object_events.perform(services, call, "entity", after, before, with_grants)
-
-    return around
+async def _commit(
+    services: Services, call: Call, entity: Document | None, stored: Document | None, write: Write
+) -> None:
+    """Commit an entity with its events, its client id and the grants on it."""
+    writes = [write]
+    if entity is not None:
+        await crud.require_free(services, RESOURCE, entity, stored)
+        if client_ids.is_claimed_anew(entity, stored):
+            writes.insert(0, functools.partial(client_ids.claim_for_entity, services, entity, stored))
+        if _is_moved(entity, stored):
+            writes.append(functools.partial(_require_no_circle, services, entity))
+    if _is_of_grants(entity, stored):
+        writes.append(functools.partial(_follow, services, entity, stored))
+    after = None if entity is None else await told(services, entity)
+    before = None if stored is None else await told(services, stored)
+    tenant_id = TenantId((entity or stored or {})["tenantId"])
+    await services.bus.commit(call.within(tenant_id), object_events.change_of("entity", after, before, writes))
 
 
 def _is_moved(document: Document | None, stored: Document | None) -> bool:
@@ -149,8 +142,8 @@ def _is_of_grants(document: Document | None, stored: Document | None) -> bool:
 async def _follow(
     services: Services, document: Document | None, stored: Document | None, session: Session | None
 ) -> None:
-    if stored is None or not _is_of_grants(document, stored):
-        return
+    """Delete the grants on a deleted entity, and update those on a changed one."""
+    assert stored is not None, "a new entity has no grants"
     tenant_id = TenantId(stored["tenantId"])
     if document is None:
         await services.entity_grants.delete_of_entity(tenant_id, stored["id"], session)

@@ -1,37 +1,21 @@
-"""The events around a change of one object: `x.create`, `x.update`, `x.delete`, each with its `.complete`."""
+"""The events of a change of one object: `x.create`, `x.update` or `x.delete`, each with its `.complete`."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 
-from identity.call import Call, Document
-from identity.events.bus import Event
-from identity.ids import TenantId
-from identity.services import Services
-from identity.store.mongo import Session
+from identity.call import Document
+from identity.events.bus import Change, Event
+from identity.store.mongo import Write
 
 
-async def perform(
-    services: Services,
-    call: Call,
-    name: str,
-    document: Document | None,
-    stored: Document | None,
-    write: Callable[[Session | None], Awaitable[None]],
-) -> None:
-    """Write a change with its events; `document` and `stored` are the object after and before, as events tell it.
+def change_of(name: str, after: Document | None, before: Document | None, writes: Sequence[Write]) -> Change:
+    """Return the change of one object with its events.
 
-    Without `stored` it is created, without `document` deleted. Raises WebhookTransactionFailed, with nothing written.
+    `after` and `before` are the object as events show it: `before` is None for a creation, `after` for a deletion.
     """
-    after, before = document, stored
-    told: Document = (after if after is not None else before) or {}
-    payload = {name: told}
+    payload = {name: after if after is not None else before}
     if after is not None and before is not None:
         payload["original"] = before
-    deed = "create" if before is None else "delete" if after is None else "update"
-    await services.bus.perform(
-        call.within(TenantId(told["tenantId"])),
-        write,
-        offered=[Event(f"{name}.{deed}", payload)],
-        announced=[Event(f"{name}.{deed}.complete", payload)],
-    )
+    event_type = f"{name}.{'create' if before is None else 'delete' if after is None else 'update'}"
+    return Change(writes, [Event(event_type, payload)], [Event(f"{event_type}.complete", payload)])

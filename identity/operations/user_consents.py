@@ -17,6 +17,7 @@ from identity.ids import TenantId
 from identity.instants import Instant, later
 from identity.operations import crud, mail, user_lookup, users
 from identity.services import Services
+from identity.store.mongo import Write
 
 _PATH = "userConsent"
 _DUE = "private.secondMailInstant"
@@ -64,18 +65,7 @@ RESOURCE = Resource(
 async def create(services: Services, call: Call, body: Document, object_id: str | None) -> Document:
     """Note a consent, and tell its giver of it. Raises Invalid."""
     call = await _within(services, call, body)
-    made: list[Document] = []
-
-    async def around(wanted: Document | None, _stored: Document | None, write: crud.Put) -> None:
-        assert wanted is not None
-        _filed(wanted)
-        consent = await _consent(services, wanted)
-        if wanted["status"] == "Active" and consent is not None:
-            _plan_second_mail(wanted, consent, call.now)
-        await write(None)
-        made.append(wanted)
-
-    document = await crud.create(services, call, RESOURCE, body, object_id, around)
+    document = await crud.create(services, call, RESOURCE, body, object_id, _commit)
     if await _forget_if_gone(services, document):
         raise Invalid([_error("invalid", "consentId", "must name an existing consent")])
     await _tell(services, call, document, "consentEmailTemplateId")
@@ -102,22 +92,19 @@ async def update(services: Services, call: Call, body: Document, object_id: str)
     if isinstance(given, dict):
         fixed = {name: stored[name] for name in ("consentId", "giverUserId", "userId")}
         body = {**body, _PATH: {**given, **fixed}}
-    changed = await crud.update(services, call, RESOURCE, body, object_id, around=_written(services, call))
+    changed = await crud.update(services, call, RESOURCE, body, object_id, commit=_commit)
     return await shown(services, changed)
 
 
 async def patch(services: Services, call: Call, kind: str, body: Any, object_id: str) -> Document:
     """Change parts of it. Raises NotFound and Invalid."""
-    around = _written(services, call)
-    return await shown(services, await crud.patch(services, call, RESOURCE, kind, body, object_id, around=around))
+    return await shown(services, await crud.patch(services, call, RESOURCE, kind, body, object_id, commit=_commit))
 
 
 async def revoke(services: Services, call: Call, object_id: str) -> None:
     """From now on it does not hold. Raises NotFound."""
     body = {_PATH: {"status": "Revoked"}}
-    await crud.patch(
-        services, call, RESOURCE, "application/merge-patch+json", body, object_id, around=_written(services, call)
-    )
+    await crud.patch(services, call, RESOURCE, "application/merge-patch+json", body, object_id, commit=_commit)
 
 
 async def forget_consent(services: Services, consent_id: str) -> None:
@@ -146,21 +133,18 @@ async def shown(services: Services, document: Document) -> Document:
     return crud.shown(services, RESOURCE, with_consent)
 
 
-def _written(services: Services, call: Call) -> crud.Around:
-    """Writes a change: who consents again gets the second mail again, who revokes gets none."""
-
-    async def around(wanted: Document | None, stored: Document | None, write: crud.Put) -> None:
-        assert wanted is not None
-        assert stored is not None
-        _filed(wanted)
-        consent = await _consent(services, wanted)
-        if wanted["status"] == "Revoked":
-            wanted["private"].pop("secondMailInstant", None)
-        elif stored["status"] == "Revoked" and consent is not None:
-            _plan_second_mail(wanted, consent, call.now)
-        await write(None)
-
-    return around
+async def _commit(
+    services: Services, call: Call, wanted: Document | None, stored: Document | None, write: Write
+) -> None:
+    """Store a user consent and schedule its second mail: when it is given, and when it is given again."""
+    assert wanted is not None, "user consents are revoked, never deleted"
+    _filed(wanted)
+    consent = await _consent(services, wanted)
+    if wanted["status"] == "Revoked":
+        wanted["private"].pop("secondMailInstant", None)
+    elif consent is not None and (stored is None or stored["status"] == "Revoked"):
+        _plan_second_mail(wanted, consent, call.now)
+    await write(None)
 
 
 def _filed(document: Document) -> None:

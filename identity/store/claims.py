@@ -24,8 +24,9 @@ class Claims:
         """Create what is missing."""
         await self._collection.create_indexes([IndexModel([("at", 1)], expireAfterSeconds=_KEPT_SECONDS)])
 
-    async def claim_across_tenants(self, name: str, session: Session) -> None:
+    async def claim_across_tenants(self, name: str, session: Session | None) -> None:
         """Be the only transaction that uses the name, until this one ends."""
+        assert session is not None, "a name is reserved inside the transaction that uses it"
         await self._database.take_turns(session, [f"claim {name}"])
         change = {"$currentDate": {"at": True}}
         await self._collection.update_one({"_id": name}, change, upsert=True, session=session)

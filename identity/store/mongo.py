@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import random
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from motor.motor_asyncio import (
@@ -40,6 +41,9 @@ from identity.store.turns import Turns
 Session = AsyncIOMotorClientSession
 Collection = AsyncIOMotorCollection[Document]
 T = TypeVar("T")
+
+Write = Callable[[Session | None], Awaitable[object]]
+"""A deferred write, such as `functools.partial(users.insert, tenant_id, user)`, to be called with a session or None."""
 
 STORE_ERRORS = (PyMongoError,)
 """What a store method may raise when MongoDB itself fails."""
@@ -132,6 +136,15 @@ class Database:
             for action in actions:
                 action()
             return result
+
+    async def execute(
+        self, writes: Sequence[Write], session: Session | None = None, patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
+        """Run writes in their order: several in one transaction, a single one without, unless a session is given."""
+        if session is None and len(writes) > 1:
+            await self.in_transaction(functools.partial(_run, writes), patience_seconds)
+        else:
+            await _run(writes, session)
 
     async def take_turns(self, session: Session, names: Iterable[str]) -> None:
         """Wait until no other transaction of this process works on these; until this one ends, none will."""
@@ -228,3 +241,8 @@ async def _abort(session: Session) -> None:
 
 def _short(error: Exception) -> str:
     return str(error).split(", Timeout:")[0].split(", full error:")[0][:300]
+
+
+async def _run(writes: Sequence[Write], session: Session | None) -> None:
+    for write in writes:
+        await write(session)
