@@ -7,6 +7,9 @@ Beside JSON Schema 2020-12 the files use these annotations of ours, on a propert
     x-shown-unless  the value with which the member is left out of responses
     x-errors        keyword -> kind of the error code, where the default of `_KINDS` does not fit
     x-errors-here   kind: every error inside this property is reported at it, once, with this kind
+    x-zero-is-null  true: the number 0 counts as absent
+    x-from-text     name: a text stands for an object with this one member
+    x-single-item   true: a value that is not an array stands for an array of it
 
 `readOnly` members are ignored on the way in, `writeOnly` ones left out on the way out. An object whose
 schema lists `properties` and says nothing of `additionalProperties` forgets unknown members.
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import difflib
 import functools
 import itertools
 import json
@@ -27,6 +31,7 @@ from typing import Any
 
 import jsonschema
 
+from identity import coercion
 from identity.errors import FieldError, Invalid
 from identity.ids import parse_id
 
@@ -202,6 +207,7 @@ def fill(node: _Node, value: Any) -> Any:
 
 
 def _tidied(node: _Node, value: Any) -> Any:
+    value = coercion.coerce(node, value)
     if isinstance(value, dict):
         return {
             name: tidy
@@ -290,7 +296,7 @@ def _field_errors(root: _Node, error: jsonschema.ValidationError) -> Iterator[Fi
     steps: _Steps = tuple(error.absolute_path)
     here = _reported_here(root, steps)
     if here is not None:
-        yield _field_error(here[1], here[0], f"The [{dotted(here[0])}] property is not valid.")
+        yield _field_error(here[1], here[0], _message_here(error, here[0]))
     elif error.validator == "required":
         required: Any = error.validator_value
         instance: Any = error.instance
@@ -300,6 +306,23 @@ def _field_errors(root: _Node, error: jsonschema.ValidationError) -> Iterator[Fi
     else:
         node = _node_at(root, steps)
         yield _field_error(_kind_of(error, node), steps, _message_of(error, steps))
+
+
+def _message_here(error: jsonschema.ValidationError, steps: _Steps) -> str:
+    message = f"The [{dotted(steps)}] property is not valid."
+    return _unknown_name(error, steps) if "propertyNames" in error.absolute_schema_path else message
+
+
+def _unknown_name(error: jsonschema.ValidationError, steps: _Steps) -> str:
+    """The message for a member whose name is none of those that the schema lists."""
+    name, known = str(error.instance)[:100], [str(one) for one in _names(error)]
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.7)
+    hint = f" Did you mean [{near[0]}]?" if near else ""
+    return f"The [{dotted(steps)}] property has the unknown name [{name}].{hint}"
+
+
+def _names(error: jsonschema.ValidationError) -> Iterable[Any]:
+    return error.validator_value if isinstance(error.validator_value, list) else ()
 
 
 def _reported_here(root: _Node, steps: _Steps) -> tuple[_Steps, str] | None:
@@ -332,6 +355,8 @@ def _kind_of(error: jsonschema.ValidationError, node: _Node) -> str:
 
 def _message_of(error: jsonschema.ValidationError, steps: _Steps) -> str:
     path = dotted(steps)
+    if "propertyNames" in error.absolute_schema_path:
+        return _unknown_name(error, steps)
     match error.validator:
         case "minLength" | "minItems":
             return f"You must specify the [{path}] property."

@@ -5,8 +5,8 @@ r"""Reading a kickstart file: the published format, as YAML or JSON, with its ex
     @{file}        a text file as a string, `&{file}` a JSON or YAML file as a value
     \#{ \@{ \&{   the same characters without their meaning
 
-Beyond the published format: YAML, `SECRET()`, `BASE_URL`, and `announce`, a map of texts that the operator is shown
-once at first start.
+A `url` may leave out its leading slash. Beyond the published format: YAML, `SECRET()`, `BASE_URL`, and `announce`, a
+map of texts that the operator is shown once at first start.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ from typing import Any
 import yaml
 
 from identity.call import Document
+from identity.coercion import coerce
 from identity.errors import StartupError
 from identity.ids import new_id, new_secret, parse_id
 
 ReadFile = Callable[[str], str]
 
 _EXPRESSION = re.compile(r"\\([#@&]\{)|([#@])\{([^{}]*)\}")
+_SCHEME = re.compile(r"/[A-Za-z][A-Za-z0-9+.-]*:")
 _WHOLE_FILE = re.compile(r"&\{([^{}]+)\}")
 _METHODS = frozenset({"POST", "PUT", "PATCH"})
 _MAXIMUM_INCLUSIONS = 20
 _DEFAULT_TENANT = "defaultTenantId"
+_INTEGER = {"type": "integer"}
 
 
 class _Loader(yaml.SafeLoader):
@@ -104,8 +107,8 @@ class Source:
         )
 
     def _timeout(self, name: str) -> int:
-        value = self._member("settings", dict, {}).get(name, 5000)
-        if not isinstance(value, int) or not 0 < value <= 3_600_000:
+        value = coerce(_INTEGER, self._member("settings", dict, {}).get(name, 5000))
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= 3_600_000:
             raise StartupError(f"kickstart: settings.{name} must be a number of milliseconds, such as 5000.")
         return value
 
@@ -125,7 +128,8 @@ class Source:
             raise StartupError(
                 f"kickstart: {where}: the method [{method}] must be one of {', '.join(sorted(_METHODS))}."
             )
-        if not url.startswith("/") or url.startswith("//"):
+        url = url if url.startswith("/") else f"/{url}"
+        if url == "/" or url.startswith("//") or _SCHEME.match(url):
             raise StartupError(f"kickstart: {where}: the url [{url}] must be a path, such as /api/application.")
         content_type, tenant_id = str(request.get("contentType", "application/json")), request.get("tenantId")
         return Request(

@@ -20,6 +20,7 @@ from identity.operations import (
     lambdas,
     references,
     user_actions,
+    user_passwords,
 )
 from identity.passwords import scheme_problems
 from identity.services import Services
@@ -41,7 +42,9 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     document = rules.normalised(document, TRANSACTIONAL_EVENTS, INSTANCE_EVENTS)
     errors = rules.problems(document)
     errors += await key_references.problems(services, document["jwtConfiguration"], "tenant.jwtConfiguration")
-    errors += scheme_problems(document["passwordEncryptionConfiguration"], "tenant.passwordEncryptionConfiguration")
+    hashing = document["passwordEncryptionConfiguration"]
+    hashing.setdefault("encryptionSchemeFactor", user_passwords.default_factor(hashing["encryptionScheme"]))
+    errors += scheme_problems(hashing, "tenant.passwordEncryptionConfiguration")
     errors += await ip_access_control_lists.reference_problems(services, document, "tenant")
     errors += await user_actions.reference_problems(services, document)
     errors += await lambdas.reference_problems(services, "tenant", document)

@@ -31,6 +31,10 @@ class ResourceHandler(ApiHandler):
         """The feature of the method or, mostly, of the whole resource."""
         return declared.feature or self.resource.feature
 
+    def request_schema(self) -> str | None:
+        """The schema of the resource, unless the method declares another; a DELETE has none of its own."""
+        return super().request_schema() or (None if self.request.method == "DELETE" else self.resource.schema)
+
     def shown(self, document: Document) -> Reply:
         """One object in its wrapper."""
         return Reply({self.resource.name: crud.shown(self.services, self.resource, document)})
@@ -147,6 +151,10 @@ class SearchHandler(ResourceHandler):
     async def post(self, call: Call, body: Document) -> Reply:
         """Search by a JSON body."""
         return await self.found(call, search_of(body), "search.")
+
+    def request_schema(self) -> str | None:
+        """None: criteria are declared by the row, not by a schema."""
+        return None
 
     async def found(self, call: Call, criteria: Document, prefix: str) -> Reply:
         """The answer to both forms."""

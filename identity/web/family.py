@@ -16,6 +16,7 @@ import structlog
 import tornado.web
 
 from identity.call import ApiKeyCaller, Call, Document, Nobody, Origin
+from identity.domain import request_members
 from identity.errors import Invalid, LoopDetected, MethodNotAllowed, NotFound, ServiceError, Unavailable
 from identity.operations import audited_writes, features
 from identity.permissions import endpoint_of
@@ -218,8 +219,27 @@ class ApiHandler(Family):
             write = audited_writes.ApiWrite(method, endpoint, path, flags, reply.status)
             await audited_writes.record(self.services, call, call.caller, write)
 
+    def request_schema(self) -> str | None:
+        """The schema of the JSON body, by its name in schemas/; None where the endpoint declares none."""
+        name = self.declared.body or self.declared.takes
+        name = None if name is None else name.format(**vars(self))
+        return name if name is not None and name.startswith("api/") else None
+
+    def ignored_members(self) -> list[request_members.Path]:
+        """The members of the JSON body that the schema does not name."""
+        name = None if self.json_request is None else self.request_schema()
+        return [] if name is None else request_members.ignored(self.services.schemas[name].schema, self.json_request)
+
+    def send(self, reply: Reply) -> None:
+        """Name the members of the request that had no effect."""
+        if ignored := self.ignored_members():
+            self.set_header(request_members.HEADER, request_members.listed(ignored))
+        super().send(reply)
+
     def refuse(self, error: ServiceError) -> None:
         """The Errors JSON for 400, 413, 503, 504, 508 and 512; an empty body for the rest."""
+        if isinstance(error, Invalid):
+            error = request_members.with_suggestions(error, self.ignored_members())
         headers = {"Allow": self.allowed()} if error.status == MethodNotAllowed.status else {}
         self.send(Reply(errors_body(error), error.status, headers))
 

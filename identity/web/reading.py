@@ -21,6 +21,8 @@ class Reading(tornado.web.RequestHandler):
 
     declared: Endpoint
     event_info: Document
+    json_request: Any = None
+    """The parsed JSON body, once a method has read it."""
     uuid_paths: ClassVar[bool] = True
 
     def path_ids(self, path: Mapping[str, str]) -> dict[str, Any]:
@@ -69,7 +71,8 @@ class Reading(tornado.web.RequestHandler):
         return Invalid.whole("[UnsupportedContentType]", f"The Content-Type [{kind[:100]}] is not supported here.")
 
     def note_event_info(self, body: Any) -> None:
-        """Let the call, and so its events, know what a body tells of the request's origin, whoever reads the body."""
+        """Keep a body that was read, and merge its `eventInfo` into that of the call."""
+        self.json_request = body
         info = body.get("eventInfo") if isinstance(body, dict) else None
         if isinstance(info, dict):
             self.event_info.update(info)

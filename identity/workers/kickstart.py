@@ -12,6 +12,8 @@ import orjson
 import structlog
 
 from identity.call import Call, Document, Nobody, Origin
+from identity.coercion import coerce
+from identity.domain import request_members
 from identity.domain.kickstart import Kickstart, Request, Source
 from identity.errors import Invalid, StartupError
 from identity.events.bus import Event
@@ -24,6 +26,7 @@ from identity.services import Services
 _log = structlog.get_logger(__name__)
 
 _WAIT_SECONDS = 0.2
+_BOOLEAN = {"type": "boolean"}
 
 # The guard that keeps webhooks from the machine's own addresses must not keep the service from itself.
 _LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
@@ -119,7 +122,7 @@ async def _add_key(services: Services, call: Call, given: Document) -> None:
             shape.read({"apiKey": wanted})["apiKey"],
             given.get("id"),
             caller=None,
-            manager=given.get("keyManager") is True,
+            manager=coerce(_BOOLEAN, given.get("keyManager")) is True,
         )
     except Invalid as error:
         name = given.get("name") or given.get("description") or "without a name"
@@ -146,6 +149,8 @@ async def _send(client: HttpClient, kickstart: Kickstart, request: Request, loca
         raise StartupError(f"{what} failed: {error}") from error
     if not 200 <= answer.status < 300:
         raise StartupError(f"{what} was answered with {answer.status}: {answer.body.decode('utf-8', 'replace')[:4000]}")
+    if ignored := answer.headers.get(request_members.HEADER.lower()):
+        _log.warning("kickstart: ignored members", request=f"{request.method} {request.url}", members=ignored)
 
 
 async def _announce_success(services: Services, call: Call) -> None:

@@ -116,11 +116,14 @@ async def test_bad_requests(families) -> None:
     assert codes(await families.post("/api/user/family/request", json={})) == {"[blank]parentEmail"}
 
 
-async def test_tenant_without_families_says_so(tenant_api) -> None:
-    user = await make_user(tenant_api, birthDate=born(40))
-    answer = await tenant_api.post("/api/user/family", json={"familyMember": {"userId": user["id"]}})
-    assert answer.status_code == 400
-    assert answer.json()["generalErrors"][0]["code"] == "[FamilyDisabled]"
+async def test_families_need_no_enabled_configuration(tenant_api) -> None:
+    """Published examples create families without setting `familyConfiguration.enabled`."""
+    owner, child = await make_user(tenant_api, birthDate=born(40)), await make_user(tenant_api, birthDate=born(5))
+    made = await tenant_api.post("/api/user/family", json={"familyMember": {"userId": owner["id"], "owner": True}})
+    assert made.status_code == 200, made.text
+    path = f"/api/user/family/{made.json()['family']['id']}"
+    added = await tenant_api.put(path, json={"familyMember": {"userId": child["id"], "role": "Child"}})
+    assert [member["userId"] for member in added.json()["family"]["members"]] == [owner["id"], child["id"]]
 
 
 async def test_another_tenant_sees_and_changes_nothing(api, families) -> None:

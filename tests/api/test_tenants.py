@@ -222,9 +222,9 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("httpSessionMaxInactiveInterval", 2**31, "invalid"),
     ("jwtConfiguration.accessTokenKeyId", "00000000-0000-4000-8000-000000000000", "invalid"),
     ("jwtConfiguration.idTokenKeyId", "nonsense", "couldNotConvert"),
-    ("jwtConfiguration.timeToLiveInSeconds", 0, "invalid"),
+    ("jwtConfiguration.timeToLiveInSeconds", -1, "invalid"),
     ("jwtConfiguration.timeToLiveInSeconds", 2**63 - 1, "invalid"),
-    ("jwtConfiguration.refreshTokenTimeToLiveInMinutes", 0, "invalid"),
+    ("jwtConfiguration.refreshTokenTimeToLiveInMinutes", -1, "invalid"),
     ("jwtConfiguration.refreshTokenExpirationPolicy", "Never", "invalid"),
     ("jwtConfiguration.refreshTokenOneTimeUseConfiguration.gracePeriodInSeconds", 86401, "invalid"),
     ("externalIdentifierConfiguration.authorizationGrantIdTimeToLiveInSeconds", 601, "invalid"),
@@ -239,7 +239,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("failedAuthenticationConfiguration.actionDurationUnit", "SECONDS", "invalid"),
     ("multiFactorConfiguration.loginPolicy", "Sometimes", "invalid"),
     ("passwordEncryptionConfiguration.encryptionScheme", "rot13", "invalid"),
-    ("passwordEncryptionConfiguration.encryptionSchemeFactor", 0, "invalid"),
+    ("passwordEncryptionConfiguration.encryptionSchemeFactor", -1, "invalid"),
     ("passwordEncryptionConfiguration.encryptionSchemeFactor", 2**31 - 1, "invalid"),
     ("passwordValidationRules.minLength", 0, "invalid"),
     ("passwordValidationRules.maxLength", 257, "invalid"),
@@ -304,13 +304,34 @@ def merged(paths: dict[str, Any]) -> Document:
     return document
 
 
+def is_primitive(path: str) -> bool:
+    """Whether the Java client sends 0 for this member when it is not set."""
+    return path.startswith("rateLimitConfiguration.") or path in {
+        "jwtConfiguration.timeToLiveInSeconds", "jwtConfiguration.refreshTokenTimeToLiveInMinutes",
+    }  # fmt: skip
+
+
 async def test_numbers_that_must_be_positive_are(api) -> None:
     name = f"Tenant {new_id()}"
-    for value in (0, -1):
+    for value, refused in ((0, [path for path in POSITIVE if not is_primitive(path)]), (-1, POSITIVE)):
         body = {"tenant": {"name": name, **merged(dict.fromkeys(POSITIVE, value))}}
-        assert codes(await api.post("/api/tenant", json=body)) == {f"[invalid]tenant.{path}" for path in POSITIVE}
+        assert codes(await api.post("/api/tenant", json=body)) == {f"[invalid]tenant.{path}" for path in refused}
     made = await make(api, **merged(dict.fromkeys(POSITIVE, 1)))
     assert [at(made, path) for path in POSITIVE] == [1] * len(POSITIVE)
+
+
+async def test_zero_of_a_java_primitive_counts_as_not_given(api) -> None:
+    given = dict.fromkeys(filter(is_primitive, POSITIVE), 0)
+    default, made = await make(api), await make(api, **merged(given))
+    for path in given:
+        assert at(made, path) == at(default, path), path
+
+
+@pytest.mark.parametrize(("scheme", "factor"), [("bcrypt", 12), ("salted-pbkdf2-hmac-sha256", 24_000), ("argon2id", 2)])
+async def test_factor_of_zero_is_the_default_of_the_scheme(api, scheme, factor) -> None:
+    for given in ({"encryptionSchemeFactor": 0}, {"encryptionSchemeFactor": "0"}, {}):
+        made = await make(api, passwordEncryptionConfiguration={"encryptionScheme": scheme, **given})
+        assert at(made, "passwordEncryptionConfiguration.encryptionSchemeFactor") == factor
 
 
 GENERATORS = [

@@ -133,7 +133,7 @@ async def test_all_errors_come_together(api: httpx.AsyncClient) -> None:
         ("connectTimeout", -1, "webhook.connectTimeout", "[invalid]webhook.connectTimeout"),
         ("connectTimeout", 120_001, "webhook.connectTimeout", "[invalid]webhook.connectTimeout"),
         ("connectTimeout", 1.5, "webhook.connectTimeout", "[invalid]webhook.connectTimeout"),
-        ("connectTimeout", "1000", "webhook.connectTimeout", "[invalid]webhook.connectTimeout"),
+        ("connectTimeout", "1000ms", "webhook.connectTimeout", "[invalid]webhook.connectTimeout"),
         ("connectTimeout", True, "webhook.connectTimeout", "[invalid]webhook.connectTimeout"),
         ("readTimeout", 0, "webhook.readTimeout", "[invalid]webhook.readTimeout"),
         ("readTimeout", None, "webhook.readTimeout", "[missing]webhook.readTimeout"),
@@ -143,7 +143,7 @@ async def test_all_errors_come_together(api: httpx.AsyncClient) -> None:
         ("eventsEnabled", {"user.crate": True}, "webhook.eventsEnabled", "[invalidJSON]"),
         ("eventsEnabled", {"test": True}, "webhook.eventsEnabled", "[invalidJSON]"),
         ("eventsEnabled", {"user.create": "yes"}, "webhook.eventsEnabled", "[invalidJSON]"),
-        ("headers", {"X-A": 1}, "webhook.headers", "[invalid]webhook.headers"),
+        ("headers", {"X-A": True}, "webhook.headers", "[invalid]webhook.headers"),
         ("headers", {"": "x"}, "webhook.headers", "[invalid]webhook.headers"),
         ("headers", {"X-A": "x\r\nX-B: y"}, "webhook.headers", "[invalid]webhook.headers"),
         ("headers", {"X-A\n": "x"}, "webhook.headers", "[invalid]webhook.headers"),
@@ -156,6 +156,21 @@ async def test_bad_value_is_reported_on_its_field(
     api: httpx.AsyncClient, member: str, value: Any, path: str, code: str
 ) -> None:
     assert errors(await api.post("/api/webhook", json=wanted(**{member: value}))) == {path: [code]}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("user.crate", "unknown name [user.crate]. Did you mean [user.create]?"),
+        ("User.Create", "unknown name [User.Create]. Did you mean [user.create]?"),
+        ("banana", "unknown name [banana]."),
+    ],
+)
+async def test_unknown_event_is_named(api: httpx.AsyncClient, name: str, said: str) -> None:
+    answer = await api.post("/api/webhook", json=wanted(eventsEnabled={"user.delete": True, name: True}))
+    (error,) = answer.json()["fieldErrors"]["webhook.eventsEnabled"]
+    assert error["code"] == "[invalidJSON]"
+    assert error["message"].endswith(said)
 
 
 # The suite's service lets loopback through, as an operator with local receivers would.

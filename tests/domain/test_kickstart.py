@@ -42,6 +42,8 @@ def evaluated(text: str, **environ: str) -> Kickstart:
         ("apiKeys: [{key: abc}]\nrequests: [{method: GET, url: /api/user}]", "request 1: the method [GET]"),
         ("apiKeys: [{key: abc}]\nrequests: [{method: POST, url: 'http://x/api'}]", "request 1: the url"),
         ("apiKeys: [{key: abc}]\nrequests: [{method: POST, url: '//x/api'}]", "request 1: the url"),
+        ("apiKeys: [{key: abc}]\nrequests: [{method: POST, url: ''}]", "request 1: the url"),
+        ("apiKeys: [{key: abc}]\nsettings: {readTimeout: true}", "settings.readTimeout must be a number"),
         (
             "apiKeys: [{key: abc}]\nrequests: [{method: POST, url: /a, body: {a: !!set {b}}}]",
             "cannot be written as JSON",
@@ -88,6 +90,12 @@ def test_json_and_yaml_say_the_same() -> None:
     )
     as_yaml = "apiKeys: [{key: k}]\nrequests: [{method: PUT, url: /a, tenantId: t, body: {a: 1}}]"
     assert evaluated(as_json) == evaluated(as_yaml)
+
+
+def test_url_needs_no_leading_slash_and_a_timeout_may_be_text() -> None:
+    text = "apiKeys: [{key: k}]\nsettings: {readTimeout: '9000'}\nrequests: [{method: POST, url: api/user, body: {}}]"
+    assert evaluated(text).requests[0].url == "/api/user"
+    assert evaluated(text).read_timeout == 9000
 
 
 def test_dates_and_words_of_yaml_stay_what_json_would_have() -> None:

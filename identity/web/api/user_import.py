@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
+from typing import Any, ClassVar
 
 from identity.call import Call, Document
+from identity.domain import request_members
 from identity.operations import refresh_token_import, user_import
 from identity.web import long_bodies
 from identity.web.endpoint import Access, Reply, endpoint
@@ -16,6 +19,18 @@ _ANSWER = {200: None, 500: None}
 class LongBodyHandler(ApiHandler):
     """What the handlers of long lists share."""
 
+    item_schema: ClassVar[str]
+    """The schema of an item of the list, in its wrapper."""
+
+    def initialize(self, **arguments: Any) -> None:
+        """As elsewhere; the items of the list are examined as they are read."""
+        super().initialize(**arguments)
+        self._ignored: list[request_members.Path] = []
+
+    def ignored_members(self) -> list[request_members.Path]:
+        """Those of the items first, as far as they were read."""
+        return self._ignored + super().ignored_members()
+
     def reader(self, name: str) -> user_import.Read:
         """What reads the body, with a list under this name. Raises Invalid for a body of another media type."""
         kind = self.content_type()
@@ -24,13 +39,23 @@ class LongBodyHandler(ApiHandler):
         return functools.partial(self._read, name)
 
     async def _read(self, name: str, take: user_import.Take) -> Document:
-        rest = await long_bodies.read(self.request.body, name, take)
+        numbers, (wrapped,) = itertools.count(), self.services.schemas[self.item_schema].schema["properties"].values()
+
+        def examine(item: Any) -> None:
+            number = next(numbers)
+            if len(self._ignored) < request_members.MAXIMUM_LISTED:
+                self._ignored += [(name, number, *path) for path in request_members.ignored(wrapped, item)]
+            take(item)
+
+        rest = await long_bodies.read(self.request.body, name, examine)
         self.note_event_info(rest)
         return rest
 
 
 class UserImportHandler(LongBodyHandler):
     """`/api/user/import`."""
+
+    item_schema = "api/imported-user.json"
 
     @endpoint(access=Access.API_KEY, takes=user_import.REQUEST, answer=_ANSWER)
     async def post(self, call: Call) -> Reply:
@@ -41,6 +66,8 @@ class UserImportHandler(LongBodyHandler):
 
 class RefreshTokenImportHandler(LongBodyHandler):
     """`/api/user/refresh-token/import`."""
+
+    item_schema = "api/imported-refresh-token.json"
 
     @endpoint(access=Access.API_KEY, takes=refresh_token_import.REQUEST, answer=_ANSWER)
     async def post(self, call: Call) -> Reply:
