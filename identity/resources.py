@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from identity.domain import feature_settings
+from identity.domain.credentials import Credential
 from identity.domain.resource import CREATE_TO_SEARCH, Resource, SearchRules, Unique
 from identity.operations import consents, ip_access_control_lists, webhooks
 
@@ -47,6 +48,10 @@ WEBHOOK = Resource(
     "Webhook",
     tenant_scoped=False,
     sealed=("headers.*", "httpAuthenticationPassword", "private.secret", "private.previousSecrets.*.secret"),
+    credentials=(
+        Credential("headers.*", ("url",)),
+        Credential("httpAuthenticationPassword", ("httpAuthenticationUsername", "url")),
+    ),
     # The published default, "name ASC", names no member: `name` is taken as an alias of the description.
     search=SearchRules(
         {"description": "text", "url": "text", "tenantId": "tenants"},

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from identity.config.description import Described, schema
 from identity.config.reading import FILE_NAME, file_values, override
-from identity.config.sections import Config, Network
+from identity.config.sections import AllowedNetworks, Config, Network
 from identity.errors import StartupError
 from identity.ids import Secret
 
@@ -70,25 +70,27 @@ def _with_defaults(values: Mapping[str, Any], described: Described) -> dict[str,
 
 def _typed(folder: Path, values: Mapping[str, Any]) -> Config:
     sections: dict[str, Any] = {
-        name: _section(kind, values[name], folder)
+        name: _section(kind, name, values[name], folder)
         for name, kind in typing.get_type_hints(Config).items()
         if isinstance(kind, type) and dataclasses.is_dataclass(kind)
     }
     return Config(folder=folder, data_dir=Path(values["data_dir"]).absolute(), **sections)
 
 
-def _section(kind: type[T], values: Mapping[str, Any], folder: Path) -> T:
+def _section(kind: type[T], section: str, values: Mapping[str, Any], folder: Path) -> T:
     """A section, each member of the type that it has there."""
     types = typing.get_type_hints(kind)
-    return kind(**{name: _converted(types[name], value, folder) for name, value in values.items()})
+    return kind(**{name: _converted(types[name], f"{section}.{name}", value, folder) for name, value in values.items()})
 
 
-def _converted(kind: Any, value: Any, folder: Path) -> Any:
+def _converted(kind: Any, setting: str, value: Any, folder: Path) -> Any:
     if value is None:
         return None
+    if kind is AllowedNetworks:
+        return AllowedNetworks(tuple(map(ipaddress.ip_network, value)), setting)
     if kind == tuple[Network, ...]:
         return tuple(ipaddress.ip_network(text) for text in value)
-    if kind == tuple[int, ...]:
+    if kind in {tuple[int, ...], tuple[str, ...]}:
         return tuple(value)
     if kind == Path | None:
         return folder / value

@@ -7,12 +7,35 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import overload
 
 from identity.ids import Secret
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AllowedNetworks(Sequence[Network]):
+    """Networks that the address guard lets through, with the name of the setting that lists them, for messages."""
+
+    networks: tuple[Network, ...]
+    setting: str
+
+    @overload
+    def __getitem__(self, index: int) -> Network: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Network]: ...
+
+    def __getitem__(self, index: int | slice) -> Network | Sequence[Network]:
+        """As of the tuple of networks."""
+        return self.networks[index]
+
+    def __len__(self) -> int:
+        """How many networks there are."""
+        return len(self.networks)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,7 +102,7 @@ class Webhooks:
     lease_seconds: int
     concurrency_per_webhook: int
     max_concurrency: int
-    allowed_networks: tuple[Network, ...]
+    allowed_networks: AllowedNetworks
     backlog_per_second: int = 200
     breaker_failure_ratio: float = 0.7
     breaker_minimum_attempts: int = 10
@@ -105,6 +128,8 @@ class Email:
     concurrency_per_tenant: int
     max_concurrency: int
     authorities_file: Path | None
+    allowed_networks: AllowedNetworks
+    plaintext_auth_hosts: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -126,7 +151,7 @@ class IdentityProviders:
     max_concurrency: int
     connect_timeout: int
     read_timeout: int
-    allowed_networks: tuple[Network, ...]
+    allowed_networks: AllowedNetworks
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -136,7 +161,7 @@ class ClientKeys:
     max_concurrency: int
     connect_timeout: int
     read_timeout: int
-    allowed_networks: tuple[Network, ...]
+    allowed_networks: AllowedNetworks
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -149,7 +174,7 @@ class Breaches:
     pairs: bool
     connect_timeout: int
     read_timeout: int
-    allowed_networks: tuple[Network, ...]
+    allowed_networks: AllowedNetworks
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 from identity.call import Call, Document
+from identity.domain.credentials import Credential
 
 Prepare = Callable[[Any, Call, Document, Document | None], Awaitable[Document]]
 """(services, call, wanted, stored or None) -> what to store; raises Invalid with all problems of state.
@@ -54,8 +55,9 @@ class Resource:
     """One kind of object.
 
     `name` is the wrapper in JSON, `path` its API path, `schema` the file of its shape, `collection` its MongoDB
-    collection, `sealed` the dotted members that are encrypted at rest, `feature` that of `license.features` without
-    which the whole API is off.
+    collection, `sealed` the dotted members that are encrypted at rest, `credentials` those that are bound to an address
+    or account and masked for keys without write access, `feature` that of `license.features` without which the whole
+    API is off.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Resource:
     verbs: frozenset[str] = CREATE_TO_SEARCH
     unique: tuple[Unique, ...] = ()
     sealed: tuple[str, ...] = ()
+    credentials: tuple[Credential, ...] = ()
     search: SearchRules = NO_SEARCH
     prepare: Prepare | None = None
     erase: Erase | None = None

@@ -10,6 +10,7 @@ from typing import Any
 from identity.call import Call, Document
 from identity.domain import applications as rules
 from identity.domain import feature_settings
+from identity.domain.credentials import Credential
 from identity.domain.parts import Part
 from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import GeneralError, Invalid, NotLicensed
@@ -76,6 +77,7 @@ RESOURCE = Resource(
     "Application",
     unique=UNIQUE,
     sealed=SEALED,
+    credentials=tuple(map(Credential, SEALED)),
     search=SearchRules(
         {"name": "text", "state": "exact", "tenantId": "exact"},
         {"id": "_id", "insertInstant": "insertInstant", "name": "name", "tenant": "tenantId"},

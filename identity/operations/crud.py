@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Any, TypeVar
 
 from identity.call import Call, Document
+from identity.domain import credentials
 from identity.domain import patch as patches
 from identity.domain import search as searches
 from identity.domain.resource import Resource
@@ -165,9 +166,10 @@ def request_form(stored: Document) -> Document:
 def patch_form(services: Services, resource: Resource, stored: Document) -> Document:
     """What a patch is applied to: the object as its caller can read it.
 
-    A write-only member is not there to be copied into one that is shown; `prepare` puts it back where none was sent.
+    Write-only members are absent and other credentials masked, so that a JSON Patch can neither copy nor test them;
+    `judged` puts back those that the patch leaves alone.
     """
-    return request_form(shown(services, resource, stored))
+    return request_form(credentials.masked(resource.credentials, shown(services, resource, stored)))
 
 
 def documents_of(services: Services, resource: Resource) -> Documents:
@@ -222,20 +224,23 @@ async def judged(
     """The document to store, after the judgement of its schema and of its resource.
 
     Raises Invalid with the errors of both, so that a caller hears of everything at once: what the schema refuses is
-    taken out, and the resource judges the rest.
+    taken out, and the resource judges the rest. Credentials that the request does not state are filled in or dropped
+    before the resource judges.
     """
     shape = services.schemas[resource.schema]
     tidy, errors = shape.examine(wanted)
     given = tidy.get(resource.name)
     if not errors:
-        return await _licensed(services, call, resource, complete(given), stored)
+        document = credentials.resolved(resource.credentials, complete(given), stored)
+        return await _licensed(services, call, resource, document, stored)
     if not isinstance(given, dict):
         raise Invalid(errors)
     refused = {_member(error.path) for error in errors}
     rest = {name: value for name, value in given.items() if name not in refused}
     rest = fill(shape.schema, {resource.name: rest})[resource.name]
     try:
-        await _licensed(services, call, resource, complete(rest), stored)
+        document = credentials.resolved(resource.credentials, complete(rest), stored)
+        await _licensed(services, call, resource, document, stored)
     except Invalid as more:
         further = [error for error in more.fields if _member(error.path) not in refused]
         raise Invalid([*errors, *further], more.general) from more

@@ -7,6 +7,7 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain import entities as rules
+from identity.domain.credentials import Credential
 from identity.domain.resource import Resource, Unique
 from identity.errors import FieldError
 from identity.ids import TenantId
@@ -47,6 +48,7 @@ RESOURCE = Resource(
     # A client id alone has to tell which tenant a token request is for.
     unique=(Unique("clientId", ("clientId",), "entity.clientId"),),
     sealed=("clientSecret",),
+    credentials=(Credential("clientSecret"),),
     prepare=prepare,
     feature=entity_types.FEATURE,
 )

@@ -12,6 +12,7 @@ from typing import Any
 from identity.call import Call, Document
 from identity.domain import identity_providers as rules
 from identity.domain import search as searches
+from identity.domain.credentials import Credential
 from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import FieldError, Invalid, NotFound, Unauthorized
 from identity.ids import TenantId
@@ -23,6 +24,27 @@ from identity.tokens import foreign_keys
 
 _ORDER = ("enabled", "id", "insertInstant", "name", "source", "tenantId", "type")
 _SECRETS = ("client_secret", "consumerSecret", "webAPIKey")
+
+
+_OF_ONE_APPLICATION = "applicationConfiguration.*"
+_ISSUER = ("oauth2.issuer", "oauth2.token_endpoint")
+
+
+def _own_or_shared(name: str) -> str:
+    """The member of one application's settings, or else that of the provider."""
+    return f"{_OF_ONE_APPLICATION}.{name}|{name}"
+
+
+_ACCOUNTS = {"client_secret": ("appId", "client_id"), "consumerSecret": ("consumerKey",), "webAPIKey": ("client_id",)}
+_CREDENTIALS = (
+    *(Credential(name, accounts) for name, accounts in _ACCOUNTS.items()),
+    *(
+        Credential(f"{_OF_ONE_APPLICATION}.{name}", tuple(map(_own_or_shared, accounts)))
+        for name, accounts in _ACCOUNTS.items()
+    ),
+    Credential("oauth2.client_secret", (*_ISSUER, "oauth2.client_id")),
+    Credential(f"{_OF_ONE_APPLICATION}.oauth2.client_secret", (*_ISSUER, _own_or_shared("oauth2.client_id"))),
+)
 
 
 async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
@@ -56,6 +78,7 @@ RESOURCE = Resource(
         *("oauth2.client_secret", "applicationConfiguration.*.oauth2.client_secret"),
         *(f"applicationConfiguration.*.{name}" for name in _SECRETS),
     ),
+    credentials=_CREDENTIALS,
     search=SearchRules(
         {"applicationId": "exact", "name": "text", "source": "exact", "tenantId": "exact", "type": "exact"},
         {name: "_id" if name == "id" else name for name in _ORDER},

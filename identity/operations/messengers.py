@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain import webhook_headers
+from identity.domain.credentials import Credential
 from identity.domain.resource import CREATE_TO_SEARCH, Resource, Unique
 from identity.errors import FieldError
 from identity.ids import parse_id
@@ -37,7 +38,11 @@ RESOURCE = Resource(
     tenant_scoped=False,
     verbs=CREATE_TO_SEARCH - {"search"},
     unique=(Unique("name", ("name",), "messenger.name"),),
-    sealed=("httpAuthenticationPassword",),
+    sealed=("headers.*", "httpAuthenticationPassword"),
+    credentials=(
+        Credential("headers.*", ("url",)),
+        Credential("httpAuthenticationPassword", ("httpAuthenticationUsername", "url")),
+    ),
     prepare=prepare,
 )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain import tenants as rules
+from identity.domain.credentials import Credential
 from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import Invalid, NotFound, Unauthorized
 from identity.events.catalogue import INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
@@ -28,16 +29,25 @@ from identity.store.mongo import Session
 
 UNIQUE = (Unique("name", ("name",), "tenant.name"),)
 SEALED = ("emailConfiguration.password", "captchaConfiguration.secretKey")
+CREDENTIALS = (
+    Credential(
+        "emailConfiguration.password",
+        tuple(f"emailConfiguration.{name}" for name in ("host", "port", "security", "username")),
+        write_only=True,
+    ),
+    Credential(
+        "captchaConfiguration.secretKey",
+        ("captchaConfiguration.captchaMethod", "captchaConfiguration.siteKey"),
+        write_only=True,
+    ),
+)
 
 _NAMED = ("email_templates", "message_templates", "messengers", "themes")
-_WRITE_ONLY = (("emailConfiguration", "password"), ("captchaConfiguration", "secretKey"))
 
 
 async def prepare(services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
     """Fill in the signing keys, keep what is not the caller's to change, judge. Raises Invalid."""
     document["state"] = "Active" if stored is None else stored["state"]
-    if stored is not None:
-        _keep_secrets(document, stored)
     await _default_keys(services, document)
     document = rules.normalised(document, TRANSACTIONAL_EVENTS, INSTANCE_EVENTS)
     errors = rules.problems(document)
@@ -70,6 +80,7 @@ RESOURCE = Resource(
     tenant_scoped=False,
     unique=UNIQUE,
     sealed=SEALED,
+    credentials=CREDENTIALS,
     search=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),
     prepare=prepare,
 )
@@ -164,13 +175,6 @@ async def finish_deletions(services: Services) -> None:
 def _require_own(call: Call, tenant_id: str) -> None:
     if call.caller.tenant_id not in {None, tenant_id}:
         raise NotFound
-
-
-def _keep_secrets(document: Document, stored: Document) -> None:
-    """A write-only secret that the caller leaves out, because it cannot be read, stays."""
-    for section, name in _WRITE_ONLY:
-        if name in stored[section]:
-            document[section].setdefault(name, stored[section][name])
 
 
 async def _default_keys(services: Services, document: Document) -> None:

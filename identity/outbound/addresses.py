@@ -12,6 +12,8 @@ import re
 import urllib.parse
 from collections.abc import Sequence
 
+from identity.config.sections import AllowedNetworks
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -116,6 +118,8 @@ _DOTTED_QUAD = re.compile(r"(0|[1-9][0-9]{0,2})(\.(0|[1-9][0-9]{0,2})){3}")
 def forbidden_reason(address: str, allowed: Sequence[Network]) -> str | None:
     """Why no connection may be made to this literal address, or None when it may.
 
+    The reason names the setting that would allow it, if `allowed` is an `AllowedNetworks`.
+
     An IPv4 address inside an IPv6 one (::ffff:0:0/96) is judged as the IPv4 address that it is. The other forms that
     carry one (NAT64, 6to4, Teredo, ISATAP, IPv4-compatible) are refused whatever they carry.
     """
@@ -125,11 +129,11 @@ def forbidden_reason(address: str, allowed: Sequence[Network]) -> str | None:
         return f"[{address}] is not an IP address"
     if ip in _METADATA_ADDRESSES or _carried(ip) in _METADATA_ADDRESSES:
         named = any(ip in network and network.num_addresses == 1 for network in allowed)
-        return None if named else _refusal(ip, "cloud metadata")
+        return None if named else _refusal(ip, "cloud metadata", allowed)
     if any(ip in network for network in allowed if network.version == ip.version):
         return None
     kind = _kind_v4(ip) if isinstance(ip, ipaddress.IPv4Address) else _kind_v6(ip)
-    return None if kind is None else _refusal(ip, kind)
+    return None if kind is None else _refusal(ip, kind, allowed)
 
 
 def forbidden_port(port: int) -> str | None:
@@ -226,5 +230,6 @@ def _kind_v6(ip: ipaddress.IPv6Address) -> str | None:
     return kind
 
 
-def _refusal(ip: Address, kind: str) -> str:
-    return f"the address {ip} is not public ({kind}); webhooks.allowed_networks can let it through"
+def _refusal(ip: Address, kind: str, allowed: Sequence[Network]) -> str:
+    remedy = f"; {allowed.setting} can let it through" if isinstance(allowed, AllowedNetworks) else ""
+    return f"the address {ip} is not public ({kind}){remedy}"

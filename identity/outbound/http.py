@@ -126,7 +126,7 @@ class HttpClient:
         proxy: Secret | None = None,
     ) -> None:
         """`proxy` is the URL of an HTTP proxy that every call goes through: it resolves names, and guards networks."""
-        self._allowed = tuple(allowed_networks)
+        self._allowed = allowed_networks
         self._proxy = proxy
         self._user_agent = user_agent
         self._ca_file = ca_file or system_ca_file()

@@ -7,15 +7,18 @@ import base64
 import contextlib
 import dataclasses
 import functools
+import ipaddress
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from identity.call import Document
 from identity.domain import properties as properties_files
 from identity.ids import Secret
+from identity.outbound.addresses import Network, forbidden_reason
+from identity.outbound.names import Addresses, Names, UnknownNameError
 
 if TYPE_CHECKING:
     import aiosmtplib
@@ -70,13 +73,31 @@ def properties(configuration: Document) -> dict[str, str]:
     return properties_files.read(configuration.get("properties", ""))
 
 
+class ForbiddenServerError(Exception):
+    """A mail server that may not be connected to, or not with these settings; the message says why."""
+
+
 class Smtp:
     """Sends mails, each over a connection of its own."""
 
-    def __init__(self, *, timeout_seconds: float, authorities_file: Path | None) -> None:
-        """`authorities_file` holds certificate authorities that are trusted beside the system's."""
+    def __init__(
+        self,
+        *,
+        timeout_seconds: float,
+        authorities_file: Path | None,
+        allowed_networks: Sequence[Network] = (),
+        plaintext_auth_hosts: Collection[str] = (),
+    ) -> None:
+        """`authorities_file` holds certificate authorities to trust in addition to those of the system.
+
+        `allowed_networks` are the non-public networks that mail servers may be in, `plaintext_auth_hosts` the hosts
+        that credentials may be sent to without TLS.
+        """
         self._timeout_seconds = timeout_seconds
         self._authorities_file = authorities_file
+        self._allowed_networks = allowed_networks
+        self._plaintext_auth_hosts = frozenset(host.lower() for host in plaintext_auth_hosts)
+        self._names = Names()
 
     async def send(self, server: MailServer, sender: str, recipients: Sequence[str], message: bytes) -> Result:
         """Hand the mail over. Never raises for what a mail server or the way to it may do."""
@@ -100,13 +121,21 @@ class Smtp:
             return Result({}, tuple(recipients), _without_secrets(said, server))
         except TimeoutError:
             return Result({}, tuple(recipients), "no answer in time")
+        except (ForbiddenServerError, UnknownNameError) as error:
+            return Result({}, tuple(recipients), str(error) or f"the host {server.host} has no address")
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:
             # ValueError: an address or a name that cannot be put on the wire.
             said = f"{type(error).__name__}: {error}"
             return Result({}, tuple(recipients), _without_secrets(said, server))
 
     async def _converse(self, server: MailServer, sender: str, recipients: Sequence[str], message: bytes) -> Result:
-        client = self._client(server)
+        self._require_protected(server)
+        connection = await self._connected(server)
+        try:
+            client = self._client(server, connection)
+        except ValueError:
+            connection.close()
+            raise
         try:
             await client.connect()
             answers, said = await client.sendmail(sender, list(recipients), message)
@@ -117,12 +146,38 @@ class Smtp:
             client.close()
         return _judged({address: (answer[0], answer[1]) for address, answer in answers.items()}, said)
 
-    def _client(self, server: MailServer) -> aiosmtplib.SMTP:
+    def _require_protected(self, server: MailServer) -> None:
+        """Raise ForbiddenServerError where the credentials would be sent without TLS."""
+        if server.username and server.security == "NONE" and server.host.lower() not in self._plaintext_auth_hosts:
+            raise ForbiddenServerError(
+                "credentials are not sent without TLS; set emailConfiguration.security to TLS or SSL, or allow the host"
+                " in email.plaintext_auth_hosts"
+            )
+
+    async def _connected(self, server: MailServer) -> socket.socket:
+        """A connection to the first address of the server that accepts one, of those that the guard allows."""
+        addresses = await self._addresses(server.host)
+        reasons = {address: forbidden_reason(address, self._allowed_networks) for address in addresses}
+        permitted = [address for address, reason in reasons.items() if reason is None]
+        if not permitted:
+            raise ForbiddenServerError(str(reasons[addresses[0]]))
+        for address in permitted[:-1]:
+            with contextlib.suppress(OSError):
+                return await _connection(address, server.port)
+        return await _connection(permitted[-1], server.port)
+
+    async def _addresses(self, host: str) -> Addresses:
+        try:
+            return (str(ipaddress.ip_address(host)),)
+        except ValueError:
+            return await self._names.addresses(host, self._timeout_seconds)
+
+    def _client(self, server: MailServer, connection: socket.socket) -> aiosmtplib.SMTP:
         import aiosmtplib  # noqa: PLC0415
 
         return aiosmtplib.SMTP(
             hostname=server.host,
-            port=server.port,
+            sock=connection,
             username=server.username or None,
             password=str(server.password) or None,
             local_hostname=server.own_name or _host_name(),
@@ -145,6 +200,19 @@ def _without_secrets(text: str, server: MailServer) -> str:
     for secret in secrets if server.password else ():
         text = text.replace(secret, "***")
     return text
+
+
+async def _connection(address: str, port: int) -> socket.socket:
+    """A non-blocking socket that is connected to a literal address."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    connection = socket.socket(family, socket.SOCK_STREAM)
+    connection.setblocking(False)
+    try:
+        await asyncio.get_running_loop().sock_connect(connection, (address, port))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 @functools.cache

@@ -36,7 +36,12 @@ class MailWorker(QueueWorker[Mail]):
         """`stop_seconds` is how long conversations under way may go on at the end."""
         super().__init__(services, wakeups, registry, stop_seconds=stop_seconds)
         settings = services.config.email
-        self._smtp = Smtp(timeout_seconds=settings.timeout_seconds, authorities_file=settings.authorities_file)
+        self._smtp = Smtp(
+            timeout_seconds=settings.timeout_seconds,
+            authorities_file=settings.authorities_file,
+            allowed_networks=settings.allowed_networks,
+            plaintext_auth_hosts=settings.plaintext_auth_hosts,
+        )
 
     def _jobs(self) -> WorkQueue[Mail]:
         """The mails."""

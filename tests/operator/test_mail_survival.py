@@ -36,7 +36,11 @@ async def start(folder: Path, port: int) -> Process:
     file = folder / "kickstart.json"
     file.write_text(kickstart(port))
     process = Process(
-        folder / "var", kickstart__file=file, email__timeout_seconds=2, email__schedule=json.dumps([1] * 30)
+        folder / "var",
+        kickstart__file=file,
+        email__allowed_networks='["127.0.0.1/32"]',
+        email__timeout_seconds=2,
+        email__schedule=json.dumps([1] * 30),
     )
     await asyncio.to_thread(process.wait_until_ready)
     return process

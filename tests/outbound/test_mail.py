@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import socket
 from pathlib import Path
 
 import pytest
 
+from identity.config.sections import AllowedNetworks
 from identity.domain import mail_messages
 from identity.domain.mail_messages import Address, Letter, Undeliverable
 from identity.ids import Secret
@@ -18,6 +20,7 @@ from tests.mailbox import PASSWORD, Mailbox, receiving
 
 MESSAGE = b"From: a@example.com\r\nTo: b@example.com\r\nSubject: s\r\n\r\n.text\r\n"
 READERS = ("b@example.com", "c@example.com")
+LOOPBACK = AllowedNetworks((ipaddress.ip_network("127.0.0.0/8"),), "email.allowed_networks")
 
 
 def server(mailbox: Mailbox, security: str = "NONE", **members: object) -> MailServer:
@@ -34,7 +37,12 @@ def authorities(tmp_path) -> Path:
 
 @pytest.fixture
 def smtp(authorities) -> Smtp:
-    return Smtp(timeout_seconds=10, authorities_file=authorities)
+    return Smtp(
+        timeout_seconds=10,
+        authorities_file=authorities,
+        allowed_networks=LOOPBACK,
+        plaintext_auth_hosts=["127.0.0.1"],
+    )
 
 
 def tls(*, trusted: bool = True):
@@ -65,7 +73,7 @@ async def test_certificate_that_nobody_vouches_for_is_refused(smtp, security) ->
     settings = {"tls": tls(trusted=False)} if security == "SSL" else {"starttls": tls(trusted=False)}
     async with receiving(**settings) as mailbox:
         result = await smtp.send(server(mailbox, security), "a@example.com", READERS, MESSAGE)
-        unknown = await Smtp(timeout_seconds=10, authorities_file=None).send(
+        unknown = await Smtp(timeout_seconds=10, authorities_file=None, allowed_networks=LOOPBACK).send(
             server(mailbox, security), "a@example.com", READERS, MESSAGE
         )
     for one in (result, unknown):
@@ -97,6 +105,38 @@ async def test_name_and_password(smtp) -> None:
     assert "not the password" not in repr(wrong)
     assert nameless.deferred == READERS
     assert nameless.said.startswith("530")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "169.254.169.254", "::ffff:127.0.0.1"])
+async def test_server_that_is_not_public_is_not_connected_to(authorities, host) -> None:
+    guarded = Smtp(
+        timeout_seconds=10, authorities_file=authorities, allowed_networks=AllowedNetworks((), "email.allowed_networks")
+    )
+    async with receiving() as mailbox:
+        result = await guarded.send(MailServer(host, mailbox.port, "NONE"), "a@example.com", READERS, MESSAGE)
+        assert mailbox.connections == 0
+    assert result.deferred == READERS
+    assert "is not public" in result.said
+    assert "email.allowed_networks can let it through" in result.said
+
+
+async def test_localhost_is_found_where_its_network_is_allowed(smtp) -> None:
+    async with receiving() as mailbox:
+        result = await smtp.send(MailServer("localhost", mailbox.port, "NONE"), "a@example.com", READERS, MESSAGE)
+    assert result.is_complete, result.said
+
+
+async def test_credentials_are_not_sent_without_tls_unless_the_host_is_allowed(authorities) -> None:
+    strict = Smtp(timeout_seconds=10, authorities_file=authorities, allowed_networks=LOOPBACK)
+    async with receiving(auth=True) as mailbox:
+        named = server(mailbox, username="we", password=PASSWORD)
+        result = await strict.send(named, "a@example.com", READERS, MESSAGE)
+        assert mailbox.connections == 0
+    assert result.deferred == READERS
+    assert "email.plaintext_auth_hosts" in result.said
+    async with receiving(auth=True, tls=tls()) as mailbox:
+        named = server(mailbox, "SSL", username="we", password=PASSWORD)
+        assert (await strict.send(named, "a@example.com", READERS, MESSAGE)).is_complete
 
 
 async def test_password_that_a_server_says_again_is_not_told(smtp) -> None:
@@ -152,7 +192,7 @@ async def test_nobody_listens_or_has_that_name(smtp) -> None:
 async def test_server_that_never_answers_is_left(authorities) -> None:
     async with receiving() as mailbox:
         mailbox.hangs = True
-        hasty = Smtp(timeout_seconds=0.2, authorities_file=authorities)
+        hasty = Smtp(timeout_seconds=0.2, authorities_file=authorities, allowed_networks=LOOPBACK)
         result = await hasty.send(server(mailbox), "a@example.com", READERS, MESSAGE)
     assert result.deferred == READERS
 
