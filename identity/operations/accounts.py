@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from identity.call import Call, Document
+from identity.domain import passwords, two_factor
 from identity.domain import self_registration as rules
 from identity.domain.self_registration import Question
-from identity.errors import FieldError, Invalid
+from identity.errors import FieldError, Invalid, WrongCode
 from identity.ids import UserId
 from identity.instants import later
 from identity.operations import (
@@ -17,19 +18,27 @@ from identity.operations import (
     authorization,
     crud,
     current_logins,
+    email_change_requests,
+    email_changes,
     login,
     password_changes,
+    two_factor_methods,
     user_passwords,
     users,
 )
 from identity.operations.authorization_steps import Browser, Current
 from identity.operations.clients import Client
 from identity.operations.password_changes import Change
+from identity.operations.two_factor_codes import Address
+from identity.operations.verification_codes import Started
 from identity.services import Services
 from identity.store.rate_limits import Limit
 
 FRESH_SECONDS: Final = 900
 """How long ago a user may have logged in for what decides about the account: password, address, second factors."""
+
+Confirmation = Literal["currentPassword", "code"]
+"""The field that confirms the change of a login identifier."""
 
 _PASSWORD_FAILURES: Final = 10
 _PASSWORD_SECONDS: Final = 900
@@ -71,10 +80,19 @@ def is_fresh(call: Call, account: Account) -> bool:
 
 
 def questions(account: Account) -> tuple[Question, ...]:
-    """The fields that a user may change: those of the application's registration, else the name and the language."""
-    application = account.client.application
-    own = rules.profile_of(application) if rules.is_offered(application) else _PLAIN
-    return (_EMAIL, *own) if account.user.get("email") else own
+    """The fields that a user may change: the application's registration fields, else name and language.
+
+    The email address is included only for users who can confirm its change.
+    """
+    has_email = bool(account.user.get("email")) and confirmation_of(account) is not None
+    return (_EMAIL, *_profile(account)) if has_email else _profile(account)
+
+
+def confirmation_of(account: Account) -> Confirmation | None:
+    """What confirms the change of a login identifier: the password, else a second factor; None without either."""
+    if passwords.stored_password(account.user) is not None:
+        return "currentPassword"
+    return "code" if account.user["twoFactor"]["methods"] else None
 
 
 def values(account: Account) -> dict[str, str]:
@@ -83,21 +101,41 @@ def values(account: Account) -> dict[str, str]:
     return {name: str(value[0] if isinstance(value, list) else value) for name, value in found.items() if value}
 
 
-async def edit(services: Services, call: Call, account: Account, form: Mapping[str, str]) -> Document:
-    """Change what a form changes; answers the user.
+async def edit(services: Services, call: Call, account: Account, form: Mapping[str, str]) -> Started | None:
+    """Apply a form's changes to the profile; answers the verification of a new email address, which stays pending.
 
-    Raises Invalid for what is missing or wrong, and WebhookTransactionFailed. A new address is verified again where the
-    tenant says so.
+    A new address requires the current password or a second factor. Raises Invalid for what is missing or wrong,
+    Unavailable after too many messages, and WebhookTransactionFailed.
     """
     asked = questions(account)
     crud.gather(rules.problems(asked, form))
-    answers = rules.answers(asked, form)
-    change = {question.member: answers.get(question.member) for question in asked if question.name in form}
-    if any(question.member == "preferredLanguages" for question in asked):
-        # A list that is empty is sent as nothing.
-        change["preferredLanguages"] = _languages(account, answers.get("preferredLanguages", []))
-    inside = call.within(account.client.tenant_id)
-    return await users.patch(services, inside, _MERGE, {"user": change}, account.user_id)
+    inside, client = call.within(account.client.tenant_id), account.client
+    email = form.get(_EMAIL.name, "") if _EMAIL in asked else ""
+    is_new_email = bool(email) and email_change_requests.is_new(account.user, email)
+    if is_new_email:
+        await _confirm(services, inside, account, form)
+        await email_change_requests.require_usable(services, inside, client.tenant, account.user, email)
+    change = _profile_change(account, form)
+    if not is_new_email or any(account.user.get(member) != value for member, value in change.items()):
+        await users.patch(services, inside, _MERGE, {"user": change}, account.user_id)
+    if not is_new_email:
+        return None
+    return await email_change_requests.begin(services, inside, client, account.user, email)
+
+
+async def send_confirmation(services: Services, call: Call, account: Account, method_id: str) -> None:
+    """Send the code of a second factor that confirms a change. Raises Invalid and Unavailable."""
+    client, method = account.client, two_factor.find_method(account.user, method_id)
+    address = None if method is None else Address.of(method)
+    await two_factor_methods.send_code(
+        services, call.within(client.tenant_id), client.tenant, client.application, account.user, address, "confirm"
+    )
+
+
+async def pending_email(services: Services, account: Account) -> str:
+    """The address that replaces the user's once it is verified, or nothing."""
+    found = await email_changes.find_open(services, account.user)
+    return "" if found is None else found[1]
 
 
 async def change_password(services: Services, call: Call, account: Account, current: str, password: str) -> None:
@@ -106,6 +144,29 @@ async def change_password(services: Services, call: Call, account: Account, curr
     Raises Invalid for a wrong one, or a new one that breaks the rules, and WebhookTransactionFailed. Every session
     ends, this one too.
     """
+    tenant = account.client.tenant
+    await _require_password(services, call, account, current)
+    change = Change(password, application=account.client.application)
+    await password_changes.make(services, call, tenant, account.user_id, change)
+
+
+async def _confirm(services: Services, call: Call, account: Account, form: Mapping[str, str]) -> None:
+    """Require the current password, or a code of a second factor of a user without one. Raises Invalid."""
+    name = confirmation_of(account)
+    given = form.get(name, "").strip() if name == "code" else form.get("currentPassword", "")
+    if not given:
+        raise Invalid.field("blank", name or "currentPassword", "Confirm the change of your email address.")
+    if name == "currentPassword":
+        await _require_password(services, call, account, given)
+        return
+    try:
+        await two_factor_methods.confirm(services, call, account.user, given)
+    except WrongCode as error:
+        raise Invalid.field("invalid", "code", "The [code] is incorrect.") from error
+
+
+async def _require_password(services: Services, call: Call, account: Account, current: str) -> None:
+    """Raise Invalid for a wrong password, and after too many of them."""
     tenant, tenant_id = account.client.tenant, account.client.tenant_id
     limits = [
         Limit("account-password", account.user_id, _PASSWORD_FAILURES, _PASSWORD_SECONDS),
@@ -116,8 +177,22 @@ async def change_password(services: Services, call: Call, account: Account, curr
     if not await user_passwords.is_correct(services, tenant, account.user, current):
         raise password_changes.wrong_current_password()
     await services.rate_limits.give_back(tenant_id, limits)
-    change = Change(password, application=account.client.application)
-    await password_changes.make(services, call, tenant, account.user_id, change)
+
+
+def _profile(account: Account) -> tuple[Question, ...]:
+    application = account.client.application
+    return rules.profile_of(application) if rules.is_offered(application) else _PLAIN
+
+
+def _profile_change(account: Account, form: Mapping[str, str]) -> Document:
+    """The members of the user that a form changes at once."""
+    asked = _profile(account)
+    answers = rules.answers(asked, form)
+    change = {question.member: answers.get(question.member) for question in asked if question.name in form}
+    if any(question.member == "preferredLanguages" for question in asked):
+        # An empty list is sent as an absent field.
+        change["preferredLanguages"] = _languages(account, answers.get("preferredLanguages", []))
+    return change
 
 
 def _languages(account: Account, chosen: list[str]) -> list[str]:
@@ -130,7 +205,7 @@ def told(errors: Sequence[FieldError]) -> list[FieldError]:
     """The errors as a page tells them: why an address cannot be used is not told, since somebody else may have it."""
     return [
         FieldError.of("unusable", error.path, "This address cannot be used.")
-        if error.path == _EMAIL.name and error.code.startswith(("[duplicate]", "[inactive]"))
+        if error.path == _EMAIL.name and error.code.startswith(("[duplicate]", "[inactive]", "[blocked]", "[notEmail]"))
         else error
         for error in errors
     ]

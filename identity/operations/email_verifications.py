@@ -13,7 +13,15 @@ from identity.domain import users as rules
 from identity.domain.mail_messages import Address
 from identity.errors import NotFound, Unavailable
 from identity.ids import TenantId
-from identity.operations import mail, notices, send_limits, user_events, verification_codes, verified_users
+from identity.operations import (
+    email_changes,
+    mail,
+    notices,
+    send_limits,
+    user_events,
+    verification_codes,
+    verified_users,
+)
 from identity.operations.verification_codes import Started
 from identity.operations.verified_users import Change
 from identity.services import Services
@@ -94,16 +102,18 @@ def template_of(tenant: Document, application: Document | None) -> str | None:
 async def complete(
     services: Services, call: Call, verification_id: str, one_time_code: str | None, *, reason: str = "Completed"
 ) -> Document:
-    """Verify the address that an id was made for; answers the user.
+    """Verify the address that an id was made for, and apply the change if it was pending; answers the user.
 
     Of many who show the id, one gets through. Raises NotFound for an id that does not count, or whose user has another
     address by now; Invalid for a code that is missing or wrong; WebhookTransactionFailed, with the id still good.
     """
     ticket = await verification_codes.judge(services, call.tenant_id, KIND, verification_id, one_time_code)
+    use = services.tickets.use(ticket.tenant_id, KIND, verification_id)
+    if email_changes.is_change(ticket):
+        return await email_changes.complete(services, call, ticket, use)
     user = await services.users.get(ticket.tenant_id, ticket.owner)
     if user.get("email") != ticket.document["email"]:
         raise NotFound(log_detail="the address was changed since the verification began")
-    use = services.tickets.use(ticket.tenant_id, KIND, verification_id)
     return await verified(services, call, user, reason, use=use)
 
 

@@ -46,7 +46,7 @@ async def send(
     services: Services,
     call: Call,
     tenant_id: TenantId,
-    template_id: str,
+    template_id: str | Document,
     to: Document | Address,
     data: Document,
     *,
@@ -70,15 +70,18 @@ async def draft(
     services: Services,
     call: Call,
     tenant_id: TenantId,
-    template_id: str,
+    template_id: str | Document,
     to: Document | Address,
     data: Document,
     *,
     application: Document | None = None,
     extras: Extras = _NOTHING_EXTRA,
 ) -> Draft | Document:
-    """As `send`, but for taking it: for a mail that is stored together with something else. Answers errors likewise."""
-    template = await services.documents["email_templates"].cached(None, template_id)
+    """As `send`, but for taking it: for a mail that is stored together with something else. Answers errors likewise.
+
+    A document in place of the template's id is a built-in template.
+    """
+    template, template_id = await _template(services, template_id)
     if template is None:
         return await _refused(services, call, template_id, {"parseErrors": {"template": "There is no such template."}})
     tenant = await services.tenants.get(None, tenant_id)
@@ -130,6 +133,13 @@ async def send_all(services: Services, call: Call, template_id: str, request: Do
         elif errors and isinstance(to, dict):
             results.setdefault("results", {})[to["id"]] = errors
     return results
+
+
+async def _template(services: Services, template_id: str | Document) -> tuple[Document | None, str]:
+    """A template and its name in the event log."""
+    if isinstance(template_id, str):
+        return await services.documents["email_templates"].cached(None, template_id), template_id
+    return template_id, template_id["name"]
 
 
 async def _application(services: Services, call: Call, application_id: str | None) -> Document | None:

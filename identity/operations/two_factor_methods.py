@@ -32,7 +32,7 @@ from identity.services import Services
 from identity.store.mongo import Session
 from identity.store.tickets import Use
 
-Deed = Literal["enable", "disable"]
+Deed = Literal["confirm", "enable", "disable"]
 
 _KIND: Final = "two-factor-setup"
 
@@ -160,6 +160,21 @@ async def disable(
     changed = await crud.retried(attempt)
     for method in removed:
         await _notify(services, call, tenant, changed, "twoFactorMethodRemoveEmailTemplateId", method, application)
+
+
+async def confirm(services: Services, call: Call, user: Document, code: str) -> None:
+    """Use up a code of one of the user's methods, which confirms a sensitive change.
+
+    Raises WrongCode, and Unavailable after too many of them.
+    """
+    tenant_id, limits = TenantId(user["tenantId"]), two_factor_logins.account_limits(user["id"])
+    await two_factor_logins.take_try(services, tenant_id, limits)
+    for method in user["twoFactor"]["methods"]:
+        once = await _compared(services, call, user, method, code, "confirm")
+        if once is not None and await once.consume():
+            await services.rate_limits.give_back(tenant_id, limits)
+            return
+    raise WrongCode(log_detail="wrong code to confirm a change")
 
 
 async def rename(services: Services, call: Call, user: Document, method_id: str, name: str | None) -> None:

@@ -12,13 +12,15 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.domain import login as steps
-from identity.errors import Conflict, Invalid, NotFound, Unavailable, WebhookTransactionFailed
+from identity.domain import users as rules
+from identity.errors import Invalid, NotFound, Unavailable, WebhookTransactionFailed
 from identity.operations import (
+    email_change_requests,
+    email_changes,
     email_verifications,
     halted_logins,
     pending_logins,
     registration_verifications,
-    users,
     verification_codes,
 )
 from identity.operations.authorization_steps import Browser, LoginPage, Step, StepFailed
@@ -47,6 +49,12 @@ class Gate:
     waiting: Waiting
     user: Document
     message: str = ""
+    pending_email: str = ""
+
+    @property
+    def email(self) -> str:
+        """The address to verify: the pending one, else the user's own."""
+        return self.pending_email or str(self.user.get("email", ""))
 
     @property
     def is_email(self) -> bool:
@@ -62,16 +70,18 @@ class Gate:
 
     @property
     def may_change_email(self) -> bool:
-        """Whether another address may be given here."""
+        """Whether another address may be given here: only right after the credentials, not with an existing session."""
         unverified = self.waiting.client.tenant["emailConfiguration"]["unverified"]
-        return self.is_email and bool(unverified["allowEmailChangeWhenGated"])
+        is_confirmed = not self.waiting.halted.session_id
+        return self.is_email and is_confirmed and bool(unverified["allowEmailChangeWhenGated"])
 
 
 async def show(services: Services, call: Call, waiting: Waiting, browser: Browser, message: str = "") -> Gate | Step:
     """The page; or what comes next where nothing is left to verify here. Raises OAuth2Error."""
     halt = await pending_logins.missing(services, call, waiting, browser)
     if isinstance(halt, _HALTS[waiting.page]):
-        return Gate(waiting, halt.user, message)
+        pending = await email_changes.find_open(services, halt.user)
+        return Gate(waiting, halt.user, message, "" if pending is None else pending[1])
     return await pending_logins.resume(services, call, waiting, browser)
 
 
@@ -109,34 +119,22 @@ async def send_again(services: Services, call: Call, waiting: Waiting, browser: 
 
 
 async def change_email(services: Services, call: Call, waiting: Waiting, browser: Browser, email: str) -> Gate | Step:
-    """Give the user another address, which then has to be verified. Raises OAuth2Error.
+    """Hold another address as pending and send its verification. Raises OAuth2Error.
 
-    Why an address cannot be used is not told: somebody else may have it.
+    The page does not say why an address cannot be used: another user may have it.
     """
     gate = await show(services, call, waiting, browser)
     if not isinstance(gate, Gate):
         return gate
-    if not gate.may_change_email or not email.strip():
+    if not gate.may_change_email or not email_change_requests.is_new(gate.user, email or " "):
         return dataclasses.replace(gate, message=UNUSABLE)
-    inside = call.within(waiting.client.tenant_id)
-    body = {"user": {"email": email.strip()}}
     try:
-        user = await users.patch(services, inside, "application/merge-patch+json", body, gate.user["id"])
-    except (Invalid, Conflict):
+        await email_change_requests.begin(services, call, waiting.client, gate.user, email)
+    except Invalid:
         return dataclasses.replace(gate, message=UNUSABLE)
-    except WebhookTransactionFailed:
-        return dataclasses.replace(gate, message=VETOED)
-    return await _sent_to(services, inside, dataclasses.replace(gate, user=user))
-
-
-async def _sent_to(services: Services, call: Call, gate: Gate) -> Gate:
-    """The page after the address was changed; the mail is sent unless the change has sent it."""
-    try:
-        if await _open(services, gate) is None:
-            await _send(services, call, gate)
     except Unavailable:
         return dataclasses.replace(gate, message=TOO_MANY)
-    return dataclasses.replace(gate, message=SENT)
+    return dataclasses.replace(gate, message=SENT, pending_email=rules.login_key(email))
 
 
 async def _complete(services: Services, call: Call, gate: Gate, code: str) -> None:
@@ -152,6 +150,8 @@ async def _complete(services: Services, call: Call, gate: Gate, code: str) -> No
 async def _send(services: Services, call: Call, gate: Gate) -> None:
     client = gate.waiting.client
     if gate.is_email:
+        if gate.pending_email and await email_change_requests.send_again(services, call, client, gate.user):
+            return
         await email_verifications.begin(services, call, client.tenant, gate.user, client.application)
     else:
         await registration_verifications.begin(services, call, client.tenant, gate.user, client.application)
@@ -160,5 +160,8 @@ async def _send(services: Services, call: Call, gate: Gate) -> None:
 async def _open(services: Services, gate: Gate) -> Started | None:
     client = gate.waiting.client
     if gate.is_email:
+        pending = await email_changes.find_open(services, gate.user)
+        if pending is not None:
+            return pending[0]
         return await verification_codes.open_one(services, client.tenant_id, "emailVerification", gate.user["id"])
     return await registration_verifications.open_one(services, gate.user, client.client_id)

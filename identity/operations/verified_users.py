@@ -16,10 +16,11 @@ from identity.store.tickets import Use
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """The user as it becomes, and what webhooks may veto about that."""
+    """The user as it becomes, what webhooks may veto about that, and the events that follow the commit."""
 
     user: Document
     events: Sequence[Event]
+    announced: Sequence[Event] = ()
 
 
 async def write(
@@ -46,7 +47,8 @@ async def write(
             if change is not None:
                 await services.users.replace(tenant_id, change.user, stored["lastUpdateInstant"], session)
 
-        await services.bus.perform(call.within(tenant_id), put, () if change is None else change.events)
+        before, after = ((), ()) if change is None else (change.events, change.announced)
+        await services.bus.perform(call.within(tenant_id), put, before, after)
         return (stored, False) if change is None else (change.user, True)
 
     return await crud.retried(attempt)

@@ -79,7 +79,7 @@ from identity.web.oauth2 import (
     userinfo,
     verification_gates,
 )
-from identity.web.self_service import account, account_factors, verify
+from identity.web.self_service import account, account_factors, email_changes, verify
 from identity.web.self_service import passwords as password_pages
 
 _log = structlog.get_logger("identity.access")
@@ -153,6 +153,7 @@ _PAGES = (
     password_pages,
     account,
     account_factors,
+    email_changes,
     pages,
     admin,
 )

@@ -135,15 +135,22 @@ async def test_attack_46_five_wrong_codes_lead_back_to_the_login(rp, browser, co
     assert "fusionauth.sso" not in browser.cookies
 
 
-async def test_another_address_can_be_given_and_is_the_one_to_verify(rp, browser, coded):
+async def test_another_address_can_be_given_and_is_the_one_to_verify(rp, browser, coded, api):
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     shown = await log_in(rp, browser)
     before, changed = rp.login_id, f"{new_id()}@example.com"
     told = await send(browser, shown, 1, action="change", email=changed)
     assert says(told, changed)
-    await coded.wait_for(2)
-    assert [mail.recipients for mail in coded.mails] == [[before], [changed]]
-    _, code = (await newest(coded, 2)).split()
+    await coded.wait_for(3)
+    verification = next(mail for mail in coded.mails if mail.recipients == [changed])
+    # The present address receives the link that revokes the change.
+    assert sorted(mail.recipients[0] for mail in coded.mails) == sorted([before, before, changed])
+    kept = (await api.get(f"/api/user/{rp.user['id']}", headers=headers)).json()["user"]
+    assert (kept["email"], kept["verified"]) == (before, False)
+    _, code = verification.part("plain").split()
     assert "code" in response(await send(browser, told, oneTimeCode=code))
+    user = (await api.get(f"/api/user/{rp.user['id']}", headers=headers)).json()["user"]
+    assert (user["email"], user["verified"]) == (changed, True)
 
 
 async def test_attack_44_address_that_cannot_be_had_is_refused_whatever_the_reason(rp, browser, coded, api):
@@ -212,6 +219,18 @@ async def test_session_that_meets_the_gate_is_led_to_the_page_and_back(rp, brows
         assert path(shown) == PAGE
         _, code = (await newest(box)).split()
         assert "code" in response(await send(browser, shown, oneTimeCode=code))
+
+
+async def test_session_that_meets_the_gate_does_not_change_the_address(rp, browser, api):
+    await unverified(rp, api)
+    await rp.log_in(browser)
+    async with mailing(rp, "verificationEmailTemplateId", TEXT, **GATED) as box:
+        shown = await follow(browser, await rp.authorize(browser))
+        assert path(shown) == PAGE
+        assert len(page(shown).forms) == 1
+        forced = await send(browser, shown, action="change", email=f"{new_id()}@example.com")
+        assert says(forced, "This email address cannot be used.")
+        assert len(await box.wait_for(1)) == 1
 
 
 async def test_session_that_ended_meanwhile_leads_to_the_login_page(rp, browser, api, http):

@@ -16,7 +16,7 @@ def values(gate: Gate, look: Look) -> Document:
     return {
         "title": look[f"{kind}title"],
         "heading": look[f"{kind}heading"],
-        "lead": look.fill(f"{kind}lead", gate.user.get("email", ""), strong=True),
+        "lead": look.fill(f"{kind}lead", gate.email, strong=True),
         "asks_code": gate.asks_code,
         "is_numeric": generator["type"] == "randomDigits",
         "may_change_email": gate.may_change_email,

@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import urllib.parse
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from identity.call import Call, Document
-from identity.domain import users
-from identity.errors import FieldError, GeneralError, Invalid, InvalidRequest, WebhookTransactionFailed
+from identity.domain import two_factor, users
+from identity.errors import FieldError, GeneralError, Invalid, InvalidRequest, Unavailable, WebhookTransactionFailed
 from identity.ids import fingerprint
 from identity.operations import account_logins, accounts, sso, two_factor_trust
 from identity.operations.accounts import Account
 from identity.operations.authorization_steps import Browser
+from identity.operations.verification_codes import Started
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.family import Route
 from identity.web.hosted import fields, login, register, render
@@ -23,7 +24,11 @@ from identity.web.self_service.place import Place, SelfServiceHandler
 
 REQUEST: Final = "oauth2/account.request.json"
 FORM: Final = "oauth2/account.form.json"
-_CHANGED: Final = {"data": "account.changed", "password": "account.passwordChanged"}
+_CHANGED: Final = {
+    "data": "account.changed",
+    "email": "account.emailPending",
+    "password": "account.passwordChanged",
+}
 
 _SHOWN: Final = (
     "username",
@@ -36,6 +41,7 @@ _SHOWN: Final = (
     "mobilePhone",
 )
 
+T = TypeVar("T")
 Shown = Callable[[Place, Account], Awaitable[Reply]]
 
 
@@ -49,7 +55,16 @@ class Told:
     status: int = 200
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attempt(Generic[T]):
+    """The result of a change that a form requested, or why it was refused."""
+
+    value: T | None = None
+    told: Told | None = None
+
+
 NOTHING: Final = Told()
+CODE_SENT: Final = Told(message="twoFactor.sent")
 STALE: Final = Told(message=login.STALE, status=403)
 
 
@@ -114,7 +129,7 @@ class HomeHandler(AccountPage):
                 "heading": look["account.heading"],
                 "lead": look.fill("account.lead", users.login_value(account.user), strong=True),
                 "message": look[_CHANGED[given["changed"]]] if given.get("changed") in _CHANGED else "",
-                "facts": _facts(place, account),
+                "facts": _facts(place, account, await accounts.pending_email(self.services, account)),
                 "nothing": look["account.nothing"],
                 "buttons": [
                     (look["account.edit"], at("/account/edit", place)),
@@ -150,10 +165,14 @@ class EditHandler(AccountPage):
         async def show(place: Place, account: Account) -> Reply:
             if not self.is_own(account, form):
                 return self.asked(place, account, accounts.values(account), STALE)
-            told = await tried(accounts.edit(self.services, call, account, form))
-            if told is not None:
-                return self.asked(place, account, form, dataclasses.replace(told, errors=accounts.told(told.errors)))
-            return Reply(status=302, headers={"Location": at("/account", place, changed="data")})
+            if "methodId" in form:
+                sent = await tried(accounts.send_confirmation(self.services, call, account, form["methodId"]))
+                return self.asked(place, account, accounts.values(account), sent.told or CODE_SENT)
+            result = await tried(accounts.edit(self.services, call, account, form))
+            if result.told is not None:
+                told = dataclasses.replace(result.told, errors=accounts.told(result.told.errors))
+                return self.asked(place, account, form, told)
+            return Reply(status=302, headers={"Location": self.next_page(place, result.value)})
 
         return await self.entered(call, form, show)
 
@@ -168,9 +187,16 @@ class EditHandler(AccountPage):
             heading=look["accountEdit.heading"],
             lead=look.fill("account.lead", users.login_value(account.user), strong=True),
             submit=look["accountEdit.submit"],
-            fields=plain,
+            fields=[*plain, *_confirmation_fields(place, account)],
+            buttons=_confirmation_buttons(place, account),
         )
         return self.account_form(place, account, form, told)
+
+    def next_page(self, place: Place, started: Started | None) -> str:
+        """Where a saved form leads: to the code of a new address, else to the account."""
+        if started is not None and started.one_time_code is not None:
+            return at(f"/email/verify/{started.id}", place)
+        return at("/account", place, changed="data" if started is None else "email")
 
 
 class PasswordHandler(AccountPage):
@@ -200,9 +226,9 @@ class PasswordHandler(AccountPage):
                 different = FieldError.of("doNotMatch", "passwordConfirm", "The two passwords are not the same.")
                 return self.asked(place, account, Told([different]))
             current = form.get("currentPassword", "")
-            told = await tried(accounts.change_password(self.services, call, account, current, password))
-            if told is not None:
-                return self.asked(place, account, told)
+            result = await tried(accounts.change_password(self.services, call, account, current, password))
+            if result.told is not None:
+                return self.asked(place, account, result.told)
             return Reply(status=302, headers={"Location": at("/account", place, changed="password")})
 
         return await self.entered(call, form, show)
@@ -231,15 +257,16 @@ def at(path: str, place: Place, **more: str) -> str:
     return f"{path}?{urllib.parse.urlencode({**place.carried, **more})}"
 
 
-async def tried(change: Awaitable[object]) -> Told | None:
-    """Make a change that a form asks for; answers what is told where it was refused."""
+async def tried(change: Awaitable[T]) -> Attempt[T]:
+    """Make a change that a form requests; answers its result, or the message where it was refused."""
     try:
-        await change
+        return Attempt(await change)
     except Invalid as error:
-        return Told(error.fields, error.general)
+        return Attempt(told=Told(error.fields, error.general))
+    except Unavailable:
+        return Attempt(told=Told(message="[RateLimitedException]"))
     except WebhookTransactionFailed:
-        return Told(message="verify.vetoed")
-    return None
+        return Attempt(told=Told(message="verify.vetoed"))
 
 
 def account_name(account: Account) -> str:
@@ -247,13 +274,39 @@ def account_name(account: Account) -> str:
     return fingerprint(f"account {account.current.session.session_id} {account.user_id}")[:32]
 
 
-def _facts(place: Place, account: Account) -> list[tuple[str, str]]:
+def _confirmation_fields(place: Place, account: Account) -> list[Field]:
+    """The field that confirms a new email address."""
+    look = place.look
+    match accounts.confirmation_of(account):
+        case "currentPassword":
+            label = look["accountEdit.currentPassword"]
+            return [Field("currentPassword", label, "password", "current-password", is_required=False)]
+        case "code":
+            return [Field("code", look["accountEdit.code"], "text", "one-time-code", is_required=False)]
+    return []
+
+
+def _confirmation_buttons(place: Place, account: Account) -> list[tuple[str, str, str]]:
+    """A button for each second factor whose code has to be sent."""
+    if accounts.confirmation_of(account) != "code":
+        return []
+    methods = [two_factor.shown(one, is_masked=True) for one in account.user["twoFactor"]["methods"]]
+    sendable = [one for one in methods if one["method"] in two_factor.SENT]
+    return [
+        (place.look.fill("twoFactor.send", one[two_factor.SENT[one["method"]]]), "methodId", one["id"])
+        for one in sendable
+    ]
+
+
+def _facts(place: Place, account: Account, pending_email: str) -> list[tuple[str, str]]:
     """What is known of the user, label and value."""
     look, user = place.look, account.user
     found: list[tuple[str, str]] = []
     if user.get("email"):
         key = "account.verified" if user["verified"] else "account.unverified"
         found.append((look["user.email"], look.fill(key, user["email"])))
+    if pending_email:
+        found.append((look["account.newEmail"], pending_email))
     found += [(look[f"user.{member}"], str(user[member])) for member in _SHOWN if user.get(member)]
     if user.get("preferredLanguages"):
         found.append((look["user.preferredLanguages"], ", ".join(user["preferredLanguages"])))
