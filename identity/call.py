@@ -63,7 +63,8 @@ class Call:
     """One request. `tenant_id` is None only where no tenant is meant: see `require_tenant`.
 
     `event_info` is what the body tells of the request's origin, from when it is read. `devices` are the cookies by
-    which a browser at one of our pages is known to its users; None for every other caller.
+    which a browser at one of our pages is known to its users; None for every other caller. `is_client_authenticated`:
+    an OAuth client that presented valid credentials makes the call, a backend with many users.
     """
 
     tenant_id: TenantId | None
@@ -72,6 +73,20 @@ class Call:
     origin: Origin
     event_info: Document = dataclasses.field(default_factory=dict)
     devices: Mapping[str, str] | None = dataclasses.field(default=None, repr=False)
+    is_client_authenticated: bool = False
+
+    @property
+    def may_state_origin(self) -> bool:
+        """Whether the caller may state the user's `ipAddress` and `eventInfo.location`: only with an API key."""
+        return isinstance(self.caller, ApiKeyCaller)
+
+    @property
+    def user_address(self) -> str | None:
+        """The user's address, for rate limits; None where a backend calls for its user and does not state it."""
+        if self.may_state_origin:
+            stated = self.event_info.get("ipAddress")
+            return stated if isinstance(stated, str) and stated else None
+        return None if self.is_client_authenticated else self.origin.ip_address
 
     @property
     def via(self) -> tuple[str, ...]:

@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from identity.call import ApiKeyCaller, Call, Document
+from identity.call import Call, Document
+from identity.domain import ip_addresses
+from identity.errors import Invalid
 
 _TEXTS = ("deviceDescription", "deviceName", "deviceType", "ipAddress", "os", "userAgent")
 _PLACE = ("city", "country", "region", "zipcode")
@@ -22,19 +24,19 @@ Locate = Callable[[str], Document | None]
 
 
 def of(call: Call, locate: Locate | None = None) -> Document:
-    """What the caller said in `eventInfo`, filled in with the address and user agent of the request itself.
+    """The caller's `eventInfo`, completed with the address and user agent of the request itself.
 
-    Where the caller tells no location, that of the address is told, if it is known. The caller is trusted to know
-    better (a login that a backend makes for a browser); members of another name or type are left out, so that
-    receivers find only what they expect. So is what a stranger says at length.
+    A caller with an API key, such as a backend that logs a user in, may state `ipAddress` and `location`. Both are
+    ignored from anyone else, as are long values. Without a stated location, the one of the address is used, if known.
+    Members of another name or type are left out.
     """
     given = call.event_info
     info: Document = {name: given[name] for name in _TEXTS if isinstance(given.get(name), str) and given[name]}
     if isinstance(given.get("data"), dict):
         info["data"] = given["data"]
-    if not isinstance(call.caller, ApiKeyCaller):
-        info = {name: value for name, value in info.items() if not _is_long(value)}
-    if isinstance(given.get("location"), dict) and (location := _location(given["location"])):
+    if not call.may_state_origin:
+        info = {name: value for name, value in info.items() if name != "ipAddress" and not _is_long(value)}
+    elif isinstance(given.get("location"), dict) and (location := _location(given["location"])):
         info["location"] = location
     for name, value in (("ipAddress", call.origin.ip_address), ("userAgent", call.origin.user_agent)):
         if name not in info and value:
@@ -42,6 +44,25 @@ def of(call: Call, locate: Locate | None = None) -> Document:
     if locate is not None and "location" not in info and (found := locate(info.get("ipAddress", ""))):
         info["location"] = _location(found)
     return info
+
+
+def validated(info: Document) -> Document:
+    """The `eventInfo` of a caller that may state the address, with the address in canonical form.
+
+    Raises Invalid for an `ipAddress` that is no IP address; one that is blank or no string counts as absent.
+    """
+    stated = info.get("ipAddress")
+    if not isinstance(stated, str) or not stated.strip():
+        return {name: value for name, value in info.items() if name != "ipAddress"}
+    return {**info, "ipAddress": address(stated, "eventInfo.ipAddress")}
+
+
+def address(text: str, path: str) -> str:
+    """The canonical form of an IP address that a caller states in the member `path`. Raises Invalid."""
+    found = ip_addresses.canonical(text)
+    if found is None:
+        raise Invalid.field("invalid", path, f"The [{path}] must be an IPv4 or IPv6 address.")
+    return found
 
 
 def _is_long(value: str | Document) -> bool:

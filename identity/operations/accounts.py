@@ -20,7 +20,7 @@ from identity.operations import (
     current_logins,
     email_change_requests,
     email_changes,
-    login,
+    login_limits,
     password_changes,
     two_factor_methods,
     user_passwords,
@@ -170,7 +170,7 @@ async def _require_password(services: Services, call: Call, account: Account, cu
     tenant, tenant_id = account.client.tenant, account.client.tenant_id
     limits = [
         Limit("account-password", account.user_id, _PASSWORD_FAILURES, _PASSWORD_SECONDS),
-        login.address_limit(call.origin.ip_address),
+        *login_limits.by_address(call),
     ]
     if await services.rate_limits.take(tenant_id, limits) is not None:
         raise Invalid.whole("[RateLimitedException]", "Too many wrong passwords.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from identity.call import Call, Document
-from identity.domain import action_logs, profiles
+from identity.domain import action_logs, event_info, profiles
 from identity.domain import login as steps
 from identity.domain.login import LoggedIn, LoginResult
 from identity.errors import NotFound, Unavailable
@@ -55,9 +55,12 @@ class Wishes:
 
 
 def informed(call: Call, request: Document) -> Call:
-    """The call as events tell of it: with the address that the caller says the user has."""
-    address = request.get("ipAddress")
-    return call if address is None else dataclasses.replace(call, event_info={**call.event_info, "ipAddress": address})
+    """The call with the user's `ipAddress`, which only callers with an API key may state. Raises Invalid."""
+    stated = request.get("ipAddress")
+    if not stated or not call.may_state_origin:
+        return call
+    address = event_info.address(stated, "ipAddress")
+    return dataclasses.replace(call, event_info={**call.event_info, "ipAddress": address})
 
 
 async def answer(

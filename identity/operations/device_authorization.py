@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Final
 
 from identity.call import Call, Document
-from identity.domain import profiles, redirect_uris, scopes, user_codes
+from identity.domain import ip_addresses, profiles, redirect_uris, scopes, user_codes
 from identity.domain.applications import DEVICE_GRANT
 from identity.errors import InvalidRequest, InvalidScope, Unavailable
 from identity.ids import new_id, new_secret
 from identity.instants import later
-from identity.operations import device_grants, features, login
+from identity.operations import device_grants, features
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
 from identity.operations.federation import device_links
@@ -54,7 +55,8 @@ async def begin(services: Services, call: Call, identified: Identified, form: Do
     limits = client.tenant["externalIdentifierConfiguration"]
     expires_in: int = limits["deviceCodeTimeToLiveInSeconds"]
     if links is not None:
-        grant["pendingIdPLinkId"] = await device_links.pending(services, call, client, links, expires_in)
+        counted = dataclasses.replace(call, is_client_authenticated=identified.has_credentials)
+        grant["pendingIdPLinkId"] = await device_links.pending(services, counted, client, links, expires_in)
     device_code, user_code = await _issued(services, call, client, grant, expires_in)
     return {
         "device_code": device_code,
@@ -76,7 +78,7 @@ async def _require_room(
         raise InvalidRequest("unknown", f"The metaData.device parameters are longer than {_LONGEST} characters.")
     if identified.has_credentials:
         return
-    address = login.network(call.origin.ip_address)
+    address = ip_addresses.network(call.origin.ip_address)
     limit = Limit("device-address", address, ADDRESS_DEVICES, device_grants.FAILURE_WINDOW_SECONDS)
     wait_seconds = await services.rate_limits.take(identified.client.tenant_id, [limit])
     if wait_seconds is not None:

@@ -12,13 +12,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
-from identity.domain import consent, scopes, user_codes
+from identity.domain import consent, ip_addresses, scopes, user_codes
 from identity.domain.applications import DEVICE_GRANT
 from identity.errors import AlreadyLinked, Invalid, InvalidRequest, InvalidScope, UnauthorizedClient
 from identity.ids import TenantId
 from identity.instants import Instant
 from identity.operations import identity_provider_links
-from identity.operations import login as logins
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client
 from identity.services import Services
@@ -148,7 +147,7 @@ def guesser_of(call: Call, client: Client | None = None, *, is_authenticated: bo
 def _limits(call: Call, guesser: Guesser) -> list[Limit]:
     if guesser.caller:
         return [Limit("user-code-caller", guesser.caller, CALLER_FAILURES, FAILURE_WINDOW_SECONDS)]
-    address = logins.network(call.origin.ip_address)
+    address = ip_addresses.network(call.origin.ip_address)
     limits = [Limit("user-code-address", address, ADDRESS_FAILURES, FAILURE_WINDOW_SECONDS)]
     if guesser.session:
         limits.insert(0, Limit("user-code-session", guesser.session, SESSION_FAILURES, FAILURE_WINDOW_SECONDS))

@@ -1,15 +1,12 @@
 """Logging a user in with a password: who it is, whether they may try, what they still have to do, what is told.
 
-Failures are counted for the account and for the address, in Redis, in a window that nothing but time resets. A tenant
-chooses the limit for accounts with `rateLimitConfiguration.failedLogin`; without it an account stands 50 failures in
-15 minutes, and one address 500 failures in a tenant, whoever they are for.
+Failures are limited by `login_limits`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import ipaddress
 from collections.abc import Sequence
 
 from identity.call import Call, Document
@@ -24,6 +21,7 @@ from identity.operations import (
     breached_logins,
     crud,
     lock_outs,
+    login_limits,
     login_records,
     threats,
     two_factor_policy,
@@ -35,11 +33,6 @@ from identity.operations.along import Along
 from identity.operations.threats import Judgement
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.store.rate_limits import Limit
-
-ACCOUNT_FAILURES = 50
-ADDRESS_FAILURES = 500
-FAILURE_WINDOW_SECONDS = 900
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,10 +67,9 @@ async def authenticate(
     tenant_id = crud.require_tenant(call)
     tenant = await services.tenants.get_cached(None, tenant_id)
     user = await services.users.find_by_login_id(tenant_id, credentials.login_id, credentials.types)
-    limits = attempt_limits(tenant, credentials.login_id, user, call.origin.ip_address)
-    wait_seconds = await services.rate_limits.take(tenant_id, limits)
-    if wait_seconds is not None:
-        return TooManyAttempts(wait_seconds)
+    counted = await login_limits.begin(services, call, tenant, user, credentials.login_id)
+    if counted.wait_seconds is not None:
+        return TooManyAttempts(counted.wait_seconds)
     is_token = _is_token(credentials, user, application)
     if is_token:
         authentication_type = "APPLICATION_TOKEN"
@@ -86,7 +78,7 @@ async def authenticate(
         is_correct = is_token or await user_passwords.is_correct(services, tenant, user, credentials.password)
     except Unavailable:
         # Nothing was compared: who tries again while the service is busy must not lock the account that way.
-        await services.rate_limits.give_back(tenant_id, limits)
+        await login_limits.give_back(services, tenant, counted)
         await lock_outs.give_back(services, attempt)
         raise
     if attempt is not None and attempt.is_locked:
@@ -99,7 +91,7 @@ async def authenticate(
         await lock_outs.failed(services, call.within(tenant_id), attempt)
         return WrongCredentials()
     await lock_outs.passed(services, attempt)
-    await services.rate_limits.give_back(tenant_id, limits)
+    await login_limits.give_back(services, tenant, counted)
     kind = rules.may_log_in_as(user, credentials.login_id, credentials.types)
     password = None if is_token else credentials.password
     proven = Authenticated(tenant, application, user, call.now, password)
@@ -308,33 +300,6 @@ async def _tell_failure(
         await services.bus.offer(call.within(TenantId(user["tenantId"])), [event])
     except WebhookTransactionFailed:
         return
-
-
-def attempt_limits(tenant: Document, login_id: str, user: Document | None, address: str) -> list[Limit]:
-    """What an attempt is counted against: the account, under whichever login id, and the address."""
-    configured = tenant["rateLimitConfiguration"]["failedLogin"]
-    attempts, period = ACCOUNT_FAILURES, FAILURE_WINDOW_SECONDS
-    if configured["enabled"]:
-        attempts, period = configured["limit"], configured["timePeriodInSeconds"]
-    account = rules.login_key(login_id) if user is None else str(user["id"])
-    return [
-        Limit("login-account", account, attempts, period),
-        address_limit(address),
-    ]
-
-
-def address_limit(address: str) -> Limit:
-    """What failures from an address are counted against, whoever they are for."""
-    return Limit("login-address", network(address), ADDRESS_FAILURES, FAILURE_WINDOW_SECONDS)
-
-
-def network(address: str) -> str:
-    """What an address counts as: one IPv4 address, or the /64 of an IPv6 address, which one customer commonly has."""
-    try:
-        ip = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    return str(ipaddress.ip_network((ip, 64), strict=False)) if ip.version == 6 else str(ip)
 
 
 def with_login(user: Document, application: Document | None, call: Call) -> Document:

@@ -21,7 +21,7 @@ from identity.operations import (
     crud,
     email_verifications,
     lock_outs,
-    login,
+    login_limits,
     mail,
     notices,
     one_time_passwords,
@@ -165,11 +165,11 @@ async def look(services: Services, call: Call, change_id: str) -> Found:
 
     One address may only try so many that are none: a tenant's ids may be short. Raises NotFound, and Unavailable.
     """
-    limit = [login.address_limit(call.origin.ip_address)]
+    limit = login_limits.by_address(call)
     counted_in = call.tenant_id or services.default_tenant_id
     wait_seconds = await services.rate_limits.take(counted_in, limit)
     if wait_seconds is not None:
-        raise Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
+        raise login_limits.too_many(wait_seconds)
     found = await change_ids.find(services, call.tenant_id, change_id)
     await services.rate_limits.give_back(counted_in, limit)
     return found
@@ -287,14 +287,12 @@ async def settle(services: Services, user: Document) -> None:
 
 async def require_current(services: Services, call: Call, tenant: Document, user: Document, password: str) -> None:
     """Raise Invalid for a wrong `currentPassword`, and Unavailable after too many: they count as failed logins do."""
-    tenant_id = TenantId(tenant["id"])
-    limits = login.attempt_limits(tenant, "", user, call.origin.ip_address)
-    wait_seconds = await services.rate_limits.take(tenant_id, limits)
-    if wait_seconds is not None:
-        raise Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
+    attempt = await login_limits.begin(services, call, tenant, user)
+    if attempt.wait_seconds is not None:
+        raise login_limits.too_many(attempt.wait_seconds)
     if not await user_passwords.is_correct(services, tenant, user, password):
         raise wrong_current_password()
-    await services.rate_limits.give_back(tenant_id, limits)
+    await login_limits.give_back(services, tenant, attempt)
 
 
 def wrong_current_password() -> Invalid:

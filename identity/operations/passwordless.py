@@ -26,6 +26,7 @@ from identity.operations import (
     code_tries,
     email_verifications,
     login,
+    login_limits,
     mail,
     send_limits,
     two_factor_policy,
@@ -230,11 +231,11 @@ async def _guarded(services: Services, call: Call) -> AsyncIterator[None]:
 
     Raises Unavailable.
     """
-    limit = [login.address_limit(call.origin.ip_address)]
+    limit = login_limits.by_address(call)
     counted_in = call.tenant_id or services.default_tenant_id
     wait_seconds = await services.rate_limits.take(counted_in, limit)
     if wait_seconds is not None:
-        raise Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
+        raise login_limits.too_many(wait_seconds)
     yield
     await services.rate_limits.give_back(counted_in, limit)
 

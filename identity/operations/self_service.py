@@ -8,6 +8,7 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.domain import families as family_rules
+from identity.domain import ip_addresses
 from identity.domain import self_registration as rules
 from identity.domain.authorization_request import AuthorizationRequest
 from identity.errors import (
@@ -24,7 +25,6 @@ from identity.operations import (
     authorization,
     current_logins,
     families,
-    login,
     registrations,
     user_passwords,
     validations,
@@ -168,6 +168,6 @@ def _require_parent(configuration: Document, user: Document, now: Instant) -> No
 
 async def _take(services: Services, call: Call, client: Client) -> None:
     """Count an attempt. Raises Invalid when the address made too many."""
-    limit = Limit("register-address", login.network(call.origin.ip_address), REGISTRATIONS, WINDOW_SECONDS)
+    limit = Limit("register-address", ip_addresses.network(call.origin.ip_address), REGISTRATIONS, WINDOW_SECONDS)
     if await services.rate_limits.take(client.tenant_id, [limit]) is not None:
         raise Invalid.whole("[RateLimitedException]", "Too many registrations.")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from identity.call import ApiKeyCaller, Call, Document
+from identity.domain import ip_addresses
 from identity.errors import Unavailable
 from identity.ids import TenantId
-from identity.operations import login
 from identity.services import Services
 from identity.store.rate_limits import Limit
 
@@ -52,7 +52,7 @@ async def take_of_address(services: Services, call: Call, tenant: Document, kind
     """
     if isinstance(call.caller, ApiKeyCaller):
         return
-    asking = login.network(call.origin.ip_address)
+    asking = ip_addresses.network(call.origin.ip_address)
     limit = Limit(f"{_PREFIX}-{kind}-address", asking, ADDRESS_MESSAGES, ADDRESS_SECONDS)
     wait_seconds = await services.rate_limits.take(TenantId(tenant["id"]), [limit])
     if wait_seconds is not None:

@@ -17,7 +17,7 @@ from identity.domain.login import Authenticated, SecondFactorRequired
 from identity.errors import Invalid, NotFound, Unavailable, WrongCode
 from identity.events.bus import Event
 from identity.ids import Secret, TenantId, UserId
-from identity.operations import event_logs, login, two_factor_codes, user_events
+from identity.operations import event_logs, login_limits, two_factor_codes, user_events
 from identity.operations.along import Along
 from identity.operations.clients import Client
 from identity.operations.two_factor_codes import Address, Step
@@ -213,7 +213,7 @@ async def verify(services: Services, call: Call, two_factor_id: str, code: str) 
     ticket = await services.tickets.find_to_try(call.tenant_id, KIND, two_factor_id, TRIES)
     waiting = await _waiting(services, two_factor_id, ticket)
     tenant_id = waiting.ticket.tenant_id
-    limits = [*account_limits(waiting.user["id"]), login.address_limit(call.origin.ip_address)]
+    limits = [*account_limits(waiting.user["id"]), *login_limits.by_address(call)]
     await take_try(services, tenant_id, limits)
     found = _found(services, call, waiting, code)
     if found is None or (found.step is not None and await found.step.is_used()):

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import orjson
 
+from identity.domain import ip_addresses
 from identity.errors import InvalidRequest
 from identity.ids import TenantId
-from identity.operations import login
 from identity.services import Services
 from identity.store.rate_limits import Limit
 
@@ -30,7 +30,7 @@ def require_small(request: Mapping[str, Any]) -> None:
 
 async def require_room(services: Services, tenant_id: TenantId, address: str) -> None:
     """Raise InvalidRequest when an address began too many lately."""
-    limit = Limit("unfinished-address", login.network(address), ADDRESS_REQUESTS, _WINDOW_SECONDS)
+    limit = Limit("unfinished-address", ip_addresses.network(address), ADDRESS_REQUESTS, _WINDOW_SECONDS)
     wait_seconds = await services.rate_limits.take(tenant_id, [limit])
     if wait_seconds is not None:
         raise InvalidRequest(

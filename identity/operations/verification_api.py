@@ -10,13 +10,14 @@ import dataclasses
 from collections.abc import AsyncIterator
 
 from identity.call import ApiKeyCaller, Call, Document
+from identity.domain import ip_addresses
 from identity.domain import users as rules
 from identity.errors import Forbidden, Invalid, NotFound, Unauthorized, Unavailable
 from identity.ids import Secret, TenantId, new_secret, parse_id
 from identity.operations import (
     crud,
     email_verifications,
-    login,
+    login_limits,
     pretended_mails,
     registration_verifications,
     send_limits,
@@ -28,8 +29,8 @@ from identity.store.rate_limits import Limit
 
 _EMAIL = "api/verify-email.request.json"
 _REGISTRATION = "api/verify-registration.request.json"
-_FAILURES = login.ADDRESS_FAILURES
-_FAILURE_SECONDS = login.FAILURE_WINDOW_SECONDS
+_FAILURES = login_limits.ADDRESS_FAILURES
+_FAILURE_SECONDS = login_limits.FAILURE_WINDOW_SECONDS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ async def guarded(services: Services, call: Call) -> AsyncIterator[None]:
 
     Raises Unavailable.
     """
-    limit = Limit("verification-address", login.network(call.origin.ip_address), _FAILURES, _FAILURE_SECONDS)
+    limit = Limit("verification-address", ip_addresses.network(call.origin.ip_address), _FAILURES, _FAILURE_SECONDS)
     if isinstance(call.caller, ApiKeyCaller):
         yield
         return

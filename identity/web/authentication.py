@@ -14,6 +14,7 @@ from identity.services import Services
 
 DELETED = "PendingDelete"
 
+_OTHER_SCHEMES = frozenset({"basic", "bearer", "dpop", "jwt"})
 _BASIC_ENDPOINTS = frozenset({"/api/prometheus/metrics", "/api/status"})
 
 
@@ -44,6 +45,23 @@ async def caller(
     _require_permission(api_key, endpoint, method, key_manager=key_manager)
     await _require_address(services, api_key, origin)
     return ApiKeyCaller(api_key)
+
+
+async def recognized(
+    services: Services, authorization: str, origin: Origin, now: Instant, endpoint: str, method: str, header: str | None
+) -> Caller:
+    """The API key behind a request to a public route; Nobody unless it is valid for this call.
+
+    Such a route never required a key, and clients may send anything in the Authorization header.
+    """
+    if authorization.strip().partition(" ")[0].lower() in _OTHER_SCHEMES:
+        return Nobody()
+    try:
+        found = await caller(services, authorization, origin, now, endpoint, method, key_manager=False, optional=True)
+        await named_tenant(services, found, header)
+    except (Unauthorized, Invalid):
+        return Nobody()
+    return found
 
 
 async def may_call(services: Services, authorization: str, now: Instant, endpoint: str, method: str) -> bool:

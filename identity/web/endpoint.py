@@ -19,7 +19,8 @@ class Access(enum.Enum):
 
     CLIENT_OR_KEY: an Authorization header that is not that of a client (Basic) has to be an API key. KEY_OR_BEARER: one
     that does not hold an access token (Bearer, or JWT as older clients say) has to be an API key; without the header
-    the operation judges what else there is.
+    the operation judges what else there is. RECOGNIZED_KEY: public, but a valid API key identifies the caller, who may
+    then state the user's address; any other Authorization header is ignored.
     """
 
     API_KEY = "api-key"
@@ -30,6 +31,7 @@ class Access(enum.Enum):
     BEARER = "bearer"
     KEY_OR_BEARER = "key-or-bearer"
     BROWSER = "browser"
+    RECOGNIZED_KEY = "recognized-key"
     PUBLIC = "public"
 
 

@@ -71,6 +71,7 @@ class Family(Reading, Answering):
         # Names a request in the logs and nothing else: it may be guessed, and must not cost a system call.
         self.request_id = f"{random.getrandbits(128):032x}"
         self.event_info: Document = {}
+        self.caller = Nobody()
         self.lineage = Lineage(services, self.request, template)
         for name, value in arguments.items():
             setattr(self, name, value)
@@ -154,19 +155,21 @@ class Family(Reading, Answering):
         origin = self.origin()
         method = self.request.method or ""
         authorization = self.request.headers.get("Authorization", "")
+        header = self.request.headers.get("X-FusionAuth-TenantId")
         if declared.access in _KEYED or _is_key(declared.access, authorization):
-            caller = await authentication.caller(
+            self.caller = await authentication.caller(
                 self.services, authorization, origin, now, endpoint_of(self.template), method,
                 key_manager=declared.access is Access.KEY_MANAGER, optional=declared.access is Access.OPTIONAL_KEY,
             )  # fmt: skip
-        else:
-            caller = Nobody()
-        call = Call(None, caller, now, origin, self.event_info)
+        elif declared.access is Access.RECOGNIZED_KEY:
+            self.caller = await authentication.recognized(
+                self.services, authorization, origin, now, endpoint_of(self.template), method, header
+            )
+        call = Call(None, self.caller, now, origin, self.event_info)
         if declared.tenancy is Tenancy.BY_OPERATION:
             return call
-        header = self.request.headers.get("X-FusionAuth-TenantId")
         find = authentication.named_tenant if declared.tenancy is Tenancy.AS_NAMED else authentication.tenant
-        return dataclasses.replace(call, tenant_id=await find(self.services, caller, header))
+        return dataclasses.replace(call, tenant_id=await find(self.services, self.caller, header))
 
     def feature(self, declared: Endpoint) -> str | None:
         """The feature of `license.features` that this method belongs to."""

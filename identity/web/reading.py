@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import tornado.web
 
-from identity.call import Document
+from identity.call import ApiKeyCaller, Caller, Document
+from identity.domain import event_info
 from identity.domain import patch as patches
 from identity.errors import Invalid
 from identity.ids import parse_id
@@ -23,6 +24,7 @@ class Reading(tornado.web.RequestHandler):
     event_info: Document
     json_request: Any = None
     """The parsed JSON body, once a method has read it."""
+    caller: Caller
     uuid_paths: ClassVar[bool] = True
 
     def path_ids(self, path: Mapping[str, str]) -> dict[str, Any]:
@@ -71,11 +73,14 @@ class Reading(tornado.web.RequestHandler):
         return Invalid.whole("[UnsupportedContentType]", f"The Content-Type [{kind[:100]}] is not supported here.")
 
     def note_event_info(self, body: Any) -> None:
-        """Keep a body that was read, and merge its `eventInfo` into that of the call."""
+        """Keep a body that was read, and merge its `eventInfo` into that of the call.
+
+        Raises Invalid for an `eventInfo.ipAddress` that is no IP address, from a caller with an API key.
+        """
         self.json_request = body
         info = body.get("eventInfo") if isinstance(body, dict) else None
         if isinstance(info, dict):
-            self.event_info.update(info)
+            self.event_info.update(event_info.validated(info) if isinstance(self.caller, ApiKeyCaller) else info)
 
     def query_of(self, declared: Endpoint) -> Query:
         """The query parameters of a method; some follow from what the handler serves."""

@@ -177,7 +177,7 @@ async def test_attack_48_one_address_asks_for_so_many_mails_whoever_they_are_for
 async def test_attack_48_asking_for_the_mail_of_a_code_is_no_way_to_guess_codes(
     key, http, rp, mailbox, monkeypatch
 ) -> None:
-    monkeypatch.setattr("identity.operations.login.ADDRESS_FAILURES", 3)
+    monkeypatch.setattr("identity.operations.login_limits.ADDRESS_FAILURES", 3)
     started, here = await start(key, rp), {"X-Forwarded-For": "203.0.113.79", "X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await http.post("/api/passwordless/send", json=started, headers=here)).status_code == 200
     for guess in range(3):

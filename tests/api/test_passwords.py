@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
-from identity.operations import login, send_limits, two_factor_trust
+from identity.operations import login_limits, send_limits, two_factor_trust
 from tests import relying_party
 from tests.conftest import EMAIL_TEMPLATE, checking_client
 from tests.relying_party import PASSWORD
@@ -215,7 +215,7 @@ async def test_attack_46_an_id_is_its_user_s_and_its_tenant_s(place: Resetting, 
 
 
 async def test_attack_46_wrong_ids_from_one_address_come_to_an_end(place: Resetting, monkeypatch) -> None:
-    monkeypatch.setattr(login, "ADDRESS_FAILURES", 3)
+    monkeypatch.setattr(login_limits, "ADDRESS_FAILURES", 3)
     change_id = await place.change_id()
     guesses = [await place.nobody.get(f"/api/user/change-password/guess-{index}") for index in range(4)]
     assert [answer.status_code for answer in guesses] == [404, 404, 404, 503]

@@ -577,7 +577,7 @@ async def test_steps_are_told_in_the_event_log_where_the_tenant_wants_it(http, r
 TOLD = ("user.two-factor.challenge", "user.two-factor.failed-attempt", "user.two-factor.success", "user.login.success")
 
 
-async def test_webhooks_hear_of_the_challenge_of_wrong_codes_and_of_the_right_one(http, rp, clock) -> None:
+async def test_webhooks_hear_of_the_challenge_of_wrong_codes_and_of_the_right_one(http, key, rp, clock) -> None:
     async with receiving() as receiver:
         hearing = Hearing(rp.api, receiver, rp.tenant["id"])
         await hearing.listen(TOLD)
@@ -588,7 +588,7 @@ async def test_webhooks_hear_of_the_challenge_of_wrong_codes_and_of_the_right_on
         (failed,) = await hearing.heard(TOLD[1])
         assert (failed["method"], failed["applicationId"]) == ("authenticator", rp.client_id)
         code = two_factor.code(clock.now())
-        await complete(http, waiting["twoFactorId"], code, ipAddress="192.0.2.7")
+        await complete(key, waiting["twoFactorId"], code, ipAddress="192.0.2.7")
         success, login = await hearing.heard(TOLD[2], TOLD[3])
         assert (success["method"], success["info"]["ipAddress"]) == ("authenticator", "192.0.2.7")
         assert (login["authenticationType"], login["ipAddress"]) == ("PASSWORD", "192.0.2.7")

@@ -36,7 +36,8 @@ async def hearing(place: Resetting, *types: str, status: int = 200, kind: str = 
 
 async def test_a_reset_is_told_from_its_start_to_its_success(place: Resetting) -> None:
     async with hearing(place, *RESET) as webhooks:
-        body = {"loginId": place.rp.login_id, "eventInfo": {"ipAddress": "192.0.2.7"}}
+        place.nobody.headers["X-Forwarded-For"] = "192.0.2.7"
+        body = {"loginId": place.rp.login_id, "eventInfo": {"ipAddress": "198.51.100.1"}}
         assert (await place.nobody.post("/api/user/forgot-password", json=body)).status_code == 200
         started, sent = await webhooks.heard(*RESET[:2])
         for event in (started, sent):

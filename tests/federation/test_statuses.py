@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
-from identity.operations import login
+from identity.operations import login_limits
 from tests import relying_party, two_factor
 from tests.conftest import NOBODY
 from tests.hearing import Hearing
@@ -317,6 +317,7 @@ async def test_types_that_are_only_stored_let_nobody_in(federated) -> None:
 
 async def test_the_address_that_a_caller_names_is_told(federated, receiver) -> None:
     await federated.listen(receiver)
+    federated.public.headers["Authorization"] = federated.api.headers["Authorization"]
     await federated.logged_in(ipAddress="198.51.100.7", eventInfo={"deviceName": "Phone"})
     await receiver.wait_for(6)
     success = next(r.event for r in receiver.requests if r.event["type"] == "user.login.success")
@@ -356,7 +357,7 @@ async def test_without_debug_nothing_is_written(federated, service) -> None:
 
 
 async def test_an_address_with_too_many_failures_has_to_wait(federated, fake, http, monkeypatch) -> None:
-    monkeypatch.setattr(login, "ADDRESS_FAILURES", 3)
+    monkeypatch.setattr(login_limits, "ADDRESS_FAILURES", 3)
     http.headers["X-Forwarded-For"] = "203.0.113.77"
     await federated.logged_in()
     good = fake.userinfo

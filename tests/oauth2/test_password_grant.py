@@ -9,7 +9,7 @@ import pytest
 
 from identity.errors import Unavailable
 from identity.ids import new_id
-from identity.operations import login
+from identity.operations import login_limits
 from identity.passwords import PasswordPool
 from tests import relying_party, two_factor
 from tests.conftest import EMAIL_TEMPLATE
@@ -416,12 +416,15 @@ async def test_attacks_44_and_48_unknown_users_are_closed_like_known_ones(rp, ht
     assert len(told) == 1
 
 
-async def test_attack_48_address_that_fails_for_everybody_is_refused_for_everybody(rp, http, monkeypatch):
-    monkeypatch.setattr(login, "ADDRESS_FAILURES", 2)
+async def test_attack_48_address_that_fails_for_everybody_is_refused_for_everybody(api, http, monkeypatch):
+    rp = await relying_party.make(
+        api, enabledGrants=["password", "refresh_token"], clientAuthenticationPolicy="NotRequired"
+    )
+    monkeypatch.setattr(login_limits, "ADDRESS_FAILURES", 2)
     for number in range(2):
-        answer = await ask(rp, http, username=f"user-{number}@example.com")
+        answer = await ask(rp, http, username=f"user-{number}@example.com", client_secret=None)
         refused(answer, "invalid_grant", "invalid_user_credentials")
-    refused(await ask(rp, http), "invalid_grant", "unknown")
+    refused(await ask(rp, http, client_secret=None), "invalid_grant", "unknown")
 
 
 async def test_attack_45_huge_passwords_are_wrong_or_refused(rp, http):

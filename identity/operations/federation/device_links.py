@@ -15,7 +15,7 @@ from identity.domain import identity_providers as rules
 from identity.domain.external_identities import ExternalIdentity
 from identity.errors import Invalid, InvalidScope, ServiceError, Unauthorized
 from identity.ids import parse_id
-from identity.operations import features, login
+from identity.operations import features, login_limits
 from identity.operations.clients import Client
 from identity.operations.federation import external_jwt, openid_connect
 from identity.operations.federation.trace import Trace
@@ -36,7 +36,7 @@ async def pending(services: Services, call: Call, client: Client, scope: str, tt
     """Verify the token of the scope and answer the id of the link that waits for its user. Raises InvalidScope."""
     provider_id, _, token = scope[len(PREFIX) :].partition(":")
     provider = await _provider(services, client, provider_id)
-    limit = [login.address_limit(call.origin.ip_address)]
+    limit = login_limits.by_address(call)
     if await services.rate_limits.take(client.tenant_id, limit) is not None:
         raise InvalidScope("unknown_scope", "Too many tokens of identity providers were refused lately.")
     trace = Trace()

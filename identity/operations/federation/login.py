@@ -26,7 +26,6 @@ from identity.errors import (
     NotFound,
     ServiceError,
     Unauthorized,
-    Unavailable,
 )
 from identity.events.bus import Event
 from identity.ids import ApplicationId, TenantId, UserId
@@ -37,6 +36,7 @@ from identity.operations import (
     features,
     identity_provider_links,
     login,
+    login_limits,
     login_records,
     registration_verifications,
     threats,
@@ -196,10 +196,10 @@ async def _limited(
 ) -> T:
     """Try to log in, unless too many from this address failed lately. Raises Unavailable, and whatever the try does."""
     tenant_id = crud.require_tenant(call)
-    limit = [login.address_limit(call.origin.ip_address)]
+    limit = login_limits.by_address(call)
     wait_seconds = await services.rate_limits.take(tenant_id, limit)
     if wait_seconds is not None:
-        raise Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
+        raise login_limits.too_many(wait_seconds)
     try:
         result = await attempt()
     except ServiceError as error:

@@ -77,7 +77,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     targets = resources.requested(form.get("resource"), client.oauth)
     device = {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)}
     waiting = await device_grants.named(services, call, identified, form)
-    user = await _logged_in(services, call, client, credentials, device)
+    user = await _logged_in(services, call, identified, credentials, device)
     granted = await scope_consents.granted(services, call, client, user, wanted)
     found = Login(
         tenant=client.tenant,
@@ -119,11 +119,14 @@ def _wanted(client: Client, requested: str | None) -> tuple[str, ...]:
 
 
 async def _logged_in(
-    services: Services, call: Call, client: Client, credentials: Credentials, device: Mapping[str, str]
+    services: Services, call: Call, identified: Identified, credentials: Credentials, device: Mapping[str, str]
 ) -> Document:
     """The user, as the login leaves it. Webhooks learn of the device that the request names."""
     info = {f"device{name.capitalize()}": value for name, value in device.items()}
-    inside = dataclasses.replace(call.within(client.tenant_id), event_info=info)
+    client = identified.client
+    inside = dataclasses.replace(
+        call, tenant_id=client.tenant_id, event_info=info, is_client_authenticated=identified.has_credentials
+    )
     try:
         result = await login.authenticate(services, inside, credentials, client.application)
     except WebhookTransactionFailed as error:

@@ -119,7 +119,7 @@ class StartHandler(ApiHandler):
 class ProviderLoginHandler(LoginFamily):
     """Log in with what a provider gave."""
 
-    @endpoint(access=Access.PUBLIC, raw_body=True, takes=_REQUEST, answer=LOGIN_ANSWERS)
+    @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes=_REQUEST, answer=LOGIN_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in."""
         trust_id = self.cookie(two_factor_trust.COOKIE)
@@ -129,7 +129,7 @@ class ProviderLoginHandler(LoginFamily):
 class ReconcileHandler(LoginFamily):
     """The older form of a login with a JWT."""
 
-    @endpoint(access=Access.PUBLIC, raw_body=True, takes=_REQUEST, answer=LOGIN_ANSWERS)
+    @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes=_REQUEST, answer=LOGIN_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in through a provider of type ExternalJWT."""
         trust_id = self.cookie(two_factor_trust.COOKIE)

@@ -92,7 +92,9 @@ class VendHandler(ApiHandler):
 class RefreshTokensHandler(BearerFamily):
     """New access tokens for refresh tokens; the refresh tokens of a user, and the end of refresh tokens."""
 
-    @endpoint(access=Access.PUBLIC, takes="api/jwt-refresh.request.json", answer="api/jwt-refresh.response.json")
+    @endpoint(
+        access=Access.RECOGNIZED_KEY, takes="api/jwt-refresh.request.json", answer="api/jwt-refresh.response.json"
+    )
     async def post(self, call: Call) -> Reply:
         """Refresh by what the cookies hold or, without them, by the body, which browsers with cookies need not send."""
         given = {"refreshToken": self.cookie(REFRESH_COOKIE), "token": self.cookie(ACCESS_COOKIE)}

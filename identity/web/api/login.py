@@ -91,7 +91,9 @@ class LogoutHandler(LoginFamily):
     """Log out."""
 
     @endpoint(
-        access=Access.PUBLIC, query={"global": "boolean", "refreshToken": "text"}, takes="api/logout.request.json"
+        access=Access.RECOGNIZED_KEY,
+        query={"global": "boolean", "refreshToken": "text"},
+        takes="api/logout.request.json",
     )
     async def post(self, call: Call) -> Reply:
         """End the refresh token of the request or, where it names none, of the cookie; the cookies go in any case."""

@@ -31,7 +31,7 @@ class StartHandler(ApiHandler):
 class SendHandler(ApiHandler):
     """Mails with codes."""
 
-    @endpoint(access=Access.PUBLIC, raw_body=True, takes="api/passwordless-send.request.json")
+    @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes="api/passwordless-send.request.json")
     async def post(self, call: Call, body: Document) -> Reply:
         """Mail a code to the user."""
         await passwordless.send(self.services, call, body)
@@ -41,7 +41,7 @@ class SendHandler(ApiHandler):
 class LoginHandler(LoginFamily):
     """Logins that end here."""
 
-    @endpoint(access=Access.PUBLIC, raw_body=True, takes="api/passwordless-login.request.json", answer=_ANSWERS)
+    @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes="api/passwordless-login.request.json", answer=_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in by a code."""
         return self.answered(await passwordless.log_in(self.services, call, body, self.cookie(two_factor_trust.COOKIE)))

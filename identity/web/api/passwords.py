@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.errors import Unauthorized
-from identity.operations import password_api
+from identity.operations import api_logins, password_api
 from identity.web.api.jwt import BearerFamily
 from identity.web.endpoint import Access, Query, Reply, endpoint
 from identity.web.family import ApiHandler, Route
@@ -41,6 +41,7 @@ class ChangePasswordHandler(BearerFamily):
     async def get(self, call: Call) -> Reply:
         """Whether a user can change the password without a trust token."""
         login_id, types = self.query().get("loginId"), self.texts("loginIdTypes")
+        call = api_logins.informed(call, self.query())
         await password_api.look_at_user(self.services, call, self.token(), login_id, types)
         return Reply()
 
@@ -63,13 +64,14 @@ class ChangePasswordIdHandler(ApiHandler):
 
     uuid_paths = False
 
-    @endpoint(access=Access.PUBLIC, query=_ADDRESS, answer={200: None})
+    @endpoint(access=Access.RECOGNIZED_KEY, query=_ADDRESS, answer={200: None})
     async def get(self, call: Call, change_password_id: str) -> Reply:
         """Whether an id is good without a trust token."""
+        call = api_logins.informed(call, self.query())
         await password_api.look(self.services, call, change_password_id)
         return Reply()
 
-    @endpoint(access=Access.PUBLIC, raw_body=True, takes=_CHANGE, answer=_CHANGED)
+    @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes=_CHANGE, answer=_CHANGED)
     async def post(self, call: Call, change_password_id: str, body: Document) -> Reply:
         """Change a password."""
         return Reply(await password_api.change_by_id(self.services, call, body, change_password_id))

@@ -49,7 +49,9 @@ class StartHandler(ApiHandler):
 class LoginHandler(LoginFamily):
     """Completing a login."""
 
-    @endpoint(access=Access.PUBLIC, raw_body=True, takes="api/two-factor-login.request.json", answer=_LOGIN_ANSWERS)
+    @endpoint(
+        access=Access.RECOGNIZED_KEY, raw_body=True, takes="api/two-factor-login.request.json", answer=_LOGIN_ANSWERS
+    )
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in with a code; where the computer is to be trusted, its cookie tells of it from then on."""
         trust_id = self.cookie(two_factor_trust.COOKIE)
@@ -66,7 +68,7 @@ class LoginSendHandler(ApiHandler):
 
     uuid_paths = False
 
-    @endpoint(access=Access.PUBLIC, takes=_SEND)
+    @endpoint(access=Access.RECOGNIZED_KEY, takes=_SEND)
     async def post(self, call: Call, two_factor_id: str) -> Reply:
         """Send a code to the address of a method."""
         request = self.services.schemas[_SEND].read(self.optional_body())

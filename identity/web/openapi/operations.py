@@ -26,9 +26,19 @@ _SECURITY: Final[dict[Access, list[Document]]] = {
     Access.BEARER: [{"bearer": []}, {}],
     Access.KEY_OR_BEARER: [{"apiKey": []}, {"bearer": []}, {}],
     Access.BROWSER: [],
+    Access.RECOGNIZED_KEY: [{}, {"apiKey": []}],
     Access.PUBLIC: [],
 }
-_TENANTED = frozenset({Access.API_KEY, Access.KEY_MANAGER, Access.KEY_OR_BEARER, Access.OPTIONAL_KEY, Access.PUBLIC})
+_TENANTED = frozenset(
+    {
+        Access.API_KEY,
+        Access.KEY_MANAGER,
+        Access.KEY_OR_BEARER,
+        Access.OPTIONAL_KEY,
+        Access.RECOGNIZED_KEY,
+        Access.PUBLIC,
+    }
+)
 """Where a request may name its tenant by the header."""
 
 _QUERY: Final[dict[str, Document]] = {

@@ -61,7 +61,7 @@ def _of_api(
     declared: Endpoint, method: str, components: Components, *, has_body: bool, may_miss: bool
 ) -> dict[int, Document]:
     statuses = {400, 503, 508}
-    if declared.access is not Access.PUBLIC:
+    if declared.access not in {Access.PUBLIC, Access.RECOGNIZED_KEY}:
         statuses |= {401}
     if may_miss:
         statuses |= {404}
