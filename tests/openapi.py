@@ -53,13 +53,16 @@ def check(answer: httpx.Response) -> None:
 
 def problem_of(path: str, method: str, answer: httpx.Response) -> str | None:
     """What is wrong with an answer, if anything is."""
-    operation = served()["paths"][path].get(method)
+    is_head = method == "head"
+    operation = served()["paths"][path].get("get" if is_head else method)
     if operation is None:
         return None if answer.status_code in REFUSALS else "no such operation is described"
     promised = operation["responses"].get(str(answer.status_code))
     if promised is None:
         return None if answer.status_code in {405, 501} else "no such status is described"
     content = promised.get("content", {})
+    if is_head:
+        return "a body was sent" if answer.content else None
     if not answer.content:
         # Who shows no key where one may be shown can be answered with less.
         has_key = {} not in operation.get("security", []) or "Authorization" in answer.request.headers

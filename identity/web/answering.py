@@ -29,7 +29,7 @@ class Answering(tornado.web.RequestHandler):
     in_flight: InFlight
     template: str
     request_id: str
-    SUPPORTED_METHODS: tuple[str, ...] = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+    SUPPORTED_METHODS: tuple[str, ...] = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
     cross_origin_headers: Mapping[str, str] = {}
     json_options: ClassVar[int] = 0
 
@@ -108,13 +108,18 @@ class Answering(tornado.web.RequestHandler):
         """Tornado's own refusals: 405 or, for a method that HTTP does not have, 501, empty; a malformed request."""
         self.clear_header("Content-Type")
         if status_code == MethodNotAllowed.status:
-            self.set_header("Allow", self.allowed())
+            self.set_header("Allow", self.allow())
             if self.request.method not in _HTTP_METHODS:
                 self.set_status(501)
         self.finish()
 
+    def allow(self) -> str:
+        """The value of the Allow header (RFC 9110 section 10.2.1): HEAD is answered wherever GET is."""
+        names = self.allowed().split(", ")
+        return ", ".join(name for each in names for name in ((each, "HEAD") if each == "GET" else (each,)))
+
     def allowed(self) -> str:
-        """The methods of this path, for the Allow header (RFC 9110 section 15.5.6)."""
+        """The methods of this path that are declared as endpoints."""
         return ", ".join(name for name in self.SUPPORTED_METHODS if hasattr(getattr(self, name.lower()), "endpoint"))
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:

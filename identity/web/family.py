@@ -76,6 +76,17 @@ class Family(Reading, Answering):
         for name, value in arguments.items():
             setattr(self, name, value)
 
+    @property
+    def method(self) -> str:
+        """The method that the request is authorized and audited as: HEAD counts as GET (RFC 9110 section 9.3.2)."""
+        return "GET" if self.request.method == "HEAD" else self.request.method or ""
+
+    async def head(self, **path: str) -> None:
+        """Answer as GET does; Tornado sends the headers alone."""
+        answer = self.get(**path)
+        if answer is not None:
+            await answer
+
     def prepare(self) -> Awaitable[None] | None:
         """Judge a request that a page of another site may have made; others pass without a pause.
 
@@ -153,7 +164,7 @@ class Family(Reading, Answering):
         if not self.services.system.is_fresh:
             await self.services.system.refresh()
         origin = self.origin()
-        method = self.request.method or ""
+        method = self.method
         authorization = self.request.headers.get("Authorization", "")
         header = self.request.headers.get("X-FusionAuth-TenantId")
         if declared.access in _KEYED or _is_key(declared.access, authorization):
@@ -213,7 +224,7 @@ class ApiHandler(Family):
 
     async def performed(self, call: Call, reply: Reply) -> None:
         """Write a row of the audit log, where the operator asks for that."""
-        method = self.request.method or ""
+        method = self.method
         if self.services.config.audit.api_writes and method != "GET" and isinstance(call.caller, ApiKeyCaller):
             endpoint = endpoint_of(self.template)
             # An id that is no UUID is a secret, such as that of a change of password.
@@ -243,7 +254,7 @@ class ApiHandler(Family):
         """The Errors JSON for 400, 413, 503, 504, 508 and 512; an empty body for the rest."""
         if isinstance(error, Invalid):
             error = request_members.with_suggestions(error, self.ignored_members())
-        headers = {"Allow": self.allowed()} if error.status == MethodNotAllowed.status else {}
+        headers = {"Allow": self.allow()} if error.status == MethodNotAllowed.status else {}
         self.send(Reply(errors_body(error), error.status, headers))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:

@@ -60,7 +60,8 @@ def of_routes(routes: Iterable[Route]) -> Document:
             "title": "Identity",
             "version": __version__,
             "summary": "Users, applications, tokens and webhooks.",
-            "description": "The management API and the OAuth 2.0 and OpenID Connect endpoints of this service.",
+            "description": "The management API and the OAuth 2.0 and OpenID Connect endpoints of this service. "
+            "HEAD is answered wherever GET is, with the same status and headers and without a body.",
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
