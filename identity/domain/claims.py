@@ -10,10 +10,11 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from identity.call import Document
-from identity.domain import claims_request, consent, scopes, users
+from identity.domain import claims_request, consent, profiles, scopes, users
 from identity.domain.claims_request import Wishes
 
 STRICT: Final = "Strict"
+MINIMAL: Final = "Minimal"
 
 _PROFILE_FIELDS: Final = {
     "given_name": "firstName",
@@ -97,13 +98,15 @@ def access_token_claims(user: Document, application: Document) -> Document:
 
 
 def id_token_claims(user: Document, application: Document, granted: Collection[str], *, alone: bool) -> Document:
-    """What an ID token says of the user beside the protocol's claims.
+    """The claims of an ID token about the user, in addition to those of the protocol.
 
-    Under Strict the claims of the scopes are left to userinfo, where there is an access token to ask it with
-    (`alone` is False), as OpenID Connect Core 5.4 has it.
+    `alone` says that neither a code nor an access token comes with it. With Minimal claims the client otherwise gets
+    them from userinfo (OpenID Connect Core 5.4). Only an ID token that comes alone contains the address.
     """
+    if has_minimal_id_token(application) and not alone:
+        return {}
     if is_strict(application):
-        return scope_claims(user, granted) if alone else {}
+        return scope_claims(user, granted if alone else [scope for scope in granted if scope != "address"])
     return _present({"preferred_username": user.get("username"), **_email(user)})
 
 
@@ -161,6 +164,11 @@ def userinfo_claims(
 def is_strict(application: Document) -> bool:
     """Whether the application handles scopes strictly."""
     return bool(application["oauthConfiguration"]["scopeHandlingPolicy"] == STRICT)
+
+
+def has_minimal_id_token(application: Document) -> bool:
+    """Whether ID tokens leave scope claims to userinfo: with `idTokenClaims` Minimal, and under profile strict."""
+    return profiles.is_strict(application) or application["oauthConfiguration"].get("idTokenClaims") == MINIMAL
 
 
 def _email(user: Document) -> Document:

@@ -50,7 +50,7 @@ async def _jwt(services: Services, call: Call, client: Client | EntityClient, to
         if hint is not None and await _is_refresh_token(services, call, client, token):
             raise _mismatch()
         return _inactive()
-    if hint not in {None, _KINDS[found.claims["tty"]]}:
+    if hint not in {None, _KINDS[found.kind]}:
         raise _mismatch()
     is_of_user = isinstance(found, VerifiedToken)
     if is_of_user and not await _is_live(services, client.tenant_id, found.claims["sub"], call.now):

@@ -35,7 +35,7 @@ async def revoke(services: Services, call: Call, asking: Identified | EntityClie
             await _refresh_token(services, call, asking, token)
     elif isinstance(client, EntityClient) and found.claims["sub"] != client.entity_id:
         raise InvalidClient("client_id_mismatch", "The token was not issued to this client.")
-    elif found.claims["tty"] == id_tokens.TTY:
+    elif found.kind == id_tokens.TTY:
         raise UnsupportedTokenType("unsupported_token_type", "An ID token cannot be revoked.")
     else:
         rest_seconds = found.claims["exp"] - numeric_date(call.now)

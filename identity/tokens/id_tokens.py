@@ -14,6 +14,8 @@ from identity.tokens.access_tokens import Login, common_claims
 TTY: Final = "id"
 """The `tty` of an ID token, by which it is refused wherever an access token is wanted."""
 
+_NOT_MINIMAL: Final = frozenset({"gty", "scope", "tty"})
+
 _DIGESTS: Final = {"256": hashlib.sha256, "384": hashlib.sha384, "512": hashlib.sha512}
 
 
@@ -29,7 +31,7 @@ def claims(
 ) -> Document:
     """The claims of an ID token that is signed with `algorithm`; `access_token` and `code` are what comes with it.
 
-    Under the Strict policy the house's own claims stay in the access token.
+    A minimal one has no `gty`, `scope` and `tty`.
     """
     # A code gives an access token too, later, which userinfo can be asked with.
     wishes = login.claims_request
@@ -38,10 +40,12 @@ def claims(
         **user_claims.id_token_claims(login.user, login.application, login.scopes, alone=is_alone),
         **user_claims.wanted_claims(login.user, login.application, login.scopes, wishes.id_token),
         **common_claims(login, token_id, now, ttl_seconds),
+        "authenticationType": login.authentication_type,
+        "tid": login.tenant["id"],
         "tty": TTY,
     }
-    if not user_claims.is_strict(login.application):
-        answer |= {"authenticationType": login.authentication_type, "tid": login.tenant["id"]}
+    if user_claims.has_minimal_id_token(login.application):
+        answer = {name: value for name, value in answer.items() if name not in _NOT_MINIMAL}
     oauth = login.application["oauthConfiguration"]
     bound = {
         "acr": None if wishes.acr is None else oauth.get("authenticationContextClass"),

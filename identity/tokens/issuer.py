@@ -13,7 +13,7 @@ from identity.instants import Instant, numeric_date
 from identity.tokens import access_tokens, entity_tokens, id_tokens, jws, logout_tokens
 from identity.tokens.access_tokens import Login
 from identity.tokens.entity_tokens import EntityLogin
-from identity.tokens.jws import Rejection
+from identity.tokens.jws import Rejection, Verified
 from identity.tokens.second_looks import SecondLooks
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing, SigningKey, of_client_secret
 
@@ -56,6 +56,11 @@ class VerifiedToken:
     application: Document
 
     @property
+    def kind(self) -> str:
+        """The `tty` of the token, which a minimal ID token does not have as a claim."""
+        return str(self.claims.get("tty", id_tokens.TTY))
+
+    @property
     def scopes(self) -> tuple[str, ...]:
         """The granted scopes."""
         return tuple(str(self.claims.get("scope", "")).split())
@@ -73,6 +78,7 @@ class VerifiedEntityToken:
     claims: Document
     tenant: Document
     entity: Document
+    kind = access_tokens.TTY
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -235,7 +241,7 @@ class TokenIssuer:
         )
         is_vended = _VENDED in verified.header
         has_all = all(name in claims for name in ("sub", "jti", "exp"))
-        if is_vended or not is_ours or claims.get("tty") != kind or not has_all:
+        if is_vended or not is_ours or _kind(verified) != kind or not has_all:
             return Rejection.INVALID
         rejection = None if now is None else jws.judge_times(claims, numeric_date(now))
         return rejection or (claims, owner)
@@ -287,9 +293,19 @@ def _of_client(claims: Document, owner: _Owner) -> VerifiedToken:
     return VerifiedToken(claims, owner.tenant, owner.settings)
 
 
+def _kind(verified: Verified) -> object:
+    """The kind of a token of ours: its `tty`.
+
+    A minimal ID token has neither `tty` nor `gty`, which all other tokens have, and another `typ` than a logout token.
+    """
+    if "tty" in verified.claims or "gty" in verified.claims:
+        return verified.claims.get("tty")
+    return id_tokens.TTY if verified.header.get("typ") == "JWT" else None
+
+
 async def _signed(key: SigningKey, claims: Document, ttl: int, populate: Populate | None) -> IssuedToken:
-    """The token; its header says how it came about, whatever its claims say after they were populated."""
-    header = {"gty": claims["gty"]}
+    """The token; the `gty` of its header stays, whatever a lambda makes of the claims. A minimal ID token has none."""
+    header = {"gty": claims["gty"]} if "gty" in claims else {}
     if populate is not None:
         claims = await populate(claims)
     return IssuedToken(await jws.sign(key, claims, header), str(claims.get("jti", "")), ttl)

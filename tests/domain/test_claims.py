@@ -142,12 +142,22 @@ def test_access_token_names_application_and_roles_of_the_registered(strict, comp
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_id_token_tells_scope_claims_only_when_nothing_else_can(alone, strict, compatible):
+def test_id_token_has_the_claims_of_its_scopes(alone, strict, compatible):
     user = make_user(**FULL)
-    expected = EMAIL if alone else {}
-    assert claims.id_token_claims(user, strict, ("openid", "email"), alone=alone) == expected
+    granted = ("openid", "email", "address")
+    address = {"address": ADDRESS} if alone else {}
+    assert claims.id_token_claims(user, strict, granted, alone=alone) == {**EMAIL, **address}
     login_ids = {**EMAIL, "preferred_username": "someone"}
     assert claims.id_token_claims(user, compatible, ("openid",), alone=alone) == login_ids
+
+
+@pytest.mark.parametrize("oauth", [{"idTokenClaims": "Minimal"}, {"profile": "strict"}])
+@pytest.mark.parametrize("policy", ["Strict", "Compatibility"])
+def test_minimal_id_token_has_claims_of_the_user_only_when_it_comes_alone(policy, oauth):
+    user, application = make_user(**FULL), make_application({"scopeHandlingPolicy": policy, **oauth})
+    granted = ("openid", "email")
+    assert claims.id_token_claims(user, application, granted, alone=False) == {}
+    assert claims.id_token_claims(user, application, granted, alone=True)["email"] == "user@example.com"
 
 
 def test_everything_that_is_told_is_published_as_supported(strict):

@@ -37,7 +37,8 @@ TOLD = {
     "email_verified": True,
 }  # fmt: skip
 ALL_SCOPES = "openid profile email address phone"
-PROTOCOL = {"iss", "sub", "aud", "exp", "iat", "auth_time", "jti", "gty", "tty", "scope", "sid", "nonce"}
+MINIMAL = {"iss", "sub", "aud", "exp", "iat", "auth_time", "jti", "sid", "nonce", "authenticationType", "tid"}
+PROTOCOL = MINIMAL | {"gty", "tty", "scope"}
 
 
 @pytest.fixture
@@ -206,22 +207,50 @@ async def test_code_that_is_used_again_later_is_still_refused_and_what_it_gave_i
     assert (await rp.refresh(http, tokens["refresh_token"])).json()["error"] == "invalid_grant"
 
 
-async def test_id_token_of_a_strict_client_holds_the_protocols_claims_only(ada, browser, http):
+async def test_id_token_has_the_claims_of_its_scopes(ada, browser, http):
     answer = await ada.log_in(browser, scope=f"{ALL_SCOPES} offline_access", nonce="n")
-    id_token = claims((await ada.exchange(http, answer["code"])).json()["id_token"])
-    assert id_token.keys() == PROTOCOL | {"at_hash", "c_hash"}
+    tokens = (await ada.exchange(http, answer["code"])).json()
+    without_address = {name: value for name, value in everything(ada).items() if name != "address"}
+    for token in (tokens, (await ada.refresh(http, tokens["refresh_token"])).json()):
+        id_token = claims(token["id_token"])
+        assert {name: value for name, value in id_token.items() if name in everything(ada)} == without_address
+        assert (id_token["authenticationType"], id_token["tid"]) == (
+            "PASSWORD" if token is tokens else "REFRESH_TOKEN", ada.tenant["id"],
+        )  # fmt: skip
+    id_token = claims(tokens["id_token"])
+    assert id_token.keys() == PROTOCOL | {"at_hash", "c_hash"} | without_address.keys()
     assert id_token["c_hash"] == half_hash(answer["code"])
     assert id_token["aud"] == ada.client_id
 
 
-async def test_claims_of_scopes_move_into_an_id_token_that_comes_alone(ada, browser):
+async def test_minimal_id_token_leaves_the_claims_of_scopes_to_userinfo(ada, browser, http):
+    await ada.configure(idTokenClaims="Minimal")
+    tokens = await ada.tokens(http, browser, scope=ALL_SCOPES, nonce="n")
+    assert claims(tokens["id_token"]).keys() == MINIMAL | {"at_hash", "c_hash"}
+    assert header(tokens["id_token"]).keys() == {"alg", "kid", "typ"}
+    bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
+    assert (await http.get("/oauth2/userinfo", headers=bearer)).json().keys() == {"sub", *everything(ada)}
+    form = {"client_id": ada.client_id, "client_secret": ada.secret, "token": tokens["id_token"]}
+    for hint in ({}, {"token_type_hint": "id_token"}):
+        answer = await http.post("/oauth2/introspect", data={**form, **hint})
+        assert answer.json()["active"] is True
+    revoked = await http.post("/oauth2/revoke", data=form)
+    assert (revoked.status_code, revoked.json()["error"]) == (400, "unsupported_token_type")
+    hinted = await browser.get("/oauth2/logout", params={"id_token_hint": tokens["id_token"]})
+    assert hinted.status_code == 302
+
+
+async def test_address_is_in_an_id_token_that_comes_alone(ada, browser):
     await ada.configure(enabledGrants=["implicit"])
     answer = await ada.log_in(browser, response_type="id_token", scope=ALL_SCOPES, nonce="n")
     id_token = claims(answer["id_token"])
     assert {name: value for name, value in id_token.items() if name not in PROTOCOL} == everything(ada)
     assert type(id_token["updated_at"]) is int
+    await ada.configure(idTokenClaims="Minimal")
+    answer = await ada.log_in(browser, response_type="id_token", scope=ALL_SCOPES, nonce="n", prompt="login")
+    assert claims(answer["id_token"]).keys() == MINIMAL | everything(ada).keys()
     beside = await ada.log_in(browser, response_type="id_token token", scope=ALL_SCOPES, nonce="n", prompt="login")
-    assert claims(beside["id_token"]).keys() == PROTOCOL | {"at_hash"}
+    assert claims(beside["id_token"]).keys() == MINIMAL | {"at_hash"}
 
 
 async def test_userinfo_tells_every_standard_claim_in_each_of_three_ways(ada, browser, http):

@@ -10,7 +10,23 @@ from tests import relying_party
 from tests.relying_party import REDIRECT_URI, claims, response
 
 MEMBERS = {"firstName": "Ada", "lastName": "Lovelace", "mobilePhone": "+441234567890", "data": {"nickname": "Countess"}}
-PROTOCOL = {"aud", "auth_time", "exp", "gty", "iat", "iss", "jti", "sub", "scope", "tty", "at_hash", "c_hash", "sid"}
+PROTOCOL = {
+    "tid",
+    "authenticationType",
+    "aud",
+    "auth_time",
+    "exp",
+    "gty",
+    "iat",
+    "iss",
+    "jti",
+    "sub",
+    "scope",
+    "tty",
+    "at_hash",
+    "c_hash",
+    "sid",
+}
 
 
 def wanted(**members) -> str:

@@ -58,8 +58,13 @@ async def test_hybrid_answer_holds_what_its_type_names_and_the_code_gives_the_re
         assert (await http.get("/oauth2/userinfo", headers=bearer)).json() == {"sub": hybrid.user["id"]}
 
 
-async def test_claims_of_scopes_stay_at_userinfo_when_a_code_comes_with_the_id_token(hybrid, browser):
+async def test_claims_of_scopes_stay_at_userinfo_when_a_code_comes_with_a_minimal_id_token(hybrid, browser):
     answer = await hybrid.log_in(browser, response_type="code id_token", scope="openid email", nonce="n")
+    assert claims(answer["id_token"])["email"] == hybrid.login_id
+    await hybrid.configure(idTokenClaims="Minimal")
+    answer = await hybrid.log_in(
+        browser, response_type="code id_token", scope="openid email", nonce="n", prompt="login"
+    )
     assert "email" not in claims(answer["id_token"])
     answer = await hybrid.log_in(browser, response_type="id_token", scope="openid email", nonce="n", prompt="login")
     assert claims(answer["id_token"])["email"] == hybrid.login_id

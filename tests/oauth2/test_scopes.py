@@ -102,7 +102,10 @@ async def test_scopes_that_nobody_may_define_are_always_there_or_never(rp, brows
 async def test_policy_of_claims_is_strict_or_as_it_was_before(rp, browser, http):
     scope = "openid email"
     strict = await rp.tokens(http, browser, scope=scope)
-    assert not {claims(strict[name]).get("email") for name in ("access_token", "id_token")} - {None}
+    assert "email" not in claims(strict["access_token"])
+    assert claims(strict["id_token"])["email"] == rp.login_id
+    without = await rp.tokens(http, browser, scope="openid")
+    assert not {claims(without[name]).get("email") for name in ("access_token", "id_token")} - {None}
     await rp.configure(scopeHandlingPolicy="Compatibility")
     loose = await rp.tokens(http, browser, scope="openid")
     assert {claims(loose[name])["email"] for name in ("access_token", "id_token")} == {rp.login_id}

@@ -146,18 +146,50 @@ async def test_access_token_names_the_refresh_token_and_id_token_the_session(wor
     assert (await world.id_claims(refresh_token_id="a-record"))["sid"] == "a-record"
 
 
-async def test_strict_id_token_holds_the_protocols_claims_only(world):
+async def test_strict_id_token_has_the_claims_of_its_scopes(world):
     claims = await world.id_claims(scopes=("openid", "email", "profile"), nonce="n-0S6", code="a-code")
     assert set(claims) == {
-        "aud", "auth_time", "at_hash", "c_hash", "exp", "gty", "iat", "iss", "jti", "nonce", "scope", "sub", "tty",
+        "aud", "auth_time", "at_hash", "authenticationType", "c_hash", "exp", "gty", "iat", "iss", "jti", "nonce",
+        "scope", "sub", "tid", "tty", "email", "email_verified", "family_name", "given_name", "name",
+        "preferred_username", "updated_at",
     }  # fmt: skip
     assert (claims["tty"], claims["nonce"], claims["aud"]) == ("id", "n-0S6", world.application["id"])
+    assert (claims["authenticationType"], claims["tid"]) == ("PASSWORD", world.tenant["id"])
 
 
-async def test_strict_id_token_alone_holds_the_claims_of_its_scopes(world):
+MINIMAL = {
+    "aud", "auth_time", "at_hash", "authenticationType", "c_hash", "exp", "iat", "iss", "jti", "nonce", "sub", "tid",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("oauth", [{"idTokenClaims": "Minimal"}, {"profile": "strict"}])
+async def test_minimal_id_token_has_no_claims_of_ours_and_is_still_recognized(world, oauth):
+    world.application["oauthConfiguration"] |= oauth
+    login = world.login(scopes=("openid", "email", "profile"), nonce="n-0S6")
+    token = (await world.issuer.id_token(login, NOW, access_token="an-access-token", code="a-code")).token
+    verified = await world.issuer.verify_id_token(token, world.find_client, NOW)
+    assert isinstance(verified, VerifiedToken)
+    assert (set(verified.claims), verified.kind) == (MINIMAL, "id")
+    assert jws.read(token).header.keys() == {"alg", "kid", "typ"}
+    assert isinstance(await world.issuer.verify_id_token_hint(token, world.find_client), VerifiedToken)
+    world.tenant["jwtConfiguration"]["accessTokenKeyId"] = world.es256
+    assert await world.issuer.verify_access_token(token, world.find_client, NOW) is Rejection.INVALID
+
+
+async def test_attack_27_logout_token_and_vended_token_are_no_minimal_id_tokens(world):
+    world.application["oauthConfiguration"]["idTokenClaims"] = "Minimal"
+    claims = world.read((await world.issuer.id_token(world.login(), NOW)).token)
+    logout = await world.issuer.logout_token(world.tenant, world.application, world.user["id"], "s", NOW)
+    vended = await world.issuer.vend(world.es256, claims)
+    for token in (logout, vended):
+        assert await world.issuer.verify_id_token(token, world.find_client, NOW) is Rejection.INVALID
+        assert await world.issuer.verify_id_token_hint(token, world.find_client) is Rejection.INVALID
+
+
+async def test_strict_id_token_alone_has_the_claims_of_its_scopes(world):
     claims = await world.id_claims(access_token=None, scopes=("openid", "email", "profile"), grants=("implicit",))
     assert (claims["email"], claims["email_verified"], claims["name"]) == ("user@example.com", True, "Some One")
-    assert not {"at_hash", "c_hash", "applicationId", "roles", "tid", "authenticationType"} & set(claims)
+    assert not {"at_hash", "c_hash", "applicationId", "roles"} & set(claims)
 
 
 async def test_compatible_id_token_holds_login_ids_but_no_roles(compatible):
