@@ -25,7 +25,7 @@ try:
     import structlog
     import uvloop
 
-    from identity import __version__, config, logs
+    from identity import __version__, config, logs, termination
     from identity.config import EMBEDDED, Config, ConfigError
     from identity.errors import StartupError
     from identity.store import data_dir
@@ -144,7 +144,8 @@ def _reencrypt(options: argparse.Namespace) -> int:
         async with _stores(settings, may_share=True) as connected:
             return int(await _app().reencrypt(connected))
 
-    print(f"{uvloop.run(work())} documents re-encrypted; older keys may now be removed from {settings.master_key_file}")
+    count = termination.run(work())
+    print(f"{count} documents re-encrypted; older keys may now be removed from {settings.master_key_file}")
     return 0
 
 

@@ -14,12 +14,12 @@ import time
 from collections.abc import Sequence
 
 import structlog
-import uvloop
 
 from bench import figures, floors, objects, startup
 from bench.figures import Figure, Row
 from bench.instance import Instance, opened
 from bench.scenarios import Bench, Scenario, enumeration, lists, logins, reads, receivers, tokens, users, webhooks
+from identity import termination
 
 SCENARIOS: tuple[Scenario, ...] = (
     *reads.SCENARIOS,
@@ -48,7 +48,7 @@ def main() -> int:
     seconds = float(os.environ.get("BENCH_SECONDS", "4"))
     chosen = [one for one in SCENARIOS if {one.group, one.name} & set(wanted) or (not wanted and not one.group)]
     began, busy = time.perf_counter(), os.getloadavg()[0]
-    rows = uvloop.run(measured(chosen, seconds, in_full=not wanted))
+    rows = termination.run(measured(chosen, seconds, in_full=not wanted))
     print(f"\n{_machine()}")
     print(f"load average before it began: {busy:.1f} (more than a few tenths: others took part of what is measured)")
     print(f"{seconds:g} s for each figure, {time.perf_counter() - began:.0f} s in all\n")

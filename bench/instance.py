@@ -93,11 +93,13 @@ def configuration(folder: Path) -> Path:
 async def opened() -> AsyncIterator[Instance]:
     """An instance without processes yet, in a folder that is removed at the end."""
     folder = Path(tempfile.mkdtemp(prefix="identity-bench-"))
-    stores = await EmbeddedStores.start(folder / "stores", mongodb=True, redis=True)
-    instance = Instance(folder, stores)
     try:
-        yield instance
+        stores = await EmbeddedStores.start(folder / "stores", mongodb=True, redis=True)
+        instance = Instance(folder, stores)
+        try:
+            yield instance
+        finally:
+            await instance.stop()
+            await stores.stop()
     finally:
-        await instance.stop()
-        await stores.stop()
         shutil.rmtree(folder, ignore_errors=True)

@@ -14,6 +14,7 @@ from chaos import cluster, trouble, verdict, work
 from chaos.receiver import Receiver
 from chaos.verdict import Verdict
 from chaos.work import TYPES, Writer
+from identity import termination
 
 _PATIENCE_SECONDS = 1800
 """How long the last events may take to arrive, once everything is well again: most of 100,000 may be among them."""
@@ -68,10 +69,14 @@ async def _disturbed_load(
     wanted: Callable[[], bool],
 ) -> None:
     disturbing = asyncio.create_task(disturbed.run())
-    async with asyncio.TaskGroup() as load:
-        for writer in writers:
-            load.create_task(work.write(running, writer, chance, wanted))
-        load.create_task(_right_again(disturbing, disturbed, wanted))
+    try:
+        async with asyncio.TaskGroup() as load:
+            for writer in writers:
+                load.create_task(work.write(running, writer, chance, wanted))
+            load.create_task(_right_again(disturbing, disturbed, wanted))
+    finally:  # it may be starting a process, which must not outlive the cluster
+        disturbing.cancel()
+        await asyncio.gather(disturbing, return_exceptions=True)
 
 
 async def _right_again(disturbing: asyncio.Task[None], disturbed: trouble.Trouble, wanted: Callable[[], bool]) -> None:
@@ -123,7 +128,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
     parser.add_argument("--writers", type=int, default=24, help="how many groups are changed at the same time")
     options = parser.parse_args()
-    report = asyncio.run(run(options.events, options.seed, options.writers))
+    report = termination.run(run(options.events, options.seed, options.writers))
     _printed(report, options.seed)
     return 1 if report.verdict.faults else 0
 

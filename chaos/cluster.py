@@ -125,15 +125,17 @@ class Cluster:
 async def running() -> AsyncIterator[Cluster]:
     """A cluster that serves, in a folder that is removed at the end."""
     folder = Path(tempfile.mkdtemp(prefix="identity-chaos-"))
-    stores = await EmbeddedStores.start(folder / "stores", mongodb=True, redis=True)
-    cluster = Cluster(folder, stores)
     try:
-        for node in cluster.nodes:
-            await node.start()
-        yield cluster
+        stores = await EmbeddedStores.start(folder / "stores", mongodb=True, redis=True)
+        cluster = Cluster(folder, stores)
+        try:
+            for node in cluster.nodes:
+                await node.start()
+            yield cluster
+        finally:
+            for node in cluster.nodes:
+                node.thaw()
+                await node.kill()
+            await stores.stop()
     finally:
-        for node in cluster.nodes:
-            node.thaw()
-            await node.kill()
-        await stores.stop()
         shutil.rmtree(folder, ignore_errors=True)

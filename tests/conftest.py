@@ -10,6 +10,7 @@ import functools
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -78,6 +79,12 @@ class ShiftedClock:
 Build = Callable[..., AbstractAsyncContextManager[app.Service]]
 
 
+def pytest_configure() -> None:
+    """End a run on SIGTERM and SIGHUP as on Ctrl-C, so that the fixtures stop the servers that they started."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+
+
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 6_000_000_000
 
@@ -95,10 +102,12 @@ def _place() -> Path | None:
 async def stores() -> AsyncIterator[EmbeddedStores]:
     """A real mongod and a real Redis server, for the whole session."""
     folder = Path(tempfile.mkdtemp(prefix="identity-test-", dir=_place()))
-    running = await EmbeddedStores.start(folder, mongodb=True, redis=True)
-    yield running
-    await running.stop()
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        running = await EmbeddedStores.start(folder, mongodb=True, redis=True)
+        yield running
+        await running.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

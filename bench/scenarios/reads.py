@@ -72,7 +72,12 @@ async def _verification(bench: Bench) -> Figure:
     ]  # fmt: skip
     programs = await asyncio.gather(*runs)
     tokens = "\n".join(person.access_token for person in bench.objects.people).encode()
-    outputs = await asyncio.gather(*(program.communicate(tokens) for program in programs))
+    try:
+        outputs = await asyncio.gather(*(program.communicate(tokens) for program in programs))
+    finally:
+        for program in programs:
+            if program.returncode is None:
+                program.kill()
     texts = [output.decode().strip() for output, _ in outputs]
     if any(program.returncode for program in programs):
         return Figure(0, "/s", fault="; ".join(texts)[-500:])

@@ -1,0 +1,100 @@
+"""Programs that start MongoDB and Redis stop them, and whatever else they started, when they are terminated."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.operator.processes import PATIENCE_SECONDS, ROOT, command, environment
+
+STORES = {"mongod", "valkey-server"}
+
+
+def status(pid: int) -> dict[str, str]:
+    """Name, State and PPid of a process among others; empty for one that has ended."""
+    with contextlib.suppress(OSError):
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return {}
+
+
+def is_running(pid: int) -> bool:
+    return status(pid).get("State", "Z")[0] not in "ZX"
+
+
+def descendants(pid: int) -> set[int]:
+    parents = {int(entry.name): status(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
+    found = {pid}
+    while more := {one for one, told in parents.items() if int(told.get("PPid", 0)) in found} - found:
+        found |= more
+    return found - {pid}
+
+
+@contextlib.contextmanager
+def started(arguments: list[str], **given: str) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        arguments, cwd=ROOT, env={**os.environ, **given}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def with_stores(process: subprocess.Popen[bytes]) -> set[int]:
+    """All that it has started, once both stores are among them."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        found = descendants(process.pid)
+        if {status(pid).get("Name") for pid in found} >= STORES:
+            return found
+        assert process.poll() is None, "it ended before it had started its stores"
+        assert time.monotonic() < deadline, "it started no stores"
+        time.sleep(0.02)
+
+
+def left_over(process: subprocess.Popen[bytes], number: signal.Signals) -> tuple[int, list[str]]:
+    """The exit code, and the names of the processes that still run; those are ended here."""
+    found = with_stores(process)
+    process.send_signal(number)
+    code = process.wait(PATIENCE_SECONDS)
+    left = [pid for pid in found if is_running(pid)]
+    names = [status(pid).get("Name", "") for pid in left]
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return code, names
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("program", [("bench", "discovery"), ("chaos", "--events", "1000")], ids=lambda one: one[0])
+def test_nothing_outlives_a_terminated_program(
+    tmp_path: Path, program: tuple[str, ...], number: signal.Signals
+) -> None:
+    if program[0] == "bench" and shutil.which("wrk") is None:
+        pytest.skip("wrk is not installed")
+    with started([sys.executable, "-m", *program], TMPDIR=str(tmp_path)) as process:
+        assert left_over(process, number) == (128 + number, [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_outlives_a_terminated_maintenance_command(tmp_path: Path) -> None:
+    with started(command("reencrypt"), **environment(tmp_path / "data")) as process:
+        assert left_over(process, signal.SIGTERM) == (128 + signal.SIGTERM, [])
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_nothing_outlives_a_terminated_test_run(tmp_path: Path, workers: str) -> None:
+    arguments = ["-m", "pytest", "-q", "-n", workers, "-p", "no:cacheprovider", "tests/api/test_conventions.py"]
+    with started([sys.executable, *arguments], TMPDIR=str(tmp_path)) as process:
+        assert left_over(process, signal.SIGTERM)[1] == []
