@@ -135,7 +135,10 @@ async def shown(services: Services, link: Document) -> Document:
 
 
 async def _completed(services: Services, call: Call, pending_id: str, wanted: Document, prefix: str) -> Document:
-    """Link a user to the account that a login found nobody for. The id is used up."""
+    """Link a user to the account of a pending link, whose id is consumed.
+
+    Of several requests with one id, all but the first are refused as if the id did not exist, whoever they are for.
+    """
     user = await _user(services, call, wanted.get("userId"))
     crud.gather(_problems(wanted, {"userId": user}, prefix, ("userId",)))
     assert user is not None
@@ -144,9 +147,16 @@ async def _completed(services: Services, call: Call, pending_id: str, wanted: Do
     provider = None if pending is None else await _provider(services, tenant_id, pending["identityProviderId"])
     if pending is None or provider is None:
         raise _not_pending()
-    # Refused before the id is spent: whoever is over the limit may remove a link, or take another user, and come again.
-    await slot_for(services, tenant_id, user["id"], provider)
-    await _require_not_another_s(services, tenant_id, user, pending)
+    # Checked before the id is consumed: a caller who is over the limit may remove a link and send it again.
+    try:
+        await slot_for(services, tenant_id, user["id"], provider)
+        await _require_not_another_s(services, tenant_id, user, pending)
+    except (AlreadyLinked, Invalid):
+        # What stands in the way may be the link that another request just made of this id, which is then consumed:
+        # the outcome of a lost race is the same as that of any later request.
+        if await services.pending_links.find(tenant_id, pending_id) is None:
+            raise _not_pending() from None
+        raise
     pending = await services.pending_links.consume(tenant_id, pending_id)
     if pending is None:
         raise _not_pending()

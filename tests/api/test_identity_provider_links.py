@@ -388,7 +388,33 @@ async def test_of_64_who_complete_a_link_at_once_one_does(tenant_api, tenant, pe
     users = [await relying_party.make_user(tenant_api, tenant["id"], password="12345678") for _ in range(8)]
     bodies = [{"pendingIdPLinkId": pending_id, "userId": users[number % 8]["id"]} for number in range(64)]
     answers = await asyncio.gather(*(tenant_api.post(PATH, json=body) for body in bodies))
-    assert sorted(answer.status_code for answer in answers) == [200] + [400] * 63
+    refused = [answer for answer in answers if answer.status_code != 200]
+    assert len(refused) == 63
+    assert [await codes(answer) for answer in refused] == [{"[invalid]pendingIdPLinkId"}] * 63
+
+
+@pytest.mark.parametrize("is_same_user", [True, False])
+async def test_the_loser_of_a_race_for_a_pending_link_is_refused_like_a_later_request(
+    service, tenant_api, tenant, provider, user, pending_id, monkeypatch, is_same_user
+) -> None:
+    limit = {tenant["id"]: {"limitUserLinkCount": {"enabled": True, "maximumLinks": 1}}}
+    body = {"identityProvider": {"tenantConfiguration": limit}}
+    await tenant_api.patch(f"/api/identity-provider/{provider['id']}", json=body)
+    other = await relying_party.make_user(tenant_api, tenant["id"], password="12345678")
+    bodies = [{"pendingIdPLinkId": pending_id, "userId": one["id"]} for one in (user, user if is_same_user else other)]
+    find, winners = service.services.pending_links.find, []
+
+    async def find_before_another_request_wins(*arguments):
+        found = await find(*arguments)
+        if not winners:
+            winners.append(None)
+            winners[0] = await tenant_api.post(PATH, json=bodies[0])
+        return found
+
+    monkeypatch.setattr(service.services.pending_links, "find", find_before_another_request_wins)
+    loser = await tenant_api.post(PATH, json=bodies[1])
+    assert winners[0].status_code == 200
+    assert await codes(loser) == {"[invalid]pendingIdPLinkId"}
 
 
 async def test_a_pending_link_to_a_provider_that_is_gone_is_gone(tenant_api, provider, user, pending_id) -> None:
