@@ -147,6 +147,7 @@ async def _built(config: Config, role: str, clock: Clock, vault: Vault, database
     source = None if await instance_store.is_kickstarted() else _kickstart_source(config)
     stores = Stores.over(database, vault, wiring.schedule(config))
     await stores.ensure_indexes()
+    await stores.seal_plaintext()
     tenant_id = await _default_tenant_id(instance_store, source)
     services, parts = wiring.wired(config, role, clock, stores, redis, instance.instance_id, tenant_id)
     return Service(services, role, parts, source)

@@ -176,6 +176,11 @@ class Stores(Collections):
                 self.logout_notices.ensure_indexes(),
             )
 
+    async def seal_plaintext(self) -> None:
+        """Seal the headers of messengers, which earlier versions stored in plaintext."""
+        with within(0):
+            await self.documents[messengers.RESOURCE.collection].seal_plaintext()
+
     async def reseal(self) -> int:
         """Seal again what was sealed under an older master key; answers how many documents changed."""
         changed = 0

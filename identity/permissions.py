@@ -171,6 +171,11 @@ def may_call(granted: Granted, endpoint: str, method: str) -> bool:
     return not granted or method in granted.get(endpoint, ())
 
 
+def may_change(granted: Granted, endpoint: str) -> bool:
+    """Whether a key with these permissions may create or change objects at this endpoint."""
+    return any(may_call(granted, endpoint, method) for method in ("PATCH", "POST", "PUT"))
+
+
 def covers(granted: Granted, wanted: Granted) -> bool:
     """Whether `granted` is equal or greater authority than `wanted`."""
     if not granted:

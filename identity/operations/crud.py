@@ -13,7 +13,8 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from identity.call import Call, Document
+from identity import permissions
+from identity.call import ApiKeyCaller, Call, Caller, Document
 from identity.domain import credentials
 from identity.domain import patch as patches
 from identity.domain import search as searches
@@ -156,6 +157,16 @@ def shown_by_schema(services: Services, schema: str, name: str, document: Docume
     """Return the members of a document that the schema of its resource allows in responses."""
     answer: Document = services.schemas[schema].show({name: document})[name]
     return answer
+
+
+def visible(services: Services, caller: Caller, resource: Resource, document: Document) -> Document:
+    """As `shown`, with credentials masked unless the caller's API key may change objects of this kind."""
+    answer = shown(services, resource, document)
+    if not isinstance(caller, ApiKeyCaller):
+        return credentials.masked(resource.credentials, answer)
+    granted = caller.api_key["permissions"]["endpoints"]
+    is_unmasked = permissions.may_change(granted, resource.path)
+    return answer if is_unmasked else credentials.masked(resource.credentials, answer)
 
 
 def request_form(stored: Document) -> Document:

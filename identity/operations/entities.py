@@ -83,7 +83,7 @@ async def delete(services: Services, call: Call, entity_id: str) -> None:
 async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
     """`entities`, `total`, and `nextResults` when there are more. Raises Invalid."""
     total, found, more = await index_search.run(services.entities, call, criteria, prefix)
-    entities = [crud.shown(services, RESOURCE, await resolved(services, entity)) for entity in found]
+    entities = [crud.visible(services, call.caller, RESOURCE, await resolved(services, entity)) for entity in found]
     return {"total": total, "entities": entities, **more}
 
 

@@ -160,7 +160,7 @@ async def lookup(services: Services, call: Call, text: str | None, tenant: str |
 
 def shown(services: Services, call: Call, provider: Document) -> Document:
     """The provider as the caller may see it: a tenant's key sees no secret of a shared one."""
-    answer = crud.shown(services, RESOURCE, provider)
+    answer = crud.visible(services, call.caller, RESOURCE, provider)
     if call.caller.tenant_id is not None and "tenantId" not in provider:
         _hide_secrets(answer)
     return answer

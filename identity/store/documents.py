@@ -11,7 +11,7 @@ import collections
 import copy
 import dataclasses
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from bson.dbref import DBRef
@@ -324,10 +324,34 @@ class Documents:
         self.forget_all()
         return changed
 
+    async def seal_plaintext(self) -> int:
+        """Seal what an earlier version stored in plaintext; returns how many documents changed. May be repeated."""
+        changed = 0
+        async for stored in self._collection.find({}):
+            changed += await self._exchanged(stored, self._in_plaintext(stored), self._vault.seal)
+        self.forget_all()
+        return changed
+
+    def _in_plaintext(self, stored: Document) -> Iterator[tuple[_Place, str, str]]:
+        """(place, text, context) of each member that has to be sealed and is not."""
+        for path in self._sealed:
+            for holder, step, before in _places(stored, path):
+                if isinstance(holder[step], str) and not is_sealed(holder[step]):
+                    yield _Place(before, str(step)), holder[step], self._context(stored, path)
+
     async def _resealed(self, stored: Document) -> bool:
+        def reseal(text: str, context: str) -> str:
+            return self._vault.seal(self._vault.unseal(text, context), context)
+
+        return await self._exchanged(stored, self._outdated(stored), reseal)
+
+    async def _exchanged(
+        self, stored: Document, places: Iterable[tuple[_Place, str, str]], seal: Callable[[str, str], str]
+    ) -> bool:
+        """Put the sealed form in the place of each text, unless it has changed since it was read."""
         old, fresh, is_changed = {}, {}, False
-        for place, text, context in self._outdated(stored):
-            again = self._vault.seal(self._vault.unseal(text, context), context)
+        for place, text, context in places:
+            again = seal(text, context)
             if place.is_plain:
                 old[place.dotted], fresh[place.dotted] = text, again
             else:

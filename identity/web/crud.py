@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import AsyncIterator, Iterable, Mapping
 
 from identity.call import Call, Document
@@ -37,16 +36,19 @@ class ResourceHandler(ApiHandler):
 
     def shown(self, document: Document) -> Reply:
         """One object in its wrapper."""
-        return Reply({self.resource.name: crud.shown(self.services, self.resource, document)})
+        return Reply({self.resource.name: self.visible(document)})
 
     def listed(self, documents: Iterable[Document]) -> list[Document]:
-        """Many objects, each as its API shows it."""
-        return [crud.shown(self.services, self.resource, document) for document in documents]
+        """Many objects, each as the caller may see it."""
+        return [self.visible(document) for document in documents]
+
+    def visible(self, document: Document) -> Document:
+        """The object as the caller may see it."""
+        return crud.visible(self.services, self.caller, self.resource, document)
 
     async def all(self, documents: AsyncIterator[Document]) -> Reply:
         """Everything there is, however much that may be."""
-        show = functools.partial(crud.shown, self.services, self.resource)
-        return await long_lists.reply(self.resource.plural, documents, show)
+        return await long_lists.reply(self.resource.plural, documents, self.visible)
 
     def path_name(self, name: str) -> str:
         """The id of the object goes by the name of its resource."""

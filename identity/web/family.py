@@ -15,7 +15,7 @@ import orjson
 import structlog
 import tornado.web
 
-from identity.call import ApiKeyCaller, Call, Document, Nobody, Origin
+from identity.call import ApiKeyCaller, Call, Caller, Document, Nobody, Origin
 from identity.domain import request_members
 from identity.errors import Invalid, LoopDetected, MethodNotAllowed, NotFound, ServiceError, Unavailable
 from identity.operations import audited_writes, features
@@ -60,6 +60,7 @@ class Family(Reading, Answering):
     """What every handler shares; the families differ in how they read bodies and render errors."""
 
     services: Services
+    caller: Caller
     cross_origin: ClassVar[CrossOriginAccess] = CrossOriginAccess.CONFIGURED
     takes_proof: ClassVar[bool] = False
 
@@ -140,6 +141,7 @@ class Family(Reading, Answering):
         """Authenticate, find the tenant, read the body, call."""
         self.declared = declared
         call = await self.open_call(declared)
+        self.caller = call.caller
         features.require(self.services, self.feature(declared))
         reply = await method(call, **self.path_ids(path), **self.read_body(declared))
         await self.performed(call, reply)

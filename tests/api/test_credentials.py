@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
-from tests.conftest import checking_client
+from tests.conftest import SUPER_KEY, checking_client
 from tests.receiver import receiving
 
 Document = dict[str, Any]
@@ -263,7 +263,7 @@ async def test_client_secrets_stay_when_something_else_changes(provider) -> None
 async def test_secret_of_an_account_elsewhere_is_dropped_with_it(service, api, members, account, secret) -> None:
     tenant_id = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]["id"]
     provider = {**members, "tenantId": tenant_id}
-    async with checking_client(service.base_url, headers={"Authorization": api.headers["Authorization"]}) as everywhere:
+    async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as everywhere:
         answer = await everywhere.post("/api/identity-provider", json={"identityProvider": provider})
         assert answer.status_code == 200, answer.text
         path = f"/api/identity-provider/{answer.json()['identityProvider']['id']}"
@@ -288,3 +288,79 @@ async def test_masked_client_secret_keeps_the_stored_one(service, api) -> None:
         "/api/application", json={"application": {"name": new_id(), "oauthConfiguration": {"clientSecret": MASK}}}
     )
     assert created.json()["application"]["oauthConfiguration"]["clientSecret"] != MASK
+
+
+# Read-only keys
+
+
+async def key_client(service: Any, manager: Any, endpoints: dict[str, list[str]], tenant_id: str | None) -> Any:
+    made = await manager.post("/api/api-key", json={"apiKey": {"permissions": {"endpoints": endpoints}}})
+    assert made.status_code == 200, made.text
+    headers = {"Authorization": made.json()["apiKey"]["key"]}
+    return checking_client(service.base_url, headers={**headers, "X-FusionAuth-TenantId": tenant_id})
+
+
+async def everything_read(client: Any, path: str, object_id: str, searches: list[str]) -> list[str]:
+    """The object as each response of the API shows it."""
+    answers = [await client.get(f"{path}/{object_id}"), *[await client.get(f"{path}{search}") for search in searches]]
+    if "/search" in "".join(searches):
+        search: Document = {"numberOfResults": 500}
+        search |= {"queryString": "*"} if path == "/api/entity" else {}
+        answers.append(await client.post(f"{path}/search", json={"search": search}))
+    assert [answer.status_code for answer in answers] == [200] * len(answers)
+    assert all(object_id in answer.text for answer in answers)
+    return [answer.text for answer in answers]
+
+
+@pytest.mark.parametrize(
+    ("path", "searches"),
+    [
+        ("/api/application", ["", "/search?numberOfResults=500"]),
+        ("/api/entity", ["/search?queryString=*&numberOfResults=500"]),
+        ("/api/identity-provider", ["", "?type=OpenIDConnect", "/search?numberOfResults=500"]),
+        ("/api/messenger", [""]),
+        ("/api/webhook", ["", "/search?numberOfResults=500"]),
+    ],
+)
+async def test_read_only_keys_see_masks_and_keys_that_write_see_credentials(
+    service, api, manager, tenant, path, searches
+) -> None:
+    async with checking_client(
+        service.base_url, headers={"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenant["id"]}
+    ) as owner:
+        mark = f"secret-{new_id()}"
+        kind = (await api.post("/api/entity/type", json={"entityType": {"name": new_id()}})).json()["entityType"]["id"]
+        hook = {**WEBHOOK, "headers": {"X-Api-Key": mark}, "httpAuthenticationPassword": mark}
+        provider = {"client_id": "client", "client_secret": mark, "issuer": "https://provider.example.com"}
+        name, members = {
+            "/api/application": ("application", {"oauthConfiguration": {"clientSecret": mark}}),
+            "/api/entity": ("entity", {"clientSecret": mark, "type": {"id": kind}}),
+            "/api/identity-provider": ("identityProvider", {"type": "OpenIDConnect", "oauth2": provider}),
+            "/api/messenger": ("messenger", {**hook, "type": "Generic"}),
+            "/api/webhook": ("webhook", hook),
+        }[path]
+        made = await owner.post(path, json={name: {"name": new_id(), **members}})
+        assert made.status_code == 200, made.text
+        object_id = made.json()[name]["id"]
+    methods = {path: ["GET"], f"{path}/search": ["GET", "POST"]}
+    if path == "/api/messenger":
+        methods = {path: ["GET"]}
+    if path == "/api/webhook":
+        methods["/api/webhook/status"] = ["PUT"]
+    async with await key_client(service, manager, methods, tenant["id"]) as reader:
+        texts = await everything_read(reader, path, object_id, searches)
+        if path == "/api/webhook":
+            status = await reader.put(f"{path}/{object_id}/status", json={"status": "Paused"})
+            assert status.status_code == 200, status.text
+            texts.append(status.text)
+    assert all(mark not in text for text in texts)
+    assert MASK in texts[0]
+    async with await key_client(service, manager, {**methods, path: ["GET", "PUT"]}, tenant["id"]) as writer:
+        texts = await everything_read(writer, path, object_id, searches)
+        assert all(mark in text for text in texts)
+        # What a read-only key has read can be written back without a loss.
+        async with await key_client(service, manager, methods, tenant["id"]) as reader:
+            read = (await reader.get(f"{path}/{object_id}")).json()
+        written = await writer.put(f"{path}/{object_id}", json=read)
+        assert written.status_code == 200, written.text
+        assert mark in written.text

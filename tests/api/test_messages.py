@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
-from tests.conftest import NOBODY
+from tests.conftest import NOBODY, SUPER_KEY, checking_client
 
 Document = dict[str, Any]
 
@@ -75,6 +75,33 @@ async def test_full_cycle_of_a_messenger(api) -> None:
 async def test_messenger_that_cannot_work_is_refused(api, change, code) -> None:
     answer = await api.post("/api/messenger", json={"messenger": {"name": new_id(), **GENERIC, **change}})
     assert errors(answer).keys() == {code}
+
+
+async def test_headers_stored_in_plaintext_by_an_earlier_version_are_sealed_at_start(build, tmp_path) -> None:
+    plain = {"X-Api-Key": "the-key", "X.With.Stops": "another-key"}
+    database = f"test_{new_id()[:8]}"
+    headers = {"Authorization": SUPER_KEY}
+
+    async def raw(service: Any) -> Document:
+        return dict(await service.services.database.collection("messengers").find_one({}))
+
+    async with build(data_dir=tmp_path, database=database) as service:
+        async with checking_client(service.base_url, headers=headers) as api:
+            messenger = await made(api, "/api/messenger", "messenger", **GENERIC, headers=plain)
+        sealed = await raw(service)
+        assert all(value.startswith("sealed:1:") for value in sealed["headers"].values())
+        collection = service.services.database.collection("messengers")
+        await collection.replace_one({"_id": messenger["id"]}, {**sealed, "headers": plain})
+    async with build(data_dir=tmp_path, database=database) as service:
+        try:
+            migrated = await raw(service)
+            async with checking_client(service.base_url, headers=headers) as api:
+                answer = await api.get(f"/api/messenger/{messenger['id']}")
+        finally:
+            await service.services.database.drop()
+    assert all(value.startswith("sealed:1:") for value in migrated["headers"].values())
+    assert migrated["lastUpdateInstant"] == sealed["lastUpdateInstant"]
+    assert answer.json() == {"messenger": messenger}
 
 
 async def test_messenger_names_are_unique(api) -> None:

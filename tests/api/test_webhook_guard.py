@@ -92,3 +92,36 @@ async def test_a_question_to_a_webhook_that_may_not_be_called_is_a_veto_that_say
     assert "10.1.2.3" not in answer.text
     (row,) = await told(service, webhook)
     assert "stopped a change: blocked: " in row
+
+
+OPENID = {"type": "OpenIDConnect", "name": "guarded", "oauth2": {"client_id": "a", "client_secret": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field", "setting"),
+    [
+        ("/api/webhook", wanted(url="https://10.0.0.1/"), "webhook.url", "webhooks"),
+        (
+            "/api/messenger",
+            {"messenger": {**wanted(url="https://10.0.0.1/")["webhook"], "type": "Generic", "name": "guarded"}},
+            "messenger.url",
+            "webhooks",
+        ),
+        (
+            "/api/identity-provider",
+            {"identityProvider": {**OPENID, "oauth2": {**OPENID["oauth2"], "issuer": "https://10.0.0.1/"}}},
+            "identityProvider.oauth2.issuer",
+            "identity_providers",
+        ),
+        (
+            "/api/application",
+            {"application": {"name": "guarded", "oauthConfiguration": {"jwksURI": "https://10.0.0.1/keys"}}},
+            "application.oauthConfiguration.jwksURI",
+            "client_keys",
+        ),
+    ],
+)
+async def test_a_refusal_names_the_setting_that_applies(api, path, body, field, setting):
+    answer = await api.post(path, json=body)
+    (error,) = answer.json()["fieldErrors"][field]
+    assert f"(private); {setting}.allowed_networks can let it through" in error["message"]

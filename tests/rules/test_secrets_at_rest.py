@@ -76,6 +76,7 @@ async def secrets(service: app.Service) -> dict[str, str]:
             **hook,
             httpAuthenticationUsername="somebody",
             httpAuthenticationPassword=secret("messenger"),
+            headers={"X-Api-Key": secret("header of a messenger")},
         )
         for name in ("webhook secret", "webhook secret that replaces it"):
             found[name] = (await api.post(f"/api/webhook/{webhook['id']}/secret", json={})).json()["secret"]
