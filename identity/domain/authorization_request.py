@@ -113,10 +113,6 @@ class _Facts:
     def claims(self) -> ClaimsRequest:
         return claims_request.parsed(self.given.get("claims"), self.given.get("acr_values"))
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        return tuple(self.given.get("scope", "").split(" "))
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Channel:
@@ -129,7 +125,7 @@ class Channel:
 
 def channel(given: Mapping[str, Any], application: Document | None) -> Channel:
     """Where an error of this request is told, however wrong the rest of it is."""
-    response_type = _response_type(given, application)
+    response_type = None if _is_token_for_openid(given) else _response_type(given, application)
     mode = response_types.answer_mode(response_type, given.get("response_mode"))
     redirect_uri = None
     if application is not None:
@@ -165,15 +161,26 @@ def validated(
     return _accepted(facts, redirect_uri)
 
 
+def _is_token_for_openid(given: Mapping[str, Any]) -> bool:
+    """Whether a request combines `response_type=token` with the scope openid, which is no response type at all.
+
+    Its error travels as that of an unknown response type: in the query, unless the request names a response mode.
+    """
+    return given.get("response_type") == "token" and scopes.OPENID in given.get("scope", "").split(" ")
+
+
 def _response_type(given: Mapping[str, Any], application: Document | None) -> ResponseType | None:
     speaks_hybrid = application is not None and profiles.speaks_hybrid(application)
     return response_types.find(given.get("response_type"), hybrid=speaks_hybrid)
 
 
-def error_parameters(error: OAuth2Error, state: str | None, issuer: str) -> dict[str, str]:
-    """The parameters of an error response (RFC 6749 section 4.1.2.1, RFC 9207 section 2)."""
+def error_parameters(error: OAuth2Error, state: str | None, issuer: str, *, with_reason: bool = True) -> dict[str, str]:
+    """The parameters of an error response (RFC 6749 section 4.1.2.1, RFC 9207 section 2).
+
+    `with_reason` adds the `error_reason` of the published API.
+    """
     answer = {"error": error.error}
-    if error.reason is not None:
+    if error.reason is not None and with_reason:
         answer["error_reason"] = error.reason
     answer["error_description"] = _UNDESCRIBABLE.sub("?", error.description)[:_MAXIMUM_DESCRIPTION]
     if state is not None:
@@ -224,7 +231,7 @@ def _require_response_type(facts: _Facts) -> None:
 
 
 def _require_id_token_for_openid(facts: _Facts) -> None:
-    if facts.given["response_type"] == "token" and scopes.OPENID in facts.words:
+    if _is_token_for_openid(facts.given):
         raise UnsupportedResponseType(
             "invalid_response_type", "The response_type token cannot go with the scope openid."
         )

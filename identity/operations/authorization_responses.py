@@ -19,9 +19,9 @@ from identity.tokens.issuer import IssuedToken
 
 
 def refusal(proven: Proven, error: OAuth2Error) -> AuthorizationResponse:
-    """The error response (RFC 6749 section 4.1.2.1)."""
-    channel = proven.channel
-    parameters = rules.error_parameters(error, channel.state, proven.client.issuer)
+    """The error response (RFC 6749 section 4.1.2.1); under strict it has the parameters of the standards only."""
+    channel, with_reason = proven.channel, not profiles.is_strict(proven.client.application)
+    parameters = rules.error_parameters(error, channel.state, proven.client.issuer, with_reason=with_reason)
     return AuthorizationResponse(str(channel.redirect_uri), channel.mode, parameters)
 
 
@@ -61,7 +61,8 @@ async def success(
         parameters["state"] = request.state
     if request.locales:
         parameters["locale"] = request.locales[0]
-    parameters["userState"] = user_state.of(current.user, client.tenant, client.application)
+    if not profiles.is_strict(client.application):
+        parameters["userState"] = user_state.of(current.user, client.tenant, client.application)
     parameters["iss"] = client.issuer
     return AuthorizationResponse(request.redirect_uri, request.response_mode, parameters, SsoCookie.of(client, current))
 

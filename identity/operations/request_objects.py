@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Call, Document
-from identity.domain import client_authentication
+from identity.domain import client_authentication, profiles
 from identity.domain import request_objects as rules
 from identity.domain.authorization_request import SIGNED
 from identity.errors import InvalidClient, InvalidRequestObject
@@ -49,7 +49,10 @@ async def unpacked(services: Services, call: Call, client: Client, given: Mappin
     found = {**own, **inside, SIGNED: text}
     now = numeric_date(call.now)
     # After that, because a failure goes to the redirect URI that the client signed.
-    problem = rules.problem(verified.header, verified.claims, given, client.client_id, client.issuer, now)
+    is_strict = profiles.is_strict(client.application)
+    problem = rules.problem(
+        verified.header, verified.claims, given, client.client_id, client.issuer, now, is_strict=is_strict
+    )
     if problem is not None:
         raise _refused(problem, found)
     return found

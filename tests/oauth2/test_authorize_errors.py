@@ -140,6 +140,15 @@ async def test_no_row_redirects_to_an_unregistered_uri(rp, browser, row):
     await local_error(browser, rp.query(**{**ROWS[row][0], "redirect_uri": "https://evil.example.com/"}))
 
 
+async def test_row_10_error_of_token_with_openid_is_in_the_query(rp, browser):
+    await rp.configure(enabledGrants=["implicit"])
+    answer = await rp.authorize(browser, response_type="token", scope="openid email")
+    assert is_error(response(answer), "unsupported_response_type", "invalid_response_type")
+    assert "#" not in answer.headers["Location"]
+    answer = await rp.authorize(browser, response_type="token", scope="email", max_age="x")
+    assert "#" in answer.headers["Location"]
+
+
 async def test_row_11_tokens_never_travel_in_a_query(rp, browser):
     await rp.configure(enabledGrants=["implicit"])
     query = rp.query(response_type="id_token", nonce="n", response_mode="query")

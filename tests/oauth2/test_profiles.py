@@ -24,9 +24,11 @@ async def change(rp, **oauth):
     )
 
 
-async def error_of(rp, browser, **changes) -> tuple[str, str]:
+async def refused(rp, browser, code: str, word: str, **changes) -> None:
+    """An error response of a strict application, which has standard parameters only."""
     error = response(await rp.authorize(browser, **changes))
-    return error["error"], error["error_reason"]
+    assert error.keys() == {"error", "error_description", "iss", "state"}
+    assert (error["error"], word in error["error_description"]) == (code, True), error
 
 
 async def test_baseline_is_the_default_and_changes_nothing(rp, browser, http):
@@ -75,26 +77,24 @@ async def test_unknown_profile_is_refused(rp):
 
 async def test_strict_flow_goes_through(rp, browser, http):
     await rp.configure(**STRICT)
-    answer = await rp.exchange(http, await rp.code(browser, **PKCE), code_verifier=VERIFIER)
+    given = await rp.log_in(browser, **PKCE)
+    assert given.keys() == {"code", "iss", "state"}
+    answer = await rp.exchange(http, given["code"], code_verifier=VERIFIER)
     assert answer.status_code == 200, answer.text
     assert "refresh_token" in answer.json()
 
 
 async def test_strict_refuses_what_it_rules_out(rp, browser, http):
     await rp.configure(**STRICT)
-    assert await error_of(rp, browser) == ("invalid_request", "missing_code_challenge")
-    assert await error_of(rp, browser, response_type="id_token", nonce="n") == (
-        "unauthorized_client", "grant_type_disabled",
-    )  # fmt: skip
-    assert await error_of(rp, browser, response_type="code id_token", nonce="n") == (
-        "unsupported_response_type", "invalid_response_type",
-    )  # fmt: skip
+    await refused(rp, browser, "invalid_request", "code_challenge")
+    await refused(rp, browser, "unauthorized_client", "implicit is disabled", response_type="id_token", nonce="n")
+    await refused(rp, browser, "unsupported_response_type", "must be one of", response_type="code id_token", nonce="n")
     answer = await rp.token(http, grant_type="password", username=rp.login_id, password=PASSWORD)
     assert (answer.status_code, answer.json()["error"]) == (400, "unauthorized_client")
     assert answer.json()["error_reason"] == "grant_type_disabled"
     code = await rp.code(browser, **PKCE)
     answer = await rp.exchange(http, code)
-    assert (answer.json()["error"], answer.json()["error_reason"]) == ("invalid_request", "missing_code_verifier")
+    assert (answer.json()["error"], answer.json()["error_reason"]) == ("invalid_grant", "missing_code_verifier")
 
 
 async def test_strict_rules_hold_for_what_was_stored_before_them(rp, browser, http, service):
@@ -105,13 +105,9 @@ async def test_strict_rules_hold_for_what_was_stored_before_them(rp, browser, ht
     changes = {f"oauthConfiguration.{name}": value for name, value in weak.items()}
     await collection.update_one({"_id": rp.client_id}, {"$set": changes})
     service.services.applications.forget(rp.client_id)
-    assert await error_of(rp, browser) == ("invalid_request", "missing_code_challenge")
-    assert await error_of(rp, browser, response_type="token", scope="email") == (
-        "unauthorized_client", "grant_type_disabled",
-    )  # fmt: skip
-    assert await error_of(rp, browser, response_type="code token") == (
-        "unsupported_response_type", "invalid_response_type",
-    )  # fmt: skip
+    await refused(rp, browser, "invalid_request", "code_challenge")
+    await refused(rp, browser, "unauthorized_client", "implicit is disabled", response_type="token", scope="email")
+    await refused(rp, browser, "unsupported_response_type", "must be one of", response_type="code token")
     answer = await rp.token(http, grant_type="password", username=rp.login_id, password=PASSWORD)
     assert answer.json()["error_reason"] == "grant_type_disabled"
     local = await browser.get(
@@ -202,7 +198,7 @@ async def test_flow_at_the_level_of_fapi_2_goes_through_and_nothing_less_does(rp
         form = client_signer.form(client_signer.signed(KEY, client_signer.claims(rp)))
         return {name: value for name, value in form.items() if value is not None}
 
-    assert (await error_of(rp, browser, **PKCE))[0] == "invalid_request"
+    await refused(rp, browser, "invalid_request", "push", **PKCE)
     by_secret = {**rp.query(**PKCE), "client_secret": rp.secret}
     assert (await http.post("/oauth2/par", data=by_secret)).status_code == 401
     weak = await http.post("/oauth2/par", data={**rp.query(), **signed()})

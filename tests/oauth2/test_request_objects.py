@@ -155,7 +155,8 @@ async def test_what_the_client_signed_but_does_not_count_is_told_at_the_redirect
         ({"client_id": new_id()}, "client_id"),
         ({"aud": None}, "aud"),
         ({"aud": "https://elsewhere.example.com"}, "aud"),
-        ({"aud": [keyed.tenant["issuer"], "https://elsewhere.example.com"]}, "aud"),
+        ({"aud": ["https://elsewhere.example.com"]}, "aud"),
+        ({"aud": []}, "aud"),
         ({"sub": keyed.client_id}, "sub"),
         ({"request": "x"}, "only one"),
         ({"request_uri": "urn:x"}, "only one"),
@@ -165,6 +166,22 @@ async def test_what_the_client_signed_but_does_not_count_is_told_at_the_redirect
         assert f"{OTHER_URI}?error=invalid_request_object" in answer.headers["Location"]
         assert urllib.parse.quote(word) in answer.headers["Location"]
         assert "state=signed" in answer.headers["Location"]
+
+
+async def test_issuer_may_be_one_of_several_audiences(keyed, browser):
+    jwt = request(keyed, aud=["https://elsewhere.example.com", keyed.tenant["issuer"]], prompt="none")
+    assert response(await opened(keyed, browser, jwt))["error"] == "login_required"
+
+
+async def test_strict_client_needs_a_recent_nbf(keyed, browser):
+    await keyed.configure(
+        profile="strict", proofKeyForCodeExchangePolicy="Required", authorizedRedirectURLs=[REDIRECT_URI]
+    )
+    now = int(time.time())
+    for nbf in (None, now - 3700):
+        refused(await opened(keyed, browser, request(keyed, nbf=nbf, **PKCE)), "nbf")
+    jwt = request(keyed, nbf=now - 3500, prompt="none", **PKCE)
+    assert response(await opened(keyed, browser, jwt))["error"] == "login_required"
 
 
 async def test_parameters_beside_the_object_must_agree(keyed, browser):

@@ -155,7 +155,7 @@ async def test_attack_23_verifier_dropped_or_empty_is_refused_and_uses_the_code_
     for verifier in (None, ""):
         code = await rp.code(browser, **PKCE)
         answer = await rp.exchange(http, code, code_verifier=verifier)
-        failed(answer, 400, "invalid_request", "missing_code_verifier")
+        failed(answer, 400, "invalid_grant", "missing_code_verifier")
         answer = await rp.exchange(http, code, code_verifier=VERIFIER)
         failed(answer, 400, "invalid_grant", "auth_code_not_found")
 
@@ -192,7 +192,7 @@ async def test_client_authentication_may_stand_in_for_pkce(rp, browser, http):
     )
     assert (await rp.exchange(http, await rp.code(browser))).status_code == 200
     answer = await rp.exchange(http, await rp.code(browser), client_secret=None)
-    failed(answer, 400, "invalid_request", "missing_code_verifier")
+    failed(answer, 400, "invalid_grant", "missing_code_verifier")
 
 
 async def test_client_without_required_authentication_needs_none(rp, browser, http):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.domain import pkce, profiles, resources
 from identity.domain.claims_request import ClaimsRequest
-from identity.errors import InvalidGrant, InvalidRequest
+from identity.errors import InvalidGrant
 from identity.instants import Instant
 from identity.operations import device_grants, dpop, live_users
 from identity.operations.client_authentication import Identified
@@ -90,7 +90,7 @@ def _has_proof(client: Client, identified: Identified, challenge: str | None, ve
             return False
     if verifier is None:
         message = "The request is missing a required parameter: code_verifier."
-        raise InvalidRequest("missing_code_verifier", message)
+        raise InvalidGrant("missing_code_verifier", message)
     if challenge is None or not pkce.proves(verifier, challenge):
         raise InvalidGrant("invalid_pkce_code_verifier", "The code_verifier does not belong to the code_challenge.")
     return True
