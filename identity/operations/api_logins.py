@@ -27,11 +27,15 @@ from identity.tokens.access_tokens import Login
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """A status with its body; `refresh_token_expires` goes with a refresh token, for its cookie."""
+    """A status with its body; `refresh_token_expires` goes with a refresh token, for its cookie.
+
+    `reason` explains an answer without a body, for the log alone.
+    """
 
     status: int
     body: Document | None = None
     refresh_token_expires: Instant | None = None
+    reason: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,11 +85,11 @@ async def answer(
             authentication_type = result.authentication_type or authentication_type
             return await _completed(services, call, client, result, authentication_type, wishes)
         case steps.Deactivated():
-            return Answer(423)
+            return Answer(423, reason="the user is deactivated")
         case steps.ActionPrevents() | steps.AccountLocked():
             return Answer(409, {"actions": action_logs.summaries(result.actions)})
         case steps.Expired():
-            return Answer(410)
+            return Answer(410, reason="the user has expired")
         case steps.SecondFactorRequired():
             is_new = wishes.is_new_device
             waiting = await two_factor_logins.challenge(

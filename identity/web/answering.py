@@ -53,6 +53,8 @@ class Answering(tornado.web.RequestHandler):
             self.set_header(name, value)
         for morsel in reply.cookies:
             self.add_header("Set-Cookie", morsel.OutputString())
+        if not reply.body:
+            self.log_refusal(reply.status, reply.reason)
         if reply.body is None:
             self.clear_header("Content-Type")
             self.finish()
@@ -87,6 +89,9 @@ class Answering(tornado.web.RequestHandler):
                 return
         self.finish()
 
+    def log_refusal(self, status: int, reason: str) -> None:
+        """Explain a refusal without a body in the log, because the caller receives no reason."""
+
     def refuse(self, error: ServiceError) -> None:
         """Render what a caller may be told: the status alone, where a family has no shape of its own."""
         self.send(Reply(status=error.status))
@@ -107,6 +112,7 @@ class Answering(tornado.web.RequestHandler):
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Tornado's own refusals: 405 or, for a method that HTTP does not have, 501, empty; a malformed request."""
         self.clear_header("Content-Type")
+        self.log_refusal(status_code, "the request cannot be routed")
         if status_code == MethodNotAllowed.status:
             self.set_header("Allow", self.allow())
             if self.request.method not in _HTTP_METHODS:

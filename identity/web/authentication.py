@@ -37,10 +37,10 @@ async def caller(
     if not text:
         if optional:
             return Nobody()
-        raise Unauthorized(log_detail="no API key")
+        raise Unauthorized(log_detail="the request has no API key")
     api_key = await services.api_keys.find_by_key(text)
     if api_key is None:
-        raise Unauthorized(log_detail="unknown API key")
+        raise Unauthorized(log_detail="no API key has this value")
     _require_live(api_key, now)
     _require_permission(api_key, endpoint, method, key_manager=key_manager)
     await _require_address(services, api_key, origin)
@@ -94,7 +94,9 @@ async def named_tenant(services: Services, caller: Caller, header: str | None) -
     named = parse_id(header.strip()) if header else None
     if caller.tenant_id is not None:
         if (header and named != caller.tenant_id) or not await _exists(services, caller.tenant_id):
-            raise Unauthorized(log_detail="tenant header differs from the key's tenant, or that is being deleted")
+            raise Unauthorized(
+                log_detail="the tenant header differs from the tenant of the API key, or that tenant is being deleted"
+            )
         return caller.tenant_id
     if header:
         if named is None or not await _exists(services, named):
@@ -122,18 +124,20 @@ def _presented_key(authorization: str, endpoint: str) -> str:
 def _require_live(api_key: Document, now: Instant) -> None:
     expiration = api_key.get("expirationInstant")
     if expiration is not None and expiration <= now:
-        raise Unauthorized(log_detail="expired API key")
+        raise Unauthorized(log_detail=f"the API key {api_key['id']} has expired")
 
 
 def _require_permission(api_key: Document, endpoint: str, method: str, *, key_manager: bool) -> None:
     if key_manager:
         if not api_key["keyManager"]:
-            raise Unauthorized(log_detail="not a key manager")
+            raise Unauthorized(log_detail=f"the API key {api_key['id']} is no key manager")
         return
     if api_key.get("tenantId") is not None and permissions.is_global_only(endpoint, method):
-        raise Unauthorized(log_detail="tenant-scoped key on a global endpoint")
+        raise Unauthorized(
+            log_detail=f"{method} {endpoint} needs an API key without a tenant, and {api_key['id']} has one"
+        )
     if not permissions.may_call(api_key["permissions"]["endpoints"], endpoint, method):
-        raise Unauthorized(log_detail="endpoint not granted")
+        raise Unauthorized(log_detail=f"the API key {api_key['id']} has no permission for {method} {endpoint}")
 
 
 async def _require_address(services: Services, api_key: Document, origin: Origin) -> None:
@@ -142,4 +146,4 @@ async def _require_address(services: Services, api_key: Document, origin: Origin
         return
     acl = await services.ip_access_control_lists.cached(None, acl_id)
     if acl is None or not ip_access.allows(acl["entries"], origin.ip_address):
-        raise Unauthorized(log_detail="address blocked by the key's access control list")
+        raise Unauthorized(log_detail=f"the access control list of the API key {api_key['id']} blocks the address")

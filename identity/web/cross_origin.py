@@ -35,10 +35,11 @@ class CrossOriginAccess(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of a request: `status` None lets it go on, another ends it here."""
+    """What becomes of a request: `status` None lets it go on, another ends it here, for the `reason` in the log."""
 
     headers: Mapping[str, str]
     status: int | None = None
+    reason: str = ""
 
 
 _GO_ON = Verdict({})
@@ -76,7 +77,7 @@ async def _judged(
         message = f"{what} {asked.method[:20]} {path[:300]} was refused by the CORS configuration: {outcome.reason}."
         call = Call(None, Nobody(), services.clock.now(), origin())
         await event_logs.debug(services, call, services.default_tenant_id, "cors", message)
-    return Verdict({"Vary": "Origin"}, Forbidden.status)
+    return Verdict({"Vary": "Origin"}, Forbidden.status, f"CORS configuration: {outcome.reason}")
 
 
 def _asked(request: HTTPServerRequest) -> CrossOrigin:

@@ -49,13 +49,17 @@ class Tenancy(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reply:
-    """What a handler answers: a JSON object, prepared bytes, pieces of either, or nothing."""
+    """What a handler answers: a JSON object, prepared bytes, pieces of either, or nothing.
+
+    `reason` explains a refusal without a body, for the log alone.
+    """
 
     body: Mapping[str, Any] | bytes | None = None
     status: int = 200
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     cookies: Sequence[Morsel[str]] = ()
     pieces: AsyncGenerator[bytes, None] | None = None
+    reason: str = ""
 
 
 Query = Mapping[str, Literal["text", "texts", "uuid", "uuids", "boolean", "integer", "instant"]]

@@ -35,6 +35,8 @@ from identity.web.reading import Reading
 _log = structlog.get_logger(__name__)
 
 _KEYED = frozenset({Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY})
+_ROUTINE = frozenset({404, 405})
+_REFUSALS = frozenset(range(400, 500))
 _OTHER_SCHEMES: Mapping[Access, Collection[str]] = {
     Access.CLIENT_OR_KEY: {"basic"},
     Access.KEY_OR_BEARER: {"bearer", "jwt"},
@@ -73,6 +75,7 @@ class Family(Reading, Answering):
         self.request_id = f"{random.getrandbits(128):032x}"
         self.event_info: Document = {}
         self.caller = Nobody()
+        self.refusal: ServiceError | None = None
         self.lineage = Lineage(services, self.request, template)
         for name, value in arguments.items():
             setattr(self, name, value)
@@ -110,7 +113,7 @@ class Family(Reading, Answering):
         for name, value in verdict.headers.items():
             self.set_header(name, value)
         if verdict.status is not None:
-            self.send(Reply(status=verdict.status))
+            self.send(Reply(status=verdict.status, reason=verdict.reason))
 
     async def run(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> None:
         """One request from its headers to its reply, with every failure rendered by the family."""
@@ -122,6 +125,7 @@ class Family(Reading, Answering):
         try:
             reply = await self.answer(declared, method, path)
         except ServiceError as error:
+            self.refusal = error
             self.refuse(error)
         except tornado.web.HTTPError:
             raise
@@ -199,12 +203,36 @@ class Family(Reading, Answering):
             self.lineage.via,
         )
 
+    def log_refusal(self, status: int, reason: str) -> None:
+        """Log why a request was refused without a body, at debug level for what is routinely not found."""
+        if status not in _REFUSALS:
+            return
+        log = _log.debug if status in _ROUTINE else _log.info
+        caller = {"api_key_id": self.caller.api_key["id"]} if isinstance(self.caller, ApiKeyCaller) else {}
+        log(
+            "request refused",
+            status=status,
+            reason=reason or refusal_reason(self.refusal),
+            route=self.template,
+            method=self.request.method,
+            address=self.origin().ip_address,
+            request_id=self.request_id,
+            **caller,
+        )
+
     def on_finish(self) -> None:
         """The answer is out."""
         self.lineage.end(self.get_status(), self.request_id)
 
     def data_received(self, chunk: bytes) -> None:
         """Bodies are read whole, within `server.max_body_bytes`."""
+
+
+def refusal_reason(error: ServiceError | None) -> str:
+    """What the log says of a refusal; it holds no secret."""
+    if error is None:
+        return "unknown"
+    return error.log_detail or error.message or type(error).__name__
 
 
 def _is_key(access: Access, authorization: str) -> bool:
@@ -276,4 +304,4 @@ class Missing(Family):
 
     async def prepare(self) -> None:
         """404, empty, whatever the method."""
-        self.send(Reply(status=NotFound.status))
+        self.send(Reply(status=NotFound.status, reason="no route has this path"))

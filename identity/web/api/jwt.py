@@ -72,7 +72,7 @@ class IssueHandler(BearerFamily):
             raise Invalid.field(kind, "applicationId", "The [applicationId] must be a UUID.")
         wanted = self.query().get("refreshToken")
         answer = await token_api.issue(self.services, call, self.token(), application_id, wanted)
-        return Reply(answer.body, answer.status)
+        return Reply(answer.body, answer.status, reason=answer.reason)
 
 
 class VendHandler(ApiHandler):

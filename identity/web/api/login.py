@@ -28,7 +28,7 @@ class LoginFamily(ApiHandler):
 
     def answered(self, answer: api_logins.Answer) -> Reply:
         """The response, and its tokens once more as cookies."""
-        return Reply(answer.body, answer.status, cookies=self.cookies_of(answer))
+        return Reply(answer.body, answer.status, cookies=self.cookies_of(answer), reason=answer.reason)
 
     def cookies_of(self, answer: api_logins.Answer) -> list[Morsel[str]]:
         """`access_token` for as long as the browser runs, `refresh_token` for as long as it lives."""

@@ -108,7 +108,7 @@ class StatusFamily(ApiHandler):
     async def told(self, call: Call, body: Document) -> Reply:
         """The status with the trust that there is."""
         answer = await two_factor_status.retrieve(self.services, call, body)
-        return Reply(answer.body, answer.status)
+        return Reply(answer.body, answer.status, reason=answer.reason)
 
 
 class StatusHandler(StatusFamily):
