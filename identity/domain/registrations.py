@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from identity.call import Document
 from identity.domain import users
@@ -11,6 +12,25 @@ from identity.ids import new_id
 from identity.instants import Instant
 
 _KEPT = ("applicationId", "cleanSpeakId", "id", "insertInstant", "lastLoginInstant", "verified", "verifiedInstant")
+
+
+def creation_request(body: Document, application_id: str | None) -> Document:
+    """The body of a creation, without an empty `user`, for the application in the path if there is one.
+
+    Clients in statically typed languages send a `user` of nothing but defaults where none was set.
+    """
+    request = {name: value for name, value in body.items() if name != "user" or not _is_empty(value)}
+    registration = request.get("registration")
+    if application_id is not None and isinstance(registration, dict | None):
+        request["registration"] = {**(registration or {}), "applicationId": application_id}
+    return request
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether a JSON value holds nothing but defaults: null, false, 0, empty strings, arrays and objects."""
+    if isinstance(value, dict):
+        return all(map(_is_empty, value.values()))
+    return not value
 
 
 def new(wanted: Document, application: Document, now: Instant, *, is_verified: bool) -> Document:

@@ -39,14 +39,20 @@ class Registered:
 
     user: Document
     registration: Document
+    is_new_user: bool
     token: Document = dataclasses.field(repr=False)
 
 
-async def create(services: Services, call: Call, body: Document, user_id: str | None) -> Registered:
-    """Register an existing user, or with `user` in the body a new one. Raises NotFound and Invalid."""
-    request = services.schemas[SCHEMA].read(body)
-    is_set_up = False
-    if "user" in request:
+async def create(
+    services: Services, call: Call, body: Document, user_id: str | None, application_id: str | None = None
+) -> Registered:
+    """Register an existing user, or with `user` in the body a new one. Raises NotFound and Invalid.
+
+    The application in the path takes precedence over the one in the body.
+    """
+    request = services.schemas[SCHEMA].read(rules.creation_request(body, application_id))
+    is_set_up, is_new_user = False, "user" in request
+    if is_new_user:
         user, registration, is_set_up = await _create_both(services, call, request, user_id)
     elif user_id is None:
         raise Invalid.field("missing", "userId", "You must specify the [userId] in the path, or the [user] property.")
@@ -58,7 +64,8 @@ async def create(services: Services, call: Call, body: Document, user_id: str | 
     token = {} if is_set_up else await user_tokens.issue(services, call, user, application, "REGISTRATION")
     if token:
         await login_records.add(services, call, user, registration["applicationId"])
-    return Registered(user, await _effective(services, user, registration["applicationId"]), token)
+    effective = await _effective(services, user, registration["applicationId"])
+    return Registered(user, effective, is_new_user, token)
 
 
 async def create_both(

@@ -26,13 +26,15 @@ from identity.web import authentication, cross_origin, method_override
 from identity.web.answering import Answering
 from identity.web.client_address import AddressBook
 from identity.web.cross_origin import CrossOriginAccess
-from identity.web.endpoint import Access, Endpoint, Method, Reply, Tenancy
+from identity.web.endpoint import Access, Endpoint, Method, Parameters, Reply, Tenancy
 from identity.web.error_bodies import errors_body
 from identity.web.in_flight import InFlight
 from identity.web.lineage import Lineage
 from identity.web.reading import Reading
 
 _log = structlog.get_logger(__name__)
+
+_NULL = "null"
 
 _KEYED = frozenset({Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY})
 _ROUTINE = frozenset({404, 405})
@@ -251,6 +253,17 @@ class ApiHandler(Family):
         if method_override.is_patch(self.request):
             self.request.method = "PATCH"
         super().initialize(**arguments)
+
+    def query(self) -> Parameters:
+        """The query parameters; `null`, which clients send for values that are not set, counts as absent."""
+        query = super().query()
+        for name in [name for name, value in query.items() if value == _NULL]:
+            del query[name]
+        return query
+
+    def texts(self, name: str) -> list[str]:
+        """Every value of a repeatable query parameter but `null`."""
+        return [text for text in super().texts(name) if text != _NULL]
 
     async def performed(self, call: Call, reply: Reply) -> None:
         """Write a row of the audit log, where the operator asks for that."""

@@ -936,6 +936,21 @@ async def test_override_header_has_no_effect_elsewhere(service, api) -> None:
         assert (await stranger.post("/oauth2/token", data=form, headers=override)).status_code == 400
 
 
+async def test_null_in_the_query_counts_as_absent(api, tenant) -> None:
+    params = {"loginIdTypes": "null", "email": "null", "username": "null", "loginId": "null", "verificationId": "null"}
+    assert codes(await api.get("/api/user", params=params)) == codes(await api.get("/api/user"))
+    made = await application(api)
+    found = await api.get("/api/application/search", params={"name": made["name"], "state": "null", "orderBy": "null"})
+    assert [one["id"] for one in found.json()["applications"]] == [made["id"]]
+    assert codes(await api.delete("/api/user/bulk", params={"userId": "null"})) == codes(
+        await api.delete("/api/user/bulk")
+    )
+    answer = await api.get("/api/jwt/public-key", params={"applicationId": made["id"], "keyId": "null"})
+    assert answer.status_code == 200, answer.text
+    page = await api.get("/oauth2/authorize", params={"client_id": made["id"], "state": "null"})
+    assert page.status_code == 400
+
+
 # Tenants
 
 

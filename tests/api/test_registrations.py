@@ -52,6 +52,38 @@ async def user_id(tenant_api: httpx.AsyncClient) -> str:
     return await make_user(tenant_api)
 
 
+async def test_application_may_be_named_in_the_path(
+    tenant_api: httpx.AsyncClient, user_id: str, application_id: str
+) -> None:
+    path = f"/api/user/registration/{user_id}/{application_id}"
+    other = await make_application(tenant_api)
+    for body in ({"registration": {"applicationId": other, "data": {"a": 1}}},):
+        answer = await tenant_api.post(path, json=body)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["registration"]["applicationId"] == application_id
+        assert answer.json()["registration"]["data"] == {"a": 1}
+    assert (await tenant_api.get(path)).status_code == 200
+    assert codes(await tenant_api.post(path, json=body)) == {"[duplicate]registration"}
+    assert codes(await tenant_api.post(path, json={"registration": 5})) == {"[invalidJSON]"}
+    missing = f"/api/user/registration/{user_id}/{new_id()}"
+    assert codes(await tenant_api.post(missing, json={})) == {"[invalid]registration.applicationId"}
+    assert (await tenant_api.post(f"/api/user/registration/{new_id()}/{other}", json={})).status_code == 404
+    assert (await tenant_api.post(f"/api/user/registration/{user_id}/{other}", json={})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "user", [{}, {"email": "", "verified": False, "twoFactor": {"methods": []}, "factor": 0, "data": None}]
+)
+async def test_empty_user_in_the_request_counts_as_absent(
+    tenant_api: httpx.AsyncClient, user_id: str, application_id: str, user: dict[str, Any]
+) -> None:
+    body = {"user": user, "registration": {"applicationId": application_id}}
+    answer = await tenant_api.post(f"/api/user/registration/{user_id}", json=body)
+    assert answer.status_code == 200, answer.text
+    assert "user" not in answer.json()
+    assert codes(await tenant_api.post("/api/user/registration", json=body)) == {"[missing]userId"}
+
+
 async def test_an_existing_user_is_registered_with_the_default_roles(
     tenant_api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:
@@ -123,7 +155,7 @@ async def test_who_is_locked_out_is_registered_without_a_token(
 async def test_everything_wrong_with_user_and_registration_is_told_at_once(
     tenant_api: httpx.AsyncClient, application_id: str
 ) -> None:
-    bad = {"user": {}, "registration": {"applicationId": application_id, "roles": ["pope"]}}
+    bad = {"user": {"firstName": "x"}, "registration": {"applicationId": application_id, "roles": ["pope"]}}
     assert codes(await tenant_api.post("/api/user/registration", json=bad)) == {
         "[blank]user.email",
         "[blank]user.username",
@@ -139,7 +171,7 @@ async def test_everything_wrong_with_user_and_registration_is_told_at_once(
         ({}, {"[missing]registration.applicationId"}),
         ({"applicationId": "x"}, {"[couldNotConvert]registration.applicationId"}),
         ({"applicationId": "00000000-0000-0000-0000-00000000dead"}, {"[invalid]registration.applicationId"}),
-        ({"roles": "admin"}, {"[invalidJSON]"}),
+        ({"roles": {"admin": True}}, {"[invalidJSON]"}),
         ({"timezone": "x"}, {"[invalid]registration.timezone"}),
         ({"username": {"$gt": ""}}, {"[invalidJSON]"}),
     ],

@@ -17,13 +17,16 @@ _ANSWER = f"{_SCHEMA}#registration"
 class RegistrationFamilyHandler(UserFamilyHandler):
     """Shared by the three paths of registrations."""
 
-    async def registered(self, done: operations.Registered, *, with_user: bool) -> Reply:
-        """The registration that was made, with its user when that was made too."""
+    async def register(
+        self, call: Call, body: Document, user_id: str | None, application_id: str | None = None
+    ) -> Reply:
+        """Create a registration; the response has the user if it is new, too."""
+        done = await operations.create(self.services, call, body, user_id, application_id)
         answer: Document = {"registration": operations.shown(self.services, done.registration), **done.token}
         answer |= await verification_answers.of_registration(
-            self.services, done.user, done.registration, is_new_user=with_user
+            self.services, done.user, done.registration, is_new_user=done.is_new_user
         )
-        if with_user:
+        if done.is_new_user:
             answer["user"] = await users.answer(self.services, done.user)
         return Reply(answer)
 
@@ -46,8 +49,7 @@ class NewRegistrationHandler(RegistrationFamilyHandler):
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer="api/registration-with-token.response.json")
     async def post(self, call: Call, body: Document) -> Reply:
         """Create both."""
-        done = await operations.create(self.services, call, body, None)
-        return await self.registered(done, with_user=body.get("user") is not None)
+        return await self.register(call, body, None)
 
 
 class UserRegistrationsHandler(RegistrationFamilyHandler):
@@ -56,8 +58,7 @@ class UserRegistrationsHandler(RegistrationFamilyHandler):
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer="api/registration-with-token.response.json")
     async def post(self, call: Call, user_id: str, body: Document) -> Reply:
         """Register this user, or with `user` make it under this id."""
-        done = await operations.create(self.services, call, body, user_id)
-        return await self.registered(done, with_user=body.get("user") is not None)
+        return await self.register(call, body, user_id)
 
     @endpoint(access=Access.API_KEY, answer={})
     async def get(self, call: Call, user_id: str) -> Reply:
@@ -82,6 +83,11 @@ class UserRegistrationsHandler(RegistrationFamilyHandler):
 
 class RegistrationHandler(RegistrationFamilyHandler):
     """`/api/user/registration/{userId}/{applicationId}`: one registration."""
+
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer="api/registration-with-token.response.json")
+    async def post(self, call: Call, user_id: str, application_id: str, body: Document) -> Reply:
+        """Register the user for this application; the path takes precedence over the body."""
+        return await self.register(call, body, user_id, application_id)
 
     @endpoint(access=Access.API_KEY, answer=_ANSWER)
     async def get(self, call: Call, user_id: str, application_id: str) -> Reply:
