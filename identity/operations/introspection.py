@@ -20,10 +20,25 @@ from identity.operations.entity_clients import EntityClient
 from identity.operations.grants import common
 from identity.operations.issued_tokens import ACCESS_TOKEN, ID_TOKEN, REFRESH_TOKEN
 from identity.services import Services
-from identity.tokens import access_tokens, id_tokens
+from identity.tokens import access_tokens, id_tokens, jws
 from identity.tokens.issuer import VerifiedToken
+from identity.tokens.jws import Rejection
 
+_CLIENT_PARAMETERS = frozenset({"client_id", "client_secret", "client_assertion", "client_assertion_type"})
 _KINDS = {access_tokens.TTY: ACCESS_TOKEN, id_tokens.TTY: ID_TOKEN}
+
+
+def with_client_id(form: Document, authorization: str) -> Document:
+    """The form with the client of its token, where the request names no client and presents no credentials.
+
+    The token is not verified here: its `aud` stands in for a client_id, which any caller may send. So it is of use only
+    for a client that need not authenticate.
+    """
+    if authorization or form.keys() & _CLIENT_PARAMETERS:
+        return form
+    token = jws.read(form.get("token", ""))
+    client_id = None if isinstance(token, Rejection) else access_tokens.audience(token.claims)
+    return form if client_id is None else {**form, "client_id": client_id}
 
 
 async def introspect(services: Services, call: Call, asking: Identified | EntityClient, form: Document) -> Document:

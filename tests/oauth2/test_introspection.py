@@ -339,3 +339,29 @@ async def test_tokens_and_secrets_are_not_logged(rp, browser, http, capsys):
     out, err = capsys.readouterr()
     for secret in (rp.secret, tokens["access_token"], tokens["id_token"], tokens["refresh_token"]):
         assert secret not in out + err
+
+
+ALONE = {"client_id": None, "client_secret": None}
+
+
+async def test_token_alone_names_its_client_where_authentication_is_not_required(rp, browser, http):
+    tokens = await rp.tokens(http, browser)
+    for name in ("access_token", "id_token"):
+        answer = await introspect(rp, http, tokens[name], **ALONE)
+        refused(answer, 401, "invalid_client", "client_authentication_missing")
+    await rp.configure(clientAuthenticationPolicy="NotRequired")
+    for name in ("access_token", "id_token"):
+        assert await told(rp, http, tokens[name], **ALONE) == {"active": True, **claims(tokens[name])}
+    head, body, signature = tokens["access_token"].split(".")
+    assert await told(rp, http, f"{head}.{body}.{signature[:-8]}AAAAAAAA", **ALONE) == INACTIVE
+
+
+async def test_token_alone_that_names_no_client_is_refused(rp, browser, http):
+    await rp.configure(clientAuthenticationPolicy="NotRequired")
+    tokens = await rp.tokens(http, browser)
+    for token in ("nonsense", tokens["refresh_token"]):
+        refused(await introspect(rp, http, token, **ALONE), 400, "invalid_request", "missing_client_id")
+    answer = await introspect(rp, http, tokens["access_token"], client_id=None)
+    refused(answer, 400, "invalid_request", "missing_client_id")
+    answer = await introspect(rp, http, tokens["access_token"], **ALONE, tenantId=new_id())
+    refused(answer, 400, "invalid_request", "invalid_tenant_id")

@@ -20,6 +20,7 @@ class IntrospectHandler(OAuth2Handler):
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Describe a token of the client."""
+        form = introspection.with_client_id(form, self.request.headers.get("Authorization", ""))
         client = await self.identified_any(form, tenant_id)
         answer = await introspection.introspect(self.services, call, client, form)
         return Reply(answer, headers={"Pragma": "no-cache"})
