@@ -29,6 +29,7 @@ from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
 from identity.store.dpop_nonces import DpopNonces
 from identity.store.entities import Entities, EntityGrants
+from identity.store.failed_api_keys import FailedApiKeys
 from identity.store.families import Families
 from identity.store.group_members import GroupMembers
 from identity.store.identity_provider_links import IdentityProviderLinks
@@ -109,6 +110,7 @@ class Passing:
     login_intents: LoginIntents
     lock_outs: LockOuts
     rate_limits: RateLimits
+    failed_api_keys: FailedApiKeys
     revocations: Revocations
     one_time_ids: OneTimeIds
     tickets: Tickets
@@ -129,6 +131,7 @@ class Passing:
             login_intents=LoginIntents(redis),
             lock_outs=LockOuts(redis),
             rate_limits=RateLimits(redis),
+            failed_api_keys=FailedApiKeys(redis),
             revocations=Revocations(redis),
             one_time_ids=OneTimeIds(redis),
             tickets=Tickets(redis),

@@ -5,6 +5,7 @@ from identity.config.judging import EMBEDDED
 from identity.config.loading import ConfigError, load
 from identity.config.reading import ENVIRONMENT_PREFIX, FILE_NAME
 from identity.config.sections import (
+    ApiKeys,
     Audit,
     Breaches,
     ClientKeys,
@@ -30,6 +31,7 @@ __all__ = [
     "EMBEDDED",
     "ENVIRONMENT_PREFIX",
     "FILE_NAME",
+    "ApiKeys",
     "Audit",
     "Breaches",
     "ClientKeys",

@@ -192,6 +192,13 @@ class Outbound:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ApiKeys:
+    """What API keys that callers choose themselves must keep to."""
+
+    minimum_length: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Audit:
     """What the service writes into the audit log by itself."""
 
@@ -244,6 +251,7 @@ class Config:
     breaches: Breaches
     geoip: GeoIp
     outbound: Outbound
+    api_keys: ApiKeys
     audit: Audit
     logging: Logging
     metrics: Metrics

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
 from identity import permissions
 from identity.call import Document
 from identity.errors import FieldError, Invalid
 from identity.instants import Instant
+
+GUESSABLE_BITS: Final = 100
+"""Below this estimate a key counts as guessable: 32 random hexadecimal digits, or a UUID, are above it."""
+
+
+def is_guessable(value: str) -> bool:
+    """Whether a key may be found by guessing: by its length and the number of its different characters."""
+    return len(value) * math.log2(len(set(value)) or 1) < GUESSABLE_BITS
+
+
+def value_problems(value: str, minimum_length: int) -> list[FieldError]:
+    """What is wrong with a value that a caller chose."""
+    if len(value) >= minimum_length:
+        return []
+    message = f"The [apiKey.key] must have at least {minimum_length} characters."
+    return [FieldError.of("tooShort", "apiKey.key", message)]
 
 
 def tidied_permissions(wanted: Document) -> Document:

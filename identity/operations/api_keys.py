@@ -10,7 +10,7 @@ from identity.domain import patch as patches
 from identity.domain.resource import Resource
 from identity.errors import FieldError, Invalid, NotFound, Unauthorized
 from identity.ids import new_id, new_secret
-from identity.operations import crud, features, references
+from identity.operations import crud, event_logs, features, references
 from identity.services import Services
 from identity.store.api_keys import UNIQUE
 from identity.store.mongo import Session
@@ -55,17 +55,19 @@ async def add(
 ) -> Document:
     """Store a new key; `caller` None is the service itself, at kickstart, the only one that may make a `manager`."""
     api_key = {"retrievable": True, **wanted, "keyManager": manager, "id": key_id or new_id(), **crud.stamps(call.now)}
-    api_key.setdefault("key", new_secret(48))
+    chosen: str | None = api_key.setdefault("key", None)
+    api_key["key"] = chosen or new_secret(48)
     if caller is not None and caller.get("tenantId") is not None:
         api_key.setdefault("tenantId", caller["tenantId"])
     api_key["permissions"] = rules.tidied_permissions(api_key["permissions"])
-    await _require_valid(services, call, api_key, caller, None)
+    await _require_valid(services, call, api_key, caller, None, chosen)
     api_key["private"] = {"fingerprint": services.api_keys.fingerprint(api_key["key"])}
 
     async def insert(session: Session | None) -> None:
         await services.api_keys.insert(None, api_key, session)
 
     await crud.writing(RESOURCE, api_key, references.keeping(services, RESOURCE, api_key, None, insert))
+    await _report_guessable(services, call, api_key, chosen)
     return api_key
 
 
@@ -115,13 +117,14 @@ async def _replace(services: Services, call: Call, stored: Document, body: Docum
     value = wanted.get("key") if stored["retrievable"] else None
     api_key = {**fresh, **kept, **({"key": value} if value else {}), **crud.restamped(stored, call.now)}
     api_key["permissions"] = rules.tidied_permissions(api_key["permissions"])
-    await _require_valid(services, call, api_key, _caller(call), stored)
+    await _require_valid(services, call, api_key, _caller(call), stored, value)
     api_key["private"] = {"fingerprint": services.api_keys.fingerprint(value)} if value else stored["private"]
 
     async def put(session: Session | None) -> None:
         await services.api_keys.replace(None, api_key, stored["lastUpdateInstant"], session)
 
     await crud.writing(RESOURCE, api_key, references.keeping(services, RESOURCE, api_key, stored, put))
+    await _report_guessable(services, call, api_key, value)
     return api_key
 
 
@@ -153,13 +156,33 @@ async def _managed(services: Services, call: Call, key_id: str) -> Document:
 
 
 async def _require_valid(
-    services: Services, call: Call, api_key: Document, caller: Document | None, stored: Document | None
+    services: Services,
+    call: Call,
+    api_key: Document,
+    caller: Document | None,
+    stored: Document | None,
+    chosen: str | None,
 ) -> None:
+    """Raise Invalid for a key that cannot be written; `chosen` is the value that the request gives it, if any."""
     errors = rules.content_problems(api_key, caller, call.now)
+    if chosen is not None:
+        errors += rules.value_problems(chosen, services.config.api_keys.minimum_length)
     errors += [
         error for error in [await _unknown_tenant(services, api_key), await _unknown_list(services, api_key)] if error
     ]
     crud.gather(errors, features.problems(services, RESOURCE.name, api_key, stored))
+
+
+async def _report_guessable(services: Services, call: Call, api_key: Document, chosen: str | None) -> None:
+    """Write an event log about a chosen value that can be guessed; it names the key, never its value."""
+    if chosen is None or not rules.is_guessable(chosen):
+        return
+    name = api_key.get("name") or api_key["metaData"]["attributes"].get("description") or api_key["id"]
+    message = (
+        f"Warning: the API key [{name}] ({api_key['id']}) has a value that can be guessed. Use a generated value, or at"
+        " least 32 random characters. The setting [api_keys.minimum_length] refuses short values."
+    )
+    await event_logs.record(services, call, "Information", message)
 
 
 async def _unknown_tenant(services: Services, api_key: Document) -> FieldError | None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import base64
 
+import structlog
+
 from identity import permissions
 from identity.call import ApiKeyCaller, Caller, Document, Nobody, Origin
-from identity.domain import ip_access
-from identity.errors import Invalid, Unauthorized
+from identity.domain import api_keys as api_key_rules
+from identity.domain import ip_access, ip_addresses
+from identity.errors import Invalid, Unauthorized, Unavailable
 from identity.ids import TenantId, parse_id
 from identity.instants import Instant
 from identity.services import Services
+from identity.store.outages import OUTAGES
+
+_log = structlog.get_logger(__name__)
 
 DELETED = "PendingDelete"
 
@@ -31,7 +37,9 @@ async def caller(
 ) -> Caller:
     """The API key behind a request. Raises Unauthorized unless it is valid here, from this address, for this call.
 
-    With `optional` a request without credentials is Nobody's; one with a bad key is still refused.
+    After too many different unknown keys from a network, Unavailable is raised for further unknown keys and for
+    guessable keys that were not used from there before. Keys with enough entropy are never refused for that: no number
+    of guesses finds them. With `optional` a request without credentials is Nobody's; a bad key is still refused.
     """
     text = _presented_key(authorization, endpoint)
     if not text:
@@ -40,7 +48,12 @@ async def caller(
         raise Unauthorized(log_detail="the request has no API key")
     api_key = await services.api_keys.find_by_key(text)
     if api_key is None:
+        await _count_unknown(services, text, origin)
         raise Unauthorized(log_detail="no API key has this value")
+    if api_key_rules.is_guessable(text):
+        wait_seconds = await services.failed_api_keys.wait_seconds(_network(origin), api_key["id"])
+        if wait_seconds is not None:
+            raise _too_many(wait_seconds)
     _require_live(api_key, now)
     _require_permission(api_key, endpoint, method, key_manager=key_manager)
     await _require_address(services, api_key, origin)
@@ -59,7 +72,7 @@ async def recognized(
     try:
         found = await caller(services, authorization, origin, now, endpoint, method, key_manager=False, optional=True)
         await named_tenant(services, found, header)
-    except (Unauthorized, Invalid):
+    except (Unauthorized, Unavailable, Invalid):
         return Nobody()
     return found
 
@@ -119,6 +132,26 @@ def _presented_key(authorization: str, endpoint: str) -> str:
             return ""
         return key if name == "apikey" else ""
     return text
+
+
+async def _count_unknown(services: Services, text: str, origin: Origin) -> None:
+    """Count an unknown key against its network. Raises Unavailable after too many; not counted while Redis is away."""
+    try:
+        wait_seconds = await services.failed_api_keys.add(_network(origin), services.api_keys.fingerprint(text))
+    except OUTAGES as error:
+        _log.warning("unknown API key not counted", request_id=origin.request_id, error=type(error).__name__)
+        return
+    if wait_seconds is not None:
+        _log.warning("too many unknown API keys", request_id=origin.request_id, address=origin.ip_address)
+        raise _too_many(wait_seconds)
+
+
+def _network(origin: Origin) -> str:
+    return ip_addresses.network(origin.ip_address)
+
+
+def _too_many(wait_seconds: int) -> Unavailable:
+    return Unavailable(f"Too many unknown API keys came from this network. Try again in {wait_seconds} seconds.")
 
 
 def _require_live(api_key: Document, now: Instant) -> None:
