@@ -44,14 +44,14 @@ MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "EpicGames": _OAUTH,
     EXTERNAL_JWT: (
         *("claimMap", "defaultKeyId", "domains", "headerKeyParameter", "keys", "oauth2", "uniqueIdentityClaim"),
-        "verificationKeyIds",
+        *("trustEmail", "verificationKeyIds"),
     ),
     "Facebook": ("appId", "buttonText", "client_secret", "fields", "loginMethod", "permissions"),
     "Google": (*_OAUTH, "loginMethod", "properties"),
     "HYPR": ("relyingPartyApplicationId", "relyingPartyURL"),
     "LinkedIn": _OAUTH,
     "Nintendo": (*_OAUTH, "emailClaim", "uniqueIdClaim", "usernameClaim"),
-    OPENID_CONNECT: ("buttonImageURL", "buttonText", "domains", "oauth2", "postRequest"),
+    OPENID_CONNECT: ("buttonImageURL", "buttonText", "domains", "oauth2", "postRequest", "trustEmail"),
     "SAMLv2": (
         *(*_SAML, "assertionConfiguration", "buttonImageURL", "buttonText", "domains", "idpEndpoint"),
         *("idpInitiatedConfiguration", "loginHintConfiguration", "nameIdFormat", "postRequest", "requestSigningKeyId"),
@@ -80,7 +80,7 @@ REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
 
 _OVERRIDES: Final = frozenset({"createRegistration", "data", "enabled"})
 _OF_OPENID_CONNECT: Final = ("clientAuthenticationMethod", "client_id", "client_secret", "issuer", "scope")
-_NOT_OVERRIDDEN: Final = frozenset({"domains", "keys", "postRequest"})
+_NOT_OVERRIDDEN: Final = frozenset({"domains", "keys", "postRequest", "trustEmail"})
 _CLAIMS: Final = {
     "emailClaim": "email",
     "emailVerifiedClaim": "email_verified",
@@ -152,6 +152,14 @@ def oauth2_for(provider: Document, application_id: str) -> Document:
     """The `oauth2` of a provider, with what is different for an application."""
     own = provider["applicationConfiguration"].get(application_id, {}).get("oauth2", {})
     return {**provider["oauth2"], **own}
+
+
+def is_email_trusted(provider: Document, is_verified: bool | None) -> bool:
+    """Whether an email address from the provider counts as verified.
+
+    One that the provider does not state as verified counts only where the provider has `trustEmail` set.
+    """
+    return bool(provider.get("trustEmail", False)) if is_verified is None else is_verified
 
 
 def link_limit(provider: Document, tenant_id: str) -> int | None:

@@ -32,7 +32,9 @@ async def external(scene: Scene, key: Document) -> Scene:
 @pytest.fixture
 def claims(session_clock: Any) -> Document:
     now = session_clock.now() // 1000
-    return {"sub": new_id(), "email": f"{new_id()}@example.com", "exp": now + 300, "iat": now}
+    return {
+        "sub": new_id(), "email": f"{new_id()}@example.com", "email_verified": True, "exp": now + 300, "iat": now,
+    }  # fmt: skip
 
 
 async def log_in(scene: Scene, token: str | None, **members: Any) -> Any:

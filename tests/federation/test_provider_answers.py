@@ -347,7 +347,7 @@ async def test_nobody_at_home_is_a_failure(federated, fake) -> None:
 @pytest.mark.parametrize("token", ["a\nb", "ü", 7, None])
 async def test_an_access_token_that_cannot_be_sent_goes_nowhere(federated, fake, token) -> None:
     fake.token_answer = {"access_token": token}
-    fake.id_claims = fake.claims(email=f"{new_id()}@example.com")
+    fake.id_claims = fake.claims(email=f"{new_id()}@example.com", email_verified=True)
     answer = await federated.log_in()
     assert answer.status_code == (400 if isinstance(token, str) else 200)
     assert fake.requests_to("/userinfo") == []

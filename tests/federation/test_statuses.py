@@ -19,7 +19,7 @@ Document = dict[str, Any]
 
 async def linked_user(federated: Any, fake: Any, **members: Any) -> Document:
     user = await federated.make_user(registered=True, **members)
-    fake.userinfo = {"sub": new_id(), "email": user["email"]}
+    fake.userinfo = {"sub": new_id(), "email": user["email"], "email_verified": True}
     await federated.logged_in()
     return user
 
@@ -39,7 +39,7 @@ async def test_an_unregistered_user_is_202_with_a_token_without_roles(federated,
 async def test_a_registration_that_is_there_stays(federated, fake) -> None:
     user = await federated.make_user(registered=True)
     before = (await federated.user(user["id"]))["registrations"][0]
-    fake.userinfo = {"sub": "x", "email": user["email"]}
+    fake.userinfo = {"sub": "x", "email": user["email"], "email_verified": True}
     (after,) = (await federated.logged_in())["user"]["registrations"]
     assert (after["id"], after["roles"], after["verified"]) == (before["id"], before["roles"], before["verified"])
 
@@ -144,14 +144,17 @@ async def test_a_gated_email_is_212_without_tokens(federated, fake) -> None:
     gated = {"verifyEmail": True, "unverified": {"behavior": "Gated"}}
     gated["verificationEmailTemplateId"] = await federated.make_template()
     await federated.configure_tenant(emailConfiguration=gated)
-    body = {"user": {"email": f"{new_id()}@example.com", "password": relying_party.PASSWORD}}
-    user = (await federated.api.post("/api/user", json=body)).json()["user"]
-    fake.userinfo = {"sub": "x", "email": user["email"]}
+    person = {"email": f"{new_id()}@example.com", "username": new_id(), "password": relying_party.PASSWORD}
+    user = (await federated.api.post("/api/user", json={"user": person})).json()["user"]
+    # A link by email would verify the address.
+    await federated.change(linkingStrategy="LinkByUsername")
+    fake.userinfo = {"sub": "x", "preferred_username": user["username"]}
     answer = await federated.logged_in(212)
     assert set(answer) == {"user"}
     assert answer["user"]["id"] == user["id"]
     assert "lastLoginInstant" not in await federated.user(user["id"])
-    fake.userinfo = {"sub": "y", "email": f"{new_id()}@example.com"}
+    await federated.change(linkingStrategy="LinkByEmail")
+    fake.userinfo = {"sub": "y", "email": f"{new_id()}@example.com", "email_verified": True}
     await federated.logged_in(200)
 
 
@@ -179,7 +182,7 @@ async def test_a_veto_is_504_and_leaves_nothing_behind(federated, fake, receiver
     if not is_new:
         user = await federated.make_user(email=email)
         before = await federated.user(user["id"])
-    fake.userinfo = {"sub": "x", "email": email}
+    fake.userinfo = {"sub": "x", "email": email, "email_verified": True}
     receiver.behaviour = answers(500)
     await federated.listen(receiver, "AbsoluteMajority")
     answer = await federated.log_in()
@@ -219,7 +222,7 @@ async def test_what_a_lambda_gets_wrong_is_left_out(federated, api, receiver) ->
 
 async def test_a_lambda_takes_away_what_it_removes(federated, fake) -> None:
     user = await federated.make_user(firstName="Ada", data={"a": 1}, preferredLanguages=["en"])
-    fake.userinfo = {"sub": "x", "email": user["email"]}
+    fake.userinfo = {"sub": "x", "email": user["email"], "email_verified": True}
     body = "function reconcile(user) { delete user.firstName; delete user.data; user.preferredLanguages = []; }"
     await federated.change(lambdaConfiguration={"reconcileId": await federated.make_lambda(body)})
     after = (await federated.logged_in())["user"]
@@ -377,7 +380,7 @@ async def test_a_login_that_a_lambda_refuses_is_400_and_leaves_nothing_behind(
     federated, fake, receiver, is_new
 ) -> None:
     email = f"{new_id()}@example.com"
-    fake.userinfo = {"sub": "x", "email": email}
+    fake.userinfo = {"sub": "x", "email": email, "email_verified": True}
     user = None if is_new else await federated.make_user(email=email)
     refusing = await federated.make_lambda(
         "function validate(result, user, registration, context) {"

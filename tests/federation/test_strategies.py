@@ -16,7 +16,8 @@ STRATEGIES = [
 
 
 def says(fake: Any, **claims: Any) -> dict[str, Any]:
-    fake.userinfo = {"sub": new_id(), **claims}
+    verified = {"email_verified": True} if "email" in claims else {}
+    fake.userinfo = {"sub": new_id(), **verified, **claims}
     return dict(fake.userinfo)
 
 
@@ -106,7 +107,7 @@ async def test_anonymously_a_user_has_nothing_to_log_in_with(federated, fake) ->
 
 @pytest.mark.parametrize(
     ("verified", "is_taken", "expected"),
-    [(True, False, True), (None, False, True), (False, False, False), (True, True, False)],
+    [(True, False, True), (None, False, False), (False, False, False), (True, True, False)],
 )
 async def test_by_username_a_new_user_gets_an_email_that_is_free_and_not_doubted(
     federated, fake, verified, is_taken, expected
@@ -122,7 +123,7 @@ async def test_by_username_a_new_user_gets_an_email_that_is_free_and_not_doubted
     assert user["verified"] is expected
 
 
-@pytest.mark.parametrize("doubt", [False, "false", "False"])
+@pytest.mark.parametrize("doubt", [False, "false", "False", None, "perhaps"])
 @pytest.mark.parametrize("is_known", [True, False])
 async def test_an_email_that_the_provider_doubts_links_to_nobody(federated, fake, doubt, is_known) -> None:
     email = f"{new_id()}@example.com"
@@ -131,6 +132,19 @@ async def test_an_email_that_the_provider_doubts_links_to_nobody(federated, fake
     says(fake, email=email, email_verified=doubt)
     assert (await federated.log_in()).status_code == 401
     assert await federated.count_users() == int(is_known)
+
+
+@pytest.mark.parametrize(("trusted", "stated", "status"), [(True, None, 200), (True, False, 401), (False, None, 401)])
+async def test_address_that_is_not_stated_as_verified_counts_for_a_trusted_provider(
+    federated, fake, trusted, stated, status
+) -> None:
+    user = await federated.make_user()
+    await federated.change(trustEmail=trusted)
+    fake.userinfo = {"sub": new_id(), "email": user["email"]}
+    if stated is not None:
+        fake.userinfo["email_verified"] = stated
+    assert (await federated.log_in()).status_code == status
+    assert len(await federated.links(user["id"])) == int(status == 200)
 
 
 @pytest.mark.parametrize("email", [None, "", "no address", 7, ["a@example.com"], f"{'x' * 300}@example.com"])
@@ -166,7 +180,7 @@ async def test_claims_go_by_the_names_that_are_configured(federated, fake) -> No
 
 
 async def test_userinfo_comes_before_the_id_token(federated, fake) -> None:
-    fake.userinfo = {"sub": "person", "email": f"{new_id()}@example.com"}
+    fake.userinfo = {"sub": "person", "email": f"{new_id()}@example.com", "email_verified": True}
     fake.id_claims = fake.claims(email="older@example.com", email_verified=True, preferred_username="from the token")
     user = (await federated.logged_in())["user"]
     assert user["email"] == fake.userinfo["email"]

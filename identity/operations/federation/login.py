@@ -44,7 +44,8 @@ from identity.operations import (
     user_events,
 )
 from identity.operations.clients import Client
-from identity.operations.federation import external_jwt, openid_connect, people
+from identity.operations.federation import account_claims, external_jwt, openid_connect, people
+from identity.operations.federation.account_claims import AccountClaim
 from identity.operations.federation.people import Person
 from identity.operations.federation.trace import Trace
 from identity.operations.threats import Judgement
@@ -97,6 +98,7 @@ class _Change:
     is_new_link: bool
     halt: steps.Halt | None
     judgement: Judgement
+    claim: AccountClaim | None = None
 
 
 async def log_in(
@@ -241,22 +243,27 @@ async def _change(services: Services, call: Call, attempt: _Attempt) -> _Change 
     client, provider, identity = attempt.client, attempt.provider, attempt.identity
     link = await services.identity_provider_links.find_account(client.tenant_id, provider["id"], identity.unique_id)
     user = None if link is None else await services.users.find(client.tenant_id, link["userId"])
-    is_new = False
+    is_new = is_claim = False
     if user is None:
         if attempt.no_link or provider["linkingStrategy"] in {"Disabled", "Unsupported"}:
             raise NotFound(log_detail="nobody is linked, and no link is to be made")
         if provider["linkingStrategy"] == "CreatePendingLink":
             return None
         user, is_new = await people.by_strategy(services, call, client.tenant, provider, identity)
+        is_claim = not is_new and people.is_by_email(provider) and account_claims.is_due(user)
+        if is_claim and account_claims.is_ambiguous(user):
+            return None
         link = await _new_link(services, call, attempt, UserId(user["id"]), stale=link)
     assert link is not None
-    person = Person(user, None if is_new else user, _new_registration(call, attempt, user))
+    claim = await account_claims.prepare(services, call, user) if is_claim else None
+    stored, user = user, account_claims.claimed(user, call) if is_claim else user
+    person = Person(user, None if is_new else stored, _new_registration(call, attempt, user))
     early = await _halt(services, call, attempt, user)
     if not isinstance(early, steps.Barred):
         person = await people.filled(services, call, provider, client.application, person, identity, attempt.trace)
     judgement = threats.judge(services, call, person.user, is_new_device=attempt.wishes.is_new_device)
     halt = await _halt(services, call, attempt, person.user)
-    return _Change(person, link, "slot" in link, halt, judgement)
+    return _Change(person, link, "slot" in link, halt, judgement, claim)
 
 
 async def _new_link(
@@ -338,9 +345,11 @@ async def _write(services: Services, call: Call, attempt: _Attempt, change: _Cha
 
     offered, announced = _events(attempt, change, user, finished, link)
     try:
-        await services.bus.perform(call, write, offered, announced)
+        whole = account_claims.within(services, call, change.claim, write)
+        await services.bus.perform(call, whole, offered, announced)
     except Duplicate as duplicate:
         raise Conflict from duplicate
+    await account_claims.finish(services, call, change.claim)
     if registered is not None and (stored is None or user_rules.find_registration(stored, application["id"]) is None):
         await registration_verifications.begin_for_new(services, call.within(tenant_id), finished, application)
     return finished
@@ -377,6 +386,9 @@ def _events(
     else:
         offered = user_events.of_update(stored, user)
         announced = user_events.after_update(stored, user, new_password=False)
+    if change.claim is not None:
+        offered += change.claim.before_commit(user)
+        announced += change.claim.after_commit(user)
     if registration is not None:
         offered.append(user_events.about_registration("user.registration.create", user, registration))
         announced.append(user_events.about_registration("user.registration.create.complete", user, registration))

@@ -8,7 +8,7 @@ from identity.call import Call, Document
 from identity.domain import external_identities, registrations
 from identity.domain import users as rules
 from identity.domain.external_identities import ExternalIdentity
-from identity.domain.identity_providers import RECONCILE_LAMBDAS
+from identity.domain.identity_providers import RECONCILE_LAMBDAS, is_email_trusted
 from identity.errors import Invalid, NotFound, Unauthorized
 from identity.ids import TenantId, UserId, new_id
 from identity.operations import lambdas, new_users
@@ -40,7 +40,7 @@ async def by_strategy(
     strategy, tenant_id = provider["linkingStrategy"], TenantId(tenant["id"])
     found = None
     if strategy in _BY_EMAIL:
-        _require_email(identity)
+        _require_email(provider, identity)
         found = await services.users.find_by_email(tenant_id, str(identity.email))
     elif strategy in _BY_USERNAME:
         if identity.username is None:
@@ -50,7 +50,7 @@ async def by_strategy(
         return found, False
     if strategy not in _MAKING:
         raise NotFound(log_detail=f"nobody is linked, and {strategy} makes no user")
-    return await _new_user(services, call, tenant, strategy, identity), True
+    return await _new_user(services, call, tenant, provider, identity), True
 
 
 async def filled(
@@ -79,22 +79,27 @@ async def filled(
     return dataclasses.replace(person, user=user, registration=registered if person.registration else None)
 
 
-def _require_email(identity: ExternalIdentity) -> None:
-    """An address that the provider itself has not verified may be anybody's."""
+def is_by_email(provider: Document) -> bool:
+    """Whether the provider's strategy finds users by email address."""
+    return provider["linkingStrategy"] in _BY_EMAIL
+
+
+def _require_email(provider: Document, identity: ExternalIdentity) -> None:
+    """Require a verified address: anybody can enter an address that the provider does not verify."""
     if identity.email is None:
         raise Unauthorized(log_detail="the provider gives no email")
-    if identity.is_email_verified is False:
-        raise Unauthorized(log_detail="the provider has not verified the email")
+    if not is_email_trusted(provider, identity.is_email_verified):
+        raise Unauthorized(log_detail="the provider has not verified the email, and does not have trustEmail set")
 
 
 async def _new_user(
-    services: Services, call: Call, tenant: Document, strategy: str, identity: ExternalIdentity
+    services: Services, call: Call, tenant: Document, provider: Document, identity: ExternalIdentity
 ) -> Document:
-    tenant_id = TenantId(tenant["id"])
+    tenant_id, strategy = TenantId(tenant["id"]), provider["linkingStrategy"]
     wanted: Document = {}
     if strategy == "LinkByUsername":
         wanted["username"] = identity.username
-    is_trusted = identity.email is not None and identity.is_email_verified is not False
+    is_trusted = identity.email is not None and is_email_trusted(provider, identity.is_email_verified)
     if strategy == "LinkByEmail" or (
         strategy == "LinkByUsername" and is_trusted and await _is_free(services, tenant_id, identity)
     ):

@@ -1,0 +1,109 @@
+"""Links by email to accounts whose address nobody verified (account pre-hijacking): earlier credentials end."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.ids import new_id
+from tests.federation.test_strategies import says
+from tests.hearing import Hearing
+from tests.receiver import answers, receiving
+from tests.relying_party import PASSWORD
+from tests.two_factor import authenticator
+
+
+@pytest.fixture
+async def unverified(federated, service):
+    """An account under an unverified address, with its refresh token."""
+    await federated.configure(loginConfiguration={"generateRefreshTokens": True})
+    user = await federated.make_user(registered=True)
+    await unverify(federated, service, user)
+    entered = await login(federated, user)
+    assert entered.status_code == 200, entered.text
+    return {**user, "refreshToken": entered.json()["refreshToken"]}
+
+
+async def unverify(federated, service, user, **private) -> None:
+    users, tenant_id = service.services.users, federated.tenant["id"]
+    stored = await users.get(tenant_id, user["id"])
+    kept = {name: value for name, value in stored.items() if name != "verifiedInstant"}
+    changed = {**kept, "verified": False, "lastUpdateInstant": stored["lastUpdateInstant"] + 1}
+    changed["private"] = {**stored["private"], "verifiedReason": "Disabled", **private}
+    await users.replace(tenant_id, changed, stored["lastUpdateInstant"], None)
+
+
+async def login(federated, user):
+    body = {"loginId": user["email"], "password": PASSWORD, "applicationId": federated.application["id"]}
+    return await federated.api.post("/api/login", json=body)
+
+
+async def test_link_to_an_unverified_account_ends_password_and_refresh_tokens(federated, fake, unverified) -> None:
+    says(fake, email=unverified["email"])
+    found = (await federated.logged_in())["user"]
+    assert (found["id"], found["verified"]) == (unverified["id"], True)
+    assert (await login(federated, unverified)).status_code == 404
+    refreshed = await federated.api.post("/api/jwt/refresh", json={"refreshToken": unverified["refreshToken"]})
+    assert refreshed.status_code in {400, 401}
+    assert (await federated.logged_in())["user"]["id"] == unverified["id"]
+
+
+async def test_link_to_an_unverified_account_ends_second_factors_and_other_links(federated, fake, unverified) -> None:
+    factor = {"methods": [authenticator()], "recoveryCodes": ["ABCDE-FGHIJ"]}
+    await federated.patch(f"/api/user/{unverified['id']}", {"user": {"twoFactor": factor}})
+    link = {"identityProviderId": federated.provider["id"], "identityProviderUserId": new_id()}
+    await federated.api.post(
+        "/api/identity-provider/link", json={"identityProviderLink": {**link, "userId": unverified["id"]}}
+    )
+    person = says(fake, email=unverified["email"])
+    async with receiving() as receiver:
+        hearing = Hearing(federated.api, receiver, federated.tenant["id"])
+        await hearing.listen(["user.identity-provider.unlink", "user.two-factor.method.remove"])
+        await federated.logged_in()
+        heard = await hearing.heard("user.identity-provider.unlink", "user.two-factor.method.remove")
+    assert {event["user"]["id"] for event in heard} == {unverified["id"]}
+    assert (await federated.user(unverified["id"]))["twoFactor"]["methods"] == []
+    (left,) = await federated.links(unverified["id"])
+    assert left["identityProviderUserId"] == person["sub"]
+
+
+async def test_link_to_a_verified_account_keeps_its_password(federated, fake) -> None:
+    user = await federated.make_user(registered=True)
+    says(fake, email=user["email"])
+    assert (await federated.logged_in())["user"]["id"] == user["id"]
+    assert (await login(federated, user)).status_code == 200
+
+
+async def test_account_with_a_verified_phone_number_gets_a_pending_link(federated, fake, service) -> None:
+    user = await federated.make_user(registered=True, phoneNumber="+14155550123")
+    proof = {"value": "+14155550123", "verifiedInstant": 1, "verifiedReason": "Completed"}
+    await unverify(federated, service, user, verifiedPhone=proof)
+    says(fake, email=user["email"])
+    assert set(await federated.logged_in(232)) == {"pendingIdPLinkId"}
+    assert await federated.links(user["id"]) == []
+    assert (await login(federated, user)).status_code == 200
+
+
+async def test_veto_of_the_link_changes_nothing(federated, fake, unverified) -> None:
+    says(fake, email=unverified["email"])
+    async with receiving(answers(500)) as receiver:
+        hearing = Hearing(federated.api, receiver, federated.tenant["id"])
+        await hearing.listen(["user.email.verified"], "AbsoluteMajority")
+        assert (await federated.log_in()).status_code == 504
+        await hearing.listen([], "None")
+    assert (await federated.user(unverified["id"]))["verified"] is False
+    assert await federated.links(unverified["id"]) == []
+    assert (await login(federated, unverified)).status_code == 200
+
+
+async def test_session_of_the_earlier_registrant_ends(hosted, fake, browser, service) -> None:
+    await hosted.rp.log_in(browser)
+    user = hosted.rp.user
+    await unverify(hosted.scene, service, user)
+    stored = await service.services.users.get(hosted.scene.tenant["id"], user["id"])
+    if "email" not in stored:
+        await hosted.scene.patch(f"/api/user/{user['id']}", {"user": {"email": f"{new_id()}@example.com"}})
+        await unverify(hosted.scene, service, user)
+        stored = await service.services.users.get(hosted.scene.tenant["id"], user["id"])
+    says(fake, email=stored["email"])
+    await hosted.scene.logged_in()
+    assert (await hosted.rp.authorize(browser)).status_code == 200
