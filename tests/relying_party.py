@@ -138,6 +138,13 @@ class RelyingParty:
         body = {"application": {"oauthConfiguration": oauth}}
         await self.patch(f"/api/application/{self.client_id}", body)
 
+    async def configure_strict(self, **oauth: Any) -> None:
+        """Give the application the profile strict, and a key for its ID tokens that the profile allows."""
+        settings = await strict_tokens(self.api)
+        wanted = {"profile": "strict", "proofKeyForCodeExchangePolicy": "Required", **oauth}
+        body = {"application": {"oauthConfiguration": wanted, "jwtConfiguration": settings}}
+        await self.patch(f"/api/application/{self.client_id}", body)
+
     async def configure_tenant(self, **members: Any) -> None:
         """Change the tenant."""
         await self.patch(f"/api/tenant/{self.tenant['id']}", {"tenant": members})
@@ -149,17 +156,30 @@ class RelyingParty:
         assert answer.status_code == 200, answer.text
 
 
-async def make(api: httpx.AsyncClient, *, tenant: dict[str, Any] | None = None, **oauth: Any) -> RelyingParty:
-    """A relying party in a tenant of its own, unless one is given."""
+async def make(
+    api: httpx.AsyncClient,
+    *,
+    tenant: dict[str, Any] | None = None,
+    tokens: dict[str, Any] | None = None,
+    **oauth: Any,
+) -> RelyingParty:
+    """A relying party in a tenant of its own, unless one is given; `tokens` is the application's jwtConfiguration."""
     if tenant is None:
         wanted = {"name": f"Tenant {new_id()}", "issuer": "https://issuer.example.com"}
         body = {"tenant": {**wanted, "passwordEncryptionConfiguration": CHEAP}}
         tenant = await _made(api, "/api/tenant", body, "tenant", None)
     configuration = {"authorizedRedirectURLs": [REDIRECT_URI], **oauth}
-    body = {"application": {"name": f"Application {new_id()}", "oauthConfiguration": configuration}}
+    wanted_application = {"name": f"Application {new_id()}", "oauthConfiguration": configuration}
+    body = {"application": {**wanted_application, "jwtConfiguration": tokens or {"enabled": False}}}
     application = await _made(api, "/api/application", body, "application", tenant["id"])
     user = await make_user(api, tenant["id"], application["id"])
     return RelyingParty(tenant, application, user, api)
+
+
+async def strict_tokens(api: httpx.AsyncClient) -> dict[str, Any]:
+    """A jwtConfiguration that the profile strict allows."""
+    key = await _made(api, "/api/key/generate", {"key": {"name": new_id(), "algorithm": "ES256"}}, "key", None)
+    return {"enabled": True, "idTokenKeyId": key["id"], "refreshTokenUsagePolicy": "OneTimeUse"}
 
 
 async def make_for_every_login(api: httpx.AsyncClient) -> RelyingParty:

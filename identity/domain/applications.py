@@ -42,7 +42,7 @@ def problems(application: Document) -> list[FieldError]:
     if application["jwtConfiguration"]["enabled"]:
         errors += tenant_rules.token_problems(application["jwtConfiguration"], "application.jwtConfiguration")
     if profiles.is_strict(application):
-        errors += [_contradiction(found) for found in profiles.contradictions(application)]
+        errors += [contradiction(found) for found in profiles.contradictions(application)]
     errors += parts.repeated(application["roles"], "application.roles")
     errors += parts.repeated(application["scopes"], "application.scopes")
     errors += [
@@ -98,7 +98,8 @@ def _url_problems(oauth: Document) -> Iterable[FieldError]:
             yield FieldError.of("invalid", path, f"The [{path}] must be an absolute URL.")
 
 
-def _contradiction(found: profiles.Shortcoming) -> FieldError:
+def contradiction(found: profiles.Shortcoming) -> FieldError:
+    """The error of a setting that contradicts the profile strict."""
     message = f"Under the profile strict the [{found.path}] {found.problem} ({found.rule})."
     return FieldError.of("invalid", found.path, message)
 

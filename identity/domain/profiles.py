@@ -34,6 +34,7 @@ _REFUSED_GRANTS: Final = {
 _PRIVATE_USE = re.compile(r"[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+", re.IGNORECASE)
 _LOOPBACK = re.compile(r"http://(127\.0\.0\.1|\[::1\])(:[0-9]+)?(/.*|\?.*)?")
 _PKCS1_ALGORITHMS: Final = frozenset({"RS256", "RS384", "RS512"})
+_ID_TOKEN_ALGORITHMS: Final = frozenset({"ES256", "PS256", "Ed25519"})
 _FAPI_METHODS: Final = frozenset({"private_key_jwt"})
 
 
@@ -136,18 +137,29 @@ def contradictions(application: Document) -> Iterator[Shortcoming]:
         yield from _fapi_contradictions(oauth, prefix)
 
 
-def shortcomings(tenant: Document, application: Document) -> Iterator[Shortcoming]:
-    """All in which an application is less than strict; of what its tenant says only what does not change with it."""
+def id_token_contradictions(algorithm: str | None) -> Iterator[Shortcoming]:
+    """What is wrong with the algorithm of the key that signs the ID tokens of a strict application."""
+    if algorithm not in _ID_TOKEN_ALGORITHMS:
+        problem = "must name an ES256, PS256 or EdDSA key, or be left to a tenant that names one"
+        yield Shortcoming("application.jwtConfiguration.idTokenKeyId", problem, "FAPI 2.0 section 5.4.1")
+
+
+def shortcomings(tenant: Document, application: Document, id_token_algorithm: str | None) -> Iterator[Shortcoming]:
+    """All in which an application is less than strict; of what its tenant says only what does not change with it.
+
+    `id_token_algorithm` is that of the key that signs the application's ID tokens, None for a client secret.
+    """
     if not is_strict(application):
         yield Shortcoming("application.oauthConfiguration.profile", "is not strict", "RFC 9700")
         yield from _weak_settings(tenant, application)
     yield from contradictions(application)
+    yield from id_token_contradictions(id_token_algorithm)
     if re.fullmatch(r"https://[^?#]+", tenant["issuer"]) is None:
         problem = "must be an https URL without query and fragment"
         yield Shortcoming("tenant.issuer", problem, "RFC 9207 section 2")
 
 
-def report(tenant: Document, application: Document) -> Document:
+def report(tenant: Document, application: Document, id_token_algorithm: str | None) -> Document:
     """Which profile an application has and what it lacks of strict, for an operator."""
     return {
         "applicationId": application["id"],
@@ -155,7 +167,7 @@ def report(tenant: Document, application: Document) -> Document:
         "tenantId": tenant["id"],
         "tenantName": tenant["name"],
         "profile": STRICT if is_strict(application) else BASELINE,
-        "shortcomings": [dataclasses.asdict(found) for found in shortcomings(tenant, application)],
+        "shortcomings": [dataclasses.asdict(found) for found in shortcomings(tenant, application, id_token_algorithm)],
     }
 
 

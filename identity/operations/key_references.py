@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable
 
 from identity.call import Document
-from identity.domain import key_rotation
+from identity.domain import applications, key_rotation, profiles
 from identity.domain.key_rotation import VERIFICATION_MEMBERS
 from identity.domain.tenants import KEY_MEMBERS
 from identity.errors import FieldError
@@ -51,6 +51,30 @@ async def problems(services: Services, jwt_configuration: Document, path: str) -
                 field = f"{path}.{name}[{index}]"
                 errors.append(FieldError.of("invalid", field, f"The [{field}] must name an existing key."))
     return errors
+
+
+async def strict_problems(services: Services, application: Document) -> list[FieldError]:
+    """An error for an application with the profile strict whose ID tokens another kind of key would sign."""
+    tenant = await services.tenants.cached(None, application["tenantId"])
+    if tenant is None or not profiles.is_strict(application):
+        return []
+    algorithm = await _algorithm(services, _configured(tenant, application, "idTokenKeyId"))
+    return [applications.contradiction(found) for found in profiles.id_token_contradictions(algorithm)]
+
+
+async def strict_tenant_problems(services: Services, document: Document, stored: Document | None) -> list[FieldError]:
+    """An error for a tenant whose new ID token key is unfit for applications with the profile strict that use it."""
+    key_id = document["jwtConfiguration"].get("idTokenKeyId")
+    if stored is None or key_id == stored["jwtConfiguration"].get("idTokenKeyId"):
+        return []
+    if not list(profiles.id_token_contradictions(await _algorithm(services, key_id))):
+        return []
+    for application in await services.applications.find_all(TenantId(document["id"])):
+        if profiles.is_strict(application) and not _has_own(application, "idTokenKeyId"):
+            field = "tenant.jwtConfiguration.idTokenKeyId"
+            message = f"The [{field}] must name an ES256, PS256 or EdDSA key: the application [{application['name']}]"
+            return [FieldError.of("invalid", field, f"{message} has the profile strict and no such key of its own.")]
+    return []
 
 
 async def can_sign(services: Services, key_id: str) -> bool:
@@ -128,6 +152,11 @@ async def _wait_until(services: Services, instant: int) -> None:
     milliseconds = min(instant - services.clock.now(), key_rotation.LAG_MS)
     if milliseconds > 0:
         await asyncio.sleep(milliseconds / 1000)
+
+
+async def _algorithm(services: Services, key_id: str | None) -> str | None:
+    key = None if key_id is None else await services.keys.cached(None, key_id)
+    return None if key is None else str(key["algorithm"])
 
 
 async def _may_sign(services: Services, member: str, key_id: str) -> bool:

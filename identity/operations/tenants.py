@@ -52,6 +52,7 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     document = rules.normalised(document, TRANSACTIONAL_EVENTS, INSTANCE_EVENTS)
     errors = rules.problems(document)
     errors += await key_references.problems(services, document["jwtConfiguration"], "tenant.jwtConfiguration")
+    errors += await key_references.strict_tenant_problems(services, document, stored)
     hashing = document["passwordEncryptionConfiguration"]
     hashing.setdefault("encryptionSchemeFactor", user_passwords.default_factor(hashing["encryptionScheme"]))
     errors += scheme_problems(hashing, "tenant.passwordEncryptionConfiguration")

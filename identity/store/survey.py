@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from identity.call import Document
+from identity.domain import key_rotation
 from identity.errors import StartupError
 from identity.store.documents import plain
 from identity.store.guard import within
@@ -11,10 +12,11 @@ from identity.store.mongo import BULK_SECONDS, STORE_ERRORS, Database
 _WITHOUT_SECRETS = {"private": 0, "oauthConfiguration.clientSecret": 0}
 
 
-async def active_clients_across_tenants(database: Database) -> list[tuple[Document, Document]]:
-    """Each active application after its tenant, by tenant and name; their secrets stay where they are.
+async def active_clients_across_tenants(database: Database) -> list[tuple[Document, Document, str | None]]:
+    """The tenant of each active application, the application without its secrets, and its ID tokens' algorithm.
 
-    Raises StartupError when MongoDB does not let them be read.
+    They are sorted by tenant and name. The algorithm is None where a client secret signs. Raises StartupError when
+    MongoDB does not let them be read.
     """
     try:
         with within(BULK_SECONDS):
@@ -23,11 +25,17 @@ async def active_clients_across_tenants(database: Database) -> list[tuple[Docume
             }
             found = database.collection("applications").find({"active": True}, _WITHOUT_SECRETS)
             applications = [application async for application in found.sort([("tenantId", 1), ("name", 1)])]
+            keys = database.collection("keys").find({}, {"algorithm": 1})
+            algorithms = {key["_id"]: key["algorithm"] async for key in keys}
     except STORE_ERRORS as error:
         reason = str(error).partition(", full error")[0]
         raise StartupError(f"MongoDB does not let applications be read (mongodb.uri): {reason}") from error
-    known = [application for application in applications if application["tenantId"] in tenants]
-    return [(_plain(tenants[application["tenantId"]]), _plain(application)) for application in known]
+    clients = [
+        (_plain(tenants[application["tenantId"]]), _plain(application))
+        for application in applications
+        if application["tenantId"] in tenants
+    ]
+    return [(*client, algorithms.get(key_rotation.setting(*client, "idTokenKeyId"))) for client in clients]
 
 
 def _plain(stored: Document) -> Document:

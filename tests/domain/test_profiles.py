@@ -30,7 +30,7 @@ def paths(application) -> list[str]:
 
 
 def lacks(tenant, application) -> set[str]:
-    return {found.path for found in profiles.shortcomings(tenant, application)}
+    return {found.path for found in profiles.shortcomings(tenant, application, "ES256")}
 
 
 @pytest.mark.parametrize("oauth", [{}, FAPI, {**PUBLIC, "dpopBoundAccessTokens": True}])
@@ -162,3 +162,14 @@ def test_baseline_application_lacks_what_its_tenant_leaves_open():
 @pytest.mark.parametrize(("issuer", "lacking"), [("https://id.example.com/t", 0), ("https://x?y", 1), ("http://x", 1)])
 def test_issuer_is_an_https_url(issuer, lacking):
     assert len(lacks(make_tenant(issuer=issuer), make())) == lacking
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "lacking"),
+    [("ES256", 0), ("PS256", 0), ("Ed25519", 0), ("RS256", 1), ("ES384", 1), ("HS256", 1), (None, 1)],
+)
+def test_id_tokens_are_signed_with_es256_ps256_or_eddsa(algorithm, lacking):
+    tenant = make_tenant(issuer="https://id.example.com")
+    for application in (make(), make({"profile": "baseline"})):
+        found = [each.path for each in profiles.shortcomings(tenant, application, algorithm)]
+        assert found.count("application.jwtConfiguration.idTokenKeyId") == lacking

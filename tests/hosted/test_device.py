@@ -249,11 +249,11 @@ async def test_tenant_without_sessions_connects_devices_too(rp, browser, http):
     {"proofKeyForCodeExchangePolicy": "Required"},
     {"requirePushedAuthorizationRequests": True},
     {"authorizedOriginURLs": ["https://app.example.com"]},
-    {"profile": "strict", "enabledGrants": [DEVICE_GRANT], "proofKeyForCodeExchangePolicy": "Required"},
+    {"profile": "strict", "enabledGrants": [DEVICE_GRANT]},
     {"requireSignedRequestObject": True, "clientAuthenticationMethods": ["none", "client_secret_jwt"]},
 ])  # fmt: skip
 async def test_what_an_application_asks_of_requests_for_codes_is_not_asked_of_our_page(rp, browser, http, setting):
-    await rp.configure(**setting)
+    await (rp.configure_strict if "profile" in setting else rp.configure)(**setting)
     device = await Device.begin(rp, http)
     await send(browser, await asked(browser, rp, device), action="allow")
     await device_tokens(device, rp)

@@ -25,7 +25,6 @@ METHODS = ["client_secret_basic", "client_secret_post", "client_secret_jwt", "pr
 FORM = {"grant_type": "authorization_code", "code": "c", "redirect_uri": REDIRECT_URI}
 
 KEY = new_key()
-STRICT = {"profile": "strict", "proofKeyForCodeExchangePolicy": "Required"}
 
 
 @pytest.fixture
@@ -144,7 +143,7 @@ async def test_token_endpoint_is_an_audience_too(keyed, http, service):
 
 async def test_strict_client_names_the_issuer(keyed, http, service):
     place = f"{service.base_url}/oauth2/token"
-    await keyed.configure(**STRICT)
+    await keyed.configure_strict()
     for audience in (place, [keyed.tenant["issuer"]]):
         refused(await ask(keyed, http, signed(KEY, claims(keyed, aud=audience))), word="aud")
     taken(await ask(keyed, http, signed(KEY, claims(keyed))))
@@ -156,17 +155,18 @@ async def test_attack_34_strict_client_does_not_sign_with_pkcs1(rp, http):
     await rp.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(key))
     for algorithm in ("RS256", "RS384", "RS512", "PS256"):
         taken(await ask(rp, http, signed(key, claims(rp), algorithm)))
-    await rp.configure(**STRICT)
+    await rp.configure_strict()
     for algorithm in ("RS256", "RS384", "RS512"):
         refused(await ask(rp, http, signed(key, claims(rp), algorithm)), word="not signed")
     taken(await ask(rp, http, signed(key, claims(rp), "PS256")))
 
 
 async def test_strict_client_registers_no_key_for_pkcs1(rp, api):
+    await rp.configure_strict()
     [entry] = public(new_key("RS256"))["keys"]
-    answer = await patched(rp, api, {**STRICT, "jwks": {"keys": [{**entry, "alg": "RS256"}]}})
+    answer = await patched(rp, api, {"jwks": {"keys": [{**entry, "alg": "RS256"}]}})
     assert list(answer.json()["fieldErrors"]) == ["application.oauthConfiguration.jwks.keys[0]"]
-    answer = await patched(rp, api, {**STRICT, "jwks": {"keys": [{**entry, "alg": "PS256"}]}})
+    answer = await patched(rp, api, {"jwks": {"keys": [{**entry, "alg": "PS256"}]}})
     assert answer.status_code == 200, answer.text
 
 

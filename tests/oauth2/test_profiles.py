@@ -55,6 +55,7 @@ async def test_settings_that_contradict_strict_are_refused_each_by_name(rp):
         f"{prefix}.authorizedRedirectURLs[0]", f"{prefix}.authorizedRedirectURLs[1]",
         f"{prefix}.authorizedURLValidationPolicy", f"{prefix}.enabledGrants[1]", f"{prefix}.enabledGrants[2]",
         f"{prefix}.hybridResponseTypesEnabled", f"{prefix}.proofKeyForCodeExchangePolicy",
+        "application.jwtConfiguration.idTokenKeyId",
     }  # fmt: skip
     [error] = errors[f"{prefix}.proofKeyForCodeExchangePolicy"]
     assert error["code"] == f"[invalid]{prefix}.proofKeyForCodeExchangePolicy"
@@ -64,7 +65,7 @@ async def test_settings_that_contradict_strict_are_refused_each_by_name(rp):
 
 
 async def test_strict_application_cannot_be_weakened_later(rp):
-    await rp.configure(**STRICT)
+    await rp.configure_strict()
     for oauth in ({"enabledGrants": ["implicit"]}, {"proofKeyForCodeExchangePolicy": "NotRequired"}):
         assert (await change(rp, **oauth)).status_code == 400
     assert (await change(rp, profile="baseline", proofKeyForCodeExchangePolicy="NotRequired")).status_code == 200
@@ -76,7 +77,7 @@ async def test_unknown_profile_is_refused(rp):
 
 
 async def test_strict_flow_goes_through(rp, browser, http):
-    await rp.configure(**STRICT)
+    await rp.configure_strict()
     given = await rp.log_in(browser, **PKCE)
     assert given.keys() == {"code", "iss", "state"}
     answer = await rp.exchange(http, given["code"], code_verifier=VERIFIER)
@@ -85,7 +86,7 @@ async def test_strict_flow_goes_through(rp, browser, http):
 
 
 async def test_strict_refuses_what_it_rules_out(rp, browser, http):
-    await rp.configure(**STRICT)
+    await rp.configure_strict()
     await refused(rp, browser, "invalid_request", "code_challenge")
     await refused(rp, browser, "unauthorized_client", "implicit is disabled", response_type="id_token", nonce="n")
     await refused(rp, browser, "unsupported_response_type", "must be one of", response_type="code id_token", nonce="n")
@@ -122,8 +123,8 @@ async def test_codes_of_a_strict_application_live_a_minute_at_most(rp, browser, 
     settings = {"authorizationGrantIdTimeToLiveInSeconds": 600}
     await rp.configure_tenant(externalIdentifierConfiguration=settings)
     redis, lives = service.services.redis, {}
-    for name, oauth in (("baseline", {}), ("strict", STRICT)):
-        await rp.configure(**oauth)
+    for name, configure in (("baseline", rp.configure), ("strict", rp.configure_strict)):
+        await configure()
         before = {key async for key in redis.client.scan_iter(f"*{rp.tenant['id']}*")}
         await rp.code(browser, **PKCE)
         fresh = {key async for key in redis.client.scan_iter(f"*{rp.tenant['id']}*")} - before
@@ -134,7 +135,7 @@ async def test_codes_of_a_strict_application_live_a_minute_at_most(rp, browser, 
 
 @pytest.mark.parametrize("oauth", [PUBLIC, {}], ids=["public", "confidential"])
 async def test_refresh_tokens_of_a_strict_client_are_for_one_use(rp, browser, http, oauth):
-    await rp.configure(**STRICT, **oauth)
+    await rp.configure_strict(**oauth)
     secret = None if oauth else rp.secret
 
     async def refresh(value: str):
@@ -163,7 +164,7 @@ async def test_refresh_tokens_of_a_baseline_client_stay_as_the_tenant_has_them(r
 
 
 async def test_secrets_are_never_read_from_a_query(rp, browser, http):
-    await rp.configure(**STRICT)
+    await rp.configure_strict()
     code = await rp.code(browser, **PKCE)
     form = {"grant_type": "authorization_code", "code": code, "redirect_uri": REDIRECT_URI, "code_verifier": VERIFIER}
     query = {"client_id": rp.client_id, "client_secret": rp.secret}
@@ -172,7 +173,7 @@ async def test_secrets_are_never_read_from_a_query(rp, browser, http):
 
 
 async def test_strict_application_can_be_made_at_once(api):
-    made = await relying_party.make(api, **STRICT)
+    made = await relying_party.make(api, tokens=await relying_party.strict_tokens(api), **STRICT)
     assert made.application["oauthConfiguration"]["profile"] == "strict"
 
 
@@ -182,16 +183,17 @@ KEY = client_signer.new_key()
 
 async def test_pushed_and_bound_requests_ask_for_a_client_with_a_key(rp):
     """The level of FAPI 2.0: both switches on, and strict."""
-    answer = await change(rp, **STRICT, **FAPI)
+    await rp.configure_strict()
+    answer = await change(rp, **FAPI)
     [path] = answer.json()["fieldErrors"]
     assert path == "application.oauthConfiguration.clientAuthenticationMethods"
     for one in FAPI:
-        assert (await change(rp, **STRICT, **{**dict.fromkeys(FAPI, False), one: True})).status_code == 200
+        assert (await change(rp, **{**dict.fromkeys(FAPI, False), one: True})).status_code == 200
 
 
 async def test_flow_at_the_level_of_fapi_2_goes_through_and_nothing_less_does(rp, browser, http):
     methods = {"clientAuthenticationMethods": ["private_key_jwt"], "jwks": client_signer.public(KEY)}
-    await rp.configure(**STRICT, **FAPI, **methods)
+    await rp.configure_strict(**FAPI, **methods)
     proofs = ClientKey()
 
     def signed() -> dict[str, str]:
@@ -241,6 +243,33 @@ async def test_strict_client_signs_no_dpop_proof_with_pkcs1(rp, http):
         return answer.json()["error"]
 
     assert await answered("RS256") == "invalid_grant"
-    await rp.configure(**STRICT)
+    await rp.configure_strict()
     assert await answered("RS256") == "invalid_dpop_proof"
     assert await answered("PS256") == "invalid_grant"
+
+
+async def test_id_tokens_of_a_strict_application_are_signed_with_es256_ps256_or_eddsa(rp, browser, http, api):
+    field = "application.jwtConfiguration.idTokenKeyId"
+    answer = await change(rp, **STRICT)
+    assert (answer.status_code, list(answer.json()["fieldErrors"])) == (400, [field])
+    assert "FAPI 2.0 section 5.4.1" in answer.json()["fieldErrors"][field][0]["message"]
+    await rp.configure_strict()
+    given = await rp.log_in(browser, **PKCE)
+    tokens = (await rp.exchange(http, given["code"], code_verifier=VERIFIER)).json()
+    assert relying_party.header(tokens["id_token"])["alg"] == "ES256"
+    await rp.patch(f"/api/application/{rp.client_id}", {"application": {"name": new_id()}})
+
+
+async def test_tenant_keeps_a_key_that_its_strict_applications_use(rp, api):
+    es256 = (await relying_party.strict_tokens(api))["idTokenKeyId"]
+    rs256 = rp.tenant["jwtConfiguration"]["idTokenKeyId"]
+    await rp.configure_tenant(jwtConfiguration={"idTokenKeyId": es256})
+    assert (await change(rp, **STRICT)).status_code == 200
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"], "Content-Type": "application/merge-patch+json"}
+    body = {"tenant": {"jwtConfiguration": {"idTokenKeyId": rs256}}}
+    answer = await api.patch(f"/api/tenant/{rp.tenant['id']}", json=body, headers=headers)
+    assert list(answer.json()["fieldErrors"]) == ["tenant.jwtConfiguration.idTokenKeyId"]
+    assert rp.application["name"] in answer.text
+    assert (await change(rp, profile="baseline")).status_code == 200
+    answer = await api.patch(f"/api/tenant/{rp.tenant['id']}", json=body, headers=headers)
+    assert answer.status_code == 200, answer.text

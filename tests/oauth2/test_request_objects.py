@@ -109,7 +109,7 @@ async def test_other_keys_sign_requests_too(rp, browser, algorithm):
 
 async def test_attack_34_strict_client_does_not_sign_requests_with_pkcs1(rp, browser):
     key = new_key("RS256")
-    await rp.configure(jwks=public(key), profile="strict", proofKeyForCodeExchangePolicy="Required")
+    await rp.configure_strict(jwks=public(key))
     usual = {"key": key, "prompt": "none", "nbf": int(time.time()), **PKCE}
     jwt = request(rp, algorithm="RS256", **usual)
     refused(await opened(rp, browser, jwt, redirect_uri=REDIRECT_URI), "not signed by the client")
@@ -174,9 +174,7 @@ async def test_issuer_may_be_one_of_several_audiences(keyed, browser):
 
 
 async def test_strict_client_needs_a_recent_nbf(keyed, browser):
-    await keyed.configure(
-        profile="strict", proofKeyForCodeExchangePolicy="Required", authorizedRedirectURLs=[REDIRECT_URI]
-    )
+    await keyed.configure_strict(authorizedRedirectURLs=[REDIRECT_URI])
     now = int(time.time())
     for nbf in (None, now - 3700):
         refused(await opened(keyed, browser, request(keyed, nbf=nbf, **PKCE)), "nbf")

@@ -12,6 +12,7 @@ WEAK = {
     "enabledGrants": ["authorization_code", "implicit"],
     "authorizedRedirectURLs": [relying_party.REDIRECT_URI, "http://app.example.com/cb"],
 }
+ID_TOKEN_KEY = "must name an ES256, PS256 or EdDSA key, or be left to a tenant that names one"
 IMPLICIT = "the implicit grant puts access tokens into URLs"
 
 
@@ -23,7 +24,10 @@ def checked(data_dir, *arguments, **settings) -> str:
 
 
 async def test_each_application_is_told_with_settings_and_rules(api, service, tmp_path):
-    weak, strict = await relying_party.make(api, **WEAK), await relying_party.make(api, **STRICT)
+    weak, strict = (
+        await relying_party.make(api, **WEAK),
+        await relying_party.make(api, tokens=await relying_party.strict_tokens(api), **STRICT),
+    )
     gone = await relying_party.make(api, **WEAK)
     await api.delete(f"/api/application/{gone.client_id}", headers={"X-FusionAuth-TenantId": gone.tenant["id"]})
     settings = service.services.config.mongodb
@@ -40,6 +44,7 @@ async def test_each_application_is_told_with_settings_and_rules(api, service, tm
         f"{prefix}.proofKeyForCodeExchangePolicy must be Required (RFC 9700 section 2.1.1)",
         f"{prefix}.authorizedRedirectURLs[1] must be https, or http at 127.0.0.1 or [::1] (RFC 9700 section 2.6)",
         f"{prefix}.enabledGrants[1] must not be implicit: {IMPLICIT} (RFC 9700 section 2.1.2)",
+        f"  application.jwtConfiguration.idTokenKeyId {ID_TOKEN_KEY} (FAPI 2.0 section 5.4.1)",
     ]
     assert strict.client_id not in text
     assert gone.client_id not in text
