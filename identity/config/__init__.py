@@ -2,7 +2,7 @@
 
 from identity.config.description import schema, settings
 from identity.config.judging import EMBEDDED
-from identity.config.loading import ConfigError, load
+from identity.config.loading import ConfigError, file_of, load
 from identity.config.reading import ENVIRONMENT_PREFIX, FILE_NAME
 from identity.config.sections import (
     ApiKeys,
@@ -52,6 +52,7 @@ __all__ = [
     "Server",
     "Tracing",
     "Webhooks",
+    "file_of",
     "load",
     "schema",
     "settings",
