@@ -134,9 +134,13 @@ def _faults(settings: Config) -> Iterator[str]:
 
 
 def _applications(settings: Config) -> dict[str, Any]:
-    """What each application lacks of the profile strict, read from a running MongoDB, or why that is unknown."""
+    """Return findings about applications and issuers from a running MongoDB, or why it cannot be read."""
     try:
-        return {"applications": uvloop.run(_app().profiles_of_applications(_running(settings)))}
+        running = _running(settings)
+        return {
+            "applications": uvloop.run(_app().profiles_of_applications(running)),
+            "duplicateIssuers": uvloop.run(_app().duplicate_issuers(running)),
+        }
     except StartupError as error:
         return {"applicationsUnread": str(error)}
 
@@ -146,6 +150,7 @@ def _check_text(checked: str, faults: Sequence[str], applications: dict[str, Any
     yield f"{checked}: " + (f"{len(faults)} faults found" if faults else "no faults found")
     yield from (f"  {fault}" for fault in faults)
     if "applications" in applications:
+        yield from _issuers_text(applications["duplicateIssuers"])
         yield from _profiles_text(applications["applications"])
     else:
         yield f"applications not checked: {applications['applicationsUnread']}"
@@ -158,6 +163,13 @@ def _running(settings: Config) -> Config:
     if not (settings.data_dir / ADDRESSES_FILE).exists():
         raise StartupError(f"the embedded MongoDB of {settings.data_dir} does not run")
     return settings.with_stores(*addresses(settings.data_dir))
+
+
+def _issuers_text(duplicates: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Which tenants share an issuer."""
+    for duplicate in duplicates:
+        tenants = ", ".join(f"{tenant['name']} ({tenant['tenantId']})" for tenant in duplicate["tenants"])
+        yield f"the issuer {duplicate['issuer']} is shared by tenants: {tenants}; give each tenant its own issuer"
 
 
 def _profiles_text(applications: Sequence[dict[str, Any]]) -> Iterator[str]:

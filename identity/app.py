@@ -16,7 +16,7 @@ from identity import wiring
 from identity.call import Document
 from identity.collections import Stores
 from identity.config import EMBEDDED, Config
-from identity.domain import profiles
+from identity.domain import issuers, profiles
 from identity.domain.applications import ADMINISTRATOR_APPLICATION_ID as ADMINISTRATOR_APPLICATION_ID
 from identity.domain.kickstart import Source
 from identity.errors import StartupError
@@ -218,6 +218,16 @@ async def profiles_of_applications(config: Config) -> list[Document]:
     try:
         await database.check()
         return [profiles.report(*client) for client in await survey.active_clients_across_tenants(database)]
+    finally:
+        database.close()
+
+
+async def duplicate_issuers(config: Config) -> list[Document]:
+    """The issuers that several tenants share, read from MongoDB. Raises StartupError."""
+    database = Database(config.mongodb.uri, config.mongodb.database)
+    try:
+        await database.check()
+        return issuers.duplicates(await survey.tenants(database))
     finally:
         database.close()
 

@@ -263,9 +263,9 @@ class Documents:
     ) -> int:
         """Change members of all documents that match, by MongoDB's update operators or an aggregation of them.
 
-        Answers how many matched.
+        Answers how many matched. Raises Duplicate.
         """
-        with within(BULK_SECONDS):
+        with within(BULK_SECONDS), duplicates():
             result = await self._collection.update_many({**where, **self._of(tenant_id)}, change, session=session)
         self._database.now_and_after_commit(session, self.forget_all)
         return result.matched_count

@@ -71,6 +71,26 @@ async def test_each_application_is_told_with_settings_and_rules(api, service, tm
     assert not list(tmp_path.iterdir())
 
 
+async def test_tenants_that_share_an_issuer_are_reported(api, service, tmp_path):
+    made = [await relying_party.make_tenant(api) for _ in range(2)]
+    issuer = f"https://shared-{made[0]['id']}.example.com"
+    tenants, shared = service.services.tenants, []
+    for tenant, name in zip(made, (issuer, f"{issuer}/"), strict=True):
+        change = {"$set": {"issuer": name}, "$unset": {"private": ""}}
+        await tenants.update(None, {"_id": tenant["id"]}, change)
+        shared.append({"tenantId": tenant["id"], "name": tenant["name"]})
+    settings = service.services.config.mongodb
+    stores = {"mongodb__uri": settings.uri, "mongodb__database": settings.database}
+    [found] = json.loads(checked(tmp_path, "--json", **stores))["duplicateIssuers"]
+    shared.sort(key=lambda one: one["name"])
+    assert found == {"issuer": found["issuer"], "tenants": shared}
+    [line] = [line for line in checked(tmp_path, **stores).splitlines() if issuer in line]
+    assert line.startswith("the issuer ") and all(tenant["id"] in line for tenant in made)
+    for tenant in made:
+        assert (await api.delete(f"/api/tenant/{tenant['id']}")).status_code == 200
+    assert json.loads(checked(tmp_path, "--json", **stores))["duplicateIssuers"] == []
+
+
 @pytest.mark.parametrize(
     ("settings", "fault"),
     [
