@@ -40,7 +40,12 @@ def is_change(ticket: Ticket) -> bool:
 
 async def start(services: Services, tenant: Document, user: Document, email: str) -> Started:
     """Hold a change of address as pending, in place of any earlier one. Raises Unavailable."""
-    about = {"userId": user["id"], "email": email, "previousEmail": user.get("email", "")}
+    about = {
+        "userId": user["id"],
+        "email": email,
+        "previousEmail": user.get("email", ""),
+        "revocations": _revocations(user),
+    }
     strategy = tenant["emailConfiguration"]["verificationStrategy"]
     return await verification_codes.start(services, tenant, KIND, owner_of(user["id"]), about, strategy)
 
@@ -67,6 +72,8 @@ async def complete(services: Services, call: Call, ticket: Ticket, use: Use) -> 
     def change_of(stored: Document) -> Change:
         if stored.get("email", "") != ticket.document["previousEmail"]:
             raise NotFound(log_detail="the address was changed meanwhile")
+        if _revocations(stored) != ticket.document["revocations"]:
+            raise NotFound(log_detail="the change was revoked meanwhile")
         changed = rules.moved(_verified_with(stored, email, call), call.now)
         offered = [*user_events.of_update(stored, changed), *user_events.of_verified_email(changed)]
         return Change(changed, offered, user_events.after_update(stored, changed, new_password=False))
@@ -118,20 +125,27 @@ async def revoke(services: Services, call: Call, tenant_id: TenantId, token: str
 async def _restore(services: Services, call: Call, ticket: Ticket, use: Use) -> Document:
     stored = await services.users.get(ticket.tenant_id, ticket.owner)
     is_replaced = stored.get("email") != ticket.document["email"]
-    user = rules.moved(_restored(stored, ticket.document), call.now) if is_replaced else stored
+    restored = _restored(stored, ticket.document) if is_replaced else stored
+    # The count lets a completion that has consumed its verification already fail.
+    private = {**restored["private"], "emailChangeRevocations": _revocations(stored) + 1}
+    user = rules.moved({**restored, "private": private}, call.now)
     sign_out = await sign_outs.prepare(services, call, stored)
     offered = [*(user_events.of_update(stored, user) if is_replaced else ()), *sign_out.events]
     announced = user_events.after_update(stored, user, new_password=False) if is_replaced else ()
 
     async def write(session: Session | None) -> None:
         await verification_codes.spend(use)
-        if is_replaced:
-            await services.users.replace(ticket.tenant_id, user, stored["lastUpdateInstant"], session)
+        await services.users.replace(ticket.tenant_id, user, stored["lastUpdateInstant"], session)
 
     change = sign_outs.together(services, call, sign_out, write)
     await services.bus.perform(call, change, offered, announced)
     await sign_outs.finish(services, call, sign_out)
     return user
+
+
+def _revocations(user: Document) -> int:
+    """How many changes of address were revoked so far."""
+    return int(user["private"].get("emailChangeRevocations", 0))
 
 
 def _verified_with(stored: Document, email: str, call: Call) -> Document:

@@ -9,6 +9,7 @@ import urllib.parse
 import pytest
 
 from identity.ids import new_id
+from identity.store.tickets import Use
 from tests import relying_party
 from tests.conftest import checking_client
 from tests.hearing import Hearing
@@ -18,7 +19,7 @@ from tests.hosted.test_account import enter, place
 from tests.mailbox import receiving as mailbox_of
 from tests.receiver import answers, in_turn, receiving
 from tests.relying_party import PASSWORD, page
-from tests.two_factor import authenticator, code
+from tests.two_factor import authenticator, code, enable_email
 
 TEXT = "verify ${verificationId} ${verificationOneTimeCode}"
 REVOKE = re.compile(r"/email/revoke-change/\S+")
@@ -142,6 +143,27 @@ async def test_user_without_a_password_confirms_with_a_second_factor(party, brow
     assert await mail_to(box, email)
 
 
+async def test_user_without_a_password_confirms_with_a_code_that_is_sent(party, browser, box, service):
+    await enable_email(party, box)
+    await enter(party, browser, "/account/edit")
+    device = f"{new_id()}@example.com"
+    factor = {"methods": [{"method": "email", "email": device}], "recoveryCodes": ["ABCDE-FGHIJ"]}
+    await party.patch(f"/api/user/{party.user['id']}", {"user": {"twoFactor": factor}})
+    await drop_password(party, service)
+    away = await browser.get("/account/edit", params=place(party))
+    challenge = await browser.get((await browser.get(away.headers["Location"])).headers["Location"])
+    back = await press(browser, challenge, code=(await mail_to(box, device)).strip())
+    shown = await browser.get(back.headers["Location"])
+    (method,) = (await user_of(party))["twoFactor"]["methods"]
+    sent = await press(browser, shown, 1, methodId=method["id"])
+    assert "A code is on its way" in page(sent).text
+    email = f"{new_id()}@example.com"
+    one_time_code = (await mail_to(box, device, 2)).strip()
+    saved = await press(browser, sent, **{"user.email": email, "code": one_time_code})
+    assert saved.headers["Location"].endswith("changed=email")
+    assert await mail_to(box, email)
+
+
 async def test_old_address_is_notified_and_revokes_a_pending_change(party, browser, box, http, service):
     email, _ = await request_change(party, browser)
     link = await revocation(box, party)
@@ -212,6 +234,26 @@ async def test_of_64_who_revoke_a_change_at_once_one_succeeds(party, browser, bo
         pages = await asyncio.gather(*(press(stranger, shown) for _ in range(64)))
     texts = [page(one).text for one in pages]
     assert sum("The change is revoked" in text for text in texts) == 1
+
+
+async def test_revocation_wins_over_a_completion_under_way(party, browser, box, http, service, monkeypatch):
+    email, _ = await request_change(party, browser)
+    verification, link = await verification_id(box, email), await revocation(box, party)
+    consume, revoked = Use.consume, []
+
+    async def slow(use: Use) -> bool:
+        is_ours = await consume(use)
+        if is_ours and not revoked:
+            # The verification is consumed; the change is not written yet.
+            revoked.append(True)
+            async with checking_client(service.base_url) as stranger:
+                assert "The change is revoked" in page(await press(stranger, await stranger.get(link))).text
+        return is_ours
+
+    monkeypatch.setattr(Use, "consume", slow)
+    assert await verify(http, verification) == 404
+    assert revoked
+    assert (await user_of(party))["email"] == party.login_id
 
 
 async def test_revocation_of_one_tenant_is_unknown_to_another(party, browser, box, api, service):
