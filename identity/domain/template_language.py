@@ -23,8 +23,12 @@ from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup
 
-from identity.domain import freemarker
+from identity.domain import freemarker, freemarker_builtins
+from identity.domain.freemarker_builtins import Moment
+from identity.domain.freemarker_expressions import NAMESPACE
 
+NOW = ".now"
+"""The value that FreeMarker reads as `.now`: milliseconds since 1970."""
 MAXIMUM_TEMPLATE = 262_144
 """Letters of one template: a mail with its style sheet has a tenth of that."""
 MAXIMUM_OUTPUT = 524_288
@@ -35,21 +39,25 @@ _LETTERS_PER_STEP = 256
 _MAXIMUM_NUMBER = 2**63
 
 _REFUSED = {
-    nodes.AssignBlock: "a set block",
     nodes.Block: "block",
-    nodes.CallBlock: "call",
     nodes.Extends: "extends",
     nodes.FilterBlock: "a filter block",
     nodes.FromImport: "import",
     nodes.Import: "import",
     nodes.Include: "include",
-    nodes.Macro: "macro",
-    nodes.NSRef: "namespace",
     nodes.ScopedEvalContextModifier: "autoescape",
     nodes.EvalContextModifier: "autoescape",
     nodes.Pow: "**",
     nodes.Slice: "a slice",
 }
+
+_TRANSLATED: Mapping[type[nodes.Node], str] = {
+    nodes.AssignBlock: "a set block",
+    nodes.CallBlock: "call",
+    nodes.Macro: "macro",
+    nodes.NSRef: "namespace",
+}
+"""What only translations of FreeMarker may hold, with names of their own."""
 
 
 class TemplateError(ValueError):
@@ -105,6 +113,13 @@ class Placeholder(jinja2.ChainableUndefined):
         return str(self)
 
 
+class _Assigned(utils.Namespace):
+    """What a template assigns; Jinja wants a namespace for it."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+
+
 class _Environment(ImmutableSandboxedEnvironment):
     """Members instead of attributes, and a price for every operator."""
 
@@ -119,12 +134,21 @@ class _Environment(ImmutableSandboxedEnvironment):
         _budget.get().pay()
         if isinstance(obj, jinja2.Undefined):
             return self.undefined(name=f"{obj._undefined_name}.{argument}")  # noqa: SLF001 (its own kind)
+        if isinstance(obj, utils.Namespace):
+            return self._assigned(obj, str(argument))
         if isinstance(obj, str | list | tuple | dict):
             try:
                 return obj[argument]
             except (LookupError, TypeError):
                 return self.undefined(name=str(argument)[:100])
         return self.undefined(name=str(argument)[:100])
+
+    def _assigned(self, namespace: utils.Namespace, name: str) -> Any:
+        """What a template assigned, by its name."""
+        try:
+            return self.undefined(name=name[:100]) if name.startswith("_") else getattr(namespace, name)
+        except AttributeError:
+            return self.undefined(name=name.removeprefix("v_")[:100])
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         left, right = _shown_value(left), _shown_value(right)
@@ -167,6 +191,8 @@ def _finalized(value: Any) -> Any:
         return "true" if value else "false"
     if isinstance(value, dict | list | tuple):
         return json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, Moment):
+        return str(value)
     if not isinstance(value, str | int | float | jinja2.Undefined):
         raise RenderError("this cannot be shown")
     return value
@@ -252,6 +278,7 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "upper": lambda value: str(value).upper(),
     "urlencode": filters.FILTERS["urlencode"],
 }
+_FILTER_NAMES = frozenset({*_FILTERS, *freemarker_builtins.FILTERS, "literal"})
 _TESTS = (
     "boolean", "defined", "divisibleby", "even", "false", "float", "integer", "iterable", "mapping", "none", "number",
     "odd", "sequence", "string", "true", "undefined",
@@ -268,9 +295,27 @@ def _priced(of: Callable[..., Any]) -> Callable[..., Any]:
         budget.pay(len(value) if isinstance(value, str | list | dict) else 0)
         result = of(value, *arguments, **named)
         budget.pay(len(result) if isinstance(result, str | list) else 0)
+        if isinstance(result, str) and len(result) > MAXIMUM_OUTPUT:
+            raise RenderError("a text is too long")
         return result
 
     return run
+
+
+def _for_previews(of: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter of FreeMarker, to which the placeholder of a preview is a placeholder still."""
+
+    @functools.wraps(of)
+    def run(value: Any, *arguments: Any) -> Any:
+        return value if isinstance(value, Placeholder) else of(value, *arguments)
+
+    return run
+
+
+def _paid(letters: int) -> str:
+    """Nothing, at the price of this many letters, for text that is written into a buffer."""
+    _budget.get().pay(letters)
+    return ""
 
 
 def _range(*bounds: int) -> range:
@@ -310,10 +355,14 @@ def _environment(*, html: bool, preview: bool) -> _Environment:
         finalize=_finalize,
         keep_trailing_newline=True,
         cache_size=0,
+        extensions=["jinja2.ext.loopcontrols"],
     )
-    environment.filters = {name: _priced(of) for name, of in _FILTERS.items()}
+    of_freemarker = {name: _for_previews(of) for name, of in freemarker_builtins.FILTERS.items()}
+    environment.filters = {name: _priced(of) for name, of in {**_FILTERS, **of_freemarker}.items()}
+    environment.filters["literal"] = Markup if html else str
     environment.tests = {name: environment.tests[name] for name in _TESTS}
     environment.globals = {"range": _range, "__ticked": _ticked, "__weighed": _weighed, "__searched": _searched}
+    environment.globals["__paid"] = _paid
     return environment
 
 
@@ -328,7 +377,8 @@ def render(text: str, values: Mapping[str, Any], *, html: bool, preview: bool = 
     budget = _Budget(MAXIMUM_STEPS, MAXIMUM_OUTPUT)
     token = _budget.set(budget)
     try:
-        return "".join(_written(template.generate(dict(values)), budget))
+        assigned = _Assigned(now=values[NOW]) if NOW in values else _Assigned()
+        return "".join(_written(template.generate({**values, NAMESPACE: assigned}), budget))
     except RenderError as error:
         raise RenderError(error.message, _line_of(error)) from error
     except jinja2.TemplateError as error:
@@ -382,6 +432,7 @@ def _compile(text: str, *, html: bool, preview: bool) -> jinja2.Template:
 
 def _judge(tree: nodes.Template) -> None:
     """Raise ParseError for what the language leaves out."""
+    _judge_jumps(tree)
     count, waiting = 0, list(tree.iter_child_nodes())
     while waiting:
         node = waiting.pop()
@@ -392,11 +443,46 @@ def _judge(tree: nodes.Template) -> None:
         _judge_node(node)
 
 
+def _judge_jumps(tree: nodes.Template) -> None:
+    """Raise ParseError for a break or continue outside of a loop."""
+    jumps = (nodes.Break, nodes.Continue)
+    inside = {id(jump) for loop in tree.find_all(nodes.For) for jump in loop.find_all(jumps)}
+    for jump in tree.find_all(jumps):
+        if id(jump) not in inside:
+            raise ParseError("[break] and [continue] belong inside of a loop", jump.lineno)
+
+
+def _judge_translated(node: nodes.Node) -> None:
+    """Raise ParseError for what only a translation of FreeMarker may hold, under names of its own."""
+    name = _TRANSLATED.get(type(node))
+    if name is not None and not _is_translated(node):
+        raise ParseError(f"[{name}] is not part of the language of templates", node.lineno)
+
+
+def _is_translated(node: nodes.Node) -> bool:
+    if isinstance(node, nodes.AssignBlock):
+        return isinstance(node.target, nodes.NSRef)
+    if isinstance(node, nodes.CallBlock):
+        return _is_macro(node.call.node)
+    if isinstance(node, nodes.Macro):
+        return node.name.startswith(freemarker.MACRO)
+    return isinstance(node, nodes.NSRef) and node.name == NAMESPACE
+
+
+def _is_macro(node: nodes.Expr) -> bool:
+    return isinstance(node, nodes.Name) and node.name.startswith(freemarker.MACRO)
+
+
+def _may_be_called(node: nodes.Expr) -> bool:
+    return _is_macro(node) or (isinstance(node, nodes.Name) and node.name in {"range", "caller"})
+
+
 def _judge_node(node: nodes.Node) -> None:
+    _judge_translated(node)
     for kind, name in _REFUSED.items():
         if isinstance(node, kind):
             raise ParseError(f"[{name}] is not part of the language of templates", node.lineno)
-    if isinstance(node, nodes.Call) and not (isinstance(node.node, nodes.Name) and node.node.name == "range"):
+    if isinstance(node, nodes.Call) and not _may_be_called(node.node):
         raise ParseError("nothing but range can be called", node.lineno)
     if isinstance(node, nodes.Const) and isinstance(node.value, float) and not math.isfinite(node.value):
         # Jinja would write it down as a name that nothing goes by.
@@ -408,7 +494,7 @@ def _judge_node(node: nodes.Node) -> None:
     if isinstance(node, nodes.List | nodes.Dict | nodes.Pair | nodes.Tuple) and not _is_plain(node):
         # What is put together from values could hold itself a thousandfold.
         raise ParseError("a list or map that is written out may hold only texts and numbers", node.lineno)
-    if isinstance(node, nodes.Filter) and node.name not in _FILTERS:
+    if isinstance(node, nodes.Filter) and node.name not in _FILTER_NAMES:
         raise ParseError(f"there is no filter [{node.name}]", node.lineno)
     if isinstance(node, nodes.Test) and node.name not in _TESTS:
         raise ParseError(f"there is no test [{node.name}]", node.lineno)
@@ -430,6 +516,27 @@ class _Pricing(jinja2.visitor.NodeTransformer):
         items = cast("nodes.Expr", node.iter)
         node.iter = _called("__ticked", items, nodes.Const(parts // _NODES_PER_STEP))
         return node
+
+    def visit_AssignBlock(self, node: nodes.AssignBlock) -> nodes.AssignBlock:  # noqa: N802 (named by Jinja)
+        self._price_buffered(node)
+        return node
+
+    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.CallBlock:  # noqa: N802 (named by Jinja)
+        self._price_buffered(node)
+        return node
+
+    def visit_Macro(self, node: nodes.Macro) -> nodes.Macro:  # noqa: N802 (named by Jinja)
+        self._price_buffered(node)
+        start: nodes.Node = nodes.Output([_called("__paid", nodes.Const(0, lineno=node.lineno))])
+        node.body.insert(0, start.set_lineno(node.lineno))
+        return node
+
+    def _price_buffered(self, node: nodes.Node) -> None:
+        """Make plain text pay as well: it is written into a buffer, before anything counts the output."""
+        self.generic_visit(node)
+        for output in node.find_all(nodes.Output):
+            letters = sum(len(part.data) for part in output.nodes if isinstance(part, nodes.TemplateData))
+            output.nodes.insert(0, _called("__paid", nodes.Const(letters, lineno=output.lineno)))
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 (named by Jinja)
         self.generic_visit(node)

@@ -6,10 +6,11 @@ import asyncio
 from typing import Any
 
 from identity.call import Call, Document
-from identity.domain import mail_templates
+from identity.domain import mail_templates, template_language
 from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import FieldError
 from identity.ids import new_id
+from identity.instants import Instant
 from identity.operations import crud
 from identity.services import Services
 
@@ -41,7 +42,7 @@ async def preview(services: Services, call: Call, request: Document) -> Document
     """
     template = request["emailTemplate"]
     locales = [request["locale"]] if "locale" in request else []
-    values = example(await services.tenants.cached(None, call.tenant_id or services.default_tenant_id))
+    values = example(await services.tenants.cached(None, call.tenant_id or services.default_tenant_id), call.now)
     rendered = await asyncio.to_thread(mail_templates.render, template, values, locales, preview=True)
     email: Document = {name: rendered.parts[name] for name in ("subject", "html", "text") if name in rendered.parts}
     sender = {"address": template.get("fromEmail"), "display": rendered.parts.get("fromName")}
@@ -64,7 +65,7 @@ def _field_errors(template: Document, locales: list[str], rendered: mail_templat
     return errors
 
 
-def example(tenant: Document | None) -> dict[str, Any]:
+def example(tenant: Document | None, now: Instant) -> dict[str, Any]:
     """The values of a preview: somebody with every member that templates like to name."""
     tenant_id = (tenant or {}).get("id", new_id())
     user = {
@@ -83,6 +84,7 @@ def example(tenant: Document | None) -> dict[str, Any]:
     }
     application = {"id": new_id(), "name": "Example application", "tenantId": tenant_id}
     return {
+        template_language.NOW: now,
         "application": application,
         "tenant": {"id": tenant_id, "name": (tenant or {}).get("name", "Example tenant")},
         "user": user,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from identity.call import Call, Document
-from identity.domain import mail_messages, mail_templates
+from identity.domain import mail_messages, mail_templates, template_language
 from identity.domain import users as user_rules
 from identity.domain.mail_messages import Address, Letter, Undeliverable
 from identity.errors import FieldError, Invalid
@@ -181,7 +181,10 @@ async def values(
     services: Services, tenant: Document, application: Document | None, to: Document | Address | str
 ) -> dict[str, Any]:
     """What a template reads: nothing that the API does not show, and no secret of a client."""
-    found: dict[str, Any] = {"tenant": crud.shown_by_schema(services, "api/tenant.json", "tenant", tenant)}
+    found: dict[str, Any] = {
+        "tenant": crud.shown_by_schema(services, "api/tenant.json", "tenant", tenant),
+        template_language.NOW: services.clock.now(),
+    }
     if application is not None:
         shown = crud.shown_by_schema(services, "api/application.json", "application", application)
         shown["oauthConfiguration"] = {

@@ -29,6 +29,19 @@ _IN_USE: Final[dict[str, Template]] = {
     "create": "loginIdInUseOnCreateEmailTemplateId",
     "update": "loginIdInUseOnUpdateEmailTemplateId",
 }
+_EVENT_TYPES: Final[dict[Template, str]] = {
+    "emailUpdateEmailTemplateId": "UserEmailUpdate",
+    "emailVerifiedEmailTemplateId": "UserEmailVerified",
+    "loginIdInUseOnCreateEmailTemplateId": "UserLoginIdDuplicateOnCreate",
+    "loginIdInUseOnUpdateEmailTemplateId": "UserLoginIdDuplicateOnUpdate",
+    "loginNewDeviceEmailTemplateId": "UserLoginNewDevice",
+    "loginSuspiciousEmailTemplateId": "UserLoginSuspicious",
+    "passwordResetSuccessEmailTemplateId": "UserPasswordResetSuccess",
+    "passwordUpdateEmailTemplateId": "UserPasswordUpdate",
+    "twoFactorMethodAddEmailTemplateId": "UserTwoFactorMethodAdd",
+    "twoFactorMethodRemoveEmailTemplateId": "UserTwoFactorMethodRemove",
+}
+"""The published names of event types in templates, by which one template serves several notices."""
 _IN_USE_NOTICES: Final = 5
 _IN_USE_SECONDS: Final = 3600
 
@@ -54,12 +67,16 @@ async def tell(
     """Send a notice to a user (or to another `address` about the user), after the commit of what it tells of.
 
     Does nothing where no template is named, or the user has no address. Beside `data` the template reads
-    `event.createInstant` and `event.info`, which say when it happened and where the request came from.
+    `event.type`, `event.createInstant` and `event.info`: what happened, when, and where the request came from.
     """
     template_id = template_of(tenant, application, name)
     if template_id is None or (address or users.mail_address(user)) is None:
         return
-    event = {"createInstant": call.now, "info": event_info.of(call, services.places.find)}
+    event = {
+        "createInstant": call.now,
+        "info": event_info.of(call, services.places.find),
+        "type": _EVENT_TYPES[name],
+    }
     values = {"event": event, **(data or {})}
     tenant_id = TenantId(tenant["id"])
     extras = Extras(address=address)

@@ -105,9 +105,9 @@ async def test_an_empty_template_hears_of_everything_at_once(api) -> None:
         ({"defaultSubject": "a ${"}, "[invalid]defaultSubject", "Line 1: there is no [}]"),
         ({"defaultFromName": "{{"}, "[invalid]defaultFromName", "Line 1: "),
         ({"localizedHtmlTemplates": {"de": "\n{% x %}"}}, "[invalid]localizedHtmlTemplates.de", "Line 2: "),
-        ({"localizedSubjects": {"de": "[#macro a]"}}, "[invalid]localizedSubjects.de", "Line 1: the directive"),
+        ({"localizedSubjects": {"de": "[#function a]"}}, "[invalid]localizedSubjects.de", "Line 1: the directive"),
         ({"localizedSubjects": {"not a locale": "a"}}, "[invalid]localizedSubjects", ""),
-        ({"localizedSubjects": {"de": 5}}, "[invalidJSON]", ""),
+        ({"localizedSubjects": {"de": [5]}}, "[invalidJSON]", ""),
         ({"localizedSubjects": []}, "[invalidJSON]", ""),
         ({"fromEmail": "nobody"}, "[notEmail]fromEmail", ""),
         ({"fromEmail": "ä@example.com"}, "[notEmail]fromEmail", "The [emailTemplate.fromEmail] cannot be used: [ä@exa"),
@@ -271,7 +271,7 @@ async def test_preview_tells_the_errors_of_each_part_and_shows_the_rest(api) -> 
     [
         ({}, "[missing]emailTemplate"),
         ({"emailTemplate": {}, "locale": "not a locale"}, "[invalid]locale"),
-        ({"emailTemplate": {"defaultSubject": 5}}, "[invalidJSON]"),
+        ({"emailTemplate": {"defaultSubject": [5]}}, "[invalidJSON]"),
         ({"emailTemplate": []}, "[invalidJSON]"),
     ],
 )

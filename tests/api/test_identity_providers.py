@@ -277,7 +277,7 @@ async def test_an_empty_provider_lacks_its_type(api) -> None:
         ({"type": "ExternalJWT", "name": "x", "applicationConfiguration": {"no-id": {}}},
          {"[couldNotConvert]identityProvider.applicationConfiguration"}),
         ({"type": "ExternalJWT", "name": "n" * 192}, {"[tooLong]identityProvider.name"}),
-        ({"type": "ExternalJWT", "name": 7}, {"[invalidJSON]"}),
+        ({"type": "ExternalJWT", "name": [7]}, {"[invalidJSON]"}),
     ],
 )  # fmt: skip
 async def test_what_is_wrong_is_said_all_at_once(api, provider, codes) -> None:

@@ -44,14 +44,14 @@ async def make_user(tenant_api: httpx.AsyncClient, **members: Any) -> Document:
 
 
 async def test_a_new_password_is_told_to_the_user_with_where_it_came_from(api, tenant, tenant_api, mailbox) -> None:
-    template_id = await make_template(api, "${user.id} from ${event.info.ipAddress}")
+    template_id = await make_template(api, "${event.type}: ${user.id} from ${event.info.ipAddress}")
     await configure(api, tenant, passwordUpdateEmailTemplateId=template_id)
     user = await make_user(tenant_api)
     body = {"user": {"password": "another password"}, "eventInfo": {"ipAddress": "192.0.2.7"}}
     assert (await tenant_api.patch(f"/api/user/{user['id']}", json=body)).status_code == 200
     (mail,) = await mailbox.wait_for(1)
     assert mail.recipients == [user["email"]]
-    assert mail.part("plain").strip() == f"{user['id']} from 192.0.2.7"
+    assert mail.part("plain").strip() == f"UserPasswordUpdate: {user['id']} from 192.0.2.7"
 
 
 async def test_a_new_email_is_told_to_the_old_address_and_to_the_new_one(api, tenant, tenant_api, mailbox) -> None:
