@@ -304,7 +304,9 @@ TEXTS: Final = MappingProxyType(
         "confirmLogout.text": (
             "Another site asks to sign you out of every application that you use with this account on this device."
         ),
-        "confirmLogout.missing": "The request has no id_token_hint of your current session, so please confirm it.",
+        "confirmLogout.missing": (
+            "Confirmation is needed because the request has no id_token_hint for your current session."
+        ),
         "confirmLogout.submit": "Sign out",
         "logout.title": "Signing out",
         "logout.heading": "Signing you out",
