@@ -9,7 +9,6 @@ import getpass
 import json
 import os
 import shutil
-import socket
 import ssl
 import subprocess
 from pathlib import Path
@@ -208,6 +207,19 @@ async def test_a_body_of_a_megabyte_reaches_the_service(site):
     assert "tenant.name" in answer.json()["fieldErrors"]
 
 
+@pytest.mark.parametrize(
+    ("path", "member"), [("/api/user/import", "users"), ("/api/user/refresh-token/import", "refreshTokens")]
+)
+async def test_an_import_of_several_megabytes_reaches_the_service(site, path, member):
+    async with site.client() as client:
+        headers = {"Authorization": API_KEY}
+        answer = await client.post(path, headers=headers, json={member: [{"data": {"x": "x" * 1000}}] * 3000})
+        beyond = await client.post("/api/user/search", headers=headers, json={"padding": "x" * 1_100_000})
+    assert answer.status_code == 400, answer.text
+    assert member in answer.text
+    assert beyond.status_code == 413
+
+
 async def test_connections_between_nginx_and_the_service_are_kept(site):
     for _ in range(60):
         async with site.client() as client:
@@ -220,36 +232,6 @@ def connections_to(ports: set[int]) -> list[str]:
     """The sockets of this machine whose other end is one of the ports, closed ones in TIME_WAIT included."""
     rows = Path("/proc/net/tcp").read_text().splitlines()[1:]
     return [row for row in rows if int(row.split()[2].rpartition(":")[2], 16) in ports]
-
-
-BCP_195 = {f"ECDHE-{key}-{cipher}" for key in ("ECDSA", "RSA") for cipher in ("AES128-GCM-SHA256", "AES256-GCM-SHA384")}
-
-
-def accepts(port: int, cipher: str, authority: str) -> bool:
-    """Whether a TLS 1.2 handshake with this cipher suite alone succeeds."""
-    context = ssl.create_default_context(cadata=authority)
-    context.maximum_version = ssl.TLSVersion.TLSv1_2
-    context.set_ciphers(cipher)
-    try:
-        with (
-            socket.create_connection(("127.0.0.1", port), timeout=10) as connection,
-            context.wrap_socket(connection, server_hostname="localhost"),
-        ):
-            return True
-    except ssl.SSLCertVerificationError:
-        raise
-    except (ssl.SSLError, ConnectionResetError):
-        return False
-
-
-async def test_tls_1_2_has_the_cipher_suites_of_bcp_195_only(site):
-    every = ssl.create_default_context()
-    every.set_ciphers("ALL:!aNULL:!eNULL:!PSK:!SRP")
-    known = {cipher["name"] for cipher in every.get_ciphers() if cipher["protocol"] == "TLSv1.2"}
-    authority = certificates.authority().pem
-    taken = {name for name in known if await asyncio.to_thread(accepts, site.https_port, name, authority)}
-    assert taken
-    assert taken <= BCP_195
 
 
 async def test_metrics_are_not_for_the_world(site):
