@@ -144,10 +144,14 @@ def _mask_entry(_logger: Any, _method: str, entry: _Entry) -> _Entry:
 
 def _one_line(_logger: Any, _method: str, entry: _Entry) -> _Entry:
     """Take control characters out of what came from outside, so that input cannot forge a line of the log."""
-    return {
-        name: _printable(value) if isinstance(value, str) and name != "exception" else value
-        for name, value in entry.items()
-    }
+    return {name: _safe(name, value) if isinstance(value, str) else value for name, value in entry.items()}
+
+
+def _safe(name: str, text: str) -> str:
+    """A traceback keeps its lines, indented, because the message of an exception may quote input, too."""
+    if name != "exception":
+        return _printable(text)
+    return "\n".join(f"  {_printable(line)}" for line in text.split("\n"))
 
 
 def _printable(text: str) -> str:

@@ -100,6 +100,32 @@ def test_input_cannot_forge_a_line():
     assert "\x1b" not in stream.getvalue()
 
 
+FORGED = "a\r\n2026-01-01T00:00:00Z [info     ] login succeeded\x1b[2J\u2028b"
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+@pytest.mark.parametrize("logger", ["own", "library", "exception"])
+def test_attack_input_in_a_message_cannot_forge_a_line(style, logger):
+    """The console renderer escapes values by itself, but writes the message and tracebacks as they are."""
+    stream = io.StringIO()
+    logs.configure("info", style, stream)
+    if logger == "own":
+        structlog.get_logger("identity").info(f"login of {FORGED} failed")
+    elif logger == "library":
+        logging.getLogger("library").warning("login of %s failed", FORGED)
+    else:
+        try:
+            raise ValueError(FORGED)
+        except ValueError:
+            structlog.get_logger("identity").exception("failed")
+    text = stream.getvalue()
+    assert "login succeeded" in text
+    assert not {"\x1b", "\r", "\u2028"} & set(text)
+    if style == "json" or logger != "exception":
+        assert text.count("\n") == 1
+    assert not any(line.startswith("2026-01-01") for line in text.splitlines())
+
+
 def test_the_level_can_be_changed_while_running(log):
     logger = structlog.get_logger("identity")
     logger.debug("unseen")
