@@ -66,9 +66,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run.py", description="Identity service. Without a command: serve.")
-    parser.add_argument(
-        "--config", type=Path, default=_default_config(), metavar="PATH", help="the folder of identity.yaml, or a file"
-    )
+    parser.add_argument("--config", type=Path, default=Path("config"), metavar="DIR", help="folder of identity.yaml")
     parser.add_argument("--role", choices=("web", "worker", "all"), default="all", help="what this process does")
     parser.set_defaults(command=_serve)
     commands = parser.add_subparsers(title="commands")
@@ -87,73 +85,30 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _default_config() -> Path:
-    """The folder `config` here or, in a folder that has none, the one next to this program."""
-    here = Path("config")
-    return here if (here / config.FILE_NAME).exists() else Path(__file__).resolve().parent / "config"
-
-
 def _version(_options: argparse.Namespace) -> int:
     print(__version__)
     return 0
 
 
 def _check_config(options: argparse.Namespace) -> int:
-    """Report every fault of the configuration; a check neither starts nor changes anything."""
-    checked = str(config.file_of(options.config))
+    """Applications are read from running stores only: a check neither starts nor changes anything."""
+    settings = config.load(options.config, os.environ)
+    checked = str(options.config / config.FILE_NAME)
+    found: list[dict[str, Any]] | None = None
+    unread = ""
     try:
-        settings = config.load(options.config, os.environ)
-    except ConfigError as error:
-        if options.json:
-            print(json.dumps({"configuration": checked, "faults": error.problems}, indent=2))
-            return EXIT_CONFIG
-        raise
-    faults = list(_faults(settings))
-    applications = _applications(settings)
-    if options.json:
-        print(json.dumps({"configuration": checked, "faults": faults, **applications}, indent=2))
-    else:
-        print("\n".join(_check_text(checked, faults, applications)))
-    return EXIT_FAILURE if faults else 0
-
-
-def _faults(settings: Config) -> Iterator[str]:
-    """What prevents a start although the configuration itself is well-formed."""
-    checks: list[Callable[[], Any]] = [
-        functools.partial(data_dir.require_usable, settings.data_dir),
-        functools.partial(_require_address, settings),
-    ]
-    if settings.master_key_file.exists():
-        checks.append(functools.partial(_app().read_master_keys, settings.master_key_file))
-    for check in checks:
-        try:
-            check()
-        except StartupError as error:
-            yield str(error)
-    yield from uvloop.run(_app().store_faults(settings))
-
-
-def _applications(settings: Config) -> dict[str, Any]:
-    """Return findings about applications and issuers from a running MongoDB, or why it cannot be read."""
-    try:
-        running = _running(settings)
-        return {
-            "applications": uvloop.run(_app().profiles_of_applications(running)),
-            "duplicateIssuers": uvloop.run(_app().duplicate_issuers(running)),
-        }
+        found = uvloop.run(_app().profiles_of_applications(_running(settings)))
     except StartupError as error:
-        return {"applicationsUnread": str(error)}
-
-
-def _check_text(checked: str, faults: Sequence[str], applications: dict[str, Any]) -> Iterator[str]:
-    """The report for a person."""
-    yield f"{checked}: " + (f"{len(faults)} faults found" if faults else "no faults found")
-    yield from (f"  {fault}" for fault in faults)
-    if "applications" in applications:
-        yield from _issuers_text(applications["duplicateIssuers"])
-        yield from _profiles_text(applications["applications"])
+        unread = str(error)
+    if options.json:
+        reason = {"applicationsUnread": unread} if found is None else {"applications": found}
+        known = {"configuration": checked, "faults": [], "warnings": config.warnings(settings)}
+        print(json.dumps({**known, **reason}, indent=2))
     else:
-        yield f"applications not checked: {applications['applicationsUnread']}"
+        lines = [f"applications not checked: {unread}"] if found is None else _profiles_text(found)
+        warnings = [f"warning: {warning}" for warning in config.warnings(settings)]
+        print("\n".join([f"{checked}: no faults found", *warnings, *lines]))
+    return 0
 
 
 def _running(settings: Config) -> Config:
@@ -163,13 +118,6 @@ def _running(settings: Config) -> Config:
     if not (settings.data_dir / ADDRESSES_FILE).exists():
         raise StartupError(f"the embedded MongoDB of {settings.data_dir} does not run")
     return settings.with_stores(*addresses(settings.data_dir))
-
-
-def _issuers_text(duplicates: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Which tenants share an issuer."""
-    for duplicate in duplicates:
-        tenants = ", ".join(f"{tenant['name']} ({tenant['tenantId']})" for tenant in duplicate["tenants"])
-        yield f"the issuer {duplicate['issuer']} is shared by tenants: {tenants}; give each tenant its own issuer"
 
 
 def _profiles_text(applications: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -335,6 +283,8 @@ class _Process:
 
     def _announce(self, service: Any) -> None:
         _log.info("ready", role=self._options.role, port=service.port, version=__version__)
+        for warning in config.warnings(self._settings) if service.port else ():
+            _log.warning(warning)
         print("\n".join(_start_text(service, self._settings)), flush=True)
 
 
@@ -373,23 +323,24 @@ def _spare_what_stays() -> None:
 
 
 def _start_text(service: Any, settings: Config) -> Iterator[str]:
-    """Where to go; at the very first start also the generated secrets, which are never shown again."""
+    """Where to go; at the first start also the generated secrets, if standard output is a terminal.
+
+    Anything else, such as a journal, a container log or a file, would keep them for others to read.
+    """
     yield f"\nThe identity service {__version__} is ready{'' if service.port else ', as a worker without a port'}.\n"
     lines = {}
     if service.port:
         lines = {
             "Address": service.base_url,
-            "Administration": f"{service.base_url}/admin (asks for an API key)",
-            "Login page": f"{service.base_url}/account?client_id={_app().ADMINISTRATOR_APPLICATION_ID}",
+            "Login page": f"{service.base_url}/oauth2/authorize (where applications send their users)",
             "Discovery": f"{service.base_url}/.well-known/openid-configuration",
             "API": f"{service.base_url}/api (with an API key as the Authorization header)",
         }
     secrets = settings.data_dir / _app().SECRETS_FILE
-    if service.announcement and "JOURNAL_STREAM" not in os.environ:  # the journal would keep them, for others to read
+    if service.announcement and sys.stdout.isatty():
         lines |= service.announcement
     if secrets.exists():
         lines["Kept in"] = f"{secrets} (administrator and keys of the first start; only this user may read it)"
-    lines["Data"] = str(settings.data_dir)
     lines["Stop with"] = f"Ctrl-C, or kill {os.getpid()}"
     width = max(map(len, lines)) + 2
     yield from (f"  {name:<{width}}{text}" for name, text in lines.items())
@@ -405,14 +356,9 @@ def _differences(one: Config, other: Config) -> Iterator[str]:
 
 def _require_free_port(settings: Config) -> None:
     """Fail before anything is started when the port cannot be had anyway."""
-    _require_address(settings, settings.server.port)
-
-
-def _require_address(settings: Config, port: int = 0) -> None:
-    """Raise StartupError unless this machine can listen on the address; port 0 is any free one."""
     with _address_explained(settings):
         family, kind, protocol, _, address = socket.getaddrinfo(
-            settings.server.address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            settings.server.address, settings.server.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         with socket.socket(family, kind, protocol) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

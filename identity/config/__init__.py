@@ -1,8 +1,9 @@
 """The typed configuration: config/identity.yaml and the environment, checked against schemas/config.json."""
 
+from identity.config.checks import warnings
 from identity.config.description import schema, settings
 from identity.config.judging import EMBEDDED
-from identity.config.loading import ConfigError, file_of, load
+from identity.config.loading import ConfigError, load
 from identity.config.reading import ENVIRONMENT_PREFIX, FILE_NAME
 from identity.config.sections import (
     ApiKeys,
@@ -20,7 +21,6 @@ from identity.config.sections import (
     Metrics,
     MongoDB,
     Outbound,
-    Passwords,
     Redis,
     Secrets,
     Server,
@@ -48,14 +48,13 @@ __all__ = [
     "Metrics",
     "MongoDB",
     "Outbound",
-    "Passwords",
     "Redis",
     "Secrets",
     "Server",
     "Tracing",
     "Webhooks",
-    "file_of",
     "load",
     "schema",
     "settings",
+    "warnings",
 ]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pty
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,16 +61,35 @@ def run(data_dir: Path, *arguments: str, limit: str = "", **settings: object) ->
 class Process:
     """A serving run.py."""
 
-    def __init__(self, data_dir: Path, *arguments: str, **settings: object) -> None:
+    def __init__(self, data_dir: Path, *arguments: str, terminal: bool = False, **settings: object) -> None:
+        """With `terminal` its output goes to a pseudo-terminal."""
         self.output = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed by `serving`
         self.port = int(settings.setdefault("server__port", free_port()))
+        sink = self._terminal() if terminal else self.output.fileno()
         self.popen = subprocess.Popen(
             command(*arguments),
             env=environment(data_dir, **settings),
-            stdout=self.output,
+            stdout=sink,
             stderr=subprocess.STDOUT,
             cwd=ROOT,
         )
+        if terminal:
+            os.close(sink)
+
+    def _terminal(self) -> int:
+        """The far end of a pseudo-terminal, from which a thread copies everything into the output file."""
+        near, far = pty.openpty()
+
+        def copy() -> None:
+            with contextlib.suppress(OSError):  # Linux: EIO when the last writer is gone
+                while chunk := os.read(near, 65_536):
+                    os.pwrite(self.output.fileno(), chunk.replace(b"\r\n", b"\n"), self._written)
+                    self._written += len(chunk.replace(b"\r\n", b"\n"))
+            os.close(near)
+
+        self._written = 0
+        threading.Thread(target=copy, daemon=True).start()
+        return far
 
     @property
     def url(self) -> str:
@@ -102,9 +123,9 @@ class Process:
 
 
 @contextlib.contextmanager
-def serving(data_dir: Path, *arguments: str, **settings: object) -> Iterator[Process]:
+def serving(data_dir: Path, *arguments: str, terminal: bool = False, **settings: object) -> Iterator[Process]:
     """A run.py that is ready, and stopped at the end."""
-    process = Process(data_dir, *arguments, **settings)
+    process = Process(data_dir, *arguments, terminal=terminal, **settings)
     try:
         process.wait_until_ready()
         yield process
