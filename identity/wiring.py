@@ -48,7 +48,6 @@ from identity.tokens.second_looks import SecondLooks
 from identity.tokens.signing_keys import KeyRing
 from identity.web.in_flight import InFlight
 from identity.workers.deliver import DeliveryWorker
-from identity.workers.discovery_prefetch import DiscoveryPrefetch
 from identity.workers.logout import LogoutWorker
 from identity.workers.mail import MailWorker
 from identity.workers.messages import MessageWorker
@@ -257,7 +256,7 @@ def _workers(
         delivery.message_wakeups,
     )
     if role == "web":
-        return (*listeners, DiscoveryPrefetch(services))
+        return listeners
     settings = services.config.webhooks
     worker = DeliveryWorker(
         stores.outbox,
@@ -273,8 +272,7 @@ def _workers(
         LogoutWorker(services, delivery.logout_wakeups, registry),
         MessageWorker(services, delivery.message_wakeups, registry),
     )
-    prefetch = () if role == "worker" else (DiscoveryPrefetch(services),)
-    return (*listeners, *prefetch, worker, *queues, Sweeper(services))
+    return (*listeners, worker, *queues, Sweeper(services))
 
 
 def _second_looks(stores: Stores) -> SecondLooks:

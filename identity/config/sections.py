@@ -51,6 +51,7 @@ class Server:
     max_body_bytes: int
     max_import_bytes: int
     max_header_bytes: int
+    hsts_seconds: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,13 +92,6 @@ class License:
     def has(self, feature: str) -> bool:
         """Whether the feature is on; one that the configuration does not name is."""
         return self.features is None or self.features.get(feature, True)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Passwords:
-    """Limits of password hashing."""
-
-    maximum_factors: Mapping[str, int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -250,7 +244,6 @@ class Config:
     kickstart: Kickstart
     secrets: Secrets
     license: License
-    passwords: Passwords
     webhooks: Webhooks
     email: Email
     lambdas: Lambdas

@@ -19,6 +19,11 @@ from identity.web.in_flight import InFlight
 
 _log = structlog.get_logger(__name__)
 
+_HOST_PREFIX = "__Host-"
+_HOST_BOUND = ("federated.", "fusionauth.")
+"""Cookies of our own pages. Others have published names that callers rely on, such as `access_token`."""
+_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
 _HTTP_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 
 
@@ -31,13 +36,42 @@ class Answering(tornado.web.RequestHandler):
     request_id: str
     SUPPORTED_METHODS: tuple[str, ...] = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
     cross_origin_headers: Mapping[str, str] = {}
+    transport_headers: Mapping[str, str] = {}
+    is_secure: bool = False
     json_options: ClassVar[int] = 0
+
+    def require_secure_transport(self, hsts_seconds: int) -> None:
+        """Take note of whether the client came by https, and tell it to come by nothing else from now on (RFC 6797).
+
+        `hsts_seconds` 0 leaves that to the proxy. A policy for localhost would apply to every port of the machine.
+        """
+        scheme, _, place = self.addresses.base_url(self.request).partition("://")
+        self.is_secure = scheme == "https"
+        is_local = place.rpartition(":")[0] in _LOCAL_NAMES or place in _LOCAL_NAMES
+        if self.is_secure and hsts_seconds and not is_local:
+            self.transport_headers = {"Strict-Transport-Security": f"max-age={hsts_seconds}"}
+            for name, value in self.transport_headers.items():
+                self.set_header(name, value)
+
+    def cookie_name(self, name: str) -> str:
+        """The name that a cookie of our own pages has in the browser.
+
+        On https it has the prefix `__Host-`: browsers then refuse it from other hosts of the domain, from plain http
+        and with another path, so that no neighbour can plant a session (RFC 6265bis section 4.1.3.2). A cookie without
+        the prefix is not accepted in its place, because it is the one that a neighbour could plant.
+        """
+        return f"{_HOST_PREFIX}{name}" if self.is_secure and name.startswith(_HOST_BOUND) else name
+
+    def received_cookie(self, name: str) -> str | None:
+        """The value of a cookie, by its name without a prefix."""
+        return self.get_cookie(self.cookie_name(name))
 
     def new_cookie(self, name: str, value: str, max_age_seconds: int | None = None) -> Morsel[str]:
         """A cookie for this host alone, out of reach of scripts; without an age it ends with the browser."""
-        morsel: Morsel[str] = SimpleCookie({name: value})[name]
+        full_name = self.cookie_name(name)
+        morsel: Morsel[str] = SimpleCookie({full_name: value})[full_name]
         flags: dict[str, Any] = {"path": "/", "httponly": True, "samesite": "Lax"}
-        if self.addresses.base_url(self.request).startswith("https:"):
+        if self.is_secure:
             flags["secure"] = True
         if max_age_seconds is not None:
             flags["max-age"] = max_age_seconds
@@ -106,7 +140,7 @@ class Answering(tornado.web.RequestHandler):
         self.set_header("X-Content-Type-Options", "nosniff")
         self.set_header("Cache-Control", "no-store")
         self.set_header("Referrer-Policy", "no-referrer")
-        for name, value in self.cross_origin_headers.items():
+        for name, value in {**self.cross_origin_headers, **self.transport_headers}.items():
             self.set_header(name, value)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:

@@ -81,6 +81,7 @@ class Family(Reading, Answering):
         self.lineage = Lineage(services, self.request, template)
         for name, value in arguments.items():
             setattr(self, name, value)
+        self.require_secure_transport(services.config.server.hsts_seconds)
 
     @property
     def method(self) -> str:

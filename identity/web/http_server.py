@@ -7,6 +7,7 @@ with bare line feeds, which proxies read differently from one another, and answe
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -39,6 +40,10 @@ _HEAD_TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n"
     b"X-Content-Type-Options: nosniff\r\n\r\n"
 )
+
+# Proxies differ in which of several lengths they use, also where they are equal (RFC 9112 section 6.3).
+_LENGTHS = re.compile(rb"\r\ncontent-length[ \t]*:", re.IGNORECASE)
+_LENGTH_LIST = re.compile(rb"\r\ncontent-length[ \t]*:[^\r\n]*,", re.IGNORECASE)
 
 ReadHead = Callable[..., Awaitable[bytes]]
 
@@ -84,6 +89,8 @@ async def _read_head(stream: IOStream, read: ReadHead, regex: bytes, max_bytes: 
         raise StreamClosedError
     if head.count(b"\n") != head.count(b"\r\n"):
         raise HTTPInputError("a line of the head ends without a carriage return")
+    if len(_LENGTHS.findall(head)) > 1 or _LENGTH_LIST.search(head):
+        raise HTTPInputError("the head has more than one content length")
     return head
 
 

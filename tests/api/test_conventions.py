@@ -648,7 +648,7 @@ async def plain_application(api: httpx.AsyncClient) -> Document:
 
 DESTROYED: dict[str, tuple[dict[str, Any], str]] = {
     "/api/application": ({"application": {"name": "One"}}, "hardDelete"),
-    "/api/tenant": ({"tenant": {"name": "One", "issuer": "https://conventions.example.com"}}, "async"),
+    "/api/tenant": ({"tenant": {"name": "One", "issuer": "https://issuer.example.com"}}, "async"),
     "/api/user": ({"user": {"email": "one@example.com", "password": "a password of the tests"}}, "hardDelete"),
     "/api/user-action": ({"userAction": {"name": "One"}}, "hardDelete"),
 }
@@ -1098,6 +1098,9 @@ REFUSED = {
     "length and transfer encoding": post(b"Content-Length: 4", CHUNKED, body=END),
     "transfer encoding and length": post(CHUNKED, b"Content-Length: 4", body=END),
     "two lengths": post(b"Content-Length: 2", b"Content-Length: 3", body=b"{} "),
+    "equal lengths in a list": post(b"Content-Length: 2, 2", body=b"{}"),
+    "equal lengths in a list without a space": post(b"content-length:2,2", body=b"{}"),
+    "equal lengths in two headers": post(b"Content-Length: 2", b"Content-Length: 2", body=b"{}"),
     "length with a sign": post(b"Content-Length: +2", body=b"{}"),
     "length with an underscore": post(b"Content-Length: 1_0", body=b"{}        "),
     "length in hexadecimal": post(b"Content-Length: 0x2", body=b"{}"),

@@ -241,7 +241,7 @@ async def test_own_provider_of_the_tenant_comes_before_a_shared_one(hosted) -> N
 async def test_provider_that_is_configured_by_its_endpoints_may_name_itself(hosted) -> None:
     issuer = hosted.fake.issuer
     endpoints = {f"{name}_endpoint": f"{issuer}/{name}" for name in ("authorization", "token", "userinfo")}
-    await hosted.scene.change(oauth2={**endpoints, "issuer": None})
+    await hosted.scene.change(oauth2={**endpoints, "issuer": None, "client_secret": "the secret"})
     left = await hosted.leave()
     assert "nonce" not in left.parameters
     assert "code" in relying_party.response(await hosted.come_back(left, iss=issuer))

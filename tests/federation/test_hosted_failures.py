@@ -109,7 +109,10 @@ async def test_webhook_that_vetoes_is_told(hosted, receiver) -> None:
     assert await hosted.scene.count_users() == 1
 
 
-@pytest.mark.parametrize("members", [{"enabled": False}, {"oauth2": {"issuer": "https://other.example.com"}}, None])
+ELSEWHERE = {"issuer": "https://other.example.com", "client_secret": "another secret"}
+
+
+@pytest.mark.parametrize("members", [{"enabled": False}, {"oauth2": ELSEWHERE}, None])
 async def test_provider_that_went_away_meanwhile_is_told(hosted, members) -> None:
     left = await hosted.leave()
     if members is None:

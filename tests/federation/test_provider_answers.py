@@ -84,7 +84,7 @@ async def test_without_an_issuer_the_configured_endpoints_are_asked_and_no_id_to
     """There are no keys to check it with: whatever stands in it, userinfo decides."""
     places = {name: f"{fake.issuer}/{name.partition('_')[0]}" for name in ("token_endpoint", "userinfo_endpoint")}
     places["authorization_endpoint"] = "https://provider.example.com/authorize"
-    await federated.change(oauth2={"issuer": None, **places})
+    await federated.change(oauth2={"issuer": None, "client_secret": "the secret", **places})
     fake.id_claims = {"sub": "somebody else", "email": "evil@example.com", "email_verified": True}
     user = (await federated.logged_in())["user"]
     assert user["email"] == fake.userinfo["email"]
@@ -238,7 +238,7 @@ async def test_a_key_of_another_algorithm_or_use_signs_nothing(federated, fake) 
             other.keys = [{**jwk, **change}]
             other.id_claims = other.claims()
             other.userinfo = {}
-            await federated.change(oauth2={"issuer": other.issuer})
+            await federated.change(oauth2={"issuer": other.issuer, "client_secret": "the secret"})
             assert await is_refused(federated), change
 
 

@@ -67,10 +67,10 @@ async def test_changed_tenant_is_described_anew_at_once(http, api):
     assert first.headers["ETag"] != second.headers["ETag"]
 
 
-async def test_documents_may_be_kept_and_are_checked_by_etag(http):
+async def test_documents_are_checked_by_etag_and_may_be_kept_where_they_follow_no_host_header(http):
     for path in (CONFIGURATION, KEYS):
         answer = await http.get(path)
-        assert answer.headers["Cache-Control"] == "public, max-age=300" + (", s-maxage=1" if path == KEYS else "")
+        assert answer.headers["Cache-Control"] == ("public, max-age=300, s-maxage=1" if path == KEYS else "no-store")
         again = await http.get(path, headers={"If-None-Match": answer.headers["ETag"]})
         assert (again.status_code, again.content) == (304, b"")
 

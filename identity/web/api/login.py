@@ -53,7 +53,7 @@ class LoginFamily(ApiHandler):
 
     def cookie(self, name: str) -> str | None:
         """The value of a cookie, if there is one."""
-        return self.get_cookie(name) or None
+        return self.received_cookie(name) or None
 
 
 class LoginHandler(LoginFamily):

@@ -70,14 +70,14 @@ async def of(
     if theme is None:
         return DEFAULT
     accepted = handler.request.headers.get("Accept-Language", "")[:500]
-    remembered = str(handler.get_cookie(LOCALE_COOKIE) or "")[:_MAXIMUM_LOCALE]
+    remembered = str(handler.received_cookie(LOCALE_COOKIE) or "")[:_MAXIMUM_LOCALE]
     return Look(theme, (*_named(given or {}), *_locales(remembered), *_locales(accepted)))
 
 
 def cookies(handler: Family, given: Mapping[str, str]) -> list[Morsel[str]]:
     """The cookie that remembers the language of a request which names one, for those that name none."""
     named = next((name for name in _named(given) if _LOCALE.fullmatch(name)), None)
-    if named is None or named == handler.get_cookie(LOCALE_COOKIE):
+    if named is None or named == handler.received_cookie(LOCALE_COOKIE):
         return []
     return [handler.new_cookie(LOCALE_COOKIE, named, _LOCALE_SECONDS)]
 

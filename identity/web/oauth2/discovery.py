@@ -6,7 +6,6 @@ from identity.call import Call, Document
 from identity.errors import InvalidRequest, NotFound
 from identity.operations import discovery
 from identity.operations.clients import TenantHints
-from identity.store.cache import stale_if_unavailable
 from identity.web import cross_origin
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -20,9 +19,13 @@ class _PreparedHandler(OAuth2Handler):
     cache_control = "public, max-age=300"
     cross_origin = CrossOriginAccess.OPEN
 
+    def caching(self) -> str:
+        """The Cache-Control header."""
+        return self.cache_control
+
     def shown(self, prepared: discovery.Prepared) -> Reply:
         """The document, or 304 to a client that has it."""
-        headers = {"Cache-Control": self.cache_control, "ETag": prepared.etag, **cross_origin.OPEN_HEADERS}
+        headers = {"Cache-Control": self.caching(), "ETag": prepared.etag, **cross_origin.OPEN_HEADERS}
         if prepared.etag in self.request.headers.get("If-None-Match", ""):
             return Reply(status=304, headers=headers)
         return Reply(prepared.body, headers={**headers, "Content-Type": "application/json"})
@@ -30,6 +33,10 @@ class _PreparedHandler(OAuth2Handler):
 
 class ConfigurationHandler(_PreparedHandler):
     """The metadata of a tenant (OpenID Connect Discovery 4, RFC 8414 section 3)."""
+
+    def caching(self) -> str:
+        """Without `server.base_url` the addresses come from the Host header, and no cache may keep them for others."""
+        return super().caching() if self.services.config.server.base_url is not None else "no-store"
 
     @endpoint(
         access=Access.PUBLIC,
@@ -42,8 +49,7 @@ class ConfigurationHandler(_PreparedHandler):
         given: Document = self.parameters(_REQUEST)
         hints = TenantHints(tenant_id, given.get("tenantId"))
         try:
-            with stale_if_unavailable():
-                return self.shown(await discovery.configuration(self.services, hints, call.origin.base_url))
+            return self.shown(await discovery.configuration(self.services, hints, call.origin.base_url))
         except InvalidRequest as error:
             error.status = NotFound.status
             raise
@@ -65,8 +71,7 @@ class KeysHandler(_PreparedHandler):
     )
     async def get(self, call: Call) -> Reply:
         """Show every public key."""
-        with stale_if_unavailable():
-            return self.shown(await self.prepared_keys.get(self.services))
+        return self.shown(await self.prepared_keys.get(self.services))
 
 
 _CONFIGURATION = "/.well-known/openid-configuration"

@@ -110,7 +110,7 @@ class OAuth2Handler(Family):
 
     def cookie(self, name: str) -> str:
         """The value of a cookie, or nothing."""
-        return str(self.get_cookie(name) or "")
+        return str(self.received_cookie(name) or "")
 
     def is_from_elsewhere(self) -> bool:
         """Whether a browser says that another site made this request; ours send no referrer, and so the origin null."""
@@ -184,8 +184,12 @@ class PageHandler(OAuth2Handler):
     async def open_call(self, declared: Endpoint) -> Call:
         """As elsewhere, with what the browser shows of the users it is known to."""
         call = await super().open_call(declared)
-        prefix = known_devices.COOKIE_PREFIX
-        devices = {name: morsel.value for name, morsel in self.cookies.items() if name.startswith(prefix)}
+        prefix = self.cookie_name(known_devices.COOKIE_PREFIX)
+        devices = {
+            known_devices.COOKIE_PREFIX + name.removeprefix(prefix): morsel.value
+            for name, morsel in self.cookies.items()
+            if name.startswith(prefix)
+        }
         return dataclasses.replace(call, devices=devices)
 
     def refuse(self, error: ServiceError) -> None:

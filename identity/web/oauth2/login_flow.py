@@ -150,7 +150,7 @@ class LoginFlowHandler(PageHandler):
         """The cookies of the browser's session, and of its being known to the user, where they are to be set."""
         if cookie is None:
             return []
-        shown = self.get_cookie(known_devices.cookie_name(cookie.user_id))
+        shown = self.received_cookie(known_devices.cookie_name(cookie.user_id))
         device = known_devices.cookie(self.services, cookie.tenant, cookie.user_id, shown, self.services.clock.now())
         found = [self.new_cookie(sso.COOKIE, cookie.secret, cookie.max_age_seconds)] if cookie.secret else []
         if device is not None:
