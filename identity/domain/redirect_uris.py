@@ -14,6 +14,8 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, urlsplit
 
+from identity.domain import cors
+
 EXACT: Final = "ExactMatch"
 WILDCARDS: Final = "AllowWildcards"
 
@@ -42,6 +44,19 @@ def is_authorized(url: str, registered: Iterable[str], policy: str) -> bool:
     if _danger(url) is not None or "*" in url:
         return False
     return any(_matches(url, value, policy) for value in registered)
+
+
+def is_origin_of(origin: str, registered: str, policy: str) -> bool:
+    """Whether an origin, as browsers send it, is the origin of a registered URL; of a pattern, under AllowWildcards."""
+    parts = _PARTS.fullmatch(registered)
+    if parts is None or "*" in origin:
+        return False
+    port = "" if parts["port"] is None else f":{parts['port']}"
+    own = _folded(f"{parts['scheme']}://{parts['host']}{port}")
+    if "*" in own:
+        pattern = _pattern(own) if policy == WILDCARDS else None
+        return pattern is not None and pattern.fullmatch(origin) is not None
+    return cors.canonical_origin(own) == origin
 
 
 def with_query(url: str, parameters: Mapping[str, str]) -> str:

@@ -19,23 +19,32 @@ class Identified:
 
     An assertion was verified, and used up, when the client was identified; `failure` is what was wrong with it.
     `key_thumbprint` names the key that the request proved to have (RFC 9449), once that was verified.
+    `is_internal`: the service itself acts for the client, as its hosted backend does; there is nothing to verify.
     """
 
     client: Client
     presented: rules.Presented
     failure: InvalidClient | None = None
     key_thumbprint: str | None = None
+    is_internal: bool = False
 
     @property
     def has_credentials(self) -> bool:
         """Whether a secret or an assertion was presented; `require` has verified it."""
         return self.presented.method != "none"
 
+    @classmethod
+    def internal(cls, client: Client) -> Identified:
+        """A client that the service itself acts for."""
+        return cls(client, rules.Presented(client.client_id, "none"), is_internal=True)
+
     def require(self, grant_type: str, *, has_proof: bool) -> None:
         """Verify the credentials when there are some, demand them when the policy does. Raises InvalidClient.
 
         `has_proof`: the grant is bound by PKCE and the verifier is there, which some policies take instead.
         """
+        if self.is_internal:
+            return
         if self.failure is not None:
             raise self.failure
         application = self.client.application

@@ -6,6 +6,7 @@ from identity.call import Call, Document
 from identity.domain import claims, scopes
 from identity.errors import InvalidToken
 from identity.operations import bearer, dpop, token_lambdas
+from identity.operations.bearer import Bearer
 from identity.services import Services
 
 
@@ -14,7 +15,11 @@ async def userinfo(services: Services, call: Call, token: str | None, proof: dpo
 
     Raises InvalidToken, UnprovenToken and LambdaFailed.
     """
-    found = await bearer.verify(services, call, token, proof)
+    return await claims_of(services, call, await bearer.verify(services, call, token, proof))
+
+
+async def claims_of(services: Services, call: Call, found: Bearer) -> Document:
+    """The claims about the user of a verified access token. Raises InvalidToken and LambdaFailed."""
     application, granted = found.token.application, found.token.scopes
     if claims.is_strict(application) and scopes.OPENID not in granted:
         raise InvalidToken("missing_required_scope", "The access token lacks the scope openid.")

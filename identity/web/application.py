@@ -65,6 +65,7 @@ from identity.web.oauth2 import (
     device,
     device_pages,
     discovery,
+    hosted_backend,
     introspect,
     logout,
     not_registered,
@@ -101,6 +102,7 @@ _PROTOCOL = (
     complete_registration,
     device,
     device_pages,
+    hosted_backend,
 )
 """What is asked for most comes first: routes are tried in order."""
 

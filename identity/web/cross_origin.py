@@ -25,12 +25,18 @@ class CrossOriginAccess(enum.Enum):
     """What pages of other sites may do with a route.
 
     CONFIGURED: what the system configuration says. OPEN: anybody may read it. BY_PAGE: it is a page, which answers
-    forms and links of other sites by rules of its own, and which no script of theirs may read.
+    forms and links of other sites by rules of its own, and which no script of theirs may read. BY_APPLICATION: scripts
+    of the origins of an application, which the operation knows and checks.
     """
 
     CONFIGURED = "configured"
     OPEN = "open"
     BY_PAGE = "by page"
+    BY_APPLICATION = "by application"
+
+
+SELF_JUDGED = frozenset({CrossOriginAccess.BY_PAGE, CrossOriginAccess.BY_APPLICATION})
+"""Where the route itself judges cross-origin requests."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

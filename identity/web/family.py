@@ -103,7 +103,7 @@ class Family(Reading, Answering):
             error = LoopDetected("The request was brought about by deliveries of events that would have no end.")
             self.send(Reply(errors_body(error), error.status))
             return None
-        if "Origin" not in self.request.headers or self.cross_origin is CrossOriginAccess.BY_PAGE:
+        if "Origin" not in self.request.headers or self.cross_origin in cross_origin.SELF_JUDGED:
             return None
         return self.judge_origin()
 

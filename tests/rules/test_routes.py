@@ -163,8 +163,12 @@ def test_pages_judge_requests_of_other_sites_themselves_and_nothing_else_does() 
     """The CORS configuration must neither refuse a form that another site may post, nor let a script read a page."""
     for route in ROUTES:
         is_page = issubclass(route.handler, PageHandler)
-        assert is_page or not any(about.access is Access.BROWSER for _, about in declared(route)), route.template
+        is_script = route.handler.cross_origin is CrossOriginAccess.BY_APPLICATION
+        is_browser = any(about.access is Access.BROWSER for _, about in declared(route))
+        assert is_page or is_script or not is_browser, route.template
         assert (route.handler.cross_origin is CrossOriginAccess.BY_PAGE) is is_page, route.template
+    scripts = {route.template for route in ROUTES if route.handler.cross_origin is CrossOriginAccess.BY_APPLICATION}
+    assert scripts == {"/app/me", "/app/refresh", "/app/refresh/{client_id}"}
     found = {route.template for route in ROUTES if route.handler.cross_origin is CrossOriginAccess.OPEN}
     assert found == {path for path, _ in PUBLIC if ".well-known" in path} | {"/api/openapi.json"}
 

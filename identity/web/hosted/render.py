@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from identity.domain.identity_providers import NOTHING, Offer
 from identity.ids import fingerprint
+from identity.operations import hosted_backend
 from identity.web.endpoint import Reply
 from identity.web.hosted.looks import DEFAULT, Look
 
@@ -139,7 +140,7 @@ def consent(form: ConsentForm, look: Look, cookies: Cookies = ()) -> Reply:
     """The consent page."""
     fields = {field.name: getattr(form, field.name) for field in dataclasses.fields(form)}
     origin = _origin(form.redirect_uri)
-    policy = _policy(form_action=("'self'", "https:", origin))
+    policy = _policy(form_action=_places(form.redirect_uri))
     target = urllib.parse.urlsplit(form.redirect_uri).hostname or origin
     return _page("consent.html", policy, fields | {"target": target}, look, form.status, cookies)
 
@@ -155,7 +156,7 @@ def form(
     nonce: str | None = None,
 ) -> Reply:
     """A page with a form of ours; `redirect_uri` is where its answer may lead, `nonce` that of its script if any."""
-    places = ("'self'",) if redirect_uri is None else ("'self'", "https:", _origin(redirect_uri))
+    places = ("'self'",) if redirect_uri is None else _places(redirect_uri)
     return _page(template, _policy(nonce, form_action=places), values, look, status, cookies)
 
 
@@ -227,8 +228,18 @@ def _fields(form: LoginForm | LinkForm) -> dict[str, Any]:
 
 
 def _leads_to(form: LoginForm | LinkForm) -> tuple[str, ...]:
-    """Where the form of a login may lead; identity providers are found under https."""
-    return "'self'", "https:", _origin(form.redirect_uri)
+    """Where the form of a login may lead."""
+    return _places(form.redirect_uri)
+
+
+def _places(redirect_uri: str) -> tuple[str, ...]:
+    """Where the forms of a request may lead that ends at this URI; identity providers are found under https.
+
+    The hosted backend redirects on to the application, which has no TLS where the service has none: in development.
+    """
+    origin, path = _origin(redirect_uri), urllib.parse.urlsplit(redirect_uri).path
+    goes_on = origin.startswith("http:") and path == hosted_backend.CALLBACK
+    return ("'self'", "https:", origin, "http:") if goes_on else ("'self'", "https:", origin)
 
 
 def _policy(

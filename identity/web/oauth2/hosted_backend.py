@@ -1,0 +1,209 @@
+"""`/app/*`: the hosted backend, which keeps the tokens of single-page applications in cookies.
+
+The names of the cookies are those that the published SDKs read. Access and refresh token are out of reach of scripts.
+Each cookie is sent to the registrable domain of the service, where the application and its API are; SameSite=Lax keeps
+other sites from sending them, and the Origin header other hosts of the same site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http.cookies import Morsel
+from typing import Final
+
+from identity.call import Call, Document
+from identity.domain import cors
+from identity.errors import InvalidRequest, ServerError
+from identity.operations import hosted_backend
+from identity.operations.clients import Client
+from identity.operations.hosted_backend import CookieTokens
+from identity.web.cross_origin import CrossOriginAccess
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
+from identity.web.oauth2.family import OAuth2Handler, PageHandler
+
+ACCESS_COOKIE: Final = "app.at"
+EXPIRATION_COOKIE: Final = "app.at_exp"
+ID_COOKIE: Final = "app.idt"
+REFRESH_COOKIE: Final = "app.rt"
+BROWSER_COOKIE: Final = "app.pkce_v"
+"""Ties the logins that are under way to the browser that began them."""
+
+_READABLE: Final = frozenset({EXPIRATION_COOKIE, ID_COOKIE})
+_MAXIMUM_COOKIE_BYTES: Final = 4096
+"""Browsers ignore a cookie whose name and value are longer (RFC 6265bis section 5.7)."""
+
+_LOGIN: Final = "oauth2/hosted-backend-login.request.json"
+_CALLBACK: Final = "oauth2/hosted-backend-callback.request.json"
+_REFRESH: Final = "oauth2/hosted-backend-refresh.request.json"
+_LOGOUT: Final = "oauth2/hosted-backend-logout.request.json"
+
+
+class _BackendHandler(OAuth2Handler):
+    """Finds the client of a request, and writes the cookies."""
+
+    async def client(self, call: Call, given: Document, client_id: str | None) -> Client:
+        """The client that the path names, or the query. Raises InvalidRequest where they differ."""
+        if client_id is not None and given.setdefault("client_id", client_id) != client_id:
+            raise InvalidRequest("invalid_client_id", "The client_id of the query is not that of the path.")
+        hints = self.tenant_hints(None, given)
+        return await hosted_backend.find(self.services, call, hints, given.get("client_id"))
+
+    def token_cookies(self, tokens: CookieTokens) -> list[Morsel[str]]:
+        """The cookies with the tokens. Raises ServerError for an access token that no browser would keep.
+
+        An ID token that is too long is left out; `/app/me` has what it says.
+        """
+        values = {
+            ACCESS_COOKIE: (tokens.access_token, tokens.expires_in),
+            EXPIRATION_COOKIE: (str(tokens.expires_at_seconds), tokens.expires_in),
+            ID_COOKIE: (tokens.id_token, tokens.expires_in),
+            REFRESH_COOKIE: (tokens.refresh_token, tokens.refresh_expires_in),
+        }
+        if not _fits(ACCESS_COOKIE, tokens.access_token):
+            raise ServerError("unknown", "The access token does not fit into a cookie: it has too many claims.")
+        return [
+            self.shared_cookie(name, value, seconds, tokens.domain)
+            for name, (value, seconds) in values.items()
+            if value is not None and _fits(name, value)
+        ]
+
+    def removed_cookies(self, domain: str | None) -> list[Morsel[str]]:
+        """The removal of every cookie with a token."""
+        names = (ACCESS_COOKIE, EXPIRATION_COOKIE, ID_COOKIE, REFRESH_COOKIE)
+        return [self.shared_cookie(name, "", 0, domain) for name in names]
+
+    def shared_cookie(self, name: str, value: str, max_age_seconds: int, domain: str | None) -> Morsel[str]:
+        """A cookie for the whole domain; scripts read only those that the SDKs need."""
+        morsel = self.new_cookie(name, value, max_age_seconds)
+        if domain is not None:
+            morsel["domain"] = domain
+        if name in _READABLE:
+            morsel["httponly"] = ""
+        return morsel
+
+
+class _PageHandler(_BackendHandler, PageHandler):
+    """What browsers navigate to."""
+
+
+class LoginHandler(_PageHandler):
+    """The begin of a login."""
+
+    registers = False
+
+    @endpoint(access=Access.BROWSER, query=_LOGIN, tenancy=Tenancy.BY_OPERATION, answer={302: None})
+    async def get(self, call: Call, client_id: str | None = None) -> Reply:
+        """Redirect to the login page, or to the registration page."""
+        given = self.parameters(_LOGIN)
+        client = await self.client(call, given, client_id)
+        departure = await hosted_backend.begin(
+            self.services, call, client, given, self.cookie(BROWSER_COOKIE), registers=self.registers
+        )
+        cookie = self.new_cookie(BROWSER_COOKIE, departure.browser_secret, departure.ttl_seconds)
+        return Reply(status=302, headers={"Location": departure.location}, cookies=[cookie])
+
+
+class RegisterHandler(LoginHandler):
+    """The begin of a registration; of a login, where the application offers no registration."""
+
+    registers = True
+
+
+class CallbackHandler(_PageHandler):
+    """The end of a login."""
+
+    advice = "Go back to the application and sign in again."
+
+    @endpoint(access=Access.BROWSER, query=_CALLBACK, tenancy=Tenancy.BY_OPERATION, answer={302: None})
+    async def get(self, call: Call) -> Reply:
+        """Exchange the code, set the cookies and return to the application."""
+        given = self.parameters(_CALLBACK)
+        arrival = await hosted_backend.complete(self.services, call, given, self.cookie(BROWSER_COOKIE))
+        cookies = [] if arrival.tokens is None else self.token_cookies(arrival.tokens)
+        return Reply(status=302, headers={"Location": arrival.location}, cookies=cookies)
+
+
+class LogoutHandler(_PageHandler):
+    """The end of what the cookies hold."""
+
+    @endpoint(access=Access.BROWSER, query=_LOGOUT, tenancy=Tenancy.BY_OPERATION, answer={302: None})
+    async def get(self, call: Call, client_id: str | None = None) -> Reply:
+        """Remove the cookies and redirect to the logout endpoint, which ends the session.
+
+        Nothing is removed for another site: the logout endpoint has the user confirm such a request.
+        """
+        given = self.parameters(_LOGOUT)
+        client = await self.client(call, given, client_id)
+        if self.is_cross_site():
+            return Reply(status=302, headers={"Location": hosted_backend.logout_url(client, given)})
+        location, domain = await hosted_backend.log_out(
+            self.services, call, client, given, self.cookie(REFRESH_COOKIE), self.cookie(ID_COOKIE)
+        )
+        return Reply(status=302, headers={"Location": location}, cookies=self.removed_cookies(domain))
+
+
+class _ScriptHandler(_BackendHandler):
+    """What scripts of the application call, with the cookies of the browser: CORS is judged per application."""
+
+    cross_origin = CrossOriginAccess.BY_APPLICATION
+
+    def page_origin(self) -> str | None:
+        """The origin of the page that made the request; None for a page of ours, or a caller without a page."""
+        origin = self.request.headers.get("Origin")
+        if origin is None or cors.is_same_host(origin, self.addresses.base_url(self.request), self.request.host):
+            return None
+        return origin
+
+    def admit(self, origin: str | None) -> None:
+        """Let the page read the response, an error too."""
+        self.set_header("Vary", "Origin")
+        if origin is not None:
+            self.set_header("Access-Control-Allow-Origin", origin)
+            self.set_header("Access-Control-Allow-Credentials", "true")
+
+
+class MeHandler(_ScriptHandler):
+    """The user of the browser."""
+
+    @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="oauth2/userinfo.response.json")
+    async def get(self, call: Call) -> Reply:
+        """The claims of the userinfo endpoint, for the access token of the cookie."""
+        origin = self.page_origin()
+        claims = await hosted_backend.user(self.services, call, self.cookie(ACCESS_COOKIE), origin)
+        self.admit(origin)
+        return Reply(claims)
+
+
+class RefreshHandler(_ScriptHandler):
+    """New tokens for the refresh token of the browser."""
+
+    @endpoint(access=Access.BROWSER, query=_REFRESH, tenancy=Tenancy.BY_OPERATION, answer=None)
+    async def post(self, call: Call, client_id: str | None = None) -> Reply:
+        """Refresh; 400 where the user has to log in again. The body is not read."""
+        given, origin = self.parameters(_REFRESH), self.page_origin()
+        client = await self.client(call, given, client_id)
+        hosted_backend.require_origin(self.services, origin, client.application)
+        if origin is None and self.is_from_elsewhere():
+            raise InvalidRequest("invalid_origin", "The request comes from another origin, which it does not name.")
+        self.admit(origin)
+        tokens = await hosted_backend.refresh(
+            self.services, call, client, self.cookie(REFRESH_COOKIE), self.cookie(ACCESS_COOKIE)
+        )
+        return Reply(cookies=self.token_cookies(tokens))
+
+
+def _fits(name: str, value: str | None) -> bool:
+    return value is None or len(name) + len(value) <= _MAXIMUM_COOKIE_BYTES
+
+
+def _routes() -> Iterator[Route]:
+    by_client = {"login": LoginHandler, "register": RegisterHandler, "refresh": RefreshHandler, "logout": LogoutHandler}
+    for name, handler in by_client.items():
+        yield Route(f"/app/{name}", handler)
+        yield Route(f"/app/{name}/{{client_id}}", handler)
+    yield Route(hosted_backend.CALLBACK, CallbackHandler)
+    yield Route("/app/me", MeHandler)
+
+
+ROUTES = list(_routes())

@@ -1,0 +1,376 @@
+"""The hosted backend `/app/*`: logins of single-page applications whose tokens stay in cookies."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import AsyncIterator
+from http.cookies import SimpleCookie
+from typing import Any
+
+import httpx
+import pytest
+
+from identity import app
+from identity.domain import hosted_backend as rules
+from tests import relying_party
+from tests.client_signer import new_key, public
+from tests.conftest import checking_client
+from tests.oauth2.test_lambdas import hook
+from tests.relying_party import RelyingParty, claims
+
+APP = "https://app.example.com/"
+ORIGIN = "https://app.example.com"
+EVIL = "https://evil.example.net"
+COOKIES = {"app.at", "app.at_exp", "app.idt", "app.rt"}
+
+
+@pytest.fixture
+async def party(api: httpx.AsyncClient, service: app.Service) -> RelyingParty:
+    """A single-page application: it has no secret to send and registers nothing but its own address."""
+    return await relying_party.make(
+        api,
+        authorizedRedirectURLs=[APP, "https://app.example.com/other"],
+        clientAuthenticationPolicy="NotRequiredWhenUsingPKCE",
+        proofKeyForCodeExchangePolicy="Required",
+    )
+
+
+@pytest.fixture
+async def browser(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
+    async with checking_client(service.base_url) as client:
+        yield client
+
+
+def location(answer: httpx.Response) -> tuple[str, dict[str, str]]:
+    assert answer.status_code == 302, answer.text
+    url, _, query = answer.headers["Location"].partition("?")
+    return url, dict(urllib.parse.parse_qsl(query))
+
+
+def set_cookies(answer: httpx.Response) -> dict[str, Any]:
+    found: SimpleCookie = SimpleCookie()
+    for header in answer.headers.get_list("Set-Cookie"):
+        found.load(header)
+    return dict(found)
+
+
+async def to_login_page(party: RelyingParty, browser: httpx.AsyncClient, **query: str) -> httpx.Response:
+    given = {"client_id": party.client_id, "redirect_uri": APP, "scope": "openid offline_access", **query}
+    departure = await browser.get("/app/login/", params=given)
+    return await browser.get(departure.headers["Location"])
+
+
+async def to_callback(party: RelyingParty, browser: httpx.AsyncClient, **query: str) -> str:
+    """The URL of the callback that ends a login, by the login page or by the session."""
+    answer = await to_login_page(party, browser, **query)
+    if answer.status_code == 200:
+        answer = await party.submit(browser, answer)
+    assert location(answer)[0].endswith("/app/callback")
+    return str(answer.headers["Location"])
+
+
+async def log_in(party: RelyingParty, browser: httpx.AsyncClient, **query: str) -> httpx.Response:
+    return await browser.get(await to_callback(party, browser, **query))
+
+
+async def test_login_keeps_the_tokens_in_cookies_and_returns_with_the_state(party, browser) -> None:
+    answer = await log_in(party, browser, state="a state & more")
+    assert location(answer) == (APP, {"state": "a state & more"})
+    cookies = set_cookies(answer)
+    assert cookies.keys() == COOKIES
+    for name, cookie in cookies.items():
+        assert (cookie["path"], cookie["samesite"], cookie["domain"]) == ("/", "Lax", "")
+        assert bool(cookie["httponly"]) is (name in {"app.at", "app.rt"})
+        assert int(cookie["max-age"]) > 0
+    assert claims(cookies["app.at"].value)["sub"] == party.user["id"]
+    assert claims(cookies["app.idt"].value)["aud"] == party.client_id
+    assert int(cookies["app.at_exp"].value) == pytest.approx(claims(cookies["app.at"].value)["exp"], abs=2)
+
+
+async def test_authorization_request_has_pkce_and_a_state_of_its_own(party, browser, service) -> None:
+    query = {"client_id": party.client_id, "redirect_uri": APP, "state": "mine", "login_hint": "ada@example.com"}
+    requests = []
+    for _ in range(2):
+        url, given = location(await browser.get("/app/login/", params=query))
+        assert url == f"{service.base_url}/oauth2/authorize"
+        requests.append(given)
+    first, second = requests
+    assert (first["response_type"], first["code_challenge_method"]) == ("code", "S256")
+    assert (first["scope"], first["login_hint"]) == ("openid offline_access", "ada@example.com")
+    assert first["redirect_uri"].startswith(f"{service.base_url}/app/callback?")
+    assert first["state"] != "mine"
+    assert {first["state"], first["code_challenge"]}.isdisjoint({second["state"], second["code_challenge"]})
+
+
+async def test_path_form_and_defaults(party, browser) -> None:
+    departure = await browser.get(f"/app/login/{party.client_id}")
+    assert location(departure)[1]["scope"] == "openid offline_access"
+    answer = await party.submit(browser, await browser.get(departure.headers["Location"]))
+    assert location(await browser.get(answer.headers["Location"])) == (APP, {})
+
+
+async def test_registration_where_it_is_offered_and_the_login_elsewhere(party, browser, service) -> None:
+    query = {"client_id": party.client_id, "redirect_uri": APP}
+    assert location(await browser.get("/app/register/", params=query))[0] == f"{service.base_url}/oauth2/authorize"
+    members = {"registrationConfiguration": {"enabled": True, "type": "basic"}}
+    await party.patch(f"/api/application/{party.client_id}", {"application": members})
+    departure = await browser.get("/app/register/", params=query)
+    assert location(departure)[0] == f"{service.base_url}/oauth2/register"
+    assert (await browser.get(departure.headers["Location"])).status_code == 200
+
+
+async def test_two_logins_of_one_browser_at_once(party, browser) -> None:
+    first = await to_callback(party, browser, state="1")
+    second = await to_callback(party, browser, state="2")
+    assert location(await browser.get(first))[1] == {"state": "1"}
+    assert location(await browser.get(second))[1] == {"state": "2"}
+
+
+@pytest.mark.parametrize(
+    "redirect_uri",
+    [
+        "https://evil.example.net/",
+        "https://app.example.com.evil.example.net/",
+        "https://app.example.com@evil.example.net/",
+        "//evil.example.net/",
+        "javascript:alert(1)",
+        "https://app.example.com/../x",
+    ],
+)
+async def test_redirects_lead_to_registered_urls_only(party, browser, redirect_uri) -> None:
+    query = {"client_id": party.client_id, "redirect_uri": redirect_uri}
+    for path in ("login", "register"):
+        answer = await browser.get(f"/app/{path}/", params=query)
+        assert (answer.status_code, "Location" in answer.headers) == (400, False)
+        assert "invalid_redirect_uri" in answer.text
+    away = await browser.get(f"/app/logout/{party.client_id}", params={"redirect_uri": redirect_uri})
+    assert (await browser.get(away.headers["Location"])).status_code == 400
+
+
+async def test_url_that_is_not_registered_any_more_is_not_returned_to(party, browser) -> None:
+    callback = await to_callback(party, browser)
+    await party.configure(authorizedRedirectURLs=["https://app.example.com/other"])
+    answer = await browser.get(callback)
+    assert (answer.status_code, set_cookies(answer).keys() & COOKIES) == (400, set())
+
+
+async def test_callback_works_once_and_only_in_the_browser_that_began(party, browser, service) -> None:
+    callback = await to_callback(party, browser)
+    async with checking_client(service.base_url) as other:
+        await other.get(f"/app/login/{party.client_id}")
+        refused = await other.get(callback)
+        assert (refused.status_code, set_cookies(refused)) == (400, {})
+    assert (await browser.get(callback)).status_code == 302
+    assert (await browser.get(callback)).status_code == 400
+
+
+@pytest.mark.parametrize("state", ["", "forged", None])
+async def test_callback_needs_a_state_of_its_own(party, browser, state) -> None:
+    url, query = location(httpx.Response(302, headers={"Location": await to_callback(party, browser)}))
+    given = {**query, "state": state}
+    answer = await browser.get(url, params={name: value for name, value in given.items() if value is not None})
+    assert (answer.status_code, set_cookies(answer)) == (400, {})
+
+
+async def test_code_of_another_login_is_refused(party, browser, service) -> None:
+    mine = location(httpx.Response(302, headers={"Location": await to_callback(party, browser)}))[1]
+    async with checking_client(service.base_url) as other:
+        url, stolen = location(httpx.Response(302, headers={"Location": await to_callback(party, other)}))
+    answer = await browser.get(url, params={**mine, "code": stolen["code"]})
+    assert (answer.status_code, set_cookies(answer)) == (400, {})
+
+
+async def test_failed_login_is_reported_to_the_application(party, browser) -> None:
+    url, query = location(await browser.get(f"/app/login/{party.client_id}", params={"prompt": "none", "state": "s"}))
+    refused = await browser.get(url, params=query)
+    back, told = location(await browser.get(refused.headers["Location"]))
+    assert (back, told["error"], told["state"]) == (APP, "login_required", "s")
+
+
+async def test_confidential_client_is_served_too(party, browser) -> None:
+    await party.configure(clientAuthenticationPolicy="Required")
+    assert location(await log_in(party, browser))[0] == APP
+    assert (await browser.post(f"/app/refresh/{party.client_id}")).status_code == 200
+
+
+async def test_callback_is_no_way_round_client_authentication(party, browser, service) -> None:
+    """The internal authentication is of the hosted backend alone: its codes buy nothing at the token endpoint."""
+    await party.configure(clientAuthenticationPolicy="Required")
+    query = location(httpx.Response(302, headers={"Location": await to_callback(party, browser)}))[1]
+    answer = await party.token(browser, client_secret=None, grant_type="authorization_code", code=query["code"])
+    assert answer.json()["error"] == "invalid_client"
+
+
+@pytest.mark.parametrize(
+    "setting", ["dpopBoundAccessTokens", "requirePushedAuthorizationRequests", "requireSignedRequestObject"]
+)
+async def test_application_that_requires_more_than_cookies_is_refused(party, browser, setting) -> None:
+    if setting == "requireSignedRequestObject":
+        await party.configure(jwks=public(new_key("ES256")))
+    await party.configure(**{setting: True})
+    for path in ("login", "register", "logout"):
+        answer = await browser.get(f"/app/{path}/{party.client_id}")
+        assert (answer.status_code, "unauthorized_client" in answer.text) == (400, True)
+
+
+async def test_unknown_and_contradictory_clients_are_refused(party, browser) -> None:
+    other = "00000000-0000-4000-8000-00000000dead"
+    for url in ("/app/login", f"/app/login/{other}", f"/app/login/{party.client_id}?client_id={other}"):
+        assert (await browser.get(url)).status_code == 400
+    assert (await browser.post("/app/refresh/")).json()["error_reason"] == "missing_client_id"
+
+
+# The user
+
+
+async def test_me_answers_with_the_claims_of_the_user(party, browser) -> None:
+    await log_in(party, browser, scope="openid offline_access email")
+    answer = await browser.get("/app/me/", headers={"Origin": ORIGIN})
+    assert (answer.status_code, answer.json()["sub"]) == (200, party.user["id"])
+    assert answer.json()["email"] == party.login_id
+    assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
+    assert answer.headers["Access-Control-Allow-Credentials"] == "true"
+    assert "Origin" in answer.headers["Vary"]
+
+
+async def test_me_without_a_valid_token_is_401(party, browser) -> None:
+    assert (await browser.get("/app/me")).status_code == 401
+    assert (await browser.get("/app/me", headers={"Cookie": "app.at=forged"})).status_code == 401
+
+
+@pytest.mark.parametrize("origin", [EVIL, "null", "https://app.example.com.evil.example.net", "http://app.example.com"])
+async def test_other_origins_read_nothing_and_refresh_nothing(party, browser, origin) -> None:
+    await log_in(party, browser)
+    for answer in (
+        await browser.get("/app/me/", headers={"Origin": origin}),
+        await browser.post(f"/app/refresh/?client_id={party.client_id}", headers={"Origin": origin}),
+    ):
+        assert (answer.status_code, answer.json()["error_reason"]) == (400, "invalid_origin")
+        assert "Access-Control-Allow-Origin" not in answer.headers
+        assert set_cookies(answer) == {}
+
+
+async def test_authorized_origins_may_call(party, browser) -> None:
+    await log_in(party, browser)
+    urls = [APP, "https://*.example.org/callback"]
+    await party.configure(
+        authorizedOriginURLs=["https://www.example.com"],
+        authorizedRedirectURLs=urls,
+        authorizedURLValidationPolicy="AllowWildcards",
+    )
+    for origin in ("https://www.example.com", ORIGIN, "https://preview-1.example.org"):
+        answer = await browser.get("/app/me/", headers={"Origin": origin})
+        assert answer.headers["Access-Control-Allow-Origin"] == origin
+    for origin in ("https://example.org", "https://a.b.example.org", "https://a.example.org.evil.example.net"):
+        assert (await browser.get("/app/me/", headers={"Origin": origin})).status_code == 400
+
+
+# Refresh
+
+
+async def test_refresh_replaces_the_cookies(party, browser) -> None:
+    first = set_cookies(await log_in(party, browser))
+    headers = {"Origin": ORIGIN, "Content-Type": "text/plain"}
+    answer = await browser.post("/app/refresh/", params={"client_id": party.client_id}, headers=headers)
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
+    cookies = set_cookies(answer)
+    assert cookies.keys() == COOKIES
+    assert cookies["app.at"].value != first["app.at"].value
+    assert claims(cookies["app.at"].value)["gty"] == ["authorization_code", "refresh_token"]
+    assert (await browser.get("/app/me/")).status_code == 200
+
+
+async def test_one_time_refresh_tokens_are_replaced(party, browser) -> None:
+    configuration = {"enabled": True, "refreshTokenUsagePolicy": "OneTimeUse", "timeToLiveInSeconds": 600}
+    await party.patch(f"/api/application/{party.client_id}", {"application": {"jwtConfiguration": configuration}})
+    before = set_cookies(await log_in(party, browser))["app.rt"].value
+    for _ in range(2):
+        answer = await browser.post(f"/app/refresh/{party.client_id}")
+        after = set_cookies(answer)["app.rt"].value
+        assert after != before
+        before = after
+
+
+async def test_refresh_without_a_valid_token_is_400_and_readable_for_the_application(party, browser) -> None:
+    headers = {"Origin": ORIGIN}
+    answer = await browser.post(f"/app/refresh/{party.client_id}", headers=headers)
+    assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (400, ORIGIN)
+    answer = await browser.post(f"/app/refresh/{party.client_id}", headers={**headers, "Cookie": "app.rt=forged"})
+    assert answer.json()["error_reason"] == "refresh_token_not_found"
+
+
+async def test_refresh_by_another_origin_that_hides_itself_is_refused(party, browser) -> None:
+    await log_in(party, browser)
+    answer = await browser.post(f"/app/refresh/{party.client_id}", headers={"Sec-Fetch-Site": "same-site"})
+    assert (answer.status_code, set_cookies(answer)) == (400, {})
+
+
+async def test_refresh_token_of_another_application_is_refused(party, browser, api) -> None:
+    await log_in(party, browser)
+    other = await relying_party.make(api, tenant=party.tenant)
+    assert (await browser.post(f"/app/refresh/{other.client_id}")).status_code == 400
+    assert (await browser.post(f"/app/refresh/{party.client_id}")).status_code == 200
+
+
+# Logout
+
+
+async def test_logout_removes_the_cookies_and_ends_session_and_refresh_token(party, browser) -> None:
+    before = set_cookies(await log_in(party, browser, redirect_uri="https://app.example.com/other"))
+    query = {"client_id": party.client_id, "post_logout_redirect_uri": APP}
+    answer = await browser.get("/app/logout/", params=query, headers={"Sec-Fetch-Site": "same-site"})
+    assert {name for name, cookie in set_cookies(answer).items() if cookie["max-age"] == "0"} == COOKIES
+    ended = await browser.get(answer.headers["Location"], headers={"Sec-Fetch-Site": "same-site"})
+    assert location(ended)[0] == APP
+    assert (await browser.get("/app/me/")).status_code == 401
+    stale = {"Cookie": f"app.rt={before['app.rt'].value}"}
+    assert (await browser.post(f"/app/refresh/{party.client_id}", headers=stale)).status_code == 400
+
+
+async def test_other_sites_cannot_log_a_user_out_unasked(party, browser) -> None:
+    await log_in(party, browser)
+    query = {"client_id": party.client_id, "redirect_uri": APP}
+    headers = {"Sec-Fetch-Site": "cross-site"}
+    answer = await browser.get("/app/logout/", params=query, headers=headers)
+    assert set_cookies(answer) == {}
+    assert "id_token_hint" not in location(answer)[1]
+    assert (await browser.get("/app/me/")).status_code == 200
+    assert (await browser.post(f"/app/refresh/{party.client_id}")).status_code == 200
+
+
+# Cookies
+
+
+@pytest.mark.parametrize(
+    ("host", "domain"),
+    [
+        ("auth.example.com", "example.com"),
+        ("AUTH.eu.example.co.uk", "example.co.uk"),
+        ("auth.mine.github.io", "mine.github.io"),
+        ("mine.github.io", "mine.github.io"),
+        ("github.io", None),
+        ("co.uk", None),
+        ("localhost", None),
+        ("127.0.0.1", None),
+        ("::1", None),
+    ],
+)
+def test_cookies_are_for_the_registrable_domain(host: str, domain: str | None) -> None:
+    assert rules.cookie_domain(host) == domain
+
+
+async def test_cookies_of_a_public_host_are_secure_and_for_its_domain(party, browser) -> None:
+    headers = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "auth.eu.example.com"}
+    departure = await browser.get(f"/app/login/{party.client_id}", headers=headers)
+    assert departure.headers["Location"].startswith("https://auth.eu.example.com/oauth2/authorize?")
+    (secret,) = set_cookies(departure).values()
+    assert (secret["secure"], secret["httponly"], secret["domain"]) == (True, True, "")
+    answer = await browser.get(f"/app/logout/{party.client_id}", headers=headers)
+    for cookie in set_cookies(answer).values():
+        assert (cookie["secure"], cookie["domain"]) == (True, "example.com")
+
+
+async def test_id_token_that_fits_into_no_cookie_is_left_out(party, browser) -> None:
+    await hook(party, "idTokenPopulateId", "jwt.text = 'x'.repeat(5000)")
+    assert set_cookies(await log_in(party, browser)).keys() == COOKIES - {"app.idt"}
