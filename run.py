@@ -66,7 +66,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run.py", description="Identity service. Without a command: serve.")
-    parser.add_argument("--config", type=Path, default=Path("config"), metavar="DIR", help="folder of identity.yaml")
+    parser.add_argument(
+        "--config", type=Path, default=_default_config(), metavar="PATH", help="the folder of identity.yaml, or a file"
+    )
     parser.add_argument("--role", choices=("web", "worker", "all"), default="all", help="what this process does")
     parser.set_defaults(command=_serve)
     commands = parser.add_subparsers(title="commands")
@@ -85,30 +87,77 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def _default_config() -> Path:
+    """The folder `config` here or, in a folder that has none, the one next to this program."""
+    here = Path("config")
+    return here if (here / config.FILE_NAME).exists() else Path(__file__).resolve().parent / "config"
+
+
 def _version(_options: argparse.Namespace) -> int:
     print(__version__)
     return 0
 
 
 def _check_config(options: argparse.Namespace) -> int:
-    """Applications are read from running stores only: a check neither starts nor changes anything."""
-    settings = config.load(options.config, os.environ)
-    checked = str(options.config / config.FILE_NAME)
-    found: list[dict[str, Any]] | None = None
-    unread = ""
+    """Report every fault of the configuration; a check neither starts nor changes anything."""
+    checked = str(config.file_of(options.config))
     try:
-        found = uvloop.run(_app().profiles_of_applications(_running(settings)))
-    except StartupError as error:
-        unread = str(error)
+        settings = config.load(options.config, os.environ)
+    except ConfigError as error:
+        if options.json:
+            print(json.dumps({"configuration": checked, "faults": error.problems}, indent=2))
+            return EXIT_CONFIG
+        raise
+    faults = list(_faults(settings))
+    applications = _applications(settings)
     if options.json:
-        reason = {"applicationsUnread": unread} if found is None else {"applications": found}
-        known = {"configuration": checked, "faults": [], "warnings": config.warnings(settings)}
-        print(json.dumps({**known, **reason}, indent=2))
+        known = {"configuration": checked, "faults": faults, "warnings": config.warnings(settings)}
+        print(json.dumps({**known, **applications}, indent=2))
     else:
-        lines = [f"applications not checked: {unread}"] if found is None else _profiles_text(found)
-        warnings = [f"warning: {warning}" for warning in config.warnings(settings)]
-        print("\n".join([f"{checked}: no faults found", *warnings, *lines]))
-    return 0
+        print("\n".join(_check_text(checked, faults, config.warnings(settings), applications)))
+    return EXIT_FAILURE if faults else 0
+
+
+def _faults(settings: Config) -> Iterator[str]:
+    """What prevents a start although the configuration itself is well-formed."""
+    checks: list[Callable[[], Any]] = [
+        functools.partial(data_dir.require_usable, settings.data_dir),
+        functools.partial(_require_address, settings),
+    ]
+    if settings.master_key_file.exists():
+        checks.append(functools.partial(_app().read_master_keys, settings.master_key_file))
+    for check in checks:
+        try:
+            check()
+        except StartupError as error:
+            yield str(error)
+    yield from uvloop.run(_app().store_faults(settings))
+
+
+def _applications(settings: Config) -> dict[str, Any]:
+    """Return findings about applications and issuers from a running MongoDB, or why it cannot be read."""
+    try:
+        running = _running(settings)
+        return {
+            "applications": uvloop.run(_app().profiles_of_applications(running)),
+            "duplicateIssuers": uvloop.run(_app().duplicate_issuers(running)),
+        }
+    except StartupError as error:
+        return {"applicationsUnread": str(error)}
+
+
+def _check_text(
+    checked: str, faults: Sequence[str], warnings: Sequence[str], applications: dict[str, Any]
+) -> Iterator[str]:
+    """The report for a person."""
+    yield f"{checked}: " + (f"{len(faults)} faults found" if faults else "no faults found")
+    yield from (f"  {fault}" for fault in faults)
+    yield from (f"warning: {warning}" for warning in warnings)
+    if "applications" in applications:
+        yield from _issuers_text(applications["duplicateIssuers"])
+        yield from _profiles_text(applications["applications"])
+    else:
+        yield f"applications not checked: {applications['applicationsUnread']}"
 
 
 def _running(settings: Config) -> Config:
@@ -118,6 +167,13 @@ def _running(settings: Config) -> Config:
     if not (settings.data_dir / ADDRESSES_FILE).exists():
         raise StartupError(f"the embedded MongoDB of {settings.data_dir} does not run")
     return settings.with_stores(*addresses(settings.data_dir))
+
+
+def _issuers_text(duplicates: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Which tenants share an issuer."""
+    for duplicate in duplicates:
+        tenants = ", ".join(f"{tenant['name']} ({tenant['tenantId']})" for tenant in duplicate["tenants"])
+        yield f"the issuer {duplicate['issuer']} is shared by tenants: {tenants}; give each tenant its own issuer"
 
 
 def _profiles_text(applications: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -332,7 +388,8 @@ def _start_text(service: Any, settings: Config) -> Iterator[str]:
     if service.port:
         lines = {
             "Address": service.base_url,
-            "Login page": f"{service.base_url}/oauth2/authorize (where applications send their users)",
+            "Administration": f"{service.base_url}/admin (asks for an API key)",
+            "Login page": f"{service.base_url}/account?client_id={_app().ADMINISTRATOR_APPLICATION_ID}",
             "Discovery": f"{service.base_url}/.well-known/openid-configuration",
             "API": f"{service.base_url}/api (with an API key as the Authorization header)",
         }
@@ -341,6 +398,7 @@ def _start_text(service: Any, settings: Config) -> Iterator[str]:
         lines |= service.announcement
     if secrets.exists():
         lines["Kept in"] = f"{secrets} (administrator and keys of the first start; only this user may read it)"
+    lines["Data"] = str(settings.data_dir)
     lines["Stop with"] = f"Ctrl-C, or kill {os.getpid()}"
     width = max(map(len, lines)) + 2
     yield from (f"  {name:<{width}}{text}" for name, text in lines.items())
@@ -356,9 +414,14 @@ def _differences(one: Config, other: Config) -> Iterator[str]:
 
 def _require_free_port(settings: Config) -> None:
     """Fail before anything is started when the port cannot be had anyway."""
+    _require_address(settings, settings.server.port)
+
+
+def _require_address(settings: Config, port: int = 0) -> None:
+    """Raise StartupError unless this machine can listen on the address; port 0 is any free one."""
     with _address_explained(settings):
         family, kind, protocol, _, address = socket.getaddrinfo(
-            settings.server.address, settings.server.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            settings.server.address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         with socket.socket(family, kind, protocol) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from typing import Any
 
 import structlog
@@ -15,9 +15,11 @@ import tornado.web
 from identity import wiring
 from identity.call import Document
 from identity.collections import Stores
-from identity.config import Config
-from identity.domain import profiles
+from identity.config import EMBEDDED, Config
+from identity.domain import issuers, profiles
+from identity.domain.applications import ADMINISTRATOR_APPLICATION_ID as ADMINISTRATOR_APPLICATION_ID
 from identity.domain.kickstart import Source
+from identity.errors import StartupError
 from identity.ids import TenantId, new_id
 from identity.instants import Clock, SystemClock
 from identity.operations import (
@@ -188,12 +190,44 @@ async def reencrypt(config: Config) -> int:
         database.close()
 
 
+async def store_faults(config: Config) -> list[str]:
+    """Why the stores that the configuration names by address cannot be used; embedded ones are not looked at."""
+    found = []
+    if config.mongodb.uri != EMBEDDED:
+        database = Database(config.mongodb.uri, config.mongodb.database)
+        found += await _fault(database.check())
+        database.close()
+    if config.redis.url != EMBEDDED:
+        redis = Redis(config.redis.url, config.mongodb.database)
+        found += await _fault(redis.check())
+        await redis.close()
+    return found
+
+
+async def _fault(check: Awaitable[None]) -> list[str]:
+    try:
+        await check
+    except StartupError as error:
+        return [str(error)]
+    return []
+
+
 async def profiles_of_applications(config: Config) -> list[Document]:
     """What each active application lacks of the profile strict, read from MongoDB. Raises StartupError."""
     database = Database(config.mongodb.uri, config.mongodb.database)
     try:
         await database.check()
         return [profiles.report(*client) for client in await survey.active_clients_across_tenants(database)]
+    finally:
+        database.close()
+
+
+async def duplicate_issuers(config: Config) -> list[Document]:
+    """The issuers that several tenants share, read from MongoDB. Raises StartupError."""
+    database = Database(config.mongodb.uri, config.mongodb.database)
+    try:
+        await database.check()
+        return issuers.duplicates(await survey.tenants(database))
     finally:
         database.close()
 

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from identity import resources
+from identity.domain import reference_table
 from identity.domain.delivery_schedule import Schedule
 from identity.domain.resource import Resource
 from identity.operations import (
@@ -25,7 +26,6 @@ from identity.operations import (
     lambdas,
     message_templates,
     messengers,
-    references,
     system_configuration,
     tenants,
     themes,
@@ -115,7 +115,7 @@ class Stores(Collections):
                 tenant_scoped=row.tenant_scoped,
                 sealed=row.sealed,
                 unique=row.unique,
-                references=references.members_of(row.collection),
+                references=reference_table.members_of(row.collection),
                 searches=row.search,
             )
             for row in _STORED_RESOURCES
@@ -124,7 +124,7 @@ class Stores(Collections):
         action_logs = documents["action_logs"] = ActionLogs(database, vault, freshness)
         consents = documents["scope_consents"] = ScopeConsents(database, vault, freshness)
         trusts = documents["two_factor_trusts"] = TwoFactorTrusts(database, vault, freshness)
-        api_keys = ApiKeys(database, vault, freshness, references=references.members_of("api_keys"))
+        api_keys = ApiKeys(database, vault, freshness, references=reference_table.members_of("api_keys"))
         users = Users(database, vault, freshness)
         system = SystemSettingsCache(documents[system_configuration.RESOURCE.collection])
         outbox = Outbox(database, vault, schedule_seconds=schedule.total_seconds, sent_events=system.sent_events)

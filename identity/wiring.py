@@ -48,6 +48,7 @@ from identity.tokens.second_looks import SecondLooks
 from identity.tokens.signing_keys import KeyRing
 from identity.web.in_flight import InFlight
 from identity.workers.deliver import DeliveryWorker
+from identity.workers.discovery_prefetch import DiscoveryPrefetch
 from identity.workers.logout import LogoutWorker
 from identity.workers.mail import MailWorker
 from identity.workers.messages import MessageWorker
@@ -256,7 +257,7 @@ def _workers(
         delivery.message_wakeups,
     )
     if role == "web":
-        return listeners
+        return (*listeners, DiscoveryPrefetch(services))
     settings = services.config.webhooks
     worker = DeliveryWorker(
         stores.outbox,
@@ -272,7 +273,8 @@ def _workers(
         LogoutWorker(services, delivery.logout_wakeups, registry),
         MessageWorker(services, delivery.message_wakeups, registry),
     )
-    return (*listeners, worker, *queues, Sweeper(services))
+    prefetch = () if role == "worker" else (DiscoveryPrefetch(services),)
+    return (*listeners, *prefetch, worker, *queues, Sweeper(services))
 
 
 def _second_looks(stores: Stores) -> SecondLooks:

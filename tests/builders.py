@@ -20,7 +20,7 @@ def _schemas() -> Schemas:
 def make_tenant(**members: Any) -> Document:
     """A tenant as it is stored."""
     tenant = _schemas()["api/tenant.json"].read({"tenant": {"name": "Tenant", **members}})["tenant"]
-    return {"id": new_id(), "state": "Active", "lastUpdateInstant": NOW, **tenant}
+    return {"id": new_id(), "state": "Active", "lastUpdateInstant": NOW, "issuer": "acme.com", **tenant}
 
 
 def make_application(oauth: Document | None = None, **members: Any) -> Document:

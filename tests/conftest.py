@@ -287,11 +287,7 @@ async def manager(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture
 async def tenant(api: httpx.AsyncClient) -> dict[str, Any]:
     """A fresh tenant."""
-    answer = await api.post(
-        "/api/tenant", json={"tenant": {"name": f"Tenant {new_id()}", "issuer": "https://issuer.example.com"}}
-    )
-    assert answer.status_code == 200, answer.text
-    return dict(answer.json()["tenant"])
+    return await relying_party.make_tenant(api)
 
 
 @pytest.fixture

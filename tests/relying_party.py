@@ -156,6 +156,19 @@ class RelyingParty:
         assert answer.status_code == 200, answer.text
 
 
+async def make_tenant(api: httpx.AsyncClient, **members: Any) -> dict[str, Any]:
+    """A tenant with an issuer of its own, which signs with the key of the default tenant: generating one takes long."""
+    default = (await api.get("/api/key/search", params={"name": "Default signing key"})).json()["keys"][0]
+    keys = dict.fromkeys(("accessTokenKeyId", "idTokenKeyId"), default["id"])
+    wanted = {
+        "name": f"Tenant {new_id()}",
+        "issuer": f"https://{new_id()}.example.com",
+        **members,
+        "jwtConfiguration": {**keys, **members.get("jwtConfiguration", {})},
+    }
+    return await _made(api, "/api/tenant", {"tenant": wanted}, "tenant", None)
+
+
 async def make(
     api: httpx.AsyncClient,
     *,
@@ -165,9 +178,7 @@ async def make(
 ) -> RelyingParty:
     """A relying party in a tenant of its own, unless one is given; `tokens` is the application's jwtConfiguration."""
     if tenant is None:
-        wanted = {"name": f"Tenant {new_id()}", "issuer": "https://issuer.example.com"}
-        body = {"tenant": {**wanted, "passwordEncryptionConfiguration": CHEAP}}
-        tenant = await _made(api, "/api/tenant", body, "tenant", None)
+        tenant = await make_tenant(api, passwordEncryptionConfiguration=CHEAP)
     configuration = {"authorizedRedirectURLs": [REDIRECT_URI], **oauth}
     wanted_application = {"name": f"Application {new_id()}", "oauthConfiguration": configuration}
     body = {"application": {**wanted_application, "jwtConfiguration": tokens or {"enabled": False}}}

@@ -3,7 +3,7 @@
 from identity.config.checks import warnings
 from identity.config.description import schema, settings
 from identity.config.judging import EMBEDDED
-from identity.config.loading import ConfigError, load
+from identity.config.loading import ConfigError, file_of, load
 from identity.config.reading import ENVIRONMENT_PREFIX, FILE_NAME
 from identity.config.sections import (
     ApiKeys,
@@ -21,6 +21,7 @@ from identity.config.sections import (
     Metrics,
     MongoDB,
     Outbound,
+    Passwords,
     Redis,
     Secrets,
     Server,
@@ -48,11 +49,13 @@ __all__ = [
     "Metrics",
     "MongoDB",
     "Outbound",
+    "Passwords",
     "Redis",
     "Secrets",
     "Server",
     "Tracing",
     "Webhooks",
+    "file_of",
     "load",
     "schema",
     "settings",

@@ -26,23 +26,29 @@ class ConfigError(StartupError):
         super().__init__("\n".join(self.problems))
 
 
-def load(folder: Path, environ: Mapping[str, str]) -> Config:
-    """The configuration in `folder`, overridden by the IDENTITY__ variables of `environ`.
+def file_of(path: Path) -> Path:
+    """The configuration file that a path names: itself, or identity.yaml in the folder."""
+    return path if path.is_file() else path / FILE_NAME
+
+
+def load(path: Path, environ: Mapping[str, str]) -> Config:
+    """The configuration in a folder or a file, overridden by the IDENTITY__ variables of `environ`.
 
     Raises ConfigError with all faults at once, each as "file:line: key: problem; remedy".
     """
     problems: list[str] = []
-    values = file_values(folder / FILE_NAME, problems)
+    file = file_of(path)
+    values = file_values(file, problems)
     override(values, environ, problems)
     values = _with_defaults(values, schema())
     if not problems:
-        problems.extend(_file_faults(folder, values))
+        problems.extend(_file_faults(file, values))
     if problems:
         raise ConfigError(problems)
-    return _typed(folder.resolve(), values)
+    return _typed(file.parent.resolve(), values)
 
 
-def _file_faults(folder: Path, values: Mapping[str, Any]) -> Iterator[str]:
+def _file_faults(file: Path, values: Mapping[str, Any]) -> Iterator[str]:
     """Faults that only the disk knows: a file that is named but not there."""
     remedies = {
         ("kickstart", "file"): "create it, or set null",
@@ -53,10 +59,10 @@ def _file_faults(folder: Path, values: Mapping[str, Any]) -> Iterator[str]:
     }
     for (section, name), remedy in remedies.items():
         given = values[section][name]
-        if given is not None and not (folder / given).is_file():
-            yield f"{folder / FILE_NAME}: {section}.{name}: there is no file {folder / given}; {remedy}"
+        if given is not None and not (file.parent / given).is_file():
+            yield f"{file}: {section}.{name}: there is no file {file.parent / given}; {remedy}"
     if values["breaches"]["source"] == "file" and values["breaches"]["file"] is None:
-        yield f"{folder / FILE_NAME}: breaches.file: the source is a file; name it, or set breaches.source to none"
+        yield f"{file}: breaches.file: the source is a file; name it, or set breaches.source to none"
 
 
 def _with_defaults(values: Mapping[str, Any], described: Described) -> dict[str, Any]:

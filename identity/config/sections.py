@@ -95,6 +95,13 @@ class License:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Passwords:
+    """Limits of password hashing."""
+
+    maximum_factors: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Webhooks:
     """Delivery of events."""
 
@@ -244,6 +251,7 @@ class Config:
     kickstart: Kickstart
     secrets: Secrets
     license: License
+    passwords: Passwords
     webhooks: Webhooks
     email: Email
     lambdas: Lambdas

@@ -30,8 +30,12 @@ from identity.errors import (
 )
 
 PUSHED: Final = "pushed request"
-"""Marks the parameters of a pushed request (RFC 9126); no parameter has such a name. Its value names the request as
-long as a response has to use it up, and is blank when it is used up."""
+"""Marks the parameters of a pushed request (RFC 9126); no parameter has such a name. Its value names the opened request
+that a response has to delete, and is blank for a request that no page was shown for yet."""
+
+ONE_USE: Final = "one use"
+"""Names the pushed request that an authorization request came from, however often its page was shown: one response in
+all is given to it."""
 
 SIGNED: Final = "signed request"
 """Marks the parameters of a request object (RFC 9101); its value is the object, or blank when it is kept here."""
@@ -74,6 +78,7 @@ class AuthorizationRequest:
     resources: tuple[str, ...] = ()
     dpop_jkt: str | None = None
     pushed: str = dataclasses.field(default="", repr=False)
+    one_use: str = dataclasses.field(default="", repr=False)
 
     @property
     def forbids_pages(self) -> bool:
@@ -365,6 +370,7 @@ def _accepted(facts: _Facts, redirect_uri: str) -> AuthorizationRequest:
         device={name[len(_DEVICE) :]: value for name, value in given.items() if name.startswith(_DEVICE)},
         resources=_resources(facts),
         pushed=given.get(PUSHED, ""),
+        one_use=given.get(ONE_USE, ""),
         **named,
     )
 

@@ -10,6 +10,7 @@ from identity.domain.users import INTERNAL_CONNECTOR
 from identity.errors import FieldError
 
 DEFAULT_NAME = "Default"
+DEFAULT_ISSUER = "acme.com"
 KEY_MEMBERS = ("accessTokenKeyId", "idTokenKeyId")
 
 _PATH = "tenant.jwtConfiguration"

@@ -14,10 +14,13 @@ from identity.errors import Invalid
 from identity.operations import (
     applications,
     crud,
+    key_assignments,
     key_references,
     keys,
     lambdas,
+    references,
     system_configuration,
+    tenant_issuers,
     tenants,
     themes,
 )
@@ -44,6 +47,7 @@ async def ensure(services: Services, call: Call) -> None:
         await _unless_there(crud.create(services, call, themes.RESOURCE, theme, theme_rules.DEFAULT_ID))
     await _unless_there(keys.ensure_client_secret_keys(services, call))
     await system_configuration.ensure(services, call)
+    await _migrate(services)
     if await services.applications.cached(services.default_tenant_id, ADMINISTRATOR_APPLICATION_ID) is not None:
         return
     key_id = key_references.default_signing_key_id(services.instance_id)
@@ -51,12 +55,27 @@ async def ensure(services: Services, call: Call) -> None:
         await _unless_there(keys.generate(services, call, _KEY, key_id))
     if await services.tenants.find(None, services.default_tenant_id) is None:
         configuration = dict.fromkeys(tenant_rules.KEY_MEMBERS, key_id)
-        tenant = {"tenant": {"name": tenant_rules.DEFAULT_NAME, "jwtConfiguration": configuration}}
+        tenant = {
+            "tenant": {
+                "name": tenant_rules.DEFAULT_NAME,
+                "issuer": tenant_rules.DEFAULT_ISSUER,
+                "jwtConfiguration": configuration,
+            }
+        }
         await _unless_there(crud.create(services, call, tenants.RESOURCE, tenant, services.default_tenant_id))
     await lambdas.add_defaults(services, call, _lambda_ids(services.instance_id))
     inside = call.within(services.default_tenant_id)
     made = crud.create(services, inside, applications.RESOURCE, _ADMINISTRATION, ADMINISTRATOR_APPLICATION_ID)
     await _unless_there(made)
+
+
+async def _migrate(services: Services) -> None:
+    """Bring what an earlier version stored into the form that this one expects."""
+    now = services.clock.now()
+    await tenant_issuers.reserve_existing(services)
+    await key_assignments.record_existing(
+        services, lambda collection, key_id: references.is_key_referenced(services, key_id, now, collection)
+    )
 
 
 async def is_untouched(services: Services) -> bool:

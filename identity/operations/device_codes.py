@@ -110,7 +110,8 @@ async def approve(services: Services, call: Call, identified: Identified, form: 
         "tenantId": client.tenant_id,
         "userId": found.user["id"],
     }
-    return answer | ({"identityProviderLink": link} if link else {})
+    shown = {name: value for name, value in link.items() if name != "token"}
+    return answer | ({"identityProviderLink": shown} if shown else {})
 
 
 async def _bearer(services: Services, call: Call, client: Client, token: str) -> Bearer:

@@ -27,7 +27,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     document = _counted(document)
     errors = parts.repeated(document["permissions"], "entityType.permissions")
     errors += _token_problems(document["jwtConfiguration"])
-    errors += await key_references.problems(services, document["jwtConfiguration"], _JWT)
+    errors += await key_references.problems(services, call, document["jwtConfiguration"], stored, _JWT)
     crud.gather(errors)
     return document
 

@@ -54,7 +54,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
         provider.pop("tenantId", None)
     errors = rules.problems(provider, stored)
     errors += await _owner_problems(services, call, provider, stored)
-    errors += await _reference_problems(services, provider)
+    errors += await _reference_problems(services, call, provider, stored)
     errors += _address_problems(services, provider)
     errors += _key_problems(provider)
     crud.gather(errors)
@@ -221,7 +221,9 @@ async def _owner_problems(
     return []
 
 
-async def _reference_problems(services: Services, provider: Document) -> list[FieldError]:
+async def _reference_problems(
+    services: Services, call: Call, provider: Document, stored: Document | None
+) -> list[FieldError]:
     errors = []
     tenant_id = provider.get("tenantId")
     for application_id in provider["applicationConfiguration"]:
@@ -233,10 +235,23 @@ async def _reference_problems(services: Services, provider: Document) -> list[Fi
         if tenant_id not in {None, each} or await services.tenants.cached(None, each) is None:
             message = f"There is no tenant [{each}] for this provider."
             errors.append(_problem("invalid", f"tenantConfiguration.{each}", message))
-    for member, key_id in rules.key_ids(provider):
-        if not await key_references.can_verify(services, key_id):
-            errors.append(_problem("invalid", member, "It must name a key that verifies signatures."))
+    errors += await _key_reference_problems(services, call, provider, stored)
     return errors + await _lambda_problems(services, provider)
+
+
+async def _key_reference_problems(
+    services: Services, call: Call, provider: Document, stored: Document | None
+) -> list[FieldError]:
+    """A tenant-scoped caller may name the keys that its tenant's identity providers name already."""
+    allowed = None
+    if call.caller.tenant_id is not None:
+        own = await _documents(services).find_all(None, {"tenantId": call.caller.tenant_id})
+        allowed = {key_id for each in (*own, *filter(None, [stored])) for _, key_id in rules.key_ids(each)}
+    return [
+        _problem("invalid", member, "It must name a key that verifies signatures.")
+        for member, key_id in rules.key_ids(provider)
+        if (allowed is not None and key_id not in allowed) or not await key_references.can_verify(services, key_id)
+    ]
 
 
 async def _lambda_problems(services: Services, provider: Document) -> list[FieldError]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from identity.call import Document
+from identity.call import Call, Document
 from identity.domain import applications, key_rotation, profiles
 from identity.domain.key_rotation import VERIFICATION_MEMBERS
 from identity.domain.tenants import KEY_MEMBERS
@@ -19,6 +19,7 @@ from identity.errors import FieldError
 from identity.events.bus import Event
 from identity.ids import TenantId
 from identity.instants import Instant
+from identity.operations import key_assignments
 from identity.services import Services
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, TYPES
 
@@ -38,8 +39,17 @@ def default_signing_key_id(instance_id: str) -> str:
     return str(uuid.uuid5(uuid.UUID(instance_id), DEFAULT_KEY_NAME))
 
 
-async def problems(services: Services, jwt_configuration: Document, path: str) -> list[FieldError]:
-    """A field error for each key of a jwtConfiguration that does not exist or cannot sign."""
+async def problems(
+    services: Services, call: Call, jwt_configuration: Document, stored: Document | None, path: str
+) -> list[FieldError]:
+    """A field error for each key of a jwtConfiguration that does not exist, cannot sign, or may not be named.
+
+    A tenant-scoped caller may name the keys that are assigned to its tenant already, those of `stored` and no others.
+    """
+    before = set() if stored is None else key_assignments.named_by(stored["jwtConfiguration"])
+    foreign = await key_assignments.not_assigned(services, call, key_assignments.named_by(jwt_configuration), before)
+    if foreign:
+        return list(_assignment_problems(jwt_configuration, foreign, path))
     errors = [
         FieldError.of("invalid", f"{path}.{name}", f"The [{path}.{name}] must name a key that can sign.")
         for name in KEY_MEMBERS
@@ -75,6 +85,15 @@ async def strict_tenant_problems(services: Services, document: Document, stored:
             message = f"The [{field}] must name an ES256, PS256 or EdDSA key: the application [{application['name']}]"
             return [FieldError.of("invalid", field, f"{message} has the profile strict and no such key of its own.")]
     return []
+
+
+def _assignment_problems(jwt_configuration: Document, foreign: set[str], path: str) -> Iterator[FieldError]:
+    named = {f"{path}.{name}": jwt_configuration.get(name) for name in KEY_MEMBERS}
+    for name in VERIFICATION_MEMBERS.values():
+        named |= {f"{path}.{name}[{index}]": key_id for index, key_id in enumerate(jwt_configuration.get(name, []))}
+    for field, key_id in named.items():
+        if key_id in foreign:
+            yield FieldError.of("invalid", field, f"The [{field}] must name a key that is assigned to the tenant.")
 
 
 async def can_sign(services: Services, key_id: str) -> bool:

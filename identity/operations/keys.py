@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from identity.call import Call, Document
+from identity.domain import key_usage
 from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import Invalid, NotFound
 from identity.ids import new_id
@@ -79,6 +80,16 @@ async def import_key(services: Services, call: Call, body: Document, key_id: str
     """A key from PEM texts, or an HMAC secret. Raises Invalid."""
     wanted = _read(services, body)
     return await _add(services, call, wanted, await material.import_material(wanted), key_id)
+
+
+async def generated_for_tenant(call: Call, tenant: Document) -> Document:
+    """The signing key of a new tenant, which no other tenant may use; it is not stored yet."""
+    wanted = {"algorithm": "RS256", "length": 2048}
+    made = await material.generate(wanted, tenant["issuer"], call.now)
+    private = {"tenantId": tenant["id"], "usage": key_usage.TOKENS}
+    key_id = new_id()
+    name = f"Signing key of tenant {tenant['id']} ({key_id})"
+    return {**made, "name": name, "id": key_id, **crud.stamps(call.now), "private": private}
 
 
 async def ensure_client_secret_keys(services: Services, call: Call) -> None:

@@ -6,15 +6,16 @@ delete it removes it. Of two that meet, MongoDB lets one through, and the other 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 from identity.call import Document
-from identity.domain import lambdas as lambda_rules
+from identity.domain.key_usage import USAGES
+from identity.domain.reference_table import TABLE, Reference
 from identity.domain.resource import Resource
 from identity.errors import FieldError, Invalid
 from identity.instants import Instant
+from identity.operations import key_assignments
 from identity.services import Services
 from identity.store.documents import Documents
 from identity.store.mongo import Session
@@ -22,118 +23,6 @@ from identity.store.mongo import Session
 T = TypeVar("T")
 
 Write = Callable[[Session | None], Awaitable[T]]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reference:
-    """Documents of the collection `source` name ids of the collection `target` in these members.
-
-    A member is a dotted path; lists on the way, and at its end, count with all their items. With `until` the last step
-    lies in a list of objects, and counts until the instant that stands beside it under that name.
-    """
-
-    source: str
-    members: tuple[str, ...]
-    target: str
-    until: str | None = None
-
-
-_SIGNING = ("jwtConfiguration.accessTokenKeyId", "jwtConfiguration.idTokenKeyId")
-_VERIFYING = ("jwtConfiguration.accessTokenVerificationKeyIds", "jwtConfiguration.idTokenVerificationKeyIds")
-_RETIRED = ("private.retiredKeys.keyId",)
-_WEBHOOK_KEYS = (
-    "signatureConfiguration.previousSigningKeyId",
-    "signatureConfiguration.signingKeyId",
-    "sslCertificateKeyId",
-)
-_ACCESS_LIST = ("accessControlConfiguration.uiIPAccessControlListId",)
-_USER_MAILS = (
-    "adminTwoFactorMethodRemove",
-    "emailUpdate",
-    "emailVerified",
-    "forgotPassword",
-    "loginIdInUseOnCreate",
-    "loginIdInUseOnUpdate",
-    "loginNewDevice",
-    "loginSuspicious",
-    "passwordResetSuccess",
-    "passwordUpdate",
-    "passwordless",
-    "setPassword",
-    "twoFactorMethodAdd",
-    "twoFactorMethodRemove",
-)
-_MAILS = (
-    *(f"emailConfiguration.{name}EmailTemplateId" for name in _USER_MAILS),
-    "multiFactorConfiguration.email.templateId",
-)
-_MESSAGES = ("multiFactorConfiguration.sms.templateId",)
-
-TABLE = (
-    Reference("tenants", (*_SIGNING, *_VERIFYING), "keys"),
-    Reference("applications", (*_SIGNING, *_VERIFYING), "keys"),
-    Reference("tenants", _RETIRED, "keys", until="until"),
-    Reference("applications", _RETIRED, "keys", until="until"),
-    Reference(
-        "identity_providers",
-        (
-            "assertionDecryptionConfiguration.keyTransportDecryptionKeyId",
-            "defaultKeyId",
-            "keyId",
-            "requestSigningKeyId",
-            "verificationKeyIds",
-        ),
-        "keys",
-    ),
-    Reference("identity_providers", ("lambdaConfiguration.reconcileId",), "lambdas"),
-    Reference("webhooks", _WEBHOOK_KEYS, "keys"),
-    Reference("messengers", ("sslCertificateId",), "keys"),
-    Reference("tenants", ("multiFactorConfiguration.sms.messengerId",), "messengers"),
-    Reference("tenants", _MESSAGES, "message_templates"),
-    Reference("applications", _MESSAGES, "message_templates"),
-    Reference("api_keys", ("ipAccessControlListId",), "ip_access_control_lists"),
-    Reference("tenants", _ACCESS_LIST, "ip_access_control_lists"),
-    Reference("applications", _ACCESS_LIST, "ip_access_control_lists"),
-    Reference("tenants", ("failedAuthenticationConfiguration.userActionId",), "user_actions"),
-    Reference(
-        "tenants",
-        (
-            *_MAILS,
-            "emailConfiguration.verificationEmailTemplateId",
-            "familyConfiguration.confirmChildEmailTemplateId",
-            "familyConfiguration.familyRequestEmailTemplateId",
-            "familyConfiguration.parentRegistrationEmailTemplateId",
-            "passwordValidationRules.breachDetection.notifyUserEmailTemplateId",
-        ),
-        "email_templates",
-    ),
-    Reference(
-        "applications",
-        (*_MAILS, "emailConfiguration.emailVerificationEmailTemplateId", "verificationEmailTemplateId"),
-        "email_templates",
-    ),
-    Reference("consents", ("consentEmailTemplateId", "emailPlus.emailTemplateId"), "email_templates"),
-    Reference(
-        "user_actions",
-        ("cancelEmailTemplateId", "endEmailTemplateId", "modifyEmailTemplateId", "startEmailTemplateId"),
-        "email_templates",
-    ),
-    Reference("tenants", tuple(lambda_rules.REFERENCES["tenant"]), "lambdas"),
-    Reference("applications", tuple(lambda_rules.REFERENCES["application"]), "lambdas"),
-    Reference("tenants", ("themeId",), "themes"),
-    Reference("applications", ("themeId",), "themes"),
-    Reference("entity_types", _RETIRED, "keys", until="until"),
-    Reference(
-        "entity_types", ("jwtConfiguration.accessTokenKeyId", "jwtConfiguration.accessTokenVerificationKeyIds"), "keys"
-    ),
-    Reference("entities", ("type.id",), "entity_types"),
-    Reference("entities", ("parentId",), "entities"),
-)
-
-
-def members_of(source: str) -> tuple[str, ...]:
-    """The members of a collection's documents that name others: the look-ups by them need an index."""
-    return tuple(member for row in TABLE if row.source == source for member in row.members)
 
 
 async def problems(
@@ -167,24 +56,59 @@ async def keeping(
     Raises Invalid with `[invalid]` for what was deleted in the meantime.
     """
     before = set() if stored is None else {(row.target, value) for row, _, value in _named(resource, stored)}
-    fresh = {
-        (row.target, value): member
-        for row, member, value in _named(resource, document)
-        if (row.target, value) not in before and row.until is None
-    }
+    fresh: dict[tuple[str, str], list[str]] = {}
+    for row, member, value in _named(resource, document):
+        if (row.target, value) not in before and row.until is None:
+            fresh.setdefault((row.target, value), []).append(member)
     if not fresh:
         return await write(session)
 
     async def held(session: Session) -> T:
         # All turns first: what another changes after the first look of a transaction would end it.
         await services.database.take_turns(session, [f"{target} {value}" for target, value in fresh])
-        for target, value in sorted(fresh):
+        for (target, value), members in sorted(fresh.items()):
+            path = f"{resource.name}.{members[-1]}"
             if not await _collection(services, target).hold(document.get("tenantId"), value, session):
-                path = f"{resource.name}.{fresh[target, value]}"
                 raise Invalid.field("invalid", path, f"The [{path}] must name an existing object.")
+            if target == "keys":
+                await _assign(services, resource, document, value, members, session)
         return await write(session)
 
     return await (services.database.in_transaction(held) if session is None else held(session))
+
+
+async def is_key_referenced(services: Services, key_id: str, now: Instant, *collections: str) -> bool:
+    """Whether a document of these collections, or of any collection when none is given, refers to the key."""
+    return await _is_referenced(services, key_id, now, collections or tuple(USAGES))
+
+
+async def _assign(
+    services: Services, resource: Resource, document: Document, key_id: str, members: list[str], session: Session
+) -> None:
+    """Record what the key is used for. Raises Invalid for a key that belongs to others."""
+    tenant_id = document["id"] if resource.collection == "tenants" else document.get("tenantId")
+
+    async def is_referenced(collection: str, session: Session | None) -> bool:
+        return await _is_referenced(services, key_id, services.clock.now(), (collection,), session)
+
+    for member in members:
+        if not await key_assignments.assign(
+            services, resource.collection, member, tenant_id, key_id, is_referenced, session
+        ):
+            path = f"{resource.name}.{member}"
+            message = f"The [{path}] names a key that belongs to another tenant or serves another purpose."
+            raise Invalid.field("invalid", path, message)
+
+
+async def _is_referenced(
+    services: Services, key_id: str, now: Instant, collections: tuple[str, ...], session: Session | None = None
+) -> bool:
+    for row in TABLE:
+        if row.target == "keys" and row.source in collections:
+            found = _collection(services, row.source)
+            if await found.count_across_tenants(_naming(row, key_id, now), 1, session):
+                return True
+    return False
 
 
 async def removing(

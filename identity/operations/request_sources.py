@@ -1,12 +1,13 @@
 """Where an authorization request comes from: its own parameters, those that the client pushed (RFC 9126), or signed.
 
 request            is an object that the client signed, and nothing beside it counts (see `request_objects`)
-request_uri        names a pushed request; the first look at it uses it up
+request_uri        names a pushed request; it can be shown again until a response is given (FAPI 2.0 section 5.3.2.2)
 opened request     one of these that a login page goes on with: kept for the tenant's login intent time under a
-                   request_uri of its own, which only the browser that opened it can use, and used up by the response
+                   request_uri of its own, which only the browser that opened it can use, and deleted by the response
 
-`PUSHED` and `SIGNED` mark such parameters in what `resolved` answers; no schema has them, so that no request can bring
-them.
+Of all opened requests of one pushed request a single one gets a successful response: `ONE_USE` names what they share.
+`PUSHED`, `ONE_USE` and `SIGNED` mark such parameters in what `resolved` returns; no schema has them, so that no request
+can contain them.
 """
 
 from __future__ import annotations
@@ -16,18 +17,24 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Call, Document
-from identity.domain.authorization_request import PUSHED, SIGNED, AuthorizationRequest
+from identity.domain.authorization_request import NONE, ONE_USE, PUSHED, SIGNED, AuthorizationRequest
 from identity.errors import InvalidRequestUri
 from identity.ids import fingerprint, new_secret
 from identity.operations import clients, request_objects, unfinished
 from identity.operations.clients import Client, TenantHints
 from identity.operations.request_objects import PARAMETERS, ROUTING
 from identity.services import Services
+from identity.store.rate_limits import Limit
 
 PREFIX: Final = "urn:ietf:params:oauth:request_uri:"
 """What the request_uri of a pushed request begins with (RFC 9126 section 2.2)."""
 
 _OPENED: Final = f"{PREFIX}opened."
+_PURPOSE: Final = "pushed-request"
+_REMEMBERED_SECONDS: Final = 86_400
+"""How long a pushed request counts as used: longer than a login that began with it may take."""
+_OPENINGS: Final = 20
+"""How often a pushed request can be shown: each time it is kept for the pages of one browser."""
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
@@ -70,10 +77,16 @@ async def reopened(
 ) -> dict[str, str]:
     """Keep a pushed or signed request for the pages of this browser: the parameters by which it is found again.
 
-    Raises InvalidRequest where the browser's `address` sent too many signed ones.
+    Raises InvalidRequest where the browser's `address` sent too many signed ones, and InvalidRequestUri where a pushed
+    one was shown too often.
     """
     declared = services.schemas[PARAMETERS].schema["properties"]
     request = {name: given[name] for name in declared if name in given and name not in ROUTING}
+    if ONE_USE in given:
+        request[ONE_USE] = given[ONE_USE]
+        limit = Limit(_PURPOSE, f"{client.client_id} {given[ONE_USE]}", _OPENINGS, _REMEMBERED_SECONDS)
+        if await services.rate_limits.take(client.tenant_id, [limit]) is not None:
+            raise _unknown()
     if SIGNED in given:
         request[SIGNED] = ""
     if PUSHED not in given:
@@ -97,21 +110,33 @@ def carried(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 async def spend(services: Services, client: Client, request: AuthorizationRequest) -> None:
-    """Use up the opened request that a response is about to be given to. Raises InvalidRequestUri when it has been."""
+    """Use up the pushed or opened request that a successful response is about to be given to.
+
+    Raises InvalidRequestUri when it has been used up before.
+    """
     if request.pushed and not await services.pushed_requests.consume(
         client.tenant_id, client.client_id, request.pushed
     ):
         raise _unknown()
+    if not request.one_use:
+        return
+    named = (client.tenant_id, _PURPOSE, client.client_id, request.one_use)
+    if not await services.one_time_ids.use(*named, _REMEMBERED_SECONDS):
+        raise _unknown()
+    await services.pushed_requests.discard(client.tenant_id, client.client_id, request.one_use)
 
 
 async def _pushed(services: Services, client: Client, uri: str) -> Document:
+    """A pushed request. One with `prompt=none`, which never shows a page, is used up by this."""
     secret = uri.removeprefix(PREFIX)
-    found = None
+    named, found = (client.tenant_id, client.client_id, secret), None
     if _SECRET.fullmatch(secret):
-        found = await services.pushed_requests.consume(client.tenant_id, client.client_id, secret)
+        found = await services.pushed_requests.find(*named)
+    if found is not None and NONE in found.get("prompt", "").split(" "):
+        found = await services.pushed_requests.consume(*named)
     if found is None:
         raise _unknown()
-    return {**found, PUSHED: ""}
+    return {**found, PUSHED: "", ONE_USE: fingerprint(secret)}
 
 
 async def _opened(services: Services, client: Client, uri: str, browser: str) -> Document | None:

@@ -8,6 +8,7 @@ from typing import Any
 from identity.call import Call, Document
 from identity.domain import tenants as rules
 from identity.domain.credentials import Credential
+from identity.domain.key_rotation import VERIFICATION_MEMBERS
 from identity.domain.resource import Resource, SearchRules, Unique
 from identity.errors import Invalid, NotFound, Unauthorized
 from identity.events.catalogue import INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
@@ -18,16 +19,22 @@ from identity.operations import (
     identity_providers,
     ip_access_control_lists,
     key_references,
+    keys,
     lambdas,
+    password_cost,
     references,
+    tenant_issuers,
     user_actions,
     user_passwords,
 )
-from identity.passwords import scheme_problems
 from identity.services import Services
-from identity.store.mongo import Session
+from identity.store.mongo import Session, Write
 
-UNIQUE = (Unique("name", ("name",), "tenant.name"),)
+UNIQUE = (
+    Unique("name", ("name",), "tenant.name"),
+    # Sparse: tenants that shared an issuer before issuers were unique keep it until they change it.
+    Unique("issuer", ("private.issuer",), "tenant.issuer", sparse=True),
+)
 SEALED = ("emailConfiguration.password", "captchaConfiguration.secretKey")
 CREDENTIALS = (
     Credential(
@@ -43,19 +50,26 @@ CREDENTIALS = (
 )
 
 _NAMED = ("email_templates", "message_templates", "messengers", "themes")
+_KEYS = frozenset({*rules.KEY_MEMBERS, *VERIFICATION_MEMBERS.values()})
 
 
-async def prepare(services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
-    """Fill in the signing keys, keep what is not the caller's to change, judge. Raises Invalid."""
+async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
+    """Fill in defaults that differ per tenant, keep what the caller may not change, validate. Raises Invalid."""
     document["state"] = "Active" if stored is None else stored["state"]
-    await _default_keys(services, document)
+    if stored is not None:
+        _keep_keys(document, stored)
+    document.setdefault("issuer", tenant_issuers.default(call, document["id"]) if stored is None else stored["issuer"])
+    document["private"] = tenant_issuers.reserved(document, stored)
     document = rules.normalised(document, TRANSACTIONAL_EVENTS, INSTANCE_EVENTS)
     errors = rules.problems(document)
-    errors += await key_references.problems(services, document["jwtConfiguration"], "tenant.jwtConfiguration")
+    errors += tenant_issuers.change_problems(call, document, stored)
+    errors += await key_references.problems(
+        services, call, document["jwtConfiguration"], stored, "tenant.jwtConfiguration"
+    )
     errors += await key_references.strict_tenant_problems(services, document, stored)
     hashing = document["passwordEncryptionConfiguration"]
     hashing.setdefault("encryptionSchemeFactor", user_passwords.default_factor(hashing["encryptionScheme"]))
-    errors += scheme_problems(hashing, "tenant.passwordEncryptionConfiguration")
+    errors += password_cost.problems(services, call, document, stored)
     errors += await ip_access_control_lists.reference_problems(services, document, "tenant")
     errors += await user_actions.reference_problems(services, document)
     errors += await lambdas.reference_problems(services, "tenant", document)
@@ -92,8 +106,8 @@ async def create(services: Services, call: Call, body: Document, tenant_id: str 
     if call.caller.tenant_id is not None:
         raise Unauthorized(log_detail="a tenant-scoped key makes no tenants")
     wanted = await _with_source(services, body)
-    webhook_ids = await _webhook_ids(services, body)
-    tenant = await crud.create(services, call, RESOURCE, wanted, tenant_id)
+    webhook_ids = await _webhook_ids(services, call, body)
+    tenant = await crud.create(services, call, RESOURCE, wanted, tenant_id, _commit_with_key)
     await _attach(services, TenantId(tenant["id"]), webhook_ids or set())
     await key_references.published(services, tenant)
     return tenant
@@ -112,18 +126,19 @@ def retrieve_each(services: Services, call: Call) -> AsyncIterator[Document]:
 
 
 async def update(services: Services, call: Call, body: Document, tenant_id: str) -> Document:
-    """Replace a tenant; `webhookIds`, left out, takes it from every webhook that is not global."""
+    """Replace a tenant; absent `webhookIds` leave its webhooks unchanged."""
     await retrieve(services, call, tenant_id)
-    webhook_ids = await _webhook_ids(services, body)
+    webhook_ids = await _webhook_ids(services, call, body)
     tenant = await crud.update(services, call, RESOURCE, body, tenant_id, _writer(services, call))
-    await _attach(services, TenantId(tenant_id), webhook_ids or set())
+    if webhook_ids is not None:
+        await _attach(services, TenantId(tenant_id), webhook_ids)
     return tenant
 
 
 async def patch(services: Services, call: Call, kind: str, body: Any, tenant_id: str) -> Document:
-    """Change parts of a tenant; `webhookIds`, left out, changes nothing."""
+    """Change parts of a tenant; absent `webhookIds` leave its webhooks unchanged."""
     await retrieve(services, call, tenant_id)
-    webhook_ids = await _webhook_ids(services, body if isinstance(body, dict) else {})
+    webhook_ids = await _webhook_ids(services, call, body if isinstance(body, dict) else {})
     tenant = await crud.patch(services, call, RESOURCE, kind, body, tenant_id, _writer(services, call))
     if webhook_ids is not None:
         await _attach(services, TenantId(tenant_id), webhook_ids)
@@ -164,6 +179,7 @@ async def _remove_contents(services: Services, tenant_id: TenantId) -> None:
         if documents.is_tenant_scoped:
             await documents.delete_in_chunks(tenant_id, {})
     await services.api_keys.delete_in_chunks(None, {"tenantId": tenant_id})
+    await services.keys.delete_in_chunks(None, {"private.tenantId": tenant_id})
     await _detach(services, tenant_id, {"tenantIds": tenant_id})
 
 
@@ -178,15 +194,31 @@ def _require_own(call: Call, tenant_id: str) -> None:
         raise NotFound
 
 
-async def _default_keys(services: Services, document: Document) -> None:
-    """A tenant that names no signing keys signs with those of the default tenant."""
-    chosen = document["jwtConfiguration"]
-    if all(name in chosen for name in rules.KEY_MEMBERS):
-        return
-    default = await services.tenants.cached(None, services.default_tenant_id)
+def _keep_keys(document: Document, stored: Document) -> None:
+    """An absent signing key leaves the stored one unchanged."""
     for name in rules.KEY_MEMBERS:
-        if default is not None and name in default["jwtConfiguration"]:
-            chosen.setdefault(name, default["jwtConfiguration"][name])
+        if name in stored["jwtConfiguration"]:
+            document["jwtConfiguration"].setdefault(name, stored["jwtConfiguration"][name])
+
+
+async def _commit_with_key(
+    services: Services, call: Call, after: Document | None, _before: Document | None, write: Write
+) -> None:
+    """Write a new tenant, with a signing key generated for it unless the caller names keys."""
+    tenant = after or {}
+    settings = tenant["jwtConfiguration"]
+    missing = [name for name in rules.KEY_MEMBERS if name not in settings]
+    if not missing:
+        await write(None)
+        return
+    key = await keys.generated_for_tenant(call, tenant)
+    settings.update(dict.fromkeys(missing, key["id"]))
+
+    async def both(session: Session) -> None:
+        await services.keys.insert(None, key, session)
+        await write(session)
+
+    await services.database.in_transaction(both)
 
 
 async def _with_source(services: Services, body: Document) -> Document:
@@ -198,14 +230,27 @@ async def _with_source(services: Services, body: Document) -> Document:
         raise Invalid.field("invalid", "sourceTenantId", "The [sourceTenantId] must name an existing tenant.")
     given = body.get("tenant")
     name = given.get("name") if isinstance(given, dict) else None
-    return {"tenant": {**crud.request_form(source), "name": name}}
+    copy = crud.request_form(source)
+    # A copy is an issuer of its own: it shares neither the issuer nor the keys of the source.
+    copy |= {"name": name, "issuer": None}
+    copy["jwtConfiguration"] = {
+        member: value for member, value in copy["jwtConfiguration"].items() if member not in _KEYS
+    }
+    return {"tenant": copy}
 
 
-async def _webhook_ids(services: Services, body: Document) -> set[WebhookId] | None:
-    """The `webhookIds` beside the tenant, None when left out. Raises Invalid for one that does not exist."""
+async def _webhook_ids(services: Services, call: Call, body: Document) -> set[WebhookId] | None:
+    """The `webhookIds` of the request, None when absent.
+
+    Raises Invalid for a webhook that does not exist, and for every list that a tenant-scoped caller sends: webhooks
+    belong to the instance, and their ids must not be confirmed to a tenant.
+    """
     given = body.get("webhookIds")
     if given is None:
         return None
+    if call.caller.tenant_id is not None:
+        message = "The [webhookIds] can be changed with an API key that is not assigned to a tenant."
+        raise Invalid.field("notAllowed", "webhookIds", message)
     if not isinstance(given, list):
         raise Invalid.field("invalidJSON", "webhookIds", "The [webhookIds] property must be an array.")
     wanted = {str(webhook_id).lower() for webhook_id in given}
@@ -244,9 +289,10 @@ def _writer(services: Services, call: Call) -> crud.Write:
 
     async def write(document: Document, stored: Document) -> None:
         async def put(session: Session | None) -> None:
-            document["private"] = rotation.private_at(services.clock.now())
+            document["private"] = rotation.private_at(services.clock.now()) | reservation
             await services.tenants.replace(None, document, stored["lastUpdateInstant"], session)
 
+        reservation = tenant_issuers.reservation(document)
         rotation = await key_references.of_tenant(services, document, stored)
         await services.bus.perform(
             call.within(TenantId(document["id"])),

@@ -7,11 +7,10 @@ from identity.domain import login as steps
 from identity.domain import profiles, two_factor, users
 from identity.domain import refresh_tokens as rules
 from identity.domain.login import Authenticated
-from identity.domain.tenants import KEY_MEMBERS
 from identity.errors import Invalid, Unauthorized
 from identity.ids import ApplicationId, TenantId, UserId, new_id
 from identity.instants import numeric_date
-from identity.operations import bearer, clients, token_lambdas
+from identity.operations import bearer, clients, key_assignments, references, token_lambdas
 from identity.operations.api_logins import Answer
 from identity.operations.bearer import Bearer
 from identity.operations.clients import Client
@@ -55,10 +54,10 @@ async def issue(
 
 
 async def vend(services: Services, call: Call, body: Document) -> Document:
-    """A token with the claims that the caller wants, signed by the service; exp, iat and jti are the service's.
+    """A token with the claims of the caller, signed by the service, which sets exp, iat and jti.
 
-    Without a tenant the default one's settings hold. A caller who is bound to a tenant speaks for that one alone: iss
-    and tid are the tenant's, and so is the key. Raises Invalid.
+    Without a tenant the settings of the default tenant apply. A tenant-scoped caller gets tokens of its own tenant
+    alone: iss and tid are the tenant's, and so is the key. Raises Invalid.
     """
     request = services.schemas[_VEND].read(body)
     tenant = await services.tenants.get(None, call.tenant_id or services.default_tenant_id)
@@ -68,18 +67,24 @@ async def vend(services: Services, call: Call, body: Document) -> Document:
     claims = {**request["claims"], "exp": now + ttl, "iat": now, "jti": new_id()}
     if call.caller.tenant_id is not None:
         claims |= {"iss": tenant["issuer"], "tid": tenant["id"]}
-        await _require_own_key(services, tenant, request.get("keyId"))
+    key_id = request.get("keyId")
+    if key_id is not None:
+        await _require_own_key(services, call, tenant, key_id)
     try:
-        return {"token": await services.tokens.vend(request.get("keyId") or settings["accessTokenKeyId"], claims)}
+        return {"token": await services.tokens.vend(key_id or settings["accessTokenKeyId"], claims, tenant)}
     except (LookupError, ValueError) as error:
         raise Invalid.field("invalid", "keyId", "The [keyId] must name a key that signs.") from error
 
 
-async def _require_own_key(services: Services, tenant: Document, key_id: str | None) -> None:
-    """Raise Invalid for a key with which neither the tenant nor an application of it signs: it may be another's."""
-    applications = await services.applications.cached_list(TenantId(tenant["id"]), "all", {})
-    settings = [one["jwtConfiguration"] for one in (tenant, *applications)]
-    if key_id not in {None, *(found.get(name) for found in settings for name in KEY_MEMBERS)}:
+async def _require_own_key(services: Services, call: Call, tenant: Document, key_id: str) -> None:
+    """Raise Invalid for a key of another tenant, a webhook or an identity provider.
+
+    A caller that is not bound to a tenant may also name a key that nothing refers to.
+    """
+    if key_id in await key_assignments.signing_keys_of(services, tenant):
+        return
+    is_free = call.caller.tenant_id is None and not await references.is_key_referenced(services, key_id, call.now)
+    if not is_free:
         raise Invalid.field("invalid", "keyId", "The [keyId] must name a key that the tenant signs with.")
 
 

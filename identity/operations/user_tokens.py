@@ -56,7 +56,7 @@ async def of_tenant(
     ttl_seconds = int(tenant["jwtConfiguration"]["timeToLiveInSeconds"])
     claims = _claims(call, tenant, user, authentication_type, ttl_seconds)
     try:
-        token = await services.tokens.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], claims)
+        token = await services.tokens.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], claims, tenant)
     except (LookupError, ValueError) as error:
         return _none(tenant, error)
     return {"token": token, "tokenExpirationInstant": later(call.now, seconds=ttl_seconds)}

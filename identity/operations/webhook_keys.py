@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from identity.domain import standard_webhooks
+from identity.domain.key_usage import may_sign_deliveries
 from identity.ids import Secret
 from identity.store.documents import Documents
 from identity.tokens import jws
@@ -40,12 +41,12 @@ class WebhookKeys:
     async def certificate_of(keys: Documents, key_id: str) -> tuple[str, Secret]:
         """As `client_certificate`, from the keys of the instance. Raises LookupError."""
         key = await keys.cached(None, key_id)
-        if key is None or "certificate" not in key or "privateKey" not in key:
+        if key is None or "certificate" not in key or "privateKey" not in key or not may_sign_deliveries(key):
             raise LookupError(f"there is no certificate with a private key {key_id}")
         return key["certificate"], Secret(key["privateKey"])
 
     async def _key(self, key_id: str) -> SigningKey:
-        key = await self._ring.get(key_id)
+        key = await self._ring.get(key_id, may_sign_deliveries)
         if key is None:
             raise LookupError(f"there is no signing key {key_id}")
         return key

@@ -87,6 +87,23 @@ class FederationClient:
             raise FederationError("its access token cannot be sent in a header")
         return await self._get(url, {"Authorization": f"Bearer {access_token}"})
 
+    async def get_json(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        basic: tuple[str, Secret] | None = None,
+        name: str = "",
+    ) -> Any:
+        """The JSON of a resource; `name` stands for an address whose path is secret. Raises FederationError."""
+        accept = {"Accept": "application/json", **(headers or {})}
+        return await self._json("GET", url, accept, None, _escaped(basic), name=name)
+
+    async def post_json(self, url: str, body: Document, headers: Mapping[str, str]) -> Document:
+        """The JSON object that a JSON body is answered with. Raises FederationError."""
+        kind = {"Accept": "application/json", "Content-Type": "application/json", **headers}
+        return await self._asked("POST", url, kind, json.dumps(body).encode(), None)
+
     async def close(self) -> None:
         """Close every connection."""
         await self._http.close()
@@ -103,6 +120,24 @@ class FederationClient:
         basic: tuple[str, Secret] | None,
         maximum_bytes: int = _MAXIMUM_BYTES,
     ) -> Document:
+        """The JSON object of an answer."""
+        found = await self._json(method, url, headers, body, basic, maximum_bytes)
+        if not isinstance(found, dict):
+            raise FederationError(f"{_place(url)} answered 200, and not with a JSON object")
+        return found
+
+    async def _json(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        basic: tuple[str, Secret] | None,
+        maximum_bytes: int = _MAXIMUM_BYTES,
+        *,
+        name: str = "",
+    ) -> Any:
+        place = name or _place(url)
         request = Request(
             method=method,
             url=url,
@@ -117,8 +152,8 @@ class FederationClient:
             async with self._turns.at(urllib.parse.urlsplit(url).netloc.lower()):
                 answer = await self._http.request(request)
         except OutboundError as error:
-            raise FederationError(f"no answer from {_place(url)}: {error.message}") from error
-        return _object(answer)
+            raise FederationError(f"no answer from {place}: {error.message}") from error
+        return _parsed(answer, place)
 
 
 class _Turns:
@@ -193,19 +228,16 @@ class _Published:
         return found
 
 
-def _object(answer: Response) -> Document:
-    where = _place(answer.url)
+def _parsed(answer: Response, where: str) -> Any:
     if answer.truncated:
         raise FederationError(f"the answer of {where} is larger than anybody needs")
     try:
         found: Any = json.loads(answer.body)
     except (ValueError, RecursionError) as error:
         raise FederationError(f"{where} answered {answer.status}, and not with JSON") from error
-    if not isinstance(found, dict):
-        raise FederationError(f"{where} answered {answer.status}, and not with a JSON object")
     if answer.status != 200:
         # RFC 6749 section 5.2: a word, and nothing of what the provider may repeat of the request.
-        reason = str(found.get("error", ""))[:100]
+        reason = str(found.get("error", ""))[:100] if isinstance(found, dict) else ""
         raise FederationError(f"{where} answered {answer.status} {reason}".strip())
     return found
 

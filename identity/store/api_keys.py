@@ -22,6 +22,7 @@ class ApiKeys(Documents):
     """The collection of API keys. Keys belong to the instance; a key's own tenantId limits what it may do."""
 
     cache_size = 10_000
+    keeps_stale = False
 
     def __init__(
         self, database: Database, vault: Vault, freshness: Freshness, *, references: tuple[str, ...] = ()

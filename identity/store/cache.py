@@ -3,20 +3,45 @@
 Whoever misses a value while another reads it waits for the same reading: a thousand requests that meet an entry just
 dropped cost one look-up. A drop ends that: what is being read then is handed out to those who wait for it already,
 and forgotten, and whoever comes later reads anew.
+
+Values that were dropped or that expired are kept as stale until they are read again. They are served only inside
+`stale_if_unavailable`, and only while the store does not answer (as stale-if-error of RFC 5861).
 """
 
 from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
+import contextvars
 import time
-from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final, Generic, TypeVar
+
+from identity.store.outages import OUTAGES
 
 V = TypeVar("V")
 
 STREAM_DOWN_SECONDS = 1.0
 """How long an entry lives while nobody tells us of changes."""
+
+
+STALE_WAIT_SECONDS: Final = 0.5
+"""How long a read waits for the store when there is a stale value to serve instead."""
+
+_UNAVAILABLE: Final[tuple[type[Exception], ...]] = (TimeoutError, *OUTAGES)
+
+_may_be_stale: contextvars.ContextVar[bool] = contextvars.ContextVar("may_be_stale", default=False)
+
+
+@contextlib.contextmanager
+def stale_if_unavailable() -> Iterator[None]:
+    """Serve the last known values of caches inside the block while MongoDB does not answer."""
+    token = _may_be_stale.set(True)
+    try:
+        yield
+    finally:
+        _may_be_stale.reset(token)
 
 
 class Freshness:
@@ -29,8 +54,10 @@ class Freshness:
 class Cache(Generic[V]):
     """Key -> value, least recently used out first. `None` is never kept: absence is looked up again."""
 
-    def __init__(self, size: int, freshness: Freshness) -> None:
+    def __init__(self, size: int, freshness: Freshness, *, keeps_stale: bool = False) -> None:
         self._size = size
+        self._keeps_stale = keeps_stale
+        self._stale: collections.OrderedDict[str, V] = collections.OrderedDict()
         self._freshness = freshness
         self._entries: collections.OrderedDict[str, tuple[V, float]] = collections.OrderedDict()
         self._loading: dict[str, asyncio.Task[V | None]] = {}
@@ -44,7 +71,7 @@ class Cache(Generic[V]):
         if entry is None:
             return None
         if not self._freshness.is_streaming and time.monotonic() - entry[1] > STREAM_DOWN_SECONDS:
-            del self._entries[key]
+            self._forget(key)
             return None
         self._entries.move_to_end(key)
         return entry[0]
@@ -57,6 +84,9 @@ class Cache(Generic[V]):
         loading = self._loading.get(key)
         if loading is None:
             loading = self._loading[key] = asyncio.create_task(self._load(key, load))
+        stale = self._stale.get(key) if _may_be_stale.get() else None
+        if stale is not None:
+            return await _unless_unavailable(loading, stale)
         # A caller that gives up must not take the value from the others.
         return await asyncio.shield(loading)
 
@@ -67,6 +97,8 @@ class Cache(Generic[V]):
             is_current = self._loading.get(key) is asyncio.current_task()
             if is_current:
                 del self._loading[key]
+        if is_current:
+            self._stale.pop(key, None)
         if value is not None and is_current:
             self._keep(key, value)
         return value
@@ -80,10 +112,30 @@ class Cache(Generic[V]):
     def drop(self, *keys: str) -> None:
         """Forget these keys."""
         for key in keys:
-            self._entries.pop(key, None)
+            self._forget(key)
             self._loading.pop(key, None)
 
     def clear(self) -> None:
         """Forget everything."""
-        self._entries.clear()
+        for key in list(self._entries):
+            self._forget(key)
         self._loading.clear()
+
+    def _forget(self, key: str) -> None:
+        """Remove an entry; where stale values are kept, it becomes one."""
+        entry = self._entries.pop(key, None)
+        if entry is not None and self._keeps_stale:
+            self._stale[key] = entry[0]
+            if len(self._stale) > self._size:
+                self._stale.popitem(last=False)
+
+
+async def _unless_unavailable(loading: asyncio.Task[V | None], stale: V) -> V | None:
+    """What is being read or, where the store does not answer soon, the stale value."""
+    # Nobody may be left to see how the reading ends.
+    loading.add_done_callback(lambda done: done.cancelled() or done.exception())
+    try:
+        async with asyncio.timeout(STALE_WAIT_SECONDS):
+            return await asyncio.shield(loading)
+    except _UNAVAILABLE:
+        return stale

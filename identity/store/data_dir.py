@@ -22,6 +22,18 @@ def prepare(folder: Path) -> None:
         (folder / ".writable").unlink()
 
 
+def require_usable(folder: Path) -> None:
+    """Raise StartupError where `prepare` would; changes nothing that remains."""
+    with explained(folder):
+        existing = next(place for place in (folder, *folder.parents) if place.exists())
+        try:
+            with tempfile.TemporaryFile(dir=existing) as probe:
+                probe.write(b"x" * 4096)
+        except OSError as error:
+            error.filename = str(existing)  # rather than the random name of the probe
+            raise
+
+
 def make_private(folder: Path) -> None:
     """Make one folder that only this user may enter, also when it was there with wider permissions."""
     folder.mkdir(mode=0o700, exist_ok=True)

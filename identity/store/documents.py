@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from bson.dbref import DBRef
 from pymongo import IndexModel
@@ -32,6 +32,9 @@ from identity.store.vault import Vault, is_sealed
 
 Tenant = TenantId | None
 
+_LISTS: Final = 1024
+"""How many lists and their criteria are remembered at most; most of them are one tenant's, and short."""
+
 HOLDS = "private.holds"
 """The member that changes when a document is held, and that nobody reads."""
 
@@ -41,6 +44,8 @@ class Documents:
 
     cache_size = 2000
     """How many documents are remembered at most."""
+    keeps_stale = True
+    """Whether the last known values may be served while MongoDB is away: see `cache.stale_if_unavailable`."""
 
     def __init__(  # noqa: PLR0913 (each is named, and is a setting of the collection)
         self,
@@ -66,10 +71,10 @@ class Documents:
         self._freshness = freshness
         self._tenant_scoped = tenant_scoped
         self._sealed = tuple(tuple(path.split(".")) for path in sealed)
-        self._cache: Cache[Document] = Cache(self.cache_size, freshness)
+        self._cache: Cache[Document] = Cache(self.cache_size, freshness, keeps_stale=self.keeps_stale)
         self._ids_by_members: collections.OrderedDict[tuple[tuple[str, str], ...], str] = collections.OrderedDict()
         self._has_endings = search_indexes.has_endings(searches)
-        self._lists: Cache[list[Document]] = Cache(64, freshness)
+        self._lists: Cache[list[Document]] = Cache(_LISTS, freshness, keeps_stale=self.keeps_stale)
         self._totals: Cache[int] = Cache(256, freshness)
 
     @property
@@ -263,9 +268,9 @@ class Documents:
     ) -> int:
         """Change members of all documents that match, by MongoDB's update operators or an aggregation of them.
 
-        Answers how many matched.
+        Answers how many matched. Raises Duplicate.
         """
-        with within(BULK_SECONDS):
+        with within(BULK_SECONDS), duplicates():
             result = await self._collection.update_many({**where, **self._of(tenant_id)}, change, session=session)
         self._database.now_and_after_commit(session, self.forget_all)
         return result.matched_count

@@ -1,4 +1,4 @@
-"""Authorization requests that clients pushed, in Redis (RFC 9126): each for one client, for a while, for one use.
+"""Authorization requests that clients pushed, in Redis (RFC 9126): each for one client, for a while.
 
 Tenant and client stand in the key beside the SHA-256 of the secret, so that nobody else's question can find, let alone
 use up, what belongs to a client; and every step is one command.
@@ -33,8 +33,15 @@ class PushedRequests:
         """Use a secret up: of all callers one gets what it stands for."""
         return _request(await self._redis.client.getdel(self._key(tenant_id, client_id, secret)))
 
+    async def discard(self, tenant_id: TenantId, client_id: ApplicationId, hashed_secret: str) -> None:
+        """Delete what a secret with this fingerprint stands for, if it is there."""
+        await self._redis.client.delete(self._hashed_key(tenant_id, client_id, hashed_secret))
+
     def _key(self, tenant_id: TenantId, client_id: ApplicationId, secret: str) -> str:
-        return self._redis.key("pushed-request", tenant_id, client_id, fingerprint(secret))
+        return self._hashed_key(tenant_id, client_id, fingerprint(secret))
+
+    def _hashed_key(self, tenant_id: TenantId, client_id: ApplicationId, hashed_secret: str) -> str:
+        return self._redis.key("pushed-request", tenant_id, client_id, hashed_secret)
 
 
 def _request(text: bytes | str | None) -> Document | None:

@@ -38,5 +38,16 @@ async def active_clients_across_tenants(database: Database) -> list[tuple[Docume
     return [(*client, algorithms.get(key_rotation.setting(*client, "idTokenKeyId"))) for client in clients]
 
 
+async def tenants(database: Database) -> list[Document]:
+    """The id, name and issuer of each tenant, by name. Raises StartupError when MongoDB does not let them be read."""
+    try:
+        with within(BULK_SECONDS):
+            found = database.collection("tenants").find({}, {"name": 1, "issuer": 1}).sort([("name", 1)])
+            return [_plain(tenant) async for tenant in found]
+    except STORE_ERRORS as error:
+        reason = str(error).partition(", full error")[0]
+        raise StartupError(f"MongoDB does not let tenants be read (mongodb.uri): {reason}") from error
+
+
 def _plain(stored: Document) -> Document:
     return {**plain(stored), "id": stored["_id"]}

@@ -6,6 +6,7 @@ import structlog
 
 from identity.call import Document
 from identity.domain.system_configuration import SentEvents, SystemSettings
+from identity.store.cache import stale_if_unavailable
 from identity.store.documents import Documents
 from identity.store.outages import OUTAGES
 
@@ -42,7 +43,8 @@ class SystemSettingsCache:
     async def refresh(self) -> None:
         """Read the document again if it may have changed. Raises an outage only before the first reading."""
         try:
-            document = await self._documents.cached(None, DOCUMENT_ID)
+            with stale_if_unavailable():
+                document = await self._documents.cached(None, DOCUMENT_ID)
         except OUTAGES as error:
             if self._settings is None:
                 raise

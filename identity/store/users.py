@@ -80,6 +80,7 @@ class Users(IndexSearched):
     """The collection of users."""
 
     cache_size = 10_000
+    keeps_stale = False
     fields = FIELDS
     sorted_by = frozenset({"_id", "insertInstant", "private.login"})
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from identity.call import Document
+from identity.domain import key_usage
 from identity.domain.key_rotation import entity_key, setting, signing_key, trusted_keys
 from identity.ids import new_id
 from identity.instants import Instant, numeric_date
@@ -144,7 +145,7 @@ class TokenIssuer:
         """A new access token of an entity. Raises as `access_token` does."""
         key_id, ttl = entity_key(login.tenant, login.entity_type, now)
         claims = entity_tokens.claims(login, new_id(), numeric_date(now), ttl)
-        return await _signed(await self._get(key_id), claims, ttl, populate)
+        return await _signed(await self._get(key_id, login.tenant), claims, ttl, populate)
 
     async def logout_token(
         self, tenant: Document, application: Document, user_id: str, session_id: str | None, now: Instant
@@ -197,13 +198,16 @@ class TokenIssuer:
         """One of our keys, by its id."""
         return await self._ring.get(key_id)
 
-    async def sign(self, key_id: str, claims: Document) -> str:
-        """A JWS over any claims. Raises LookupError when the key is gone, ValueError when it has no private half."""
-        return await jws.sign(await self._get(key_id), claims)
+    async def sign(self, key_id: str, claims: Document, tenant: Document) -> str:
+        """A JWS of the tenant over any claims.
 
-    async def vend(self, key_id: str, claims: Document) -> str:
-        """As `sign`, for a caller who chose the claims: whatever they say, our endpoints take it for no token."""
-        return await jws.sign(await self._get(key_id), claims, {_VENDED: True})
+        Raises LookupError for a key that does not exist or belongs to others, ValueError when it has no private half.
+        """
+        return await jws.sign(await self._get(key_id, tenant), claims)
+
+    async def vend(self, key_id: str, claims: Document, tenant: Document) -> str:
+        """As `sign`, for claims that a caller chose: a header marks the token, and our endpoints do not accept it."""
+        return await jws.sign(await self._get(key_id, tenant), claims, {_VENDED: True})
 
     async def _verify(
         self, token: str, kind: str, locate: _Locate, now: Instant | None
@@ -269,12 +273,12 @@ class TokenIssuer:
         key_id = signing_key(tenant, application, _KEY_MEMBERS[kind], now)
         if key_id in CLIENT_SECRET_KEYS:
             return of_client_secret(key_id, application["oauthConfiguration"]["clientSecret"])
-        return await self._get(key_id)
+        return await self._get(key_id, tenant)
 
-    async def _get(self, key_id: str) -> SigningKey:
-        key = await self._ring.get(key_id)
+    async def _get(self, key_id: str, tenant: Document) -> SigningKey:
+        key = await self._ring.get(key_id, lambda stored: key_usage.may_sign_tokens(stored, tenant["id"]))
         if key is None:
-            raise LookupError(f"there is no signing key {key_id}")
+            raise LookupError(f"there is no signing key {key_id} for the tenant {tenant['id']}")
         return key
 
 

@@ -133,10 +133,12 @@ class KeyRing:
         self._size = size
         self._parsed: collections.OrderedDict[str, tuple[int, SigningKey]] = collections.OrderedDict()
 
-    async def get(self, key_id: str) -> SigningKey | None:
-        """The parsed key, or None when there is no such key or it has no algorithm to sign with."""
+    async def get(self, key_id: str, is_allowed: Callable[[Document], bool] | None = None) -> SigningKey | None:
+        """The parsed key; None for a key that does not exist, has no algorithm to sign with, or is not allowed."""
         document = await self._find(key_id)
-        return None if document is None else self.parsed(document)
+        if document is None or (is_allowed is not None and not is_allowed(document)):
+            return None
+        return self.parsed(document)
 
     def parsed(self, document: Document) -> SigningKey | None:
         """The parsed form of a key document; None for one that neither signs nor verifies by itself."""

@@ -80,7 +80,7 @@ from identity.web.oauth2 import (
     userinfo,
     verification_gates,
 )
-from identity.web.self_service import account, account_factors, email_changes, verify
+from identity.web.self_service import account, account_factors, email_changes, tenant_links, verify
 from identity.web.self_service import passwords as password_pages
 
 _log = structlog.get_logger("identity.access")
@@ -156,6 +156,7 @@ _PAGES = (
     account,
     account_factors,
     email_changes,
+    tenant_links,
     pages,
     admin,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import ipaddress
+import urllib.parse
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -102,7 +103,7 @@ async def _perform(services: Services, call: Call, kickstart: Kickstart, owner: 
     try:
         for request in kickstart.requests:
             await services.instance.extend_kickstart(owner, services.clock.now())
-            await _send(client, kickstart, request, local_url)
+            await _send(client, kickstart, request, local_url, call.origin.base_url)
     finally:
         await client.close()
     for key in kickstart.api_keys:
@@ -129,8 +130,10 @@ async def _add_key(services: Services, call: Call, given: Document) -> None:
         raise StartupError(f"kickstart: the API key [{name}] was refused: {error}.") from error
 
 
-async def _send(client: HttpClient, kickstart: Kickstart, request: Request, local_url: str) -> None:
+async def _send(client: HttpClient, kickstart: Kickstart, request: Request, local_url: str, base_url: str) -> None:
     headers = {"Authorization": kickstart.api_keys[0]["key"], "Content-Type": request.content_type}
+    # Without a configured base URL, URLs of new objects (the issuer of a tenant) are made of the Host header.
+    headers["Host"] = urllib.parse.urlsplit(base_url).netloc
     if request.tenant_id is not None:
         headers["X-FusionAuth-TenantId"] = request.tenant_id
     what = f"kickstart: request {request.number} ({request.method} {request.url})"

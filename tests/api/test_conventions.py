@@ -648,7 +648,7 @@ async def plain_application(api: httpx.AsyncClient) -> Document:
 
 DESTROYED: dict[str, tuple[dict[str, Any], str]] = {
     "/api/application": ({"application": {"name": "One"}}, "hardDelete"),
-    "/api/tenant": ({"tenant": {"name": "One", "issuer": "https://issuer.example.com"}}, "async"),
+    "/api/tenant": ({"tenant": {"name": "One", "issuer": "https://conventions.example.com"}}, "async"),
     "/api/user": ({"user": {"email": "one@example.com", "password": "a password of the tests"}}, "hardDelete"),
     "/api/user-action": ({"userAction": {"name": "One"}}, "hardDelete"),
 }

@@ -56,12 +56,12 @@ async def test_mails_that_verify_say_where_and_with_which_code(tenant_api: httpx
         assert (await tenant_api.post("/api/user/verify-email", json={"userId": made["user"]["id"]})).status_code == 200
         mails = {mail.message["Subject"]: mail for mail in await mailbox.wait_for(3)}
     wanted = mails["Verify your email address"]
-    link = f"https://issuer.example.com/email/verify/{made['emailVerificationId']}?tenantId={tenant['id']}"
+    link = f"{tenant['issuer']}/email/verify/{made['emailVerificationId']}?tenantId={tenant['id']}"
     assert link in wanted.part("plain") and made["emailVerificationOneTimeCode"] in wanted.part("plain")
     assert f'href="{link}"' in wanted.part("html") and made["emailVerificationOneTimeCode"] in wanted.part("html")
     asked = mails["Verify your registration"]
     verification_id = registered.json()["registrationVerificationId"]
-    link = f"https://issuer.example.com/registration/verify/{verification_id}?tenantId={tenant['id']}"
+    link = f"{tenant['issuer']}/registration/verify/{verification_id}?tenantId={tenant['id']}"
     assert link in asked.part("plain") and "The <b>shop</b>" in asked.part("plain")
     assert f'href="{link}"' in asked.part("html") and "The &lt;b&gt;shop&lt;/b&gt;" in asked.part("html")
     assert "code" not in asked.part("plain")

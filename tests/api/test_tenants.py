@@ -27,7 +27,6 @@ INTERNAL_CONNECTOR = "e3306678-a53a-4964-9040-1c96f36dda72"
 SMS = "tenant.multiFactorConfiguration.sms"
 
 DEFAULTS: Document = {
-    "issuer": "acme.com",
     "data": {},
     "state": "Active",
     "themeId": "75a068fd-e94b-451a-9aeb-3ddb9a3b5987",
@@ -196,12 +195,6 @@ async def plain(service: app.Service) -> Document:
 @pytest.mark.parametrize("path", DEFAULTS)
 async def test_default(plain, path) -> None:
     assert at(plain, path) == DEFAULTS[path]
-
-
-async def test_signing_keys_are_those_of_the_default_tenant(api, plain) -> None:
-    default = (await api.get(f"/api/tenant/{DEFAULT_TENANT}")).json()["tenant"]["jwtConfiguration"]
-    for name in ("accessTokenKeyId", "idTokenKeyId"):
-        assert plain["jwtConfiguration"][name] == default[name]
 
 
 async def test_put_with_what_was_shown_changes_nothing(api, plain) -> None:
@@ -524,7 +517,7 @@ async def test_names_are_unique_in_every_way_of_writing(api, plain) -> None:
     assert codes(await api.patch(f"/api/tenant/{other['id']}", json={"tenant": {"name": plain["name"]}})) == taken
 
 
-async def test_copy_takes_everything_but_id_and_name(service, api) -> None:
+async def test_copy_takes_everything_but_id_name_issuer_and_keys(service, api) -> None:
     source = await make(
         api,
         issuer="https://source.example.com",
@@ -534,8 +527,13 @@ async def test_copy_takes_everything_but_id_and_name(service, api) -> None:
     )
     name = f"Copy {new_id()}"
     copy = await make(api, {"sourceTenantId": source["id"].upper(), "tenant": {"name": name, "issuer": "ignored"}})
-    fixed = {"id": 0, "insertInstant": 0, "lastUpdateInstant": 0, "name": ""}
+    assert copy["issuer"] == f"{service.base_url}/{copy['id']}"
+    keys = {each["jwtConfiguration"][name] for each in (source, copy) for name in ("accessTokenKeyId", "idTokenKeyId")}
+    assert len(keys) == 2
+    fixed = {"id": 0, "insertInstant": 0, "lastUpdateInstant": 0, "name": "", "issuer": ""}
+    fixed |= {"jwtConfiguration": source["jwtConfiguration"]}
     assert {**copy, **fixed} == {**source, **fixed}
+    assert copy["jwtConfiguration"]["timeToLiveInSeconds"] == 77
     assert copy["name"] == name
     stored = await service.services.tenants.get(None, copy["id"])
     assert stored["emailConfiguration"]["password"] == "smtp secret"
@@ -559,6 +557,8 @@ async def test_webhook_ids_are_the_whole_set(api) -> None:
     await api.patch(path, json={"webhookIds": [one], "tenant": {}})
     assert (await tenants_of(api, one), await tenants_of(api, other)) == ([made["id"]], [])
     await api.put(path, json=body)
+    assert await tenants_of(api, one) == [made["id"]], "absent means unchanged"
+    await api.put(path, json={**body, "webhookIds": []})
     assert await tenants_of(api, one) == []
     for bad in ([new_id()], ["x"], [5], [{}], [None]):
         assert codes(await api.put(path, json={**body, "webhookIds": bad})) <= {"[invalid]webhookIds"}

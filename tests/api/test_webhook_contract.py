@@ -40,7 +40,7 @@ INSTANTS = {"insertInstant", "lastUpdateInstant"}
 async def published(api: httpx.AsyncClient) -> AsyncIterator[dict[str, Any]]:
     """The webhook of the published example, with the tenants and keys that it names."""
     for tenant_id in TENANTS:
-        made = await api.post(f"/api/tenant/{tenant_id}", json={"tenant": {"name": tenant_id, "issuer": "a.example"}})
+        made = await api.post(f"/api/tenant/{tenant_id}", json={"tenant": {"name": tenant_id, "issuer": new_id()}})
         assert made.status_code == 200, made.text
     for key_id in (SIGNING_KEY, TLS_KEY):
         made = await api.post(f"/api/key/generate/{key_id}", json={"key": {"name": key_id, "algorithm": "ES256"}})
@@ -109,7 +109,7 @@ async def test_the_published_tenant_fragment_and_what_a_veto_answers(api, publis
         "user.login.success": {"enabled": True, "transactionType": "SimpleMajority"},
     }
     fragment = {"tenant": {"eventConfiguration": {"events": events}, "name": new_id()}, "webhookIds": [HOOK]}
-    fragment["tenant"]["issuer"] = "a.example"
+    fragment["tenant"]["issuer"] = new_id()
     async with receiving(answers(500)) as receiver:
         changed = {"webhook": {"url": receiver.url, "sslCertificateKeyId": None}}
         assert (await api.patch(f"/api/webhook/{HOOK}", json=changed)).status_code == 200
@@ -206,7 +206,7 @@ def rows(fields: dict[str, Any], other_tenant: str, other_key: str) -> list[tupl
 
 @pytest.mark.parametrize("content_type", ["application/json", "application/merge-patch+json"])
 async def test_each_merge_changes_the_field_that_it_names_and_no_other(api, fields, content_type):
-    other = (await api.post("/api/tenant", json={"tenant": {"name": new_id(), "issuer": "a.example"}})).json()["tenant"]
+    other = (await api.post("/api/tenant", json={"tenant": {"name": new_id(), "issuer": new_id()}})).json()["tenant"]
     found, expected = [], []
     for field, sent, after_json, after_merge in rows(fields, other["id"], await make_key(api, "ES256")):
         webhook = await make(api, **fields)
@@ -250,7 +250,7 @@ def operations(mine: str, other: str) -> list[tuple[str, list[dict[str, Any]], A
 
 
 async def test_each_operation_of_json_patch_works_on_each_kind_of_field(api, fields):
-    other = (await api.post("/api/tenant", json={"tenant": {"name": new_id(), "issuer": "a.example"}})).json()["tenant"]
+    other = (await api.post("/api/tenant", json={"tenant": {"name": new_id(), "issuer": new_id()}})).json()["tenant"]
     for field, wanted, after in operations(fields["tenantIds"][0], other["id"]):
         webhook = await make(api, **fields)
         path = f"/api/webhook/{webhook['id']}"

@@ -18,7 +18,7 @@ SCOPES = list(itertools.product((True, False), ("none", "own", "other"), (True, 
 
 
 async def make_tenant(api: httpx.AsyncClient) -> str:
-    answer = await api.post("/api/tenant", json={"tenant": {"name": new_id(), "issuer": "a.example"}})
+    answer = await api.post("/api/tenant", json={"tenant": {"name": new_id(), "issuer": new_id()}})
     return str(answer.json()["tenant"]["id"])
 
 

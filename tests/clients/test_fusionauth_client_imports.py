@@ -82,7 +82,7 @@ async def test_the_client_notes_changes_and_revokes_consents(service: app.Servic
 
 async def test_the_client_makes_families(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
-        tenant = {"tenant": {"name": new_id(), "issuer": "https://issuer.example.com"}}
+        tenant = {"tenant": {"name": new_id(), "issuer": f"https://{new_id()}.example.com"}}
         tenant["tenant"]["familyConfiguration"] = {"enabled": True}
         client.set_tenant_id(done(client.create_tenant(tenant))["tenant"]["id"])
         owner, partner, child = somebody(), somebody(), somebody()

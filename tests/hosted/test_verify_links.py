@@ -238,3 +238,22 @@ async def test_attack_48_address_that_guesses_links_is_stopped(gate, browser, mo
     assert statuses[-1] == 503 and 503 not in statuses[:-1]
     assert (await browser.get(link(found, "email"), headers=mine)).status_code == 503
     assert (await browser.get(link(found, "email"), headers=own_address())).status_code == 200
+
+
+async def test_links_work_below_the_url_of_the_tenant(rp, api, browser, http) -> None:
+    """`${tenant.issuer}` of a tenant that names no issuer is the base URL with the tenant id."""
+    template_id = await make_template(api, "${verificationId}")
+    settings = {"verifyEmail": True, "verificationEmailTemplateId": template_id}
+    await rp.configure_tenant(emailConfiguration=settings)
+    verification_id = (await made(rp))["emailVerificationId"]
+    answer = await browser.get(f"/{rp.tenant['id']}/email/verify/{verification_id}", params={"client_id": rp.client_id})
+    assert answer.status_code == 302
+    location = answer.headers["Location"]
+    assert location.startswith(f"/email/verify/{verification_id}?")
+    shown = await browser.get(location)
+    assert shown.status_code == 200 and page(shown).forms
+    for path in ("password/change", "registration/verify"):
+        answer = await browser.get(f"/{rp.tenant['id']}/{path}/{verification_id}")
+        assert answer.headers["Location"] == f"/{path}/{verification_id}?tenantId={rp.tenant['id']}"
+    unknown = await browser.get(f"/{new_id()}/email/verify/{verification_id}")
+    assert unknown.status_code == 400

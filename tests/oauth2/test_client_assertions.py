@@ -175,7 +175,7 @@ async def test_claims_must_be_those_of_an_assertion_of_now(keyed, http):
         ({"iss": new_id()}, "iss"),
         ({"iss": None}, "iss"),
         ({"aud": "https://elsewhere.example.com"}, "aud"),
-        ({"aud": ["https://issuer.example.com", "https://elsewhere.example.com"]}, "aud"),
+        ({"aud": [keyed.tenant["issuer"], "https://elsewhere.example.com"]}, "aud"),
         ({"aud": []}, "aud"),
         ({"aud": None}, "aud"),
         ({"jti": None}, "jti"),

@@ -113,7 +113,7 @@ async def test_token_for_one_target_names_it_and_what_may_be_done_there(machine)
     assert said == {
         "aud": target["id"],
         "gty": ["client_credentials"],
-        "iss": "https://issuer.example.com",
+        "iss": machine.tenant["issuer"],
         "permissions": {target["id"]: ["read"]},
         "scope": scope,
         "sub": machine.entity["id"],

@@ -295,7 +295,7 @@ async def test_tenant_may_stand_in_the_path(rp, browser):
     assert answer.headers["Location"].startswith(f"{path}/consent?")
     asked = await browser.get(answer.headers["Location"])
     assert page(asked).forms[0]["action"] == f"{path}/consent"
-    assert response(await send(browser, asked))["iss"] == "https://issuer.example.com"
+    assert response(await send(browser, asked))["iss"] == rp.tenant["issuer"]
 
 
 async def test_prompt_none_never_asks(rp, browser):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib.parse
+
 import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey
@@ -269,7 +271,7 @@ async def test_every_application_is_told_by_a_frame(leaver, browser, api, http):
     assert answer.status_code == 200
     frames = page(answer).frames
     assert len(frames) == 3
-    issuer = "iss=https%3A%2F%2Fissuer.example.com"
+    issuer = urllib.parse.urlencode({"iss": leaver.tenant["issuer"]})
     assert f"https://one.example.com/out?{issuer}&sid={sid}" in frames
     assert f"https://two.example.com/out?x=1&{issuer}&sid={sid}" in frames
     policy = answer.headers["Content-Security-Policy"]

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 
 from tests import relying_party
-from tests.operator.processes import ROOT, free_port, run, serving
+from tests.operator.processes import ROOT, environment, free_port, run, serving
 
 STRICT = {"profile": "strict", "proofKeyForCodeExchangePolicy": "Required"}
 WEAK = {
@@ -66,12 +71,98 @@ async def test_each_application_is_told_with_settings_and_rules(api, service, tm
     assert not list(tmp_path.iterdir())
 
 
-def test_stores_that_are_down_are_told_and_are_no_fault_of_the_configuration(tmp_path):
-    uri = f"mongodb://127.0.0.1:{free_port()}/?serverSelectionTimeoutMS=100"
-    answer = json.loads(checked(tmp_path, "--json", mongodb__uri=uri))
+async def test_tenants_that_share_an_issuer_are_reported(api, service, tmp_path):
+    made = [await relying_party.make_tenant(api) for _ in range(2)]
+    issuer = f"https://shared-{made[0]['id']}.example.com"
+    tenants, shared = service.services.tenants, []
+    for tenant, name in zip(made, (issuer, f"{issuer}/"), strict=True):
+        change = {"$set": {"issuer": name}, "$unset": {"private": ""}}
+        await tenants.update(None, {"_id": tenant["id"]}, change)
+        shared.append({"tenantId": tenant["id"], "name": tenant["name"]})
+    settings = service.services.config.mongodb
+    stores = {"mongodb__uri": settings.uri, "mongodb__database": settings.database}
+    [found] = json.loads(checked(tmp_path, "--json", **stores))["duplicateIssuers"]
+    shared.sort(key=lambda one: one["name"])
+    assert found == {"issuer": found["issuer"], "tenants": shared}
+    [line] = [line for line in checked(tmp_path, **stores).splitlines() if issuer in line]
+    assert line.startswith("the issuer ") and all(tenant["id"] in line for tenant in made)
+    for tenant in made:
+        assert (await api.delete(f"/api/tenant/{tenant['id']}")).status_code == 200
+    assert json.loads(checked(tmp_path, "--json", **stores))["duplicateIssuers"] == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"mongodb__uri": "mongodb://127.0.0.1:{port}/?serverSelectionTimeoutMS=100"}, "MongoDB does not answer"),
+        ({"redis__url": "redis://127.0.0.1:{port}/0"}, "Redis does not answer (redis.url)"),
+        ({"data_dir": "/proc/nowhere/var"}, "data_dir /proc/nowhere/var cannot be used: "),
+        ({"data_dir": "/dev/null"}, "data_dir /dev/null cannot be used: "),
+        ({"server__address": "192.0.2.1"}, "this machine has no such address"),
+    ],
+    ids=["mongodb", "redis", "data_dir", "data_dir is a file", "address"],
+)
+def test_what_prevents_a_start_is_a_fault(tmp_path, settings, fault):
+    given = {name: value.format(port=free_port()) for name, value in settings.items()}
+    folder = Path(given.pop("data_dir", tmp_path))
+    text = run(folder, "check-config", **given)
+    assert (text.returncode, text.stderr) == (1, "")
+    assert "identity.yaml: 1 faults found" in text.stdout
+    answer = run(folder, "check-config", "--json", **given)
+    assert answer.returncode == 1
+    (found,) = json.loads(answer.stdout)["faults"]
+    assert fault in found
+    assert f"  {found.splitlines()[0]}" in text.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_fault_is_reported_at_once():
+    port = free_port()
+    text = run(
+        Path("/dev/null/var"), "check-config", "--json", redis__url=f"redis://127.0.0.1:{port}/0",
+        mongodb__uri=f"mongodb://127.0.0.1:{port}/?serverSelectionTimeoutMS=100",
+    )  # fmt: skip
+    answer = json.loads(text.stdout)
     assert answer.keys() == {"configuration", "faults", "warnings", "applicationsUnread"}
-    assert answer["faults"] == []
-    assert answer["applicationsUnread"].startswith("MongoDB does not answer (mongodb.uri)")
+    assert len(answer["faults"]) == 3
+
+
+def test_master_key_that_cannot_be_read_is_a_fault(tmp_path):
+    (tmp_path / "master.key").write_text("no key")
+    text = run(tmp_path, "check-config")
+    assert text.returncode == 1
+    assert f"The master key file {tmp_path}/master.key" in text.stdout
+
+
+def test_faults_of_the_file_are_reported_as_json_too(tmp_path):
+    text = run(tmp_path, "check-config", "--json", server__port="x")
+    assert text.returncode == 78
+    (fault,) = json.loads(text.stdout)["faults"]
+    assert fault.startswith("environment: IDENTITY__SERVER__PORT: must be a whole number")
+
+
+def test_configuration_is_named_by_its_folder_or_its_file(tmp_path):
+    for name in ("identity.yaml", "other.yaml"):
+        file = tmp_path / name
+        file.write_text("kickstart: {file: null}\nserver: {prot: 1}\n")
+        text = subprocess.run(
+            [sys.executable, str(ROOT / "run.py"), "--config", str(file), "check-config"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert text.returncode == 78
+        assert f"{file}:2: server.prot: there is no such setting" in text.stderr
+
+
+def test_without_a_configuration_here_the_one_next_to_the_program_is_read(tmp_path):
+    arguments = [sys.executable, str(ROOT / "run.py"), "check-config"]
+    data = environment(tmp_path / "var")
+    text = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=tmp_path, env=data)
+    assert text.returncode == 0, text.stderr
+    assert text.stdout.startswith(f"{ROOT / 'config' / 'identity.yaml'}: no faults found")
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "identity.yaml").write_text("kickstart: {file: null}\n")
+    text = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=tmp_path, env=data)
+    assert text.stdout.startswith("config/identity.yaml: no faults found")
 
 
 def test_embedded_stores_are_read_while_the_service_runs_and_left_alone_when_it_does_not(tmp_path):

@@ -9,6 +9,7 @@ import getpass
 import json
 import os
 import shutil
+import socket
 import ssl
 import subprocess
 from pathlib import Path
@@ -232,6 +233,36 @@ def connections_to(ports: set[int]) -> list[str]:
     """The sockets of this machine whose other end is one of the ports, closed ones in TIME_WAIT included."""
     rows = Path("/proc/net/tcp").read_text().splitlines()[1:]
     return [row for row in rows if int(row.split()[2].rpartition(":")[2], 16) in ports]
+
+
+BCP_195 = {f"ECDHE-{key}-{cipher}" for key in ("ECDSA", "RSA") for cipher in ("AES128-GCM-SHA256", "AES256-GCM-SHA384")}
+
+
+def accepts(port: int, cipher: str, authority: str) -> bool:
+    """Whether a TLS 1.2 handshake with this cipher suite alone succeeds."""
+    context = ssl.create_default_context(cadata=authority)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(cipher)
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=10) as connection,
+            context.wrap_socket(connection, server_hostname="localhost"),
+        ):
+            return True
+    except ssl.SSLCertVerificationError:
+        raise
+    except (ssl.SSLError, ConnectionResetError):
+        return False
+
+
+async def test_tls_1_2_has_the_cipher_suites_of_bcp_195_only(site):
+    every = ssl.create_default_context()
+    every.set_ciphers("ALL:!aNULL:!eNULL:!PSK:!SRP")
+    known = {cipher["name"] for cipher in every.get_ciphers() if cipher["protocol"] == "TLSv1.2"}
+    authority = certificates.authority().pem
+    taken = {name for name in known if await asyncio.to_thread(accepts, site.https_port, name, authority)}
+    assert taken
+    assert taken <= BCP_195
 
 
 async def test_metrics_are_not_for_the_world(site):

@@ -58,7 +58,8 @@ def used(tmp_path_factory):
 def test_the_first_start_says_where_to_go_and_shows_the_secrets_once(used):
     data_dir, text = used
     assert re.fullmatch(r"http://localhost:\d+", announced(text, "Address"))
-    assert "/oauth2/authorize" in announced(text, "Login page")
+    assert announced(text, "Administration").startswith(f"{announced(text, 'Address')}/admin ")
+    assert announced(text, "Data") == str(data_dir)
     assert announced(text, "Administrator") == "admin@example.com"
     assert len(announced(text, "Password")) >= 20
     assert len(announced(text, "API key")) >= 20
@@ -66,6 +67,20 @@ def test_the_first_start_says_where_to_go_and_shows_the_secrets_once(used):
     assert announced(text, "Kept in").startswith(str(kept))
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert announced(text, "API key") in kept.read_text()
+
+
+def test_every_page_that_the_start_text_names_opens(tmp_path):
+    with serving(tmp_path) as process:
+        process.wait_for(lambda: "Stop with" in process.text())
+        text = process.text()
+        for name, expected in (
+            ("Administration", "API key"),
+            ("Login page", 'name="password"'),
+            ("Discovery", "issuer"),
+        ):
+            link = announced(text, name).split(" ")[0]
+            answer = httpx.get(link, follow_redirects=True, timeout=30)
+            assert (answer.status_code, expected in answer.text) == (200, True), link
 
 
 def test_the_second_start_shows_no_secret_and_has_the_same_data(used):

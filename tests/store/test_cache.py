@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from pymongo.errors import AutoReconnect
 
 from identity.store import cache
-from identity.store.cache import Cache, Freshness
+from identity.store.cache import Cache, Freshness, stale_if_unavailable
 
 
 class Source:
@@ -133,3 +134,70 @@ async def test_the_least_used_goes_when_there_are_too_many(freshness):
     assert [remembered.peek(key) for key in "abc"] == ["first", None, "first"]
     remembered.clear()
     assert len(remembered) == 0
+
+
+# Stale values
+
+
+async def away() -> str:
+    raise AutoReconnect("away")
+
+
+async def hangs() -> str:
+    await asyncio.sleep(3600)
+    return "late"
+
+
+@pytest.mark.parametrize("load", [away, hangs])
+@pytest.mark.parametrize("loss", ["drop", "clear"])
+async def test_stale_value_is_served_inside_the_block_alone_while_the_store_is_away(freshness, monkeypatch, load, loss):
+    monkeypatch.setattr(cache, "STALE_WAIT_SECONDS", 0.01)
+    freshness.is_streaming = True
+    kept, plain = Cache[str](10, freshness, keeps_stale=True), Cache[str](10, freshness)
+    source = Source()
+    for each in (kept, plain):
+        await each.get("a", source.load)
+        each.drop("a") if loss == "drop" else each.clear()
+    with stale_if_unavailable():
+        assert await kept.get("a", load) == "first"
+    if load is away:
+        with pytest.raises(AutoReconnect):
+            await kept.get("a", load)
+        with pytest.raises(AutoReconnect), stale_if_unavailable():
+            await plain.get("a", load)
+        with pytest.raises(AutoReconnect), stale_if_unavailable():
+            await kept.get("b", load)
+    for task in (*kept._loading.values(), *plain._loading.values()):
+        task.cancel()
+
+
+async def test_a_store_that_answers_is_believed_and_what_it_deleted_is_not_served_again(freshness):
+    freshness.is_streaming = True
+    kept, source = Cache[str](10, freshness, keeps_stale=True), Source()
+    await kept.get("a", source.load)
+    kept.drop("a")
+    with stale_if_unavailable():
+        source.value = "second"
+        assert await kept.get("a", source.load) == "second"
+        kept.drop("a")
+        source.value = None
+        assert await kept.get("a", source.load) is None
+        with pytest.raises(AutoReconnect):
+            await kept.get("a", away)
+
+
+async def test_expired_values_are_stale_and_no_more_are_kept_than_there_is_room_for(freshness, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(cache.time, "monotonic", lambda: now)
+    kept, source = Cache[str](2, freshness, keeps_stale=True), Source()
+    await kept.get("a", source.load)
+    now += cache.STREAM_DOWN_SECONDS + 0.001
+    with stale_if_unavailable():
+        assert await kept.get("a", away) == "first"
+    for key in ("b", "c", "d"):
+        await kept.get(key, source.load)
+        kept.drop(key)
+    with stale_if_unavailable():
+        assert await kept.get("d", away) == "first"
+        with pytest.raises(AutoReconnect):
+            await kept.get("a", away)

@@ -287,7 +287,7 @@ async def test_process_that_did_not_hear_of_a_change_looks_again_before_it_refus
 
 async def test_rubbish_makes_nobody_look_again_twice_a_second(world, key_documents):
     claims = world.read((await world.issuer.access_token(world.login(), NOW)).token)
-    token = await world.issuer.sign(key_documents[3]["id"], claims)
+    token = await world.issuer.sign(key_documents[3]["id"], claims, world.tenant)
     for _ in range(3):
         assert await world.issuer.verify_access_token(token, world.find_client, NOW) is Rejection.INVALID
     assert len(world.forgotten) == 1
@@ -342,11 +342,11 @@ async def test_attack_27_other_jwts_of_our_keys_are_no_access_tokens(world):
     """A webhook signature or a logout token is signed with our key too, but says nothing of `tty`."""
     claims = world.read((await world.issuer.access_token(world.login(), NOW)).token)
     assert await world.issuer.verify_access_token(
-        await world.issuer.sign(world.rs256, {"request_body_sha256": "x"}), world.find_client, NOW
+        await world.issuer.sign(world.rs256, {"request_body_sha256": "x"}, world.tenant), world.find_client, NOW
     ) is Rejection.INVALID  # fmt: skip
     for spoiled in ({"tty": "lt"}, {"tty": None}, {"jti": None}, {"sub": None}, {"exp": None}):
         rest = {name: value for name, value in {**claims, **spoiled}.items() if value is not None}
-        token = await world.issuer.sign(world.rs256, rest)
+        token = await world.issuer.sign(world.rs256, rest, world.tenant)
         assert await world.issuer.verify_access_token(token, world.find_client, NOW) is Rejection.INVALID
 
 
@@ -355,22 +355,26 @@ async def test_attack_27_other_jwts_of_our_keys_are_no_access_tokens(world):
 )
 async def test_issuer_tenant_and_audience_must_be_those_of_the_client(spoiled, world):
     claims = world.read((await world.issuer.access_token(world.login(), NOW)).token)
-    token = await world.issuer.sign(world.rs256, {**claims, **spoiled})
+    token = await world.issuer.sign(world.rs256, {**claims, **spoiled}, world.tenant)
     assert await world.issuer.verify_access_token(token, world.find_client, NOW) is Rejection.INVALID
 
 
 async def test_token_for_several_audiences_belongs_to_the_first(world):
     claims = world.read((await world.issuer.access_token(world.login(), NOW)).token)
-    token = await world.issuer.sign(world.rs256, {**claims, "aud": [claims["aud"], "https://api.example.com"]})
+    token = await world.issuer.sign(
+        world.rs256, {**claims, "aud": [claims["aud"], "https://api.example.com"]}, world.tenant
+    )
     assert isinstance(await world.issuer.verify_access_token(token, world.find_client, NOW), VerifiedToken)
-    token = await world.issuer.sign(world.rs256, {**claims, "aud": ["https://api.example.com", claims["aud"]]})
+    token = await world.issuer.sign(
+        world.rs256, {**claims, "aud": ["https://api.example.com", claims["aud"]]}, world.tenant
+    )
     assert await world.issuer.verify_access_token(token, world.find_client, NOW) is Rejection.INVALID
 
 
 async def test_key_that_the_client_does_not_use_signs_nothing_for_it(world, key_documents):
     stranger = key_documents[3]["id"]
     claims = world.read((await world.issuer.access_token(world.login(), NOW)).token)
-    token = await world.issuer.sign(stranger, claims)
+    token = await world.issuer.sign(stranger, claims, world.tenant)
     assert await world.issuer.verify_access_token(token, world.find_client, NOW) is Rejection.INVALID
     world.tenant["jwtConfiguration"]["accessTokenVerificationKeyIds"] = [stranger]
     assert isinstance(await world.issuer.verify_access_token(token, world.find_client, NOW), VerifiedToken)
@@ -378,7 +382,7 @@ async def test_key_that_the_client_does_not_use_signs_nothing_for_it(world, key_
 
 async def test_key_of_id_tokens_does_not_sign_access_tokens(world):
     claims = world.read((await world.issuer.access_token(world.login(), NOW)).token)
-    token = await world.issuer.sign(world.es256, claims)
+    token = await world.issuer.sign(world.es256, claims, world.tenant)
     assert await world.issuer.verify_access_token(token, world.find_client, NOW) is Rejection.INVALID
 
 

@@ -1,8 +1,8 @@
-"""Scopes `idp-link:<identityProviderId>:<token>[:<token>...]`: a device that brings an account at a provider along.
+"""Scopes `idp-link:<identityProviderId>:<token>[:<token>...]`: link an account at a provider in the device grant.
 
-The token is verified when the device asks, and the account is linked to the user who approves the device. It says who
-somebody is, as a login would: the JWT of an ExternalJWT provider, or an ID token that an OpenIDConnect provider gave
-to our own client there; an access token could have been given to anybody's client.
+The tokens are verified when the device requests authorization, and the account is linked to the user who approves the
+device: a JWT of an ExternalJWT provider, an ID token that an OpenIDConnect provider issued to our own client, or what
+the platform of a console provider issues.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from identity.errors import Invalid, InvalidScope, ServiceError, Unauthorized
 from identity.ids import parse_id
 from identity.operations import features, login_limits
 from identity.operations.clients import Client
-from identity.operations.federation import external_jwt, openid_connect
+from identity.operations.federation import console_tokens, external_jwt, openid_connect
 from identity.operations.federation.trace import Trace
 from identity.services import Services
 
@@ -34,14 +34,14 @@ def split(requested: Iterable[str]) -> tuple[str | None, tuple[str, ...]]:
 
 async def pending(services: Services, call: Call, client: Client, scope: str, ttl_seconds: int) -> str:
     """Verify the token of the scope and answer the id of the link that waits for its user. Raises InvalidScope."""
-    provider_id, _, token = scope[len(PREFIX) :].partition(":")
+    provider_id, _, rest = scope[len(PREFIX) :].partition(":")
     provider = await _provider(services, client, provider_id)
     limit = login_limits.by_address(call)
     if await services.rate_limits.take(client.tenant_id, limit) is not None:
         raise InvalidScope("unknown_scope", "Too many tokens of identity providers were refused lately.")
     trace = Trace()
     try:
-        identity = await _identified(services, call, client, provider, token, trace)
+        identity = await _identified(services, call, client, provider, rest, trace)
     except (Invalid, Unauthorized) as error:
         await trace.record(services, call, provider, f"a device was refused: {error.log_detail or error.message}")
         raise _refused(f"The token for the identity provider {provider['name']} cannot be trusted.") from error
@@ -55,6 +55,7 @@ async def pending(services: Services, call: Call, client: Client, scope: str, tt
         "email": identity.email,
         "identityProviderId": provider["id"],
         "identityProviderUserId": identity.unique_id,
+        "token": identity.token,
         "username": identity.username,
     }
     known = {name: value for name, value in link.items() if value is not None}
@@ -72,7 +73,7 @@ async def _provider(services: Services, client: Client, provider_id: str) -> Doc
     ):
         raise _refused(f"The identity provider is unknown: {provider_id[:100]}")
     features.require_provider(services, provider)
-    if provider["type"] not in rules.AUTHENTICATION_TYPES:
+    if provider["type"] not in {*rules.AUTHENTICATION_TYPES, *console_tokens.VERIFIERS}:
         raise _refused(f"Accounts at identity providers of type {provider['type']} cannot be linked by a device.")
     if provider["linkingStrategy"] in {"Disabled", "Unsupported"}:
         raise _refused(f"The identity provider {provider['name']} takes no links.")
@@ -82,6 +83,9 @@ async def _provider(services: Services, client: Client, provider_id: str) -> Doc
 async def _identified(
     services: Services, call: Call, client: Client, provider: Document, token: str, trace: Trace
 ) -> ExternalIdentity:
+    if provider["type"] in console_tokens.VERIFIERS:
+        tokens = token.split(":")
+        return await console_tokens.identify(services, call, provider, client.client_id, tokens, trace)
     if provider["type"] == rules.EXTERNAL_JWT:
         return await external_jwt.identify(services, call, provider, token, trace)
     return await openid_connect.identify_by_id_token(services, call, provider, client.client_id, token, trace)

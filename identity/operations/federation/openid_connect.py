@@ -22,6 +22,7 @@ from identity.operations.federation.trace import Trace
 from identity.outbound.federation import FederationError
 from identity.services import Services
 from identity.tokens import foreign_keys, jws
+from identity.tokens.jws import FindForeign
 from identity.tokens.signing_keys import SigningKey
 
 _LEEWAY_SECONDS = 60
@@ -147,6 +148,22 @@ async def _userinfo(services: Services, spoken_to: SpokenTo, access_token: objec
         raise failed("OpenIDConnectUserinfo", str(error)) from error
 
 
+def key_finder(services: Services, call: Call, jwks_uri: str) -> FindForeign:
+    """Find the key of a token in a published key set, which is fetched again once for an unknown key."""
+
+    async def find(header: Mapping[str, object]) -> SigningKey | None:
+        try:
+            known = foreign_keys.of_set(await services.federation.keys(jwks_uri, call.now), header)
+            if known is not None:
+                return known
+            # After a key rotation the cached set lacks the new key.
+            return foreign_keys.of_set(await services.federation.keys(jwks_uri, call.now, again=True), header)
+        except FederationError as error:
+            raise failed("OpenIDConnectToken", str(error)) from error
+
+    return find
+
+
 async def _verified(
     services: Services, call: Call, spoken_to: SpokenTo, id_token: object, nonce: str | None
 ) -> Document:
@@ -155,19 +172,7 @@ async def _verified(
         if nonce is not None:
             raise Unauthorized(log_detail="there is no id token to find the nonce in")
         return {}
-    jwks_uri = spoken_to.jwks_uri
-
-    async def find(header: Mapping[str, object]) -> SigningKey | None:
-        try:
-            known = foreign_keys.of_set(await services.federation.keys(jwks_uri, call.now), header)
-            if known is not None:
-                return known
-            # A provider that has just changed its keys signs with one that we have not heard of.
-            return foreign_keys.of_set(await services.federation.keys(jwks_uri, call.now, again=True), header)
-        except FederationError as error:
-            raise failed("OpenIDConnectToken", str(error)) from error
-
-    verified = await jws.verify_foreign(id_token, find)
+    verified = await jws.verify_foreign(id_token, key_finder(services, call, spoken_to.jwks_uri))
     if isinstance(verified, jws.Rejection):
         raise Unauthorized(log_detail=f"the id token is {verified.value}")
     claims, now = verified.claims, numeric_date(call.now)

@@ -8,6 +8,7 @@ from identity.call import Call, Document
 from identity.errors import Invalid, NotFound
 from identity.ids import parse_id
 from identity.operations import discovery, refresh_token_api, token_api
+from identity.store.cache import stale_if_unavailable
 from identity.web.api.login import ACCESS_COOKIE, REFRESH_COOKIE, LoginFamily
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.family import ApiHandler, Route
@@ -28,7 +29,8 @@ class PublicKeyHandler(ApiHandler):
     )
     async def get(self, call: Call) -> Reply:
         """All of them, or the one of a kid or of an application. Raises NotFound."""
-        keys = await discovery.public_pems(self.services)
+        with stale_if_unavailable():
+            keys = await discovery.public_pems(self.services)
         kid, application_id = self.query().get("kid"), self.query().get("applicationId")
         if kid is None and application_id is None:
             return Reply({"publicKeys": keys})

@@ -6,6 +6,7 @@ from identity.call import Call, Document
 from identity.errors import InvalidRequest, NotFound
 from identity.operations import discovery
 from identity.operations.clients import TenantHints
+from identity.store.cache import stale_if_unavailable
 from identity.web import cross_origin
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -49,7 +50,8 @@ class ConfigurationHandler(_PreparedHandler):
         given: Document = self.parameters(_REQUEST)
         hints = TenantHints(tenant_id, given.get("tenantId"))
         try:
-            return self.shown(await discovery.configuration(self.services, hints, call.origin.base_url))
+            with stale_if_unavailable():
+                return self.shown(await discovery.configuration(self.services, hints, call.origin.base_url))
         except InvalidRequest as error:
             error.status = NotFound.status
             raise
@@ -71,7 +73,8 @@ class KeysHandler(_PreparedHandler):
     )
     async def get(self, call: Call) -> Reply:
         """Show every public key."""
-        return self.shown(await self.prepared_keys.get(self.services))
+        with stale_if_unavailable():
+            return self.shown(await self.prepared_keys.get(self.services))
 
 
 _CONFIGURATION = "/.well-known/openid-configuration"

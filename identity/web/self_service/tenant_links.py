@@ -1,0 +1,31 @@
+"""Mail links below the URL of a tenant: `${tenant.issuer}/email/verify/…`, where the issuer ends in the tenant id."""
+
+from __future__ import annotations
+
+import urllib.parse
+from typing import Final
+
+from identity.call import Call
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.family import Route
+from identity.web.oauth2.family import PAGE_OR_REDIRECT
+from identity.web.self_service.place import REQUEST, SelfServiceHandler
+
+_PATHS: Final = ("/email/verify", "/password/change", "/registration/verify")
+
+
+class TenantLinkHandler(SelfServiceHandler):
+    """Redirects to the page of the link, with the tenant as a query parameter."""
+
+    path: str
+
+    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    async def get(self, call: Call, tenant_id: str, link_id: str) -> Reply:
+        """Redirect. Raises InvalidRequest for a tenant that does not exist."""
+        given = {**self.parameters(REQUEST), "tenantId": tenant_id}
+        await self.place(call, given)
+        location = f"{self.path}/{urllib.parse.quote(link_id, safe='')}?{urllib.parse.urlencode(given)}"
+        return Reply(status=302, headers={"Location": location})
+
+
+ROUTES = [Route(f"/{{tenant_id}}{path}/{{link_id}}", TenantLinkHandler, {"path": path}) for path in _PATHS]

@@ -1,0 +1,356 @@
+"""What separates tenants: an issuer and signing keys of their own, and what a key of one tenant may not change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from identity.ids import new_id
+from identity.operations import bootstrap
+from identity.operations.webhook_keys import WebhookKeys
+from identity.tokens.signing_keys import KeyRing
+from identity.wiring import own_call
+from tests import relying_party
+from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
+from tests.members import codes
+
+Document = dict[str, Any]
+
+SIGNING = ("accessTokenKeyId", "idTokenKeyId")
+OTHERS_KEYS = ["another tenant's", "another tenant's own", "a webhook's", "an identity provider's", "nobody's"]
+
+
+async def make(api: httpx.AsyncClient, **members: Any) -> Document:
+    answer = await api.post("/api/tenant", json={"tenant": {"name": f"Tenant {new_id()}", **members}})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json()["tenant"])
+
+
+async def make_key(api: httpx.AsyncClient, algorithm: str = "ES256") -> str:
+    body = {"key": {"name": f"Key {new_id()}", "algorithm": algorithm}}
+    return str((await api.post("/api/key/generate", json=body)).json()["key"]["id"])
+
+
+async def make_webhook(api: httpx.AsyncClient, key_id: str) -> httpx.Response:
+    signature = {"enabled": True, "signingKeyId": key_id}
+    body = {"url": "https://example.com", "connectTimeout": 1, "readTimeout": 1, "signatureConfiguration": signature}
+    return await api.post("/api/webhook", json={"webhook": body})
+
+
+async def make_provider(api: httpx.AsyncClient, key_id: str, **members: Any) -> httpx.Response:
+    provider = {
+        "type": "ExternalJWT", "name": f"Provider {new_id()}", "uniqueIdentityClaim": "sub",
+        "verificationKeyIds": [key_id], **members,
+    }  # fmt: skip
+    return await api.post("/api/identity-provider", json={"identityProvider": provider})
+
+
+@pytest.fixture
+async def scoped(service: Any, manager: httpx.AsyncClient, tenant: Document) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with a key that is assigned to the fresh tenant."""
+    made = await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenant["id"]}})
+    headers = {"Authorization": made.json()["apiKey"]["key"]}
+    async with checking_client(service.base_url, headers=headers) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+async def foreign(service: Any) -> dict[str, str]:
+    """Keys that do not belong to the fresh tenant."""
+    async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api:
+        return await _foreign(api)
+
+
+async def _foreign(api: httpx.AsyncClient) -> dict[str, str]:
+    shared, webhook, provider = await make_key(api), await make_key(api), await make_key(api, "HS256")
+    other = await make(api, jwtConfiguration=dict.fromkeys(SIGNING, shared))
+    own = (await make(api))["jwtConfiguration"]["accessTokenKeyId"]
+    assert other["jwtConfiguration"]["accessTokenKeyId"] == shared
+    assert (await make_webhook(api, webhook)).status_code == 200
+    assert (await make_provider(api, provider)).status_code == 200
+    return dict(zip(OTHERS_KEYS, (shared, own, webhook, provider, await make_key(api)), strict=True))
+
+
+# A new tenant
+
+
+async def test_new_tenant_has_an_issuer_and_a_signing_key_of_its_own(service, api, http) -> None:
+    one, other = await make(api), await make(api)
+    assert one["issuer"] == f"{service.base_url}/{one['id']}"
+    assert other["issuer"] == f"{service.base_url}/{other['id']}"
+    settings, others = one["jwtConfiguration"], other["jwtConfiguration"]
+    assert settings["accessTokenKeyId"] == settings["idTokenKeyId"] != others["accessTokenKeyId"]
+    default = (await api.get(f"/api/tenant/{DEFAULT_TENANT}")).json()["tenant"]["jwtConfiguration"]
+    assert settings["accessTokenKeyId"] != default["accessTokenKeyId"]
+    key = (await api.get(f"/api/key/{settings['accessTokenKeyId']}")).json()["key"]
+    assert (key["algorithm"], key["length"], key["issuer"]) == ("RS256", 2048, one["issuer"])
+    published = (await http.get("/.well-known/jwks.json")).json()["keys"]
+    assert key["kid"] in {entry["kid"] for entry in published}
+    metadata = (await http.get(f"/{one['id']}/.well-known/openid-configuration")).json()
+    assert metadata["issuer"] == one["issuer"]
+
+
+async def test_put_without_issuer_and_keys_leaves_both_unchanged(api) -> None:
+    made = await make(api)
+    answer = await api.put(f"/api/tenant/{made['id']}", json={"tenant": {"name": made["name"]}})
+    changed = answer.json()["tenant"]
+    assert changed["issuer"] == made["issuer"]
+    assert changed["jwtConfiguration"] == made["jwtConfiguration"]
+
+
+async def test_own_key_of_a_tenant_goes_with_it(api) -> None:
+    made = await make(api)
+    path = f"/api/key/{made['jwtConfiguration']['accessTokenKeyId']}"
+    assert codes(await api.delete(path)) == {"[inUse]keyId"}
+    assert (await api.delete(f"/api/tenant/{made['id']}")).status_code == 200
+    assert (await api.get(path)).status_code == 404
+
+
+async def test_refused_tenant_leaves_no_key(service, api) -> None:
+    made = await make(api)
+    before = await service.services.keys.count(None)
+    assert codes(await api.post("/api/tenant", json={"tenant": {"name": made["name"]}})) == {"[duplicate]tenant.name"}
+    assert await service.services.keys.count(None) == before
+
+
+# Issuers
+
+
+@pytest.mark.parametrize("change", [str, str.upper, "{}/".format], ids=["the same", "in capitals", "with a slash"])
+async def test_issuers_are_unique(api, change) -> None:
+    taken, other = await make(api, issuer=f"https://{new_id()}.example.com"), await make(api)
+    duplicate = {"[duplicate]tenant.issuer"}
+    wanted = {"issuer": change(taken["issuer"])}
+    assert codes(await api.post("/api/tenant", json={"tenant": {"name": new_id(), **wanted}})) == duplicate
+    path = f"/api/tenant/{other['id']}"
+    assert codes(await api.patch(path, json={"tenant": wanted})) == duplicate
+    assert codes(await api.put(path, json={"tenant": {"name": other["name"], **wanted}})) == duplicate
+    assert (await api.get(path)).json()["tenant"]["issuer"] == other["issuer"]
+
+
+async def test_one_of_many_who_take_an_issuer_at_once_has_it(api) -> None:
+    issuer = f"https://{new_id()}.example.com"
+    made = [await relying_party.make_tenant(api) for _ in range(8)]
+    answers = await asyncio.gather(
+        *(api.patch(f"/api/tenant/{each['id']}", json={"tenant": {"issuer": issuer}}) for each in made)
+    )
+    assert sorted(answer.status_code for answer in answers) == [200, *[400] * 7]
+
+
+async def test_given_up_issuer_is_free_again(api) -> None:
+    issuer = f"https://{new_id()}.example.com"
+    first, second = await make(api, issuer=issuer), await relying_party.make_tenant(api)
+    await api.patch(f"/api/tenant/{first['id']}", json={"tenant": {"issuer": f"{issuer}/v2"}})
+    answer = await api.patch(f"/api/tenant/{second['id']}", json={"tenant": {"issuer": issuer}})
+    assert answer.status_code == 200
+
+
+async def test_tenants_that_shared_an_issuer_before_keep_it_and_nobody_joins_them(service, api) -> None:
+    stored = service.services.tenants
+    made = [await relying_party.make_tenant(api) for _ in range(3)]
+    issuer = f"https://{new_id()}.example.com"
+    for each in made[:2]:
+        change = {"$set": {"issuer": issuer}, "$unset": {"private": ""}}
+        await stored.update(None, {"_id": each["id"]}, change)
+    await bootstrap.ensure(service.services, own_call(service.services.clock))
+    for each in made[:2]:
+        answer = await api.patch(f"/api/tenant/{each['id']}", json={"tenant": {"data": {"a": 1}}})
+        assert (answer.status_code, answer.json()["tenant"]["issuer"]) == (200, issuer)
+    joined = await api.patch(f"/api/tenant/{made[2]['id']}", json={"tenant": {"issuer": issuer}})
+    assert codes(joined) == {"[duplicate]tenant.issuer"}
+    left = await api.patch(f"/api/tenant/{made[1]['id']}", json={"tenant": {"issuer": f"{issuer}/own"}})
+    assert left.status_code == 200
+
+
+# What a key of a tenant may not change
+
+
+async def test_key_of_a_tenant_changes_no_issuer(api, scoped, tenant) -> None:
+    path = f"/api/tenant/{tenant['id']}"
+    other = await make(api)
+    for issuer in (other["issuer"], f"https://{new_id()}.example.com"):
+        refused = {"[notAllowed]tenant.issuer"}
+        assert codes(await scoped.patch(path, json={"tenant": {"issuer": issuer}})) == refused
+        assert codes(await scoped.put(path, json={"tenant": {"name": tenant["name"], "issuer": issuer}})) == refused
+    for body in ({"name": tenant["name"]}, {"name": tenant["name"], "issuer": tenant["issuer"]}):
+        answer = await scoped.put(path, json={"tenant": body})
+        assert (answer.status_code, answer.json()["tenant"]["issuer"]) == (200, tenant["issuer"])
+
+
+@pytest.mark.parametrize("whose", OTHERS_KEYS)
+async def test_key_of_a_tenant_names_no_key_that_is_not_the_tenant_s(api, scoped, tenant, foreign, whose) -> None:
+    key_id = foreign[whose]
+    path = f"/api/tenant/{tenant['id']}"
+    verifying = ("accessTokenVerificationKeyIds", "idTokenVerificationKeyIds")
+    application = (await scoped.post("/api/application", json={"application": {"name": new_id()}})).json()[
+        "application"
+    ]
+    for name, value, suffix in [*((n, key_id, "") for n in SIGNING), *((n, [key_id], "[0]") for n in verifying)]:
+        settings = {"jwtConfiguration": {name: value}}
+        refused = {f"[invalid]tenant.jwtConfiguration.{name}{suffix}"}
+        assert codes(await scoped.patch(path, json={"tenant": settings})) == refused
+        assert codes(await scoped.put(path, json={"tenant": {"name": tenant["name"], **settings}})) == refused
+        refused = {f"[invalid]application.jwtConfiguration.{name}{suffix}"}
+        wanted = {"name": new_id(), **settings}
+        assert codes(await scoped.post("/api/application", json={"application": wanted})) == refused
+        changed = await scoped.patch(f"/api/application/{application['id']}", json={"application": settings})
+        assert codes(changed) == refused
+    assert (await api.get(path)).json()["tenant"]["jwtConfiguration"] == tenant["jwtConfiguration"]
+
+
+async def test_key_of_a_tenant_names_the_keys_that_are_the_tenant_s(api, scoped, tenant) -> None:
+    key_id = await make_key(api)
+    own = {"jwtConfiguration": {"accessTokenVerificationKeyIds": [key_id]}}
+    assert (await api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": own})).status_code == 200
+    wanted = {"enabled": True, "accessTokenKeyId": key_id, "idTokenKeyId": tenant["jwtConfiguration"]["idTokenKeyId"]}
+    body = {"application": {"name": new_id(), "jwtConfiguration": wanted}}
+    assert (await scoped.post("/api/application", json=body)).status_code == 200
+
+
+@pytest.mark.parametrize("whose", OTHERS_KEYS)
+async def test_key_of_a_tenant_names_no_key_in_an_identity_provider(scoped, foreign, whose) -> None:
+    refused = {"[invalid]identityProvider.verificationKeyIds[0]"}
+    assert codes(await make_provider(scoped, foreign[whose])) == refused
+    made = (await make_provider(scoped, foreign[whose], verificationKeyIds=[])).json()["identityProvider"]
+    changed = {"identityProvider": {**made, "verificationKeyIds": [foreign[whose]]}}
+    assert codes(await scoped.put(f"/api/identity-provider/{made['id']}", json=changed)) == refused
+
+
+@pytest.mark.parametrize(("scheme", "most"), [("argon2id", 4), ("bcrypt", 13), ("salted-pbkdf2-hmac-sha256", 600_000)])
+async def test_key_of_a_tenant_keeps_to_the_instance_s_bound_of_hashing(api, scoped, tenant, scheme, most) -> None:
+    path = f"/api/tenant/{tenant['id']}"
+
+    def costing(factor: int) -> Document:
+        return {"passwordEncryptionConfiguration": {"encryptionScheme": scheme, "encryptionSchemeFactor": factor}}
+
+    assert (await scoped.patch(path, json={"tenant": costing(most)})).status_code == 200
+    refused = {"[invalid]tenant.passwordEncryptionConfiguration.encryptionSchemeFactor"}
+    assert codes(await scoped.patch(path, json={"tenant": costing(most + 1)})) == refused
+    assert (await api.patch(path, json={"tenant": costing(most + 1)})).status_code == 200
+    kept = await scoped.patch(path, json={"tenant": {"data": {"a": 1}}})
+    assert kept.json()["tenant"]["passwordEncryptionConfiguration"]["encryptionSchemeFactor"] == most + 1
+
+
+async def test_key_of_a_tenant_learns_and_changes_nothing_of_webhooks(api, scoped, tenant) -> None:
+    body = {"url": "https://example.com", "connectTimeout": 1, "readTimeout": 1, "tenantIds": [tenant["id"]]}
+    webhook = (await api.post("/api/webhook", json={"webhook": body})).json()["webhook"]
+    path = f"/api/tenant/{tenant['id']}"
+    own = {"tenant": {"name": tenant["name"]}}
+    answers = [
+        await scoped.request(method, path, json={**own, "webhookIds": wanted})
+        for method in ("PUT", "PATCH")
+        for wanted in ([webhook["id"]], [new_id()], [], ["x"], 5)
+    ]
+    assert {answer.text for answer in answers} == {answers[0].text}
+    assert codes(answers[0]) == {"[notAllowed]webhookIds"}
+    for wanted in ({}, {"webhookIds": None}):
+        assert (await scoped.put(path, json={**own, **wanted})).status_code == 200
+        assert (await scoped.patch(path, json={**own, **wanted})).status_code == 200
+    assert (await api.get(f"/api/webhook/{webhook['id']}")).json()["webhook"]["tenantIds"] == [tenant["id"]]
+
+
+# Keys serve one purpose
+
+
+@pytest.mark.parametrize("whose", ["another tenant's own", "a webhook's", "an identity provider's"])
+async def test_nobody_assigns_a_key_that_belongs_to_others(api, tenant, foreign, whose) -> None:
+    settings = {"jwtConfiguration": {"accessTokenKeyId": foreign[whose]}}
+    answer = await api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": settings})
+    assert codes(answer) == {"[invalid]tenant.jwtConfiguration.accessTokenKeyId"}
+    body = {"application": {"name": new_id(), **settings}}
+    answer = await api.post("/api/application", json=body, headers={"X-FusionAuth-TenantId": tenant["id"]})
+    assert codes(answer) == {"[invalid]application.jwtConfiguration.accessTokenKeyId"}
+    own = {"enabled": True, "accessTokenKeyId": foreign[whose], "timeToLiveInSeconds": 60}
+    body = {"entityType": {"name": new_id(), "jwtConfiguration": own}}
+    assert codes(await api.post("/api/entity/type", json=body)) == {
+        "[invalid]entityType.jwtConfiguration.accessTokenKeyId"
+    }
+
+
+@pytest.mark.parametrize("whose", ["another tenant's", "another tenant's own"])
+async def test_key_that_signs_tokens_signs_no_delivery(api, foreign, whose) -> None:
+    refused = await make_webhook(api, foreign[whose])
+    assert codes(refused) == {"[invalid]webhook.signatureConfiguration.signingKeyId"}
+
+
+async def test_shared_secret_of_a_provider_is_no_key_of_a_tenant_and_a_public_half_may_be(api) -> None:
+    secret, pair = await make_key(api, "HS256"), await make_key(api)
+    for key_id in (secret, pair):
+        await make(api, jwtConfiguration=dict.fromkeys(SIGNING, key_id))
+    assert codes(await make_provider(api, secret)) == {"[invalid]identityProvider.verificationKeyIds"}
+    assert (await make_provider(api, pair)).status_code == 200, "the provider only verifies with it"
+
+
+async def test_key_that_nothing_uses_any_more_may_serve_another_purpose(api) -> None:
+    key_id = await make_key(api)
+    webhook = (await make_webhook(api, key_id)).json()["webhook"]
+    assert (await api.delete(f"/api/webhook/{webhook['id']}")).status_code == 200
+    made = await make(api, jwtConfiguration=dict.fromkeys(SIGNING, key_id))
+    assert made["jwtConfiguration"]["accessTokenKeyId"] == key_id
+
+
+async def test_purpose_of_a_key_of_an_earlier_version_is_recorded_at_start(service, api) -> None:
+    key_id, both = await make_key(api), await make_key(api)
+    webhooks = [(await make_webhook(api, each)).json()["webhook"] for each in (key_id, both)]
+    tenant = await relying_party.make_tenant(api)
+    stored = service.services
+    change = {"$set": {"jwtConfiguration.accessTokenKeyId": both}}
+    await stored.tenants.update(None, {"_id": tenant["id"]}, change)
+    await stored.keys.update(None, {"_id": {"$in": [key_id, both]}}, {"$unset": {"private": ""}})
+    await bootstrap.ensure(stored, own_call(stored.clock))
+    usages = [(await stored.keys.get(None, each))["private"]["usage"] for each in (key_id, both)]
+    assert usages == ["deliveries", "mixed"]
+    # What worked before the update goes on working, and spreads no further.
+    answer = await api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": {"data": {"a": 1}}})
+    assert answer.status_code == 200
+    headers = {"X-FusionAuth-TenantId": tenant["id"]}
+    assert (await api.post("/api/jwt/vend", json={"keyId": both}, headers=headers)).status_code == 200
+    other = await relying_party.make_tenant(api)
+    settings = {"jwtConfiguration": {"accessTokenKeyId": both}}
+    refused = await api.patch(f"/api/tenant/{other['id']}", json={"tenant": settings})
+    assert codes(refused) == {"[invalid]tenant.jwtConfiguration.accessTokenKeyId"}
+    for webhook in webhooks:
+        await api.delete(f"/api/webhook/{webhook['id']}")
+
+
+# Signatures
+
+
+@pytest.mark.parametrize("whose", OTHERS_KEYS)
+async def test_vend_signs_with_no_key_of_others(service, scoped, tenant, foreign, whose) -> None:
+    wanted = {"keyId": foreign[whose], "claims": {"sub": "anybody"}}
+    assert codes(await scoped.post("/api/jwt/vend", json=wanted)) == {"[invalid]keyId"}
+    headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenant["id"]}
+    async with checking_client(service.base_url, headers=headers) as instance_wide:
+        answer = await instance_wide.post("/api/jwt/vend", json=wanted)
+        if whose == "nobody's":
+            assert answer.status_code == 200
+        else:
+            assert codes(answer) == {"[invalid]keyId"}
+
+
+@pytest.mark.parametrize("whose", ["another tenant's own", "a webhook's", "an identity provider's"])
+async def test_every_signature_refuses_a_key_of_others(service, api, http, foreign, whose) -> None:
+    """Even where the configuration names it, as after a restored backup."""
+    rp = await relying_party.make(api)
+    settings = dict.fromkeys((f"jwtConfiguration.{name}" for name in SIGNING), foreign[whose])
+    await service.services.tenants.update(None, {"_id": rp.tenant["id"]}, {"$set": settings})
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    assert codes(await api.post("/api/jwt/vend", json={}, headers=headers)) == {"[invalid]keyId"}
+    tenant = await service.services.tenants.get(None, rp.tenant["id"])
+    with pytest.raises(LookupError):
+        await service.services.tokens.sign(foreign[whose], {}, tenant)
+
+
+@pytest.mark.parametrize("whose", ["another tenant's own", "another tenant's"])
+async def test_no_delivery_is_signed_with_a_key_for_tokens(service, foreign, whose) -> None:
+    stored = service.services.keys
+    keys = WebhookKeys(KeyRing(lambda key_id: stored.cached(None, key_id)), stored)
+    with pytest.raises(LookupError):
+        await keys.sign_jwt(foreign[whose], {})
+    with pytest.raises(LookupError):
+        await keys.client_certificate(foreign[whose])
