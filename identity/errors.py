@@ -10,6 +10,12 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 
+def with_article(noun: str) -> str:
+    """The noun with its indefinite article, at the start of a sentence: `An Application`, `A User`."""
+    is_vowel = noun[:1].lower() in "aeio" or noun[:2].lower() in {"un", "up"}
+    return f"An {noun}" if is_vowel and not noun.lower().startswith("uni") else f"A {noun}"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldError:
     """One entry of the Errors JSON: `path` is where, `code` is `[kind]path`, `message` an English sentence."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from identity.call import Document
 from identity.domain.resource import Resource
-from identity.errors import FieldError
+from identity.errors import FieldError, with_article
 from identity.ids import new_id
 from identity.instants import Instant
 
@@ -58,7 +58,7 @@ class Part:
         """What is wrong with one part among the others of its owner."""
         errors = []
         if sum(other["name"] == part["name"] for other in owner[self.member]) > 1:
-            message = f"A {self.name} with name = [{part['name']}] already exists."
+            message = f"{with_article(self.name)} with name = [{part['name']}] already exists."
             errors.append(FieldError.of("duplicate", f"{self.name}.name", message))
         return errors + (self.problems(owner, part) if self.problems else [])
 

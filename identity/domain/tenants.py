@@ -24,7 +24,6 @@ def normalised(tenant: Document, transactional: frozenset[str], instance_events:
     email = tenant["emailConfiguration"]
     if not email["verifyEmail"]:
         email["verifyEmailWhenChanged"] = False
-        email.pop("verificationEmailTemplateId", None)
     if tenant["passwordEncryptionConfiguration"]["encryptionScheme"] == "bcrypt":
         rules = tenant["passwordValidationRules"]
         rules["maxLength"] = min(rules["maxLength"], _BCRYPT_LENGTH)

@@ -13,6 +13,12 @@ from identity.instants import Instant
 TEST = "test"
 """The type of an event that tells of nothing but itself."""
 
+_CHOICES = {
+    "authenticationType": "PASSWORD",
+    "identityProviderType": "OpenIDConnect",
+}
+"""Of several values that an event may have, the one that says most to a reader."""
+
 _TEXTS = {
     "displayString": "Denver, Colorado, US",
     "email": "test@example.com",
@@ -39,7 +45,7 @@ def _example(schema: Mapping[str, Any], name: str, now: Instant) -> Any:
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:
-        return schema["enum"][0]
+        return _CHOICES[name] if _CHOICES.get(name) in schema["enum"] else schema["enum"][0]
     match schema.get("type"):
         case "object":
             wanted = {*schema.get("required", ()), *_TEXTS}

@@ -19,7 +19,7 @@ from identity.domain import credentials
 from identity.domain import patch as patches
 from identity.domain import search as searches
 from identity.domain.resource import Resource
-from identity.errors import Conflict, Duplicate, FieldError, GeneralError, Invalid, NotFound, Unavailable
+from identity.errors import Conflict, Duplicate, FieldError, GeneralError, Invalid, NotFound, Unavailable, with_article
 from identity.ids import TenantId, new_id
 from identity.instants import Instant
 from identity.operations import features, references
@@ -298,10 +298,10 @@ def duplicate_error(resource: Resource, document: Document, duplicate: Duplicate
             # A secret is not said again, not even to whoever sent it: messages end in logs.
             value = "..." if name in resource.sealed else _value(document, name)
             return Invalid.field(
-                "duplicate", unique.field, f"A {resource.label} with {name} = [{value}] already exists."
+                "duplicate", unique.field, f"{with_article(resource.label)} with {name} = [{value}] already exists."
             )
     return Invalid.field(
-        "duplicate", resource.id_name, f"A {resource.label} with id = [{document['id']}] already exists."
+        "duplicate", resource.id_name, f"{with_article(resource.label)} with id = [{document['id']}] already exists."
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from identity.call import Call, Document
 from identity.domain import patch as patches
 from identity.domain.parts import Part
-from identity.errors import Invalid, NotFound
+from identity.errors import Invalid, NotFound, with_article
 from identity.operations import crud
 from identity.services import Services
 
@@ -23,7 +23,9 @@ async def add(
     def change(owner: Document) -> Document:
         wanted = services.schemas[part.schema].read(body)[part.name]
         if part_id is not None and any(entry["id"] == part_id for entry in owner[part.member]):
-            raise Invalid.field("duplicate", part.id_name, f"A {part.name} with id = [{part_id}] already exists.")
+            raise Invalid.field(
+                "duplicate", part.id_name, f"{with_article(part.name)} with id = [{part_id}] already exists."
+            )
         entry = part.fresh(owner, {name: value for name, value in wanted.items() if name != "id"}, call.now, part_id)
         owner[part.member].append(entry)
         return entry

@@ -126,7 +126,7 @@ async def test_duplicates_speak_of_the_member_and_never_of_a_secret(api, manager
     assert taken.json()["fieldErrors"]["application.name"] == [
         {
             "code": "[duplicate]application.name",
-            "message": f"A Application with name = [{made['name']}] already exists.",
+            "message": f"An Application with name = [{made['name']}] already exists.",
         }
     ]
     value = f"value-{new_id()}"

@@ -471,6 +471,17 @@ async def test_members_that_do_not_go_together(api, members, code) -> None:
     assert codes(await api.post("/api/tenant", json=body)) == set(code.split())
 
 
+async def test_switching_email_verification_off_keeps_its_template(api) -> None:
+    email = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
+    path = f"/api/tenant/{(await make(api, emailConfiguration=email))['id']}"
+    for is_on in (False, True):
+        answer = await api.patch(path, json={"tenant": {"emailConfiguration": {"verifyEmail": is_on}}})
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["tenant"]["emailConfiguration"]["verificationEmailTemplateId"] == EMAIL_TEMPLATE
+    answer = await api.patch(path, json={"tenant": {"emailConfiguration": {"verificationEmailTemplateId": None}}})
+    assert codes(answer) == {"[missing]tenant.emailConfiguration.verificationEmailTemplateId"}
+
+
 async def test_what_is_cleared_forced_and_folded(api) -> None:
     made = await make(
         api,
@@ -490,7 +501,7 @@ async def test_what_is_cleared_forced_and_folded(api) -> None:
         },
     )
     assert made["emailConfiguration"]["verifyEmailWhenChanged"] is False
-    assert "verificationEmailTemplateId" not in made["emailConfiguration"]
+    assert made["emailConfiguration"]["verificationEmailTemplateId"] == EMAIL_TEMPLATE
     assert made["multiFactorConfiguration"]["authenticator"] == {
         "algorithm": "HmacSHA1",
         "codeLength": 6,

@@ -63,6 +63,32 @@ def test_example_of_an_event_fits_its_schema_and_is_about_one_object(name: str) 
         assert example["original"]["id"] == example["user"]["id"]
 
 
+ENUMERATED = frozenset(
+    {"algorithm", "authenticationType", "breachedPasswordStatus", "connectionType", "identityProviderType", "level"}
+    | {"loginIdType", "method", "phase", "status", "threatsDetected", "type", "usernameStatus"}
+)
+
+
+@pytest.mark.parametrize("name", sorted(PAYLOADS))
+def test_example_of_an_event_has_values_that_typed_clients_can_read(name: str) -> None:
+    """Where the published API has an enumeration, an invented value breaks clients that deserialize to one."""
+
+    def texts(value: Any, member: str) -> Iterator[tuple[str, str]]:
+        if isinstance(value, dict):
+            for key, child in value.items():
+                yield from texts(child, key)
+        elif isinstance(value, list):
+            for child in value:
+                yield from texts(child, member)
+        elif isinstance(value, str):
+            yield member, value
+
+    example = webhook_samples.sample(name, SCHEMAS[f"events/{name}.json"].schema, USER_ID, Instant(1_700_000_000_000))
+    assert [found for found in texts(example, "") if found[0] in ENUMERATED and found[1] == "test"] == []
+    assert example.get("threatsDetected", ["ImpossibleTravel"]) == ["ImpossibleTravel"]
+    assert example.get("authenticationType", "PASSWORD") == "PASSWORD"
+
+
 async def test_event_has_the_common_members(engine: Any) -> None:
     call_before = engine.clock.now()
     event = orjson.loads(await body_of(engine, "user.create"))["event"]
