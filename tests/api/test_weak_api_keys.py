@@ -89,11 +89,10 @@ async def test_guessable_value_is_reported_in_the_event_log_without_it(manager, 
     assert len(await warnings(api, key["id"])) == 2
 
 
-@pytest.mark.parametrize("value", [None, new_id(), new_id().replace("-", "")])
-async def test_random_values_are_not_reported(manager, api, value) -> None:
-    key = await made(manager, **({} if value is None else {"key": f"{value}"}))
-    assert await warnings(api, key["id"]) == []
-    await manager.delete(f"/api/api-key/{key['id']}")
+async def test_random_values_are_not_reported(manager, api) -> None:
+    for chosen in ({}, {"key": new_id()}, {"key": new_id().replace("-", "")}):
+        key = await made(manager, **chosen)
+        assert await warnings(api, key["id"]) == []
 
 
 # Guesses
