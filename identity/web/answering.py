@@ -20,7 +20,7 @@ from identity.web.in_flight import InFlight
 _log = structlog.get_logger(__name__)
 
 _HOST_PREFIX = "__Host-"
-_HOST_BOUND = ("federated.", "fusionauth.")
+_HOST_BOUND = ("app.pkce_v", "federated.", "fusionauth.")
 """Cookies of our own pages. Others have published names that callers rely on, such as `access_token`."""
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 

@@ -364,7 +364,8 @@ async def test_cookies_of_a_public_host_are_secure_and_for_its_domain(party, bro
     headers = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "auth.eu.example.com"}
     departure = await browser.get(f"/app/login/{party.client_id}", headers=headers)
     assert departure.headers["Location"].startswith("https://auth.eu.example.com/oauth2/authorize?")
-    (secret,) = set_cookies(departure).values()
+    ((name, secret),) = set_cookies(departure).items()
+    assert name == "__Host-app.pkce_v"  # which other hosts of the domain cannot set
     assert (secret["secure"], secret["httponly"], secret["domain"]) == (True, True, "")
     answer = await browser.get(f"/app/logout/{party.client_id}", headers=headers)
     for cookie in set_cookies(answer).values():
