@@ -11,6 +11,10 @@ from identity.errors import FieldError
 from identity.ids import new_secret
 
 ADMINISTRATOR_APPLICATION_ID = "3c219e58-ed0e-4b18-ad48-f4f92793ae32"
+ADMINISTRATOR_APPLICATION_NAME = "FusionAuth"
+"""The published name: tools look the application up by it."""
+FORMER_ADMINISTRATOR_APPLICATION_NAME = "Administration"
+"""Its name in earlier versions of the service."""
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 RESERVED_PREFIXES = ("idp-link:", "source-entity:", "target-entity:")
 

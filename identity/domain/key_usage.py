@@ -2,8 +2,9 @@
 
     usage      whether the key signs tokens or deliveries to receivers, or belongs to identity providers
     tenantId   the tenant that the service generated the key for: no other tenant may use it
+    assignedInstant   when a document named the key last: from then on it is published
 
-Both are members of `private` of a key. A key that an administrator made has no `tenantId`: it belongs to every tenant
+They are members of `private` of a key. A key that an administrator made has no `tenantId`: it belongs to every tenant
 that an administrator assigned it to. One purpose for each key prevents a signature made for one purpose from being
 presented for another (RFC 8725 section 2.8, NIST SP 800-57 section 5.2).
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Document
+from identity.instants import Instant
 
 TOKENS: Final = "tokens"
 DELIVERIES: Final = "deliveries"
@@ -43,6 +45,11 @@ def usage(key: Document) -> str | None:
     """The purpose of the key; None while nothing refers to it."""
     found: str | None = key.get("private", {}).get("usage")
     return found
+
+
+def published_since(key: Document) -> Instant:
+    """The instant from which on the key is in the key set, as far as documents that name it go."""
+    return Instant(max(key["insertInstant"], key.get("private", {}).get("assignedInstant", 0)))
 
 
 def may_sign_tokens(key: Document, tenant_id: str) -> bool:

@@ -10,8 +10,11 @@ from identity.domain import page_texts, properties
 from identity.errors import FieldError
 
 DEFAULT_ID: Final = "75a068fd-e94b-451a-9aeb-3ddb9a3b5987"
-DEFAULT_NAME: Final = "Default"
-"""The published name of the theme that every instance has."""
+DEFAULT_NAME: Final = "FusionAuth"
+"""The published name of the theme that every instance has: tools look it up by this name."""
+
+FORMER_DEFAULT_NAME: Final = "Default"
+"""Its name in earlier versions of the service."""
 
 _LANGUAGE = "en"
 """What the default texts are written in: who wants it needs no other."""

@@ -5,12 +5,19 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Mapping
 
+import structlog
+
 from identity.call import Call, Document
-from identity.domain import default_lambdas
+from identity.domain import default_lambdas, endings
 from identity.domain import tenants as tenant_rules
 from identity.domain import themes as theme_rules
-from identity.domain.applications import ADMINISTRATOR_APPLICATION_ID
-from identity.errors import Invalid
+from identity.domain.applications import (
+    ADMINISTRATOR_APPLICATION_ID,
+    ADMINISTRATOR_APPLICATION_NAME,
+    FORMER_ADMINISTRATOR_APPLICATION_NAME,
+)
+from identity.errors import Duplicate, Invalid
+from identity.ids import TenantId
 from identity.operations import (
     applications,
     crud,
@@ -25,6 +32,12 @@ from identity.operations import (
     themes,
 )
 from identity.services import Services
+from identity.store.documents import Documents
+
+_log = structlog.get_logger(__name__)
+
+_THEME_NAMES = (theme_rules.FORMER_DEFAULT_NAME, theme_rules.DEFAULT_NAME)
+_APPLICATION_NAMES = (FORMER_ADMINISTRATOR_APPLICATION_NAME, ADMINISTRATOR_APPLICATION_NAME)
 
 # Published names of objects that an instance may come with: their ids are settled, whether or not they are there yet.
 _RESERVED_IDS = (
@@ -73,9 +86,23 @@ async def _migrate(services: Services) -> None:
     """Bring what an earlier version stored into the form that this one expects."""
     now = services.clock.now()
     await tenant_issuers.reserve_existing(services)
+    await _rename(services.documents["themes"], None, theme_rules.DEFAULT_ID, *_THEME_NAMES)
+    await _rename(services.applications, services.default_tenant_id, ADMINISTRATOR_APPLICATION_ID, *_APPLICATION_NAMES)
     await key_assignments.record_existing(
         services, lambda collection, key_id: references.is_key_referenced(services, key_id, now, collection)
     )
+
+
+async def _rename(documents: Documents, tenant_id: TenantId | None, object_id: str, former: str, name: str) -> None:
+    """Give an object that still has its former default name the published one, under which tools look it up."""
+    try:
+        await documents.update(tenant_id, {"_id": object_id, "name": former}, _renaming(name))
+    except Duplicate:
+        _log.warning("another object has the published name", id=object_id, name=name)
+
+
+def _renaming(name: str) -> Document:
+    return {"$set": {"name": name, endings.MEMBER: endings.of(name)}, "$inc": {"lastUpdateInstant": 1}}
 
 
 async def is_untouched(services: Services) -> bool:
@@ -112,7 +139,7 @@ async def _unless_there(creation: Awaitable[object]) -> None:
 _KEY: Document = {"key": {"name": key_references.DEFAULT_KEY_NAME, "algorithm": "RS256", "length": 2048}}
 _ADMINISTRATION: Document = {
     "application": {
-        "name": "Administration",
+        "name": ADMINISTRATOR_APPLICATION_NAME,
         "roles": [
             {"name": "admin", "description": "May do everything", "isSuperRole": True},
             {"name": "user_manager", "description": "May manage users"},

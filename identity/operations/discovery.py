@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -11,9 +13,10 @@ from identity.call import Document
 from identity.domain import claims, client_authentication, feature_settings, key_rotation
 from identity.ids import fingerprint
 from identity.instants import Instant
-from identity.operations import clients, entity_types, features, grants
+from identity.operations import clients, entity_types, features, grants, published_keys
 from identity.operations.clients import TenantHints
 from identity.operations.grants import client_credentials
+from identity.operations.published_keys import Sources
 from identity.services import Services
 from identity.tokens import dpop, foreign_keys, jwks, signing_keys
 
@@ -22,6 +25,7 @@ DPOP_ALGORITHMS: Final = " ".join(sorted(dpop.ALGORITHMS))
 
 _CLIENT_AUTHENTICATION: Final = list(client_authentication.METHODS)
 _CLIENT_ALGORITHMS: Final = sorted({*signing_keys.SECRET_ALGORITHMS, *foreign_keys.OF_CLIENTS})
+_KEPT_SETS: Final = 1000
 _RESPONSE_TYPES: Final = ["code", "id_token", "token id_token"]
 _HYBRID_TYPES: Final = ["code id_token", "code token", "code id_token token"]
 _WITH_OPTIONS: Final = {
@@ -80,28 +84,36 @@ _OF_EVERY_TENANT: Final[Document] = {
 
 
 class PreparedKeys:
-    """The key set as bytes, made anew only when a key changed, and of each key only once."""
+    """The key sets as bytes, each made anew only when something that it is made of changed, and each key only once."""
 
     def __init__(self) -> None:
-        self._keys: Sequence[Document] | None = None
         self._jwks: dict[tuple[str, str], Document] = {}
-        self._prepared = Prepared({"keys": []})
+        self._sets: collections.OrderedDict[str, _PreparedSet] = collections.OrderedDict()
 
-    async def get(self, services: Services) -> Prepared:
-        """The public keys of every tenant: those of which the service holds, or held, the private half.
+    async def get(self, services: Services, hints: TenantHints, now: Instant) -> Prepared:
+        """The public keys of a tenant, of all tenants when none is named. Raises InvalidRequest for an unknown one."""
+        tenant = await clients.named_tenant(services, hints)
+        name = "" if tenant is None else tenant["id"]
+        sources = await published_keys.sources(services, tenant)
+        known = self._sets.get(name)
+        if known is None or not known.holds(sources, now):
+            known = self._made(sources, now)
+            self._sets[name] = known
+            while len(self._sets) > _KEPT_SETS:
+                self._sets.popitem(last=False)
+        self._sets.move_to_end(name)
+        return known.prepared
 
-        A public key that was only imported belongs to somebody else: published here, its owner could sign as us.
-        """
-        keys = await services.keys.cached_list(None, "all", {})
-        if keys is not self._keys:
-            # The material of a key never changes; an id may come back with another, and then the kid differs.
-            ours = {(key["id"], key["kid"]): key for key in _ours(keys)}
-            fresh = [named for named in ours if named not in self._jwks]
-            made = jwks.of_keys(ours[named] for named in fresh)["keys"]
-            known = {**self._jwks, **dict(zip(fresh, made, strict=True))}
-            self._jwks = {named: known[named] for named in ours}
-            self._keys, self._prepared = keys, Prepared({"keys": list(self._jwks.values())})
-        return self._prepared
+    def _made(self, sources: Sources, now: Instant) -> _PreparedSet:
+        keys, until = published_keys.select(sources, now)
+        # The material of a key never changes; an id may come back with another, and then the kid differs.
+        ours = {(key["id"], key["kid"]): key for key in keys}
+        fresh = [named for named in ours if named not in self._jwks]
+        made = jwks.of_keys(ours[named] for named in fresh)["keys"]
+        existing = {(key["id"], key.get("kid")) for key in sources.keys}
+        kept = {named: jwk for named, jwk in self._jwks.items() if named in existing}
+        self._jwks = {**kept, **dict(zip(fresh, made, strict=True))}
+        return _PreparedSet(sources, until, Prepared({"keys": [self._jwks[named] for named in ours]}))
 
 
 class Prepared:
@@ -112,9 +124,26 @@ class Prepared:
         self.etag = f'"{fingerprint(self.body.decode())}"'
 
 
-async def public_pems(services: Services) -> dict[str, str]:
-    """The same keys as PEM, by their kid."""
-    return {key["kid"]: key["publicKey"] for key in _ours(await services.keys.cached_list(None, "all", {}))}
+@dataclasses.dataclass(frozen=True, slots=True)
+class _PreparedSet:
+    sources: Sources
+    until: Instant | None
+    prepared: Prepared
+
+    def holds(self, sources: Sources, now: Instant) -> bool:
+        """Whether the set is still made of these documents, and none of its keys has left it."""
+        return self.sources.is_same(sources) and (self.until is None or now < self.until)
+
+
+async def read_keys(services: Services, hints: TenantHints) -> None:
+    """Read what the key set of a tenant is made of into the caches. Raises InvalidRequest for an unknown tenant."""
+    await published_keys.sources(services, await clients.named_tenant(services, hints))
+
+
+async def public_pems(services: Services, now: Instant) -> dict[str, str]:
+    """The keys of all tenants as PEM, by their kid."""
+    keys, _ = published_keys.select(await published_keys.sources(services, None), now)
+    return {key["kid"]: key["publicKey"] for key in keys}
 
 
 async def signing_kid(services: Services, application_id: str, now: Instant) -> str | None:
@@ -127,13 +156,10 @@ async def signing_kid(services: Services, application_id: str, now: Instant) -> 
     return kid
 
 
-def _ours(keys: Iterable[Document]) -> list[Document]:
-    return [key for key in keys if key.get("hasPrivateKey")]
-
-
 async def configuration(services: Services, hints: TenantHints, base_url: str) -> Prepared:
     """The metadata of a tenant, the default one when none is named. Raises InvalidRequest for an unknown one."""
-    tenant = await clients.named_tenant(services, hints) or await clients.default_tenant(services)
+    named = await clients.named_tenant(services, hints)
+    tenant = named or await clients.default_tenant(services)
     applications = await services.applications.cached_list(tenant["id"], "metadata", _WITH_OPTIONS)
     options = [application["oauthConfiguration"] for application in applications]
     grant_types = {*grants.GRANTS, "implicit"}
@@ -142,6 +168,8 @@ async def configuration(services: Services, hints: TenantHints, base_url: str) -
     document = metadata(tenant, base_url, options, grant_types)
     if features.off(services, [feature_settings.DPOP]):
         del document["dpop_signing_alg_values_supported"]
+    if named is not None:
+        document["jwks_uri"] = f"{base_url}/{named['id']}{_PATHS['jwks_uri']}"
     return Prepared(document)
 
 

@@ -38,12 +38,13 @@ async def assign(
     if key_usage.owner(key) not in {None, tenant_id}:
         return False
     wanted, held = USAGES[collection], key_usage.usage(key)
-    if held == wanted or key_usage.only_verifies(collection, member, key):
+    if key_usage.only_verifies(collection, member, key):
         return True
     others = [other for other, usage in USAGES.items() if usage != wanted]
-    if held is not None and any([await is_referenced(other, session) for other in others]):
+    if held not in {None, wanted} and any([await is_referenced(other, session) for other in others]):
         return False
-    await services.keys.update(None, {"_id": key_id}, {"$set": {"private.usage": wanted}}, session)
+    change = {"private.usage": wanted, "private.assignedInstant": services.clock.now()}
+    await services.keys.update(None, {"_id": key_id}, {"$set": change}, session)
     return True
 
 

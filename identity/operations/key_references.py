@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator
 
 from identity.call import Call, Document
-from identity.domain import applications, key_rotation, profiles
+from identity.domain import applications, key_rotation, key_usage, profiles
 from identity.domain.key_rotation import VERIFICATION_MEMBERS
 from identity.domain.tenants import KEY_MEMBERS
 from identity.errors import FieldError
@@ -163,7 +163,7 @@ async def published_keys(services: Services, *wanted: str | None) -> None:
     # The key of the installation was there before any process answered for the first time.
     key_ids -= {None, default_signing_key_id(services.instance_id)}
     keys = [await services.keys.cached(None, str(key_id)) for key_id in key_ids]
-    made = max((key["insertInstant"] for key in keys if key is not None and key["type"] != "HMAC"), default=0)
+    made = max((key_usage.published_since(key) for key in keys if key is not None and key["type"] != "HMAC"), default=0)
     await _wait_until(services, made + key_rotation.LAG_MS)
 
 

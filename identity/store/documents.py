@@ -182,6 +182,14 @@ class Documents:
 
         return await self._lists.get(f"{tenant_id}:{key}", load) or []
 
+    async def cached_list_across_tenants(self, key: str, where: Mapping[str, Any]) -> list[Document]:
+        """As `cached_list`, over all tenants."""
+
+        async def load() -> list[Document]:
+            return await self.find_all_across_tenants(where)
+
+        return await self._lists.get(f"*:{key}", load) or []
+
     async def find(self, tenant_id: Tenant, document_id: str, session: Session | None = None) -> Document | None:
         """A private copy of the document, as MongoDB has it now."""
         return await self._load({**self._of(tenant_id), "_id": document_id}, session)

@@ -53,11 +53,12 @@ class DiscoveryPrefetch:
 
     async def _read(self) -> None:
         services = self._services
-        await discovery.public_pems(services)
+        await discovery.public_pems(services, services.clock.now())
         tenants = await services.tenants.cached_list(None, "all", {})
         active = [tenant["id"] for tenant in tenants if tenant["state"] == "Active"][:MAXIMUM_TENANTS]
         self._known &= set(active)
         for tenant_id in active:
             if tenant_id not in self._known or tenant_id == services.default_tenant_id:
                 await discovery.configuration(services, TenantHints(tenant_id), "")
+                await discovery.read_keys(services, TenantHints(tenant_id))
                 self._known.add(tenant_id)

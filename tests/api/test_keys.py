@@ -297,6 +297,9 @@ async def test_no_answer_holds_a_private_half(service, api) -> None:
 
 async def test_published_set_holds_the_public_keys_and_nothing_else(service: app.Service, api, http) -> None:
     made = [await add(api, "generate", algorithm=algorithm) for algorithm in ("ES256", "Ed25519", "HS256")]
+    listed = {"accessTokenVerificationKeyIds": [key["id"] for key in made]}
+    body = {"application": {"name": new_id(), "jwtConfiguration": listed}}
+    assert (await api.post("/api/application", json=body)).status_code == 200
     answer = (await http.get("/.well-known/jwks.json")).json()
     found = {key["kid"]: key for key in answer["keys"]}
     assert made[0]["kid"] in found

@@ -222,7 +222,7 @@ requests:
             emitted = await service.services.database.collection("events").count_documents({})
             await service.services.database.drop()
     assert [entry["log_level"] for entry in logs if "earlier kickstart failed" in entry["event"]] == ["warning"]
-    assert names == {"Administration"}
+    assert names == {"FusionAuth"}
     assert emitted == 0
 
 

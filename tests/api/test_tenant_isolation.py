@@ -317,6 +317,49 @@ async def test_purpose_of_a_key_of_an_earlier_version_is_recorded_at_start(servi
         await api.delete(f"/api/webhook/{webhook['id']}")
 
 
+# The key set
+
+
+async def test_key_set_of_a_tenant_holds_what_the_tenant_uses(service, api, http) -> None:
+    tenants = [await make(api) for _ in range(2)]
+    unused, application_key, webhook_key = [await make_key(api) for _ in range(3)]
+    headers = {"X-FusionAuth-TenantId": tenants[0]["id"]}
+    body = {"application": {"name": new_id(), "jwtConfiguration": {"accessTokenVerificationKeyIds": [application_key]}}}
+    assert (await api.post("/api/application", json=body, headers=headers)).status_code == 200
+    webhook = (await make_webhook(api, webhook_key)).json()["webhook"]
+
+    async def kid(key_id: str) -> str:
+        return str((await api.get(f"/api/key/{key_id}")).json()["key"]["kid"])
+
+    async def published(prefix: str) -> set[str]:
+        return {entry["kid"] for entry in (await http.get(f"{prefix}/.well-known/jwks.json")).json()["keys"]}
+
+    own = [await kid(tenant["jwtConfiguration"]["accessTokenKeyId"]) for tenant in tenants]
+    sets = [await published(f"/{tenant['id']}") for tenant in tenants]
+    assert sets == [{own[0], await kid(application_key)}, {own[1]}]
+    every = await published("")
+    assert {*own, await kid(application_key), await kid(webhook_key)} < every
+    assert await kid(unused) not in every
+    named = {"webhook": {**webhook, "tenantIds": [tenants[1]["id"]]}}
+    assert (await api.put(f"/api/webhook/{webhook['id']}", json=named)).status_code == 200
+    assert await published(f"/{tenants[1]['id']}") == {own[1], await kid(webhook_key)}
+    metadata = (await http.get(f"/{tenants[0]['id']}/.well-known/openid-configuration")).json()
+    assert metadata["jwks_uri"] == f"{service.base_url}/{tenants[0]['id']}/.well-known/jwks.json"
+    assert (await http.get(f"/{new_id()}/.well-known/jwks.json")).status_code == 404
+    pems = (await http.get("/api/jwt/public-key")).json()["publicKeys"]
+    assert await kid(webhook_key) in pems and await kid(unused) not in pems
+
+
+async def test_replaced_key_leaves_the_key_set_when_its_last_token_is_dead(api, http, clock) -> None:
+    made, key_id = await make(api, jwtConfiguration={"timeToLiveInSeconds": 60}), await make_key(api)
+    settings = {"jwtConfiguration": dict.fromkeys(SIGNING, key_id)}
+    assert (await api.patch(f"/api/tenant/{made['id']}", json={"tenant": settings})).status_code == 200
+    path = f"/{made['id']}/.well-known/jwks.json"
+    assert len((await http.get(path)).json()["keys"]) == 2
+    clock.advance(seconds=200)
+    assert len((await http.get(path)).json()["keys"]) == 1
+
+
 # Signatures
 
 

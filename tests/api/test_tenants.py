@@ -46,7 +46,7 @@ DEFAULTS: Document = {
     "jwtConfiguration.refreshTokenRevocationPolicy": {
         "onLoginPrevented": True,
         "onMultiFactorEnable": False,
-        "onOneTimeTokenReuse": False,
+        "onOneTimeTokenReuse": True,
         "onPasswordChanged": True,
     },
     "externalIdentifierConfiguration.authorizationGrantIdTimeToLiveInSeconds": 30,

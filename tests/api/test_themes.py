@@ -84,7 +84,7 @@ async def test_a_copy_needs_its_source_and_a_name_of_its_own(api) -> None:
 async def test_the_default_theme_is_there_and_stays_as_it_is(api) -> None:
     path = f"/api/theme/{DEFAULT}"
     theme = (await api.get(path)).json()["theme"]
-    assert (theme["name"], theme["type"]) == ("Default", "advanced")
+    assert (theme["name"], theme["type"]) == ("FusionAuth", "advanced")
     assert "login.submit=Sign in\n" in theme["defaultMessages"]
     assert codes(await api.put(path, json={"theme": {"name": "Mine"}})) == {"[invalid]themeId"}
     assert codes(await api.patch(path, json={"theme": {"name": "Mine"}})) == {"[invalid]themeId"}

@@ -94,10 +94,13 @@ async def test_attack_39_key_set_is_public_halves_alone(http, api):
         assert all(re.fullmatch(r"[A-Za-z0-9_-]+", key[name]) for name in public - {"crv"})
 
 
-async def test_new_key_is_published_at_once(http, api):
-    before = await http.get(KEYS)
+async def test_key_is_published_as_soon_as_something_names_it(http, api, tenant):
     key = {"algorithm": "ES256", "name": new_id()}
     made = (await api.post("/api/key/generate", json={"key": key})).json()["key"]
+    before = await http.get(KEYS)
+    assert made["kid"] not in {key["kid"] for key in before.json()["keys"]}
+    settings = {"jwtConfiguration": {"accessTokenVerificationKeyIds": [made["id"]]}}
+    assert (await api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": settings})).status_code == 200
     after = await http.get(KEYS)
     assert made["kid"] in {key["kid"] for key in after.json()["keys"]}
     assert before.headers["ETag"] != after.headers["ETag"]

@@ -339,8 +339,10 @@ async def test_veto_keeps_the_old_key(rp, browser, http, api):
     assert (await api.delete(f"/api/key/{key['id']}")).status_code == 200
 
 
-async def test_new_key_is_in_the_set_of_every_process_within_the_lag(http, api, second):
+async def test_named_key_is_in_the_set_of_every_process_within_the_lag(http, api, second, tenant):
     key = await generate(api)
+    settings = {"jwtConfiguration": {"accessTokenVerificationKeyIds": [key["id"]]}}
+    assert (await api.patch(f"/api/tenant/{tenant['id']}", json={"tenant": settings})).status_code == 200
 
     async def is_published() -> bool:
         answer = await second.get("/.well-known/jwks.json")

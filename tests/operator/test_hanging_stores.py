@@ -51,6 +51,7 @@ KEY_SET_AND_METADATA: Final = (
     "/.well-known/openid-configuration",
     "/.well-known/oauth-authorization-server",
     f"/.well-known/oauth-authorization-server/{DEFAULT_TENANT}",
+    f"/{DEFAULT_TENANT}/.well-known/jwks.json",
     f"/{DEFAULT_TENANT}/.well-known/openid-configuration",
     "/api/jwt/public-key",
 )
@@ -60,6 +61,7 @@ FROM_MEMORY: Final = {
     "/.well-known/openid-configuration",
     "/.well-known/oauth-authorization-server",
     "/.well-known/oauth-authorization-server/{tenant_id}",
+    "/{tenant_id}/.well-known/jwks.json",
     "/{tenant_id}/.well-known/openid-configuration",
     "/admin",
     "/api/jwt/public-key",

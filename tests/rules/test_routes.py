@@ -41,6 +41,7 @@ PUBLIC = {
     ("/oauth2/device/validate", "GET"),
     ("/static/{name}", "GET"),
     ("/theme/{theme_id}/{name}", "GET"),
+    ("/{tenant_id}/.well-known/jwks.json", "GET"),
     ("/{tenant_id}/.well-known/openid-configuration", "GET"),
     ("/{tenant_id}/oauth2/device/validate", "GET"),
 }

@@ -30,7 +30,7 @@ class PublicKeyHandler(ApiHandler):
     async def get(self, call: Call) -> Reply:
         """All of them, or the one of a kid or of an application. Raises NotFound."""
         with stale_if_unavailable():
-            keys = await discovery.public_pems(self.services)
+            keys = await discovery.public_pems(self.services, call.now)
         kid, application_id = self.query().get("kid"), self.query().get("applicationId")
         if kid is None and application_id is None:
             return Reply({"publicKeys": keys})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from identity.call import Call
-from identity.errors import Invalid
 from identity.operations import reactor
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.family import ApiHandler, Route
@@ -27,10 +26,10 @@ class ReactorHandler(ApiHandler):
         """Make its keys anew: there are none."""
         return Reply()
 
-    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer={})
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
     async def delete(self, call: Call) -> Reply:
-        """Refuse: features are switched off by the operator, one by one."""
-        raise Invalid.whole("[NotSupported]", "Features are switched off by the setting license.features.")
+        """Deactivate: features need no license, so they stay as the setting `license.features` has them."""
+        return Reply()
 
 
 class ReactorMetricsHandler(ApiHandler):

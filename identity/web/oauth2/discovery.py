@@ -71,19 +71,25 @@ class KeysHandler(_PreparedHandler):
         tenancy=Tenancy.BY_OPERATION,
         answer={200: "oauth2/jwks.response.json", 304: None},
     )
-    async def get(self, call: Call) -> Reply:
-        """Show every public key."""
-        with stale_if_unavailable():
-            return self.shown(await self.prepared_keys.get(self.services))
+    async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
+        """Show the public keys of a tenant, or of all. Raises InvalidRequest, answered with 404, as above."""
+        try:
+            with stale_if_unavailable():
+                return self.shown(await self.prepared_keys.get(self.services, TenantHints(tenant_id), call.now))
+        except InvalidRequest as error:
+            error.status = NotFound.status
+            raise
 
 
 _CONFIGURATION = "/.well-known/openid-configuration"
 _METADATA = "/.well-known/oauth-authorization-server"
+_KEYS = "/.well-known/jwks.json"
+_PREPARED_KEYS = discovery.PreparedKeys()
 
 ROUTES = [
     Route(_CONFIGURATION, ConfigurationHandler),
     Route(f"/{{tenant_id}}{_CONFIGURATION}", ConfigurationHandler),
     Route(_METADATA, ConfigurationHandler),
     Route(f"{_METADATA}/{{tenant_id}}", ConfigurationHandler),
-    Route("/.well-known/jwks.json", KeysHandler, {"prepared_keys": discovery.PreparedKeys()}),
+    *(Route(prefix + _KEYS, KeysHandler, {"prepared_keys": _PREPARED_KEYS}) for prefix in ("", "/{tenant_id}")),
 ]
