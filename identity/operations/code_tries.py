@@ -23,7 +23,7 @@ async def take(services: Services, tenant_id: TenantId, kind: str, owner: str) -
     """Count a try, before anything is compared. Raises Unavailable when there were too many."""
     wait_seconds = await services.rate_limits.take(tenant_id, _limits(kind, owner))
     if wait_seconds is not None:
-        raise Unavailable(f"Too many codes were wrong. Try again in {wait_seconds} seconds.")
+        raise Unavailable(f"Too many incorrect codes. Try again in {wait_seconds} seconds.")
 
 
 async def give_back(services: Services, tenant_id: TenantId, kind: str, owner: str) -> None:

@@ -7,7 +7,6 @@ A challenge is a ticket that knows what the login knew when it was stopped. API 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
@@ -17,7 +16,7 @@ from identity.domain.login import Authenticated, SecondFactorRequired
 from identity.errors import Invalid, NotFound, Unavailable, WrongCode
 from identity.events.bus import Event
 from identity.ids import Secret, TenantId, UserId
-from identity.operations import event_logs, login_limits, two_factor_codes, user_events
+from identity.operations import event_logs, login_limits, two_factor_codes, two_factor_limits, user_events
 from identity.operations.along import Along
 from identity.operations.clients import Client
 from identity.operations.two_factor_codes import Address, Step
@@ -27,17 +26,6 @@ from identity.store.rate_limits import Limit
 from identity.store.tickets import Ticket, Use
 
 KIND: Final = "two-factor"
-TRIES: Final = 5
-"""How many codes may be shown for one challenge."""
-
-ACCOUNT_FAILURES: Final = 10
-ACCOUNT_DAILY_FAILURES: Final = 50
-"""How many wrong codes an account stands in 15 minutes, and in a day, however often somebody starts anew.
-
-Of a million codes three count at any moment: who knows the password needs a dozen years, at 50 codes a day.
-"""
-_WINDOW_SECONDS: Final = 900
-_DAY_SECONDS: Final = 86_400
 _MESSAGES: Final = 10
 """How many messages one challenge is good for, whatever the tenant's limit is."""
 
@@ -210,11 +198,11 @@ async def verify(services: Services, call: Call, two_factor_id: str, code: str) 
     NotFound for a challenge that does not wait (any more), WrongCode, of which webhooks hear, and Unavailable after too
     many wrong codes.
     """
-    ticket = await services.tickets.find_to_try(call.tenant_id, KIND, two_factor_id, TRIES)
+    ticket = await services.tickets.find_to_try(call.tenant_id, KIND, two_factor_id, two_factor_limits.ATTEMPTS)
     waiting = await _waiting(services, two_factor_id, ticket)
     tenant_id = waiting.ticket.tenant_id
-    limits = [*account_limits(waiting.user["id"]), *login_limits.by_address(call)]
-    await take_try(services, tenant_id, limits)
+    limits = [*two_factor_limits.by_account(waiting.user["id"]), *login_limits.by_address(call)]
+    await two_factor_limits.take(services, tenant_id, limits)
     found = _found(services, call, waiting, code)
     if found is None or (found.step is not None and await found.step.is_used()):
         method = _likely_method(waiting, code)
@@ -241,19 +229,20 @@ async def withdraw(services: Services, user: Document) -> None:
     await services.tickets.withdraw(TenantId(user["tenantId"]), KIND, str(user["id"]))
 
 
-async def take_try(services: Services, tenant_id: TenantId, limits: Sequence[Limit]) -> None:
-    """Count a try. Raises Unavailable when there were too many."""
-    wait_seconds = await services.rate_limits.take(tenant_id, limits)
-    if wait_seconds is not None:
-        raise Unavailable(f"Too many codes were wrong. Try again in {wait_seconds} seconds.")
+async def allow_completion(services: Services, waiting: Waiting, method: Document) -> Secret:
+    """Issue a code that completes a login which required the user to add a two-factor method.
 
-
-def account_limits(user_id: str) -> list[Limit]:
-    """What wrong codes of an account are counted against; nothing but time resets it."""
-    return [
-        Limit("two-factor-account", user_id, ACCOUNT_FAILURES, _WINDOW_SECONDS),
-        Limit("two-factor-account-day", user_id, ACCOUNT_DAILY_FAILURES, _DAY_SECONDS),
-    ]
+    The user proved a moment ago that the method works, and need not enter a second code of it. Raises NotFound when
+    the challenge has expired.
+    """
+    code = two_factor_codes.new(waiting.tenant)
+    sent = {"code": two_factor_codes.kept(code), "methodId": method["id"], "method": method["method"]}
+    ticket = waiting.ticket
+    if not await services.tickets.replace(
+        ticket.tenant_id, KIND, waiting.two_factor_id, {**waiting.about, "sent": sent}
+    ):
+        raise NotFound(log_detail="the challenge has expired")
+    return code
 
 
 def shown_methods(call: Call, user: Document) -> list[Document]:

@@ -102,7 +102,7 @@ async def enable(services: Services, call: Call, token: str | None, body: Docume
     if added.recovery_codes:
         answer["recoveryCodes"] = list(added.recovery_codes)
     if waiting is not None:
-        answer["code"] = await two_factor_methods.allow_completion(services, waiting, added)
+        answer["code"] = await two_factor_logins.allow_completion(services, waiting, added.method)
     return answer
 
 

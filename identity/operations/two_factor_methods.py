@@ -16,14 +16,14 @@ from identity.call import Call, Document
 from identity.domain import feature_settings, totp, two_factor
 from identity.domain import users as rules
 from identity.errors import FieldError, Invalid, NotFound, WrongCode
-from identity.ids import Secret, TenantId
+from identity.ids import TenantId
 from identity.operations import (
     crud,
     features,
     notices,
     sign_outs,
     two_factor_codes,
-    two_factor_logins,
+    two_factor_limits,
     two_factor_trust,
     user_events,
 )
@@ -167,8 +167,8 @@ async def confirm(services: Services, call: Call, user: Document, code: str) -> 
 
     Raises WrongCode, and Unavailable after too many of them.
     """
-    tenant_id, limits = TenantId(user["tenantId"]), two_factor_logins.account_limits(user["id"])
-    await two_factor_logins.take_try(services, tenant_id, limits)
+    tenant_id, limits = TenantId(user["tenantId"]), two_factor_limits.by_account(user["id"])
+    await two_factor_limits.take(services, tenant_id, limits)
     for method in user["twoFactor"]["methods"]:
         once = await _compared(services, call, user, method, code, "confirm")
         if once is not None and await once.consume():
@@ -206,21 +206,6 @@ async def generate_recovery_codes(services: Services, call: Call, user: Document
 
     await crud.retried(attempt)
     return codes
-
-
-async def allow_completion(services: Services, waiting: two_factor_logins.Waiting, added: Added) -> Secret:
-    """A code that completes a login which waited for the user to add a method. Raises NotFound when it waits no more.
-
-    The method was shown to work a moment ago: the user need not wait for the next code of it.
-    """
-    code = two_factor_codes.new(waiting.tenant)
-    sent = {"code": two_factor_codes.kept(code), "methodId": added.method["id"], "method": added.method["method"]}
-    changed = {**waiting.about, "sent": sent}
-    if not await services.tickets.replace(
-        waiting.ticket.tenant_id, two_factor_logins.KIND, waiting.two_factor_id, changed
-    ):
-        raise NotFound(log_detail="the challenge is over")
-    return code
 
 
 def _require_enabled(services: Services, tenant: Document, method: str) -> None:
@@ -270,8 +255,8 @@ async def _judged(
     Raises WrongCode, and Unavailable after too many of them.
     """
     tenant_id = TenantId(user["tenantId"])
-    limits = two_factor_logins.account_limits(user["id"])
-    await two_factor_logins.take_try(services, tenant_id, limits)
+    limits = two_factor_limits.by_account(user["id"])
+    await two_factor_limits.take(services, tenant_id, limits)
     once = await _compared(services, call, user, method, code, deed)
     if once is None:
         raise WrongCode(log_detail=f"wrong code to {deed} a method")
@@ -290,7 +275,7 @@ async def _compared(
         once = Step(services, user, method["secret"], method.get("authenticator", {}), step)
         return None if await once.is_used() else once
     tenant_id, ticket_id = TenantId(user["tenantId"]), _ticket_id(user, address, deed)
-    ticket = await services.tickets.find_to_try(tenant_id, _KIND, ticket_id, two_factor_logins.TRIES)
+    ticket = await services.tickets.find_to_try(tenant_id, _KIND, ticket_id, two_factor_limits.ATTEMPTS)
     if ticket is None or not two_factor_codes.is_code(ticket.document["code"], code):
         return None
     return services.tickets.use(tenant_id, _KIND, ticket_id)
@@ -301,8 +286,8 @@ async def _proof_of_removal(
 ) -> Step | Use | None:
     """The one use of the code of a method, or None for a recovery code, which goes with all of them."""
     tenant_id = TenantId(user["tenantId"])
-    limits = two_factor_logins.account_limits(user["id"])
-    await two_factor_logins.take_try(services, tenant_id, limits)
+    limits = two_factor_limits.by_account(user["id"])
+    await two_factor_limits.take(services, tenant_id, limits)
     is_recovery = two_factor.matches_recovery_code(user["twoFactor"]["recoveryCodes"], code)
     method = None if method_id is None else two_factor.find_method(user, method_id)
     if is_recovery or method is None:
