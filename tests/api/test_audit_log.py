@@ -105,7 +105,7 @@ async def test_missing_members_are_reported_at_once(api: httpx.AsyncClient) -> N
 
 
 async def test_wrong_types_and_overlong_texts_are_refused(api: httpx.AsyncClient) -> None:
-    wanted = {"insertUser": "x" * 256, "message": 5, "reason": [], "data": "x", "tenantId": "nonsense"}
+    wanted = {"insertUser": "x" * 256, "message": [], "reason": [], "data": "x", "tenantId": "nonsense"}
     assert errors(await api.post(PATH, json={"auditLog": wanted})) == {
         "auditLog.data": ["[invalidJSON]"],
         "auditLog.insertUser": ["[tooLong]auditLog.insertUser"],

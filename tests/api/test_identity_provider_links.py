@@ -190,7 +190,7 @@ async def test_what_is_wrong_is_said_all_at_once(tenant_api, provider, user) -> 
     assert await codes(await tenant_api.post(PATH, json={"identityProviderLink": wrong})) == {
         *(f"[invalid]{prefix}.identityProviderId", f"[invalid]{prefix}.userId"),
     }
-    wrong = account(provider, user, identityProviderId="x", userId=7, identityProviderUserId="x" * 256)
+    wrong = account(provider, user, identityProviderId="x", userId=[7], identityProviderUserId="x" * 256)
     assert await codes(await tenant_api.post(PATH, json={"identityProviderLink": wrong})) == {
         *(
             f"[couldNotConvert]{prefix}.identityProviderId",

@@ -83,10 +83,10 @@ async def test_empty_body_names_everything_that_is_missing(api: httpx.AsyncClien
     [
         ("name", "  ", "[blank]lambda.name"),
         ("name", "x" * 192, "[tooLong]lambda.name"),
-        ("name", 5, "[invalidJSON]"),
+        ("name", [5], "[invalidJSON]"),
         ("body", " \n ", "[blank]lambda.body"),
         ("body", "/*" + "x" * 100_000 + "*/", "[tooLong]lambda.body"),
-        ("body", 5, "[invalidJSON]"),
+        ("body", [5], "[invalidJSON]"),
         ("type", "JWTPopulation", "[invalid]lambda.type"),
         ("type", None, "[missing]lambda.type"),
         ("engineType", "Nashorn", "[invalid]lambda.engineType"),

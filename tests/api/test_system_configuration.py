@@ -139,7 +139,7 @@ ORIGINS = "corsConfiguration.allowedOrigins"
     ("path", "value", "kind", "where"),
     [
         ("reportTimezone", "Mars/Base", "invalid", None),
-        ("reportTimezone", 5, "invalidJSON", None),
+        ("reportTimezone", [5], "invalidJSON", None),
         ("auditLogConfiguration.delete.numberOfDaysToRetain", 0, "invalid", None),
         ("auditLogConfiguration.delete.enabled", "yes", "invalidJSON", None),
         ("loginRecordConfiguration.delete.numberOfDaysToRetain", 0, "invalid", None),
