@@ -121,7 +121,8 @@ async def test_client_that_authenticates_in_the_header_is_judged_by_it(rp, http)
 @pytest.mark.parametrize(("profile", "status"), [("baseline", 200), ("strict", 400)])
 async def test_confidential_client_has_to_authenticate_where_its_profile_is_strict(api, http, profile, status):
     strict = {"profile": profile, "enabledGrants": [DEVICE_GRANT], "proofKeyForCodeExchangePolicy": "Required"}
-    rp = await device_client(api, clientAuthenticationPolicy="Required", **strict)
+    tokens = await relying_party.strict_tokens(api)
+    rp = await device_client(api, clientAuthenticationPolicy="Required", tokens=tokens, **strict)
     answer = await http.post("/oauth2/device_authorize", data={"client_id": rp.client_id})
     assert answer.status_code == status
     if status == 400:
@@ -559,7 +560,7 @@ async def signed(rp, service, token: str, **changes: Any) -> str:
     tenant = await service.services.tenants.get(None, rp.tenant["id"])
     merged = {**claims(token), **changes}
     wanted = {name: value for name, value in merged.items() if value is not None}
-    return str(await service.services.tokens.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], wanted))
+    return str(await service.services.tokens.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], wanted, tenant))
 
 
 async def test_every_way_in_which_a_token_does_not_hold_is_told(rp, http, service, clock):

@@ -25,9 +25,8 @@ def blocks(document):
 
 
 @pytest.fixture
-async def example(rp, service):
+async def example(rp):
     """A tenant that is to the documents what the first start makes: an example application and a user."""
-    await rp.configure_tenant(issuer=service.base_url)
     await rp.configure(authorizedRedirectURLs=[REDIRECT_URI], proofKeyForCodeExchangePolicy="Required")
     return rp
 
@@ -45,6 +44,7 @@ def run(example, service, tmp_path):
     async def run_document(document):
         first = blocks("oauth.md")[:2]
         script = "\necho; echo ==\n".join(first + [block for block in blocks(document) if block not in first])
+        script = script.replace("issuer=$base", f"issuer={example.tenant['issuer']}")
         out = await shell.run(script.replace("http://localhost:9011", service.base_url), tmp_path)
         return [printed.strip() for printed in out.split("\n==\n")][len(first) :]
 

@@ -35,7 +35,7 @@ async def forge(rp, browser, http, service):
 
     async def sign(**changes: object) -> str:
         changed = {name: value for name, value in {**token, **changes}.items() if value is not None}
-        return await services.tokens.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], changed)
+        return await services.tokens.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], changed, tenant)
 
     return sign
 

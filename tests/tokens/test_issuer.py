@@ -180,7 +180,7 @@ async def test_attack_27_logout_token_and_vended_token_are_no_minimal_id_tokens(
     world.application["oauthConfiguration"]["idTokenClaims"] = "Minimal"
     claims = world.read((await world.issuer.id_token(world.login(), NOW)).token)
     logout = await world.issuer.logout_token(world.tenant, world.application, world.user["id"], "s", NOW)
-    vended = await world.issuer.vend(world.es256, claims)
+    vended = await world.issuer.vend(world.es256, claims, world.tenant)
     for token in (logout, vended):
         assert await world.issuer.verify_id_token(token, world.find_client, NOW) is Rejection.INVALID
         assert await world.issuer.verify_id_token_hint(token, world.find_client) is Rejection.INVALID
