@@ -616,3 +616,25 @@ async def test_a_login_is_started_nowhere(api, http, application) -> None:
         "[missing]applicationId",
         "[missing]identityProviderId",
     }
+
+
+@pytest.mark.parametrize(
+    ("provider", "reason"),
+    [
+        (openid(), "Logins of type OpenIDConnect have no start."),
+        ({"type": "HYPR"}, "Users cannot log in through identity providers of type HYPR here."),
+    ],
+)
+async def test_start_says_why_it_is_refused(
+    api: httpx.AsyncClient, tenant_api: httpx.AsyncClient, application: Document, provider: Document, reason: str
+) -> None:
+    enabled = {"enabled": True, "applicationConfiguration": {application["id"]: {"enabled": True}}}
+    made = await api.post("/api/identity-provider", json={"identityProvider": {**provider, **enabled}})
+    assert made.status_code == 200, made.text
+    body = {"applicationId": application["id"], "identityProviderId": made.json()["identityProvider"]["id"]}
+    answer = await tenant_api.post("/api/identity-provider/start", json=body)
+    (error,) = answer.json()["fieldErrors"]["identityProviderId"]
+    assert error["code"] == "[invalid]identityProviderId"
+    assert error["message"].startswith(reason)
+    removed = await api.delete(f"/api/identity-provider/{body['identityProviderId']}")
+    assert removed.status_code == 200

@@ -159,11 +159,19 @@ async def authenticate(
 
 
 async def start(services: Services, call: Call, body: Document) -> None:
-    """Refuse: of the types that a login is started at here, none is served. Raises Invalid."""
+    """Refuse with the reason. Raises Invalid.
+
+    The published API starts logins of HYPR and SAMLv2, which this service stores and does not log in through; the
+    other types have no start.
+    """
     request = services.schemas["api/identity-provider-start.request.json"].read(body)
     client = await clients.of_api(services, call.tenant_id, request["applicationId"])
-    await _provider(services, client, request["identityProviderId"], None)
-    raise _invalid("identityProviderId", "Logins through this type of identity provider are not started here.")
+    kind = (await _provider(services, client, request["identityProviderId"], None))["type"]
+    if kind in rules.AUTHENTICATION_TYPES:
+        reason = f"Logins of type {kind} have no start. Complete them with POST /api/identity-provider/login."
+    else:
+        reason = f"Users cannot log in through identity providers of type {kind} here."
+    raise _invalid("identityProviderId", reason)
 
 
 async def _provider(services: Services, client: Client, provider_id: str, only: str | None) -> Document:
@@ -190,7 +198,9 @@ async def _identified(
     if provider["type"] == rules.EXTERNAL_JWT:
         token = request.get("encodedJWT") or data.get("token")
         return await external_jwt.identify(services, call, provider, token, trace)
-    raise _invalid("identityProviderId", f"Nobody logs in through providers of type {provider['type']} here.")
+    raise _invalid(
+        "identityProviderId", f"Users cannot log in through identity providers of type {provider['type']} here."
+    )
 
 
 async def _limited(
