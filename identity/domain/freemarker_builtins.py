@@ -107,12 +107,20 @@ def _boolean(value: Any) -> bool:
     return text == "true"
 
 
-def _range(first: int, last: int, is_open: bool) -> list[int]:
+def _range(first: int, last: int, is_open: bool) -> range:
     step = 1 if first <= last else -1
     found = range(first, last if is_open else last + step, step)
     if len(found) > MAXIMUM_RANGE:
         raise ValueError("a range is too long")
-    return list(found)
+    return found
+
+
+def _choose(value: Any, *cases: Any) -> Any:
+    """`x?switch(case1, result1, …, default)`."""
+    for case, result in zip(cases[::2], cases[1::2], strict=False):
+        if value == case:
+            return result
+    return cases[-1] if len(cases) % 2 else ""
 
 
 def _quoted(value: Any) -> str:
@@ -167,7 +175,10 @@ def _substring(value: Any, start: int, end: int | None = None) -> str:
 
 
 def _split(value: Any, separator: str) -> list[str]:
-    return str(value).split(separator) if separator else list(str(value))
+    found = str(value).split(separator, MAXIMUM_RANGE) if separator else list(str(value)[: MAXIMUM_RANGE + 1])
+    if len(found) > MAXIMUM_RANGE:
+        raise ValueError("a text has too many parts")
+    return found
 
 
 def _text(change: Callable[..., Any]) -> Callable[..., Any]:
@@ -178,6 +189,7 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "absolute": abs,
     "boolean": _boolean,
     "ceiling": math.ceil,
+    "choose": _choose,
     "contains": _text(lambda text, part: part in text),
     "ends_with": _text(str.endswith),
     "ensure_ends_with": _text(lambda text, end: text if text.endswith(end) else text + end),

@@ -191,7 +191,7 @@ class Parser:
         if name == "then" and len(arguments) == 2:
             return f"({arguments[0]} if {of} else {arguments[1]})"
         if name == "switch" and len(arguments) >= 2:
-            return _switch(of, arguments)
+            return f"({of}|choose({', '.join(arguments)}))"
         builtin = builtins.FOR.get(name)
         if builtin is None:
             raise ValueError(f"there is no ?{name} here")
@@ -312,15 +312,6 @@ class Parser:
     def _require(self, sign: str) -> None:
         if not self._take(sign):
             raise ValueError(f"a [{sign}] is missing")
-
-
-def _switch(of: str, arguments: Sequence[str]) -> str:
-    """`x?switch(case1, result1, …, default)`."""
-    pairs, rest = arguments[: len(arguments) // 2 * 2], arguments[len(arguments) // 2 * 2 :]
-    result = rest[0] if rest else "''"
-    for case, value in reversed(list(zip(pairs[::2], pairs[1::2], strict=True))):
-        result = f"({value} if {of} == {case} else {result})"
-    return result
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:

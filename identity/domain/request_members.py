@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -14,15 +15,20 @@ Path = tuple[str | int, ...]
 
 HEADER: Final = "X-Ignored-Members"
 MAXIMUM_LISTED: Final = 20
+_MAXIMUM_FOUND = 100
 _MAXIMUM_NAME = 100
 _SIMILARITY = 0.6
 _MISSING_KINDS = ("[blank]", "[missing]")
 
 
 def ignored(schema: Mapping[str, Any], body: Any) -> list[Path]:
-    """The paths of members of a JSON body, or of the values of a JSON Patch, that the schema does not name."""
+    """The paths of members of a JSON body, or of the values of a JSON Patch, that the schema does not name.
+
+    At most a hundred: comparing names costs time, and a body may have as many members as it has room for.
+    """
     documents = map(_patched, body) if isinstance(body, list) else [body]
-    return [path for document in documents for path in _unnamed(schema, document, ())]
+    found = (path for document in documents for path in _unnamed(schema, document, ()))
+    return list(itertools.islice(found, _MAXIMUM_FOUND))
 
 
 def listed(paths: Sequence[Path]) -> str:

@@ -158,3 +158,10 @@ async def test_ignored_members_of_imported_users_are_listed(api: httpx.AsyncClie
     answer = await api.post("/api/user/import", json={"users": [user], "validateDBConstraints": True})
     assert answer.status_code == 200, answer.text
     assert answer.headers[IGNORED] == "users[0].pasword, validateDBConstraints"
+
+
+async def test_many_ignored_members_cost_little(api: httpx.AsyncClient) -> None:
+    body = {"application": {f"nam{number}": 1 for number in range(40_000)}}
+    answer = await api.post("/api/application", json=body, timeout=10)
+    assert answer.status_code == 400
+    assert len(answer.headers[IGNORED].split(", ")) == 20

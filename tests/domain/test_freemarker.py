@@ -198,6 +198,8 @@ def test_html_stays_escaped(template, expected) -> None:
         "[#assign s = 'x'][#list 1..9000 as i][#assign s = s + s][/#list]",
         "${'\\''" + "?js_string" * 40 + "}",
         "[#list 1..20000 as i][/#list]",
+        "${('x'?left_pad(900, ',') + 'y'?left_pad(900, ','))?replace(',', ',,,,,,,,,,,,')?split(',')?size}",
+        "${''?left_pad(999)?replace(' ', '            ')?split('')?size}",
         "${'x'?left_pad(100000)}",
     ],
 )
@@ -293,3 +295,8 @@ def test_openings_without_an_end_are_looked_through_once(piece) -> None:
     """A hundred thousand of them: where each cost a look at the rest, nobody would wait for this."""
     with contextlib.suppress(language.ParseError):
         language.check("${x}" + piece * (language.MAXIMUM_TEMPLATE // len(piece) - 4))
+
+
+def test_translation_does_not_grow_beyond_what_is_written() -> None:
+    template = "${x" + "?switch(1, 2, 3)" * 40 + "}"
+    assert len(to_jinja(template)) < 4 * len(template)
