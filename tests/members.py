@@ -33,3 +33,10 @@ def codes(answer: httpx.Response) -> set[str]:
     body = answer.json()
     fields = {e["code"] for errors in body.get("fieldErrors", {}).values() for e in errors}
     return fields | {e["code"] for e in body.get("generalErrors", [])}
+
+
+def contains(shown: Any, wanted: Any) -> bool:
+    """Whether everything that was sent is shown; objects may have more members: those with a default."""
+    if isinstance(shown, dict) and isinstance(wanted, dict):
+        return all(name in shown and contains(shown[name], value) for name, value in wanted.items())
+    return bool(shown == wanted)

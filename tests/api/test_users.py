@@ -616,3 +616,15 @@ async def test_a_create_answers_with_a_token_for_the_application_or_for_none(ten
     assert claims["aud"] == application_id
     assert not {"applicationId", "roles"} & claims.keys()
     assert "token" not in (await tenant_api.get(f"/api/user/{plain['user']['id']}")).json()
+
+
+async def test_new_user_carries_the_nested_defaults_of_the_published_api(tenant_api: httpx.AsyncClient) -> None:
+    """Terraform compares them with what its configuration leaves out."""
+    user = (
+        await tenant_api.post("/api/user", json={"user": {"email": "defaults@example.com", "password": PASSWORD}})
+    ).json()["user"]
+    wanted = {
+        "active": True, "data": {}, "memberships": [], "passwordChangeRequired": False, "preferredLanguages": [],
+        "registrations": [], "twoFactor": {"methods": [], "recoveryCodes": []}, "usernameStatus": "ACTIVE",
+    }  # fmt: skip
+    assert {name: user.get(name) for name in wanted} == wanted
