@@ -16,7 +16,7 @@ from tests import relying_party
 from tests.client_signer import new_key, public
 from tests.conftest import checking_client
 from tests.oauth2.test_lambdas import hook
-from tests.relying_party import RelyingParty, claims
+from tests.relying_party import RelyingParty, claims, page
 
 APP = "https://app.example.com/"
 ORIGIN = "https://app.example.com"
@@ -375,3 +375,18 @@ async def test_cookies_of_a_public_host_are_secure_and_for_its_domain(party, bro
 async def test_id_token_that_fits_into_no_cookie_is_left_out(party, browser) -> None:
     await hook(party, "idTokenPopulateId", "jwt.text = 'x'.repeat(5000)")
     assert set_cookies(await log_in(party, browser)).keys() == COOKIES - {"app.idt"}
+
+
+async def test_pages_between_login_and_callback_keep_the_way_back(party, browser) -> None:
+    """A third party's users are asked for their consent on a page of its own, which redirects to the callback."""
+    await party.configure(relationship="ThirdParty", consentMode="AlwaysPrompt")
+    scope = {"description": "See your orders", "name": "orders", "required": True}
+    headers = {"X-FusionAuth-TenantId": party.tenant["id"]}
+    path = f"/api/application/{party.client_id}/scope"
+    assert (await party.api.post(path, json={"scope": scope}, headers=headers)).status_code == 200
+    shown = await party.submit(browser, await to_login_page(party, browser, scope="openid orders", state="s"))
+    asked = await browser.get(shown.headers["Location"])
+    form = page(asked).forms[0]
+    assert "http:" in asked.headers["Content-Security-Policy"].partition("form-action")[2].split(";")[0].split()
+    answer = await browser.post(form["action"], data={**form["fields"], "action": "allow"})
+    assert location(await browser.get(answer.headers["Location"])) == (APP, {"state": "s"})
