@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import random
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from identity import permissions
 from identity.call import ApiKeyCaller, Call, Caller, Document
-from identity.domain import credentials
+from identity.domain import credentials, rejected_members
 from identity.domain import patch as patches
 from identity.domain import search as searches
 from identity.domain.resource import Resource
@@ -246,16 +245,29 @@ async def judged(
         return await _licensed(services, call, resource, document, stored)
     if not isinstance(given, dict):
         raise Invalid(errors)
-    refused = {_member(error.path) for error in errors}
-    rest = {name: value for name, value in given.items() if name not in refused}
-    rest = fill(shape.schema, {resource.name: rest})[resource.name]
+    rest, rejected = rejected_members.remainder(tidy, errors, functools.partial(fill, shape.schema), shape.errors)
+    if not isinstance(rest.get(resource.name), dict):
+        raise Invalid(errors)
+    further, general = await _further(services, call, resource, complete(rest[resource.name]), stored)
+    raise Invalid([*errors, *rejected_members.beside(further, rejected)], general)
+
+
+async def _further(
+    services: Services, call: Call, resource: Resource, rest: Document, stored: Document | None
+) -> tuple[list[FieldError], tuple[GeneralError, ...]]:
+    """What else is wrong with an object that has errors already: by its resource, and by its unique indexes."""
+    fields: list[FieldError] = []
+    general: tuple[GeneralError, ...] = ()
     try:
-        document = credentials.resolved(resource.credentials, complete(rest), stored)
-        await _licensed(services, call, resource, document, stored)
+        await _licensed(services, call, resource, credentials.resolved(resource.credentials, rest, stored), stored)
     except Invalid as more:
-        further = [error for error in more.fields if _member(error.path) not in refused]
-        raise Invalid([*errors, *further], more.general) from more
-    raise Invalid(errors)
+        fields += more.fields
+        general = more.general
+    try:
+        await require_free(services, resource, rest, stored)
+    except Invalid as taken:
+        fields += taken.fields
+    return fields, general
 
 
 async def _licensed(
@@ -275,11 +287,6 @@ async def _prepared(
     services: Services, call: Call, resource: Resource, document: Document, stored: Document | None
 ) -> Document:
     return document if resource.prepare is None else await resource.prepare(services, call, document, stored)
-
-
-def _member(path: str) -> str:
-    """The member of the object that a path leads into: `tenantIds` of `webhook.tenantIds[0]`."""
-    return re.split(r"[.\[]", f"{path}.")[1]
 
 
 async def writing(resource: Resource, document: Document, write: Awaitable[None]) -> None:

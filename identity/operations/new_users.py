@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Literal
 
 from identity.call import Call, Document
 from identity.domain import groups as group_rules
+from identity.domain import rejected_members
 from identity.domain import users as rules
 from identity.errors import Duplicate, FieldError, Invalid
 from identity.ids import ApplicationId, TenantId, UserId, new_id, new_secret
@@ -23,11 +25,13 @@ from identity.operations import (
     user_passwords,
 )
 from identity.operations.user_passwords import Wanted
+from identity.schemas import fill
 from identity.services import Services
 from identity.store import group_members
 from identity.store.tickets import Use
 
 _ATTEMPTS_AT_A_SUFFIX = 20
+_LOGIN_IDS = frozenset({"user.email", "user.phoneNumber", "user.username"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,6 +86,36 @@ async def draft(services: Services, call: Call, tenant_id: TenantId, request: Do
         errors.append(duplicate_id(user))
     password = user_passwords.of_tenant(tenant, new_secret()) if is_set_up else password
     return Draft(tenant, user, password, others, errors, is_set_up, proven.uses)
+
+
+async def read(services: Services, call: Call, schema: str, body: Document, user_id: str | None) -> Document:
+    """The request for a new user. Raises Invalid with everything that is wrong with it."""
+    tidy, errors = services.schemas[schema].examine(body)
+    if errors:
+        raise Invalid(await problems(services, call, schema, body, user_id))
+    request: Document = tidy
+    return request
+
+
+async def problems(
+    services: Services, call: Call, schema: str, body: Document, user_id: str | None
+) -> list[FieldError]:
+    """The errors in the shape of a request for a new user, and those of the user that the rest of it describes."""
+    shape = services.schemas[schema]
+    tidy, errors = shape.examine(body)
+    if not isinstance(tidy, dict):
+        return errors
+    rest, rejected = rejected_members.remainder(tidy, errors, functools.partial(fill, shape.schema), shape.errors)
+    if not isinstance(rest.get("user"), dict):
+        return errors
+    named = rest["registration"].get("applicationId") if "registration" in rest else rest.get("applicationId")
+    try:
+        further = (await draft(services, call, await tenant_for(services, call, named), rest, user_id)).errors
+    except Invalid as error:
+        further = list(error.fields)
+    # A login id that was given and rejected is not missing, and stands in for the others.
+    blank = {f"[blank]{path}" for path in _LOGIN_IDS} if rejected & _LOGIN_IDS else set()
+    return [*errors, *(error for error in rejected_members.beside(further, rejected) if error.code not in blank)]
 
 
 async def finished(services: Services, call: Call, made: Draft, more: list[FieldError]) -> Document:

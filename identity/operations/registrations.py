@@ -50,7 +50,7 @@ async def create(
 
     The application in the path takes precedence over the one in the body.
     """
-    request = services.schemas[SCHEMA].read(rules.creation_request(body, application_id))
+    request = await new_users.read(services, call, SCHEMA, rules.creation_request(body, application_id), user_id)
     is_set_up, is_new_user = False, "user" in request
     if is_new_user:
         user, registration, is_set_up = await _create_both(services, call, request, user_id)
@@ -72,7 +72,7 @@ async def create_both(
     services: Services, call: Call, body: Document, user_id: str, approve: Approve
 ) -> tuple[Document, Document]:
     """A new user with a registration, without a token: for a page, which logs the user in. Raises Invalid."""
-    request = services.schemas[SCHEMA].read(body)
+    request = await new_users.read(services, call, SCHEMA, body, user_id)
     user, registration, _ = await _create_both(services, call, request, user_id, approve)
     await verify(services, call, user, registration["applicationId"])
     return user, registration

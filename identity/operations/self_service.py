@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from identity.call import Call, Document
@@ -11,6 +11,7 @@ from identity.domain import families as family_rules
 from identity.domain import ip_addresses
 from identity.domain import self_registration as rules
 from identity.domain.authorization_request import AuthorizationRequest
+from identity.domain.self_registration import Question
 from identity.errors import (
     FieldError,
     GeneralError,
@@ -25,6 +26,7 @@ from identity.operations import (
     authorization,
     current_logins,
     families,
+    new_users,
     registrations,
     user_passwords,
     validations,
@@ -133,13 +135,9 @@ async def _registered(
     questions = rules.questions_of(client.tenant, application)
     errors = rules.problems(questions, form) + rules.password_problems(application, form)
     body = rules.registration_body(application, questions, form)
-    try:
-        services.schemas[registrations.SCHEMA].read(body)
-    except Invalid as error:
-        known = {found.path for found in errors}
-        errors += [found for found in error.fields if found.path not in known]
-    if errors:
-        raise Invalid(errors)
+    if errors or services.schemas[registrations.SCHEMA].examine(body)[1]:
+        await _take(services, call, client)
+        raise Invalid([*errors, *await _further(services, call, questions, body, {error.path for error in errors})])
     _require_parent(client.tenant["familyConfiguration"], body["user"], call.now)
     await _take(services, call, client)
     user_id = new_id()
@@ -154,6 +152,15 @@ async def _registered(
     if "parentEmail" in user:
         await families.ask_parent(services, call, client.tenant, user["parentEmail"], [user])
     return user
+
+
+async def _further(
+    services: Services, call: Call, questions: Sequence[Question], body: Document, known: Collection[str]
+) -> list[FieldError]:
+    """What else is wrong with the fields of a form that has errors already."""
+    shown = {rules.PASSWORD, *(question.name for question in questions)}
+    found = await new_users.problems(services, call, registrations.SCHEMA, body, None)
+    return [error for error in found if error.path in shown and error.path not in known]
 
 
 def _require_parent(configuration: Document, user: Document, now: Instant) -> None:

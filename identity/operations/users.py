@@ -54,7 +54,7 @@ class Created:
 
 async def create(services: Services, call: Call, body: Document, user_id: str | None) -> Created:
     """Add a user under the given id, or a random one. Raises Invalid and WebhookTransactionFailed."""
-    request = services.schemas[SCHEMA].read(body)
+    request = await new_users.read(services, call, SCHEMA, body, user_id)
     tenant_id = await new_users.tenant_for(services, call, request.get("applicationId"))
     made = await new_users.draft(services, call, tenant_id, request, user_id)
     user = rules.filed(await new_users.finished(services, call, made, []))

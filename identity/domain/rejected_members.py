@@ -1,0 +1,57 @@
+"""Judging the rest of a request whose shape has errors, so that a caller receives all errors at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from identity.call import Document
+from identity.errors import FieldError
+
+Complete = Callable[[Document], Document]
+Errors = Callable[[Document], Iterable[FieldError]]
+
+
+def remainder(
+    document: Document, errors: Iterable[FieldError], fill: Complete, examine: Errors
+) -> tuple[Document, frozenset[str]]:
+    """The document without its rejected members, defaults filled in, and the paths of these members.
+
+    An array with a rejected item is removed as a whole, because the indexes of the others must stay. So is a member of
+    the object itself that lacks something after that, unless it is the member that is missing.
+    """
+    cut = frozenset(error.path.partition("[")[0] for error in errors)
+    rest = fill(_without(document, cut))
+    broken = {path for path in map(_member, examine(rest)) if path is not None}
+    return fill(_without(rest, broken)), cut | broken
+
+
+def beside(errors: Iterable[FieldError], rejected: Collection[str]) -> list[FieldError]:
+    """The errors that are about none of the rejected members, nor about anything in one of them."""
+    return [error for error in errors if not any(_is_within(error.path, path) for path in rejected)]
+
+
+def _is_within(path: str, member: str) -> bool:
+    return path == member or path.startswith((f"{member}.", f"{member}["))
+
+
+def _without(document: Document, paths: Iterable[str]) -> Document:
+    for path in paths:
+        document = _cut(document, path.split("."))
+    return document
+
+
+def _cut(value: Any, steps: list[str]) -> Any:
+    """A copy without the member that the steps lead to."""
+    if not isinstance(value, dict) or steps[0] not in value:
+        return value
+    if len(steps) == 1:
+        return {name: member for name, member in value.items() if name != steps[0]}
+    return {**value, steps[0]: _cut(value[steps[0]], steps[1:])}
+
+
+def _member(error: FieldError) -> str | None:
+    """The path of the member of the wrapped object that an error is inside of; None for an error of that itself."""
+    steps = error.path.partition("[")[0].split(".")
+    is_inside = len(steps) > 2 or "[" in error.path
+    return ".".join(steps[:2]) if is_inside else None
