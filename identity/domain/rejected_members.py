@@ -15,7 +15,7 @@ Errors = Callable[[Document], Iterable[FieldError]]
 def remainder(
     document: Document, errors: Iterable[FieldError], fill: Complete, examine: Errors
 ) -> tuple[Document, frozenset[str]]:
-    """The document without its rejected members, defaults filled in, and the paths of these members.
+    """The document without its rejected members, defaults filled in, and the paths of those inside the wrapped object.
 
     An array with a rejected item is removed as a whole, because the indexes of the others must stay. So is a member of
     the object itself that lacks something after that, unless it is the member that is missing.
@@ -23,7 +23,7 @@ def remainder(
     cut = frozenset(error.path.partition("[")[0] for error in errors)
     rest = fill(_without(document, cut))
     broken = {path for path in map(_member, examine(rest)) if path is not None}
-    return fill(_without(rest, broken)), cut | broken
+    return fill(_without(rest, broken)), frozenset(path for path in cut | broken if "." in path)
 
 
 def beside(errors: Iterable[FieldError], rejected: Collection[str]) -> list[FieldError]:
