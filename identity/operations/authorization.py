@@ -36,7 +36,7 @@ from identity.operations import (
     current_logins,
     device_approvals,
     features,
-    hosted_backend,
+    hosted_backend_callback,
     joining,
     login,
     login_gates,
@@ -88,8 +88,8 @@ async def prove(services: Services, call: Call, hints: TenantHints, given: Mappi
         client = device_approvals.hosted(call, client)
     elif account_logins.is_hosted(call, client, given):
         client = account_logins.hosted(client, given)
-    elif hosted_backend.is_callback(call, client, given):
-        client = hosted_backend.with_callback(call, client)
+    elif hosted_backend_callback.is_redirect_uri(call, client, given):
+        client = hosted_backend_callback.with_redirect_uri(call, client)
     rules.require_redirect_uri(given, client.application)
     return Proven(client, rules.channel(given, client.application), given)
 

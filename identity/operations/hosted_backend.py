@@ -11,22 +11,27 @@ import asyncio
 import dataclasses
 import urllib.parse
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from identity.call import Call, Document
 from identity.domain import hosted_backend as rules
 from identity.domain import pkce, redirect_uris, self_registration
 from identity.errors import InvalidRequest
 from identity.ids import new_secret
-from identity.operations import access_lists, bearer, clients, grants, own_requests, unfinished, userinfo
+from identity.operations import (
+    access_lists,
+    bearer,
+    clients,
+    grants,
+    hosted_backend_callback,
+    unfinished,
+    userinfo,
+)
 from identity.operations.client_authentication import Identified
 from identity.operations.clients import Client, TenantHints
 from identity.operations.grants import common
 from identity.services import Services
 from identity.tokens.jws import Rejection
-
-CALLBACK: Final = "/app/callback"
-"""Where the authorization response arrives; applications need not register it."""
 
 _LOGIN: Final = "/oauth2/authorize"
 _REGISTER: Final = "/oauth2/register"
@@ -100,7 +105,7 @@ async def begin(
         "client_id": client.client_id,
         "code_challenge": pkce.challenge(verifier),
         "code_challenge_method": pkce.METHOD,
-        "redirect_uri": _callback(call, client),
+        "redirect_uri": hosted_backend_callback.address(call, client),
         "response_type": "code",
         "scope": given.get("scope", rules.DEFAULT_SCOPE),
         "state": state,
@@ -128,7 +133,7 @@ async def complete(services: Services, call: Call, given: Mapping[str, str], bro
         "grant_type": "authorization_code",
         "code": given.get("code"),
         "code_verifier": detour["codeVerifier"],
-        "redirect_uri": _callback(call, client),
+        "redirect_uri": hosted_backend_callback.address(call, client),
     }
     tokens = await _exchanged(services, call, client, form)
     return Arrival(redirect_uris.with_query(target, back), tokens)
@@ -200,19 +205,6 @@ async def cookie_domain(call: Call) -> str | None:
     return await asyncio.to_thread(rules.cookie_domain, host)
 
 
-def is_callback(call: Call, client: Client, given: Mapping[str, Any]) -> bool:
-    """Whether an authorization request ends at the hosted backend."""
-    return bool(given.get("redirect_uri") == _callback(call, client))
-
-
-def with_callback(call: Call, client: Client) -> Client:
-    """The client with the callback of the hosted backend among its redirect URLs. Raises UnauthorizedClient."""
-    rules.require_supported(client.application)
-    registered = [*client.oauth["authorizedRedirectURLs"], _callback(call, client)]
-    settings = {**client.oauth, "authorizedRedirectURLs": registered}
-    return dataclasses.replace(client, application={**client.application, "oauthConfiguration": settings})
-
-
 async def _exchanged(services: Services, call: Call, client: Client, form: Document) -> CookieTokens:
     given = {name: value for name, value in form.items() if value is not None}
     answer = await grants.exchange(services, call, Identified.internal(client), given)
@@ -239,7 +231,3 @@ async def _end(services: Services, call: Call, client: Client, refresh_token: st
 async def _is_own(services: Services, client: Client, id_token: str) -> bool:
     hint = await services.tokens.verify_id_token_hint(id_token, clients.finder(services))
     return not isinstance(hint, Rejection) and hint.application["id"] == client.client_id
-
-
-def _callback(call: Call, client: Client) -> str:
-    return own_requests.address(call, client, CALLBACK)

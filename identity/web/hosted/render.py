@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from identity.domain.identity_providers import NOTHING, Offer
 from identity.ids import fingerprint
-from identity.operations import hosted_backend
+from identity.operations import hosted_backend_callback
 from identity.web.endpoint import Reply
 from identity.web.hosted.looks import DEFAULT, Look
 
@@ -238,7 +238,7 @@ def _places(redirect_uri: str) -> tuple[str, ...]:
     The hosted backend redirects on to the application, which has no TLS where the service has none: in development.
     """
     origin, path = _origin(redirect_uri), urllib.parse.urlsplit(redirect_uri).path
-    goes_on = origin.startswith("http:") and path == hosted_backend.CALLBACK
+    goes_on = origin.startswith("http:") and path == hosted_backend_callback.PATH
     return ("'self'", "https:", origin, "http:") if goes_on else ("'self'", "https:", origin)
 
 

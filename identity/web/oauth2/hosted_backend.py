@@ -14,7 +14,7 @@ from typing import Final
 from identity.call import Call, Document
 from identity.domain import cors
 from identity.errors import InvalidRequest, ServerError
-from identity.operations import hosted_backend
+from identity.operations import hosted_backend, hosted_backend_callback
 from identity.operations.clients import Client
 from identity.operations.hosted_backend import CookieTokens
 from identity.web.cross_origin import CrossOriginAccess
@@ -202,7 +202,7 @@ def _routes() -> Iterator[Route]:
     for name, handler in by_client.items():
         yield Route(f"/app/{name}", handler)
         yield Route(f"/app/{name}/{{client_id}}", handler)
-    yield Route(hosted_backend.CALLBACK, CallbackHandler)
+    yield Route(hosted_backend_callback.PATH, CallbackHandler)
     yield Route("/app/me", MeHandler)
 
 
