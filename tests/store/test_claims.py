@@ -13,8 +13,8 @@ from identity.store.mongo import Database, Session
 async def test_of_two_processes_that_claim_a_name_one_finds_it_taken(database, stores) -> None:
     other = Database(str(stores.mongodb_uri), database.motor.name)
     sides = [(database, "one", "other"), (other, "other", "one")]
-    await database.motor["one"].insert_one({"_id": "there"})
-    await database.motor["other"].insert_one({"_id": "there"})
+    for name in ("one", "other"):
+        await database.motor[name].replace_one({"_id": "there"}, {}, upsert=True)
 
     async def take(where: Database, own: str, foreign: str, name: str) -> bool:
         async def write(session: Session) -> bool:
