@@ -1,12 +1,13 @@
 """Keep the inputs of key set and provider metadata in memory, so that they are served while MongoDB is away.
 
-Every process that serves requests reads them after its start, and those of new tenants soon after they are created; the
-caches keep the last known values from then on.
+Every process that serves requests reads those of the default tenant before its port opens, those of all others after
+that, and those of new tenants soon after they are created. The caches keep the last known values from then on.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import structlog
@@ -36,7 +37,8 @@ class DiscoveryPrefetch:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Begin to read, beside the first requests."""
+        """Read what belongs to no tenant or to the default one, and begin to read the rest."""
+        await self._attempt(self._read_default)
         self._tasks = [loops.start("discovery-prefetch", self._read_for_ever)]
 
     async def stop(self) -> None:
@@ -45,20 +47,30 @@ class DiscoveryPrefetch:
 
     async def _read_for_ever(self) -> None:
         while True:
-            try:
-                await self._read()
-            except _PASSING as error:
-                _log.debug("discovery not read", error=type(error).__name__)
+            await self._attempt(self._read)
             await asyncio.sleep(_INTERVAL_SECONDS)
 
+    async def _attempt(self, read: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await read()
+        except _PASSING as error:
+            _log.debug("discovery not read", error=type(error).__name__)
+
+    async def _read_default(self) -> None:
+        await discovery.public_pems(self._services, self._services.clock.now())
+        await self._read_tenant(self._services.default_tenant_id)
+
+    async def _read_tenant(self, tenant_id: str) -> None:
+        hints = TenantHints(tenant_id)
+        await discovery.configuration(self._services, hints, "")
+        await discovery.read_keys(self._services, hints)
+
     async def _read(self) -> None:
-        services = self._services
-        await discovery.public_pems(services, services.clock.now())
-        tenants = await services.tenants.cached_list(None, "all", {})
+        await self._read_default()
+        tenants = await self._services.tenants.cached_list(None, "all", {})
         active = [tenant["id"] for tenant in tenants if tenant["state"] == "Active"][:MAXIMUM_TENANTS]
         self._known &= set(active)
         for tenant_id in active:
-            if tenant_id not in self._known or tenant_id == services.default_tenant_id:
-                await discovery.configuration(services, TenantHints(tenant_id), "")
-                await discovery.read_keys(services, TenantHints(tenant_id))
+            if tenant_id not in self._known:
+                await self._read_tenant(tenant_id)
                 self._known.add(tenant_id)

@@ -325,3 +325,4 @@ async def prefetched(service: app.Service, tenant_id: str) -> None:
     """Wait until the process has read the tenant by itself."""
     while service.services.tenants.peek(tenant_id) is None:
         await asyncio.sleep(0.1)
+    await asyncio.sleep(1)  # the rest of what it reads of the tenant follows at once
