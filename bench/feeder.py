@@ -12,11 +12,11 @@ import orjson
 from bench.instance import DATABASE, TENANT_ID, Instance
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant, SystemClock, later
-from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, Database
 from identity.store.outbox import Outbox
 from identity.store.outbox_rows import EventRow, NewDelivery
 from identity.store.redis import Redis
+from identity.store.store_circuit_breaker import within
 from identity.store.vault import Vault
 from identity.store.wakeups import Wakeups
 

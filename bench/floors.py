@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 from bench import programs, wrk
 from bench.figures import Figure, Row
-from identity.domain import passwords
+from identity.domain.passwords import password_hashing
 from identity.store.mongo import Database
 from identity.store.redis import Redis
 
@@ -65,8 +65,8 @@ async def cryptography(seconds: float) -> list[Row]:
     work: Sequence[tuple[str, Callable[[], object]]] = (
         (RSA, lambda: rsa_key.sign(message, padding.PKCS1v15(), hashes.SHA256())),
         (EC, lambda: ec_key.sign(message, ec.ECDSA(hashes.SHA256()))),
-        (ARGON2ID, functools.partial(passwords.hash_password, "a password", "argon2id", 2)),
-        (PBKDF2, functools.partial(passwords.hash_password, "a password", "salted-pbkdf2-hmac-sha256", 24_000)),
+        (ARGON2ID, functools.partial(password_hashing.hash_password, "a password", "argon2id", 2)),
+        (PBKDF2, functools.partial(password_hashing.hash_password, "a password", "salted-pbkdf2-hmac-sha256", 24_000)),
     )
     return [
         Row(name, [Figure(await _threaded(deed, threads, seconds), "/s") for threads in (1, 2)]) for name, deed in work

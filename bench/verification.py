@@ -17,7 +17,7 @@ import uvloop
 from identity import app, config
 from identity.call import Call, Nobody, Origin
 from identity.ids import new_id
-from identity.operations import bearer
+from identity.operations.clients import bearer_tokens
 from identity.services import Services
 
 _WIDTH = 16
@@ -45,7 +45,7 @@ async def _rate(services: Services, tokens: list[str], seconds: float) -> float:
     origin = Origin("127.0.0.1", "", new_id(), "http://bench.example.com")
     call = Call(None, Nobody(), services.clock.now(), origin)
     for token in tokens:
-        await bearer.verify(services, call, token)
+        await bearer_tokens.verify(services, call, token)
     done, began = 0, time.perf_counter()
 
     async def repeat() -> None:
@@ -53,7 +53,7 @@ async def _rate(services: Services, tokens: list[str], seconds: float) -> float:
         while time.perf_counter() - began < seconds:
             done += 1
             now = dataclasses.replace(call, now=services.clock.now())
-            await bearer.verify(services, now, tokens[done % len(tokens)])
+            await bearer_tokens.verify(services, now, tokens[done % len(tokens)])
 
     await asyncio.gather(*(repeat() for _ in range(_WIDTH)))
     return done / (time.perf_counter() - began)

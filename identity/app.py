@@ -16,25 +16,24 @@ from identity import wiring
 from identity.call import Document
 from identity.collections import Stores
 from identity.config import EMBEDDED, Config
-from identity.domain import issuers, profiles
-from identity.domain.applications import ADMINISTRATOR_APPLICATION_ID as ADMINISTRATOR_APPLICATION_ID
-from identity.domain.kickstart import Source
+from identity.domain.clients import security_profiles
+from identity.domain.configuration import issuers
+from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID as ADMINISTRATOR_APPLICATION_ID
+from identity.domain.objects.kickstart import Source
 from identity.errors import StartupError
 from identity.ids import TenantId, new_id
 from identity.instants import Clock, SystemClock
-from identity.operations import (
-    bootstrap,
-)
+from identity.operations.configuration import bootstrap
 from identity.services import Services
-from identity.store import data_dir, survey
-from identity.store.guard import within
+from identity.store import cli_queries, data_dir
 from identity.store.instance import InstanceStore
 from identity.store.mongo import Database
 from identity.store.redis import Redis
+from identity.store.store_circuit_breaker import within
 from identity.store.vault import Vault, add_master_key, ensure_master_keys, read_master_keys
 from identity.web import application as web
 from identity.web import http_server
-from identity.web.large_bodies import LargeBodies
+from identity.web.body_limits import LargeBodies
 from identity.workers import kickstart
 
 _log = structlog.get_logger(__name__)
@@ -217,7 +216,9 @@ async def profiles_of_applications(config: Config) -> list[Document]:
     database = Database(config.mongodb.uri, config.mongodb.database)
     try:
         await database.check()
-        return [profiles.report(*client) for client in await survey.active_clients_across_tenants(database)]
+        return [
+            security_profiles.report(*client) for client in await cli_queries.active_clients_across_tenants(database)
+        ]
     finally:
         database.close()
 
@@ -227,7 +228,7 @@ async def duplicate_issuers(config: Config) -> list[Document]:
     database = Database(config.mongodb.uri, config.mongodb.database)
     try:
         await database.check()
-        return issuers.duplicates(await survey.tenants(database))
+        return issuers.duplicates(await cli_queries.tenants(database))
     finally:
         database.close()
 

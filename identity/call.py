@@ -8,7 +8,7 @@ from typing import Any
 
 from identity.ids import TenantId
 from identity.instants import Instant
-from identity.traces import TraceContext
+from identity.trace_context import TraceContext
 
 Document = dict[str, Any]
 """A JSON object with its wire keys, the same in the API and in MongoDB."""

@@ -7,52 +7,38 @@ import dataclasses
 from collections.abc import Mapping
 
 from identity import resources
-from identity.domain import reference_table
-from identity.domain.delivery_schedule import Schedule
-from identity.domain.resource import Resource
-from identity.operations import (
-    applications,
-    audit_logs,
-    email_templates,
-    entities,
-    entity_grants,
-    entity_types,
-    event_logs,
-    families,
-    group_members,
-    groups,
-    identity_providers,
-    keys,
-    lambdas,
-    message_templates,
-    messengers,
-    system_configuration,
-    tenants,
-    themes,
-    user_actions,
-    user_comments,
-    user_consents,
-)
+from identity.domain.configuration import reference_table
+from identity.domain.objects.resource_definition import Resource
+from identity.domain.webhooks.delivery_schedule import Schedule
+from identity.operations.configuration import applications, keys, system_configuration, tenants, themes
+from identity.operations.entities import entities, entity_grants, entity_types
+from identity.operations.groups import group_members, groups
+from identity.operations.lambdas import lambdas
+from identity.operations.messaging import email_templates, message_templates, messengers
+from identity.operations.objects import audit_logs, event_logs
+from identity.operations.providers import identity_providers
+from identity.operations.user_actions import user_actions, user_comments
+from identity.operations.users import families, user_consents
 from identity.services import Collections
 from identity.store.action_logs import ActionLogs
 from identity.store.api_keys import ApiKeys
+from identity.store.append_only_logs import Logbook
 from identity.store.cache import Freshness
-from identity.store.claims import Claims
 from identity.store.documents import Documents
 from identity.store.entities import Entities, EntityGrants
 from identity.store.families import Families, UserConsents
 from identity.store.group_members import GroupMembers
-from identity.store.guard import within
 from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.identity_providers import IdentityProviders
-from identity.store.logbooks import Logbook
 from identity.store.login_records import LoginRecords
 from identity.store.logout_notices import LogoutNotices
 from identity.store.mails import Mails
 from identity.store.mongo import Database
+from identity.store.name_reservations import Claims
 from identity.store.outbox import Outbox
 from identity.store.refresh_tokens import RefreshTokens
 from identity.store.scope_consents import ScopeConsents
+from identity.store.store_circuit_breaker import within
 from identity.store.system_settings import SystemSettingsCache
 from identity.store.text_messages import TextMessages
 from identity.store.two_factor_trusts import TwoFactorTrusts

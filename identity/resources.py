@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from identity.domain import feature_settings
-from identity.domain.credentials import Credential
-from identity.domain.resource import CREATE_TO_SEARCH, Resource, SearchRules, Unique
-from identity.operations import consents, ip_access_control_lists, webhooks
+from identity.domain.configuration import feature_settings
+from identity.domain.objects.resource_definition import CREATE_TO_SEARCH, Resource, SearchRules, Unique
+from identity.domain.objects.stored_credentials import Credential
+from identity.operations.configuration import ip_access_control_lists
+from identity.operations.users import consents
+from identity.operations.webhooks import webhooks
 
 IP_ACCESS_CONTROL_LIST = Resource(
     "ipAccessControlList",

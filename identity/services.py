@@ -6,44 +6,45 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import cast
 
+from identity.background_tasks import Afterwards
 from identity.config import Config
 from identity.events.bus import Bus
 from identity.events.delivery import Deliverer
 from identity.ids import TenantId
 from identity.instants import Clock
-from identity.loops import Afterwards
 from identity.outbound import breached_passwords
 from identity.outbound.federation import FederationClient
+from identity.outbound.geoip import Places
 from identity.outbound.http import HttpClient
-from identity.outbound.places import Places
 from identity.outbound.spans import Tracer
-from identity.passwords import PasswordPool
+from identity.password_pool import PasswordPool
 from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
 from identity.store.action_logs import ActionLogs
 from identity.store.api_keys import ApiKeys
+from identity.store.append_only_logs import Logbook
 from identity.store.authorization_codes import AuthorizationCodes
-from identity.store.claims import Claims
-from identity.store.detours import Detours
 from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
 from identity.store.dpop_nonces import DpopNonces
 from identity.store.entities import Entities, EntityGrants
 from identity.store.failed_api_keys import FailedApiKeys
 from identity.store.families import Families
+from identity.store.federation_state import Detours
 from identity.store.group_members import GroupMembers
 from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.identity_providers import IdentityProviders
 from identity.store.instance import InstanceStore
 from identity.store.known_devices import KnownDevices
 from identity.store.lock_outs import LockOuts
-from identity.store.logbooks import Logbook
 from identity.store.login_intents import LoginIntents
 from identity.store.login_records import LoginRecords
 from identity.store.logout_notices import LogoutNotices
 from identity.store.mails import Mails
 from identity.store.mongo import Database
+from identity.store.name_reservations import Claims
 from identity.store.one_time_ids import OneTimeIds
+from identity.store.one_time_tokens import Tickets
 from identity.store.open_verifications import OpenVerifications
 from identity.store.pending_links import PendingLinks
 from identity.store.pushed_requests import PushedRequests
@@ -56,14 +57,13 @@ from identity.store.scope_consents import ScopeConsents
 from identity.store.sso_sessions import SsoSessions
 from identity.store.system_settings import SystemSettingsCache
 from identity.store.text_messages import TextMessages
-from identity.store.tickets import Tickets
 from identity.store.two_factor_trusts import TwoFactorTrusts
 from identity.store.user_imports import UserImports
 from identity.store.users import Users
 from identity.store.vault import Vault
 from identity.store.webhook_event_log import WebhookEventLog
 from identity.store.webhook_health import WebhookHealth
-from identity.tokens.client_keys import ClientKeys
+from identity.tokens.client_jwks import ClientKeys
 from identity.tokens.issuer import TokenIssuer
 
 

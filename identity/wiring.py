@@ -9,28 +9,29 @@ from typing import Any, Protocol
 import prometheus_client
 
 from identity import __version__
+from identity.background_tasks import Afterwards
 from identity.call import Call, Document, Nobody, Origin
 from identity.collections import Stores
 from identity.config import ClientKeys as ClientKeysSettings
 from identity.config import Config, IdentityProviders
-from identity.domain import delivery_chains
-from identity.domain.delivery_schedule import Schedule
+from identity.domain.webhooks import delivery_loop_detection
+from identity.domain.webhooks.delivery_schedule import Schedule
 from identity.events.bus import SYNCHRONOUS_AT_A_TIME, Bus
 from identity.events.delivery import Bounds, Deliverer, Equipment
 from identity.events.failures import FailureLog
 from identity.events.metrics import Metrics
 from identity.ids import TenantId, new_id
 from identity.instants import Clock
-from identity.loops import Afterwards
-from identity.operations import back_channel_logout, event_logs
-from identity.operations.webhook_keys import WebhookKeys
-from identity.operations.webhook_watch import WebhookWatch
+from identity.operations.messaging.webhook_keys import WebhookKeys
+from identity.operations.objects import event_logs
+from identity.operations.sessions import back_channel_logout
+from identity.operations.webhooks.webhook_monitoring import WebhookWatch
 from identity.outbound import breached_passwords, tracing
-from identity.outbound.client_keys import PublishedKeys
+from identity.outbound.client_key_fetch import PublishedKeys
 from identity.outbound.federation import FederationClient
+from identity.outbound.geoip import Places
 from identity.outbound.http import HttpClient
-from identity.outbound.places import Places
-from identity.passwords import PasswordPool
+from identity.password_pool import PasswordPool
 from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
 from identity.services import Collections, Passing, Services
@@ -42,9 +43,9 @@ from identity.store.redis import Redis
 from identity.store.report_counts import ReportCounts
 from identity.store.wakeups import Wakeups
 from identity.store.webhook_health import WebhookHealth
-from identity.tokens.client_keys import ClientKeys
+from identity.tokens.client_jwks import ClientKeys
 from identity.tokens.issuer import TokenIssuer
-from identity.tokens.second_looks import SecondLooks
+from identity.tokens.key_refresh_throttling import SecondLooks
 from identity.tokens.signing_keys import KeyRing
 from identity.web.in_flight import InFlight
 from identity.workers.deliver import DeliveryWorker
@@ -105,7 +106,7 @@ def wired(
     ring = _ring(stores)
     registry = prometheus_client.CollectorRegistry()
     tracer = tracing.tracer_of(config.tracing, registry, __version__, instance_id)
-    mark = delivery_chains.mark_of(instance_id)
+    mark = delivery_loop_detection.mark_of(instance_id)
     bounds = Bounds(config.webhooks.payload_warn_bytes, config.webhooks.payload_max_bytes)
     equipment = Equipment(mark, tracer, Metrics(registry), bounds)
     delivery = _delivery(config, clock, stores, redis, ring, equipment)

@@ -10,7 +10,7 @@ from joserfc import jwt
 from joserfc.errors import SecurityWarning
 from joserfc.jwk import ECKey, Key, OctKey, OKPKey, RSAKey
 
-from identity.domain.client_assertions import JWT_BEARER
+from identity.domain.clients.client_assertions import JWT_BEARER
 from identity.ids import new_id
 from tests.relying_party import RelyingParty
 

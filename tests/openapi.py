@@ -13,7 +13,7 @@ import jsonschema_rs
 import prometheus_client
 
 from identity.web import application
-from identity.web.family import Route
+from identity.web.base_handlers import Route
 from identity.web.openapi import document
 from identity.web.openapi.operations import path_of as path_of_route
 

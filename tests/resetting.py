@@ -12,7 +12,7 @@ import httpx
 
 from identity import app
 from identity.ids import fingerprint, new_id
-from identity.operations import change_ids
+from identity.operations.passwords import change_password_ids
 from identity.store.redis import Redis
 from tests import relying_party
 from tests.conftest import SUPER_KEY, checking_client
@@ -45,7 +45,7 @@ class Resetting:
 
     def key_of(self, change_id: str) -> str:
         """The key in Redis of an id."""
-        return self.redis.key("ticket", change_ids.KIND, f"{{{fingerprint(change_id)}}}")
+        return self.redis.key("ticket", change_password_ids.KIND, f"{{{fingerprint(change_id)}}}")
 
     async def user(self, **members: Any) -> dict[str, Any]:
         """A user of the application with the usual password."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from identity.domain import totp
+from identity.domain.two_factor import totp
 from identity.ids import new_id
 from identity.instants import Instant
 from tests.mailbox import Mailbox

@@ -2,9 +2,7 @@
 
 from identity.config.checks import warnings
 from identity.config.description import schema, settings
-from identity.config.judging import EMBEDDED
 from identity.config.loading import ConfigError, file_of, load
-from identity.config.reading import ENVIRONMENT_PREFIX, FILE_NAME
 from identity.config.sections import (
     ApiKeys,
     Audit,
@@ -28,6 +26,8 @@ from identity.config.sections import (
     Tracing,
     Webhooks,
 )
+from identity.config.source import ENVIRONMENT_PREFIX, FILE_NAME
+from identity.config.validation import EMBEDDED
 
 __all__ = [
     "EMBEDDED",

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from identity.config.description import Described, schema
-from identity.config.reading import FILE_NAME, file_values, override
 from identity.config.sections import AllowedNetworks, Config, Network
+from identity.config.source import FILE_NAME, file_values, override
 from identity.errors import StartupError
 from identity.ids import Secret
 

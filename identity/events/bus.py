@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 import orjson
 import structlog
 
+from identity.bulkhead import Shares
 from identity.call import Call, Document
-from identity.domain import event_info
-from identity.domain.delivery_schedule import Schedule
-from identity.domain.webhook_transactions import NONE, is_satisfied, stricter
+from identity.domain.objects import event_info
+from identity.domain.webhooks.delivery_schedule import Schedule
+from identity.domain.webhooks.webhook_transactions import NONE, is_satisfied, stricter
 from identity.errors import WebhookTransactionFailed
 from identity.events.catalogue import EVENTS, EventType
 from identity.events.delivery import Deliverer, Occasion, Result
@@ -27,13 +28,12 @@ from identity.events.failures import Ending
 from identity.events.routing import Routes, transaction_type
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant
-from identity.shares import Shares
-from identity.store.guard import PATIENCE_SECONDS
 from identity.store.mongo import STORE_ERRORS, Database, Session
 from identity.store.mongo import Write as DeferredWrite
 from identity.store.outbox import Outbox
 from identity.store.outbox_rows import Attempt, EventRow, NewDelivery
-from identity.traces import TraceContext
+from identity.store.store_circuit_breaker import PATIENCE_SECONDS
+from identity.trace_context import TraceContext
 
 _log = structlog.get_logger(__name__)
 

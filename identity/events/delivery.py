@@ -13,9 +13,10 @@ import orjson
 import structlog
 
 from identity.call import Document
-from identity.domain import delivery_chains, echoes, standard_webhooks, webhook_headers
-from identity.domain.delivery_schedule import retry_after_seconds, wait_at_least
-from identity.domain.silences import Silences
+from identity.domain.objects import secret_redaction
+from identity.domain.objects.log_throttling import Silences
+from identity.domain.webhooks import delivery_loop_detection, standard_webhooks, webhook_headers
+from identity.domain.webhooks.delivery_schedule import retry_after_seconds, wait_at_least
 from identity.errors import ServiceError
 from identity.events.catalogue import EVENTS, SECRET_MEMBERS
 from identity.events.failures import SILENCE_SECONDS, FailureLog
@@ -27,7 +28,7 @@ from identity.outbound.spans import Span, Tracer
 from identity.outbound.tls import is_trust_anchor
 from identity.outbound.tracing import Untraced
 from identity.store.outbox_rows import Attempt
-from identity.traces import TraceContext
+from identity.trace_context import TraceContext
 
 _log = structlog.get_logger(__name__)
 
@@ -134,7 +135,7 @@ class Deliverer:
         """
         span = self.tracer.begin(f"webhook {occasion.event_type}", "client", occasion.trace)
         context = occasion.trace if span is None else span.context
-        passed_on = delivery_chains.passed_on(context, occasion.via, self._mark)
+        passed_on = delivery_loop_detection.passed_on(context, occasion.via, self._mark)
         try:
             result = await self._attempt(webhook, event_id, body, passed_on, occasion.event_type)
         except BaseException:
@@ -165,9 +166,9 @@ class Deliverer:
             return Result(attempt, wait_at_least(None, timed_out=is_slow, retry_after_seconds=None))
         secrets = _secrets(webhook, body, event_type)
         # Read whole, so that none is cut in two by the bound.
-        answer = echoes.masked(response.body.decode("utf-8", "replace"), secrets)
+        answer = secret_redaction.masked(response.body.decode("utf-8", "replace"), secrets)
         kept = answer.encode()[:_KEPT_ANSWER_BYTES].decode("utf-8", "ignore")
-        headers = {name: echoes.masked(value, secrets) for name, value in _kept(response.headers).items()}
+        headers = {name: secret_redaction.masked(value, secrets) for name, value in _kept(response.headers).items()}
         attempt = Attempt(start, self._clock.now(), url, status=response.status, answer=kept, headers=headers)
         return self._judged(attempt, response)
 
@@ -272,7 +273,7 @@ def _end(span: Span, webhook: Document, event_id: EventId, occasion: Occasion, a
 
 def _secrets(webhook: Document, body: bytes, event_type: str) -> Sequence[str]:
     """What a receiver was told and the log must not have, should its answer repeat it."""
-    found = echoes.credentials(
+    found = secret_redaction.credentials(
         webhook.get("headers") or {},
         webhook.get("httpAuthenticationUsername"),
         webhook.get("httpAuthenticationPassword"),

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from identity.call import Document
-from identity.domain.silences import Silences
+from identity.domain.objects.log_throttling import Silences
 from identity.ids import EventId
 from identity.instants import Clock
 from identity.store.outbox_rows import Attempt, EventRow

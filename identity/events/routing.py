@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from identity.background_tasks import Pace
 from identity.call import Document
-from identity.domain.webhook_health import DISABLED
-from identity.domain.webhook_transactions import NONE
+from identity.domain.webhooks.webhook_health import DISABLED
+from identity.domain.webhooks.webhook_transactions import NONE
 from identity.events.catalogue import EVENTS, EventType
 from identity.ids import TenantId
-from identity.loops import Pace
 
 _NOBODY: tuple[Document, ...] = ()
 

@@ -25,7 +25,7 @@ import structlog
 
 from identity.ids import Secret
 from identity.outbound.addresses import Network, check_url, forbidden_port, forbidden_reason
-from identity.outbound.names import Names, UnknownNameError, target_of
+from identity.outbound.name_resolution import Names, UnknownNameError, target_of
 
 _log = structlog.get_logger(__name__)
 

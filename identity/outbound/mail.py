@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from identity.call import Document
-from identity.domain import properties as properties_files
+from identity.domain.objects import property_files as properties_files
 from identity.ids import Secret
 from identity.outbound.addresses import Network, forbidden_reason
-from identity.outbound.names import Addresses, Names, UnknownNameError
+from identity.outbound.name_resolution import Addresses, Names, UnknownNameError
 
 if TYPE_CHECKING:
     import aiosmtplib

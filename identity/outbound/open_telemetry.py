@@ -25,10 +25,10 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
-from identity import loops
+from identity import background_tasks
 from identity.config import Tracing
 from identity.outbound.spans import Attributes, Kind
-from identity.traces import TraceContext
+from identity.trace_context import TraceContext
 
 _log = structlog.get_logger(__name__)
 
@@ -121,7 +121,7 @@ class _Queue(SpanProcessor):
 
     def start(self) -> None:
         """Begin to send."""
-        self._loops = [loops.start("trace-export", self._export_for_ever)]
+        self._loops = [background_tasks.start("trace-export", self._export_for_ever)]
 
     async def stop(self) -> None:
         """Send what there is, if that is quick; then nothing more, not even what is being tried again."""
@@ -131,7 +131,7 @@ class _Queue(SpanProcessor):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_STOP_SECONDS):
                     await self._drained.wait()
-        await loops.end(self._loops)
+        await background_tasks.end(self._loops)
         self._count("lost", len(self._waiting))
         self._waiting.clear()
         self._exporter.shutdown()

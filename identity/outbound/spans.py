@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, Protocol
 
-from identity.traces import TraceContext
+from identity.trace_context import TraceContext
 
 Kind = Literal["client", "producer", "server"]
 Attributes = Mapping[str, str | int | bool]

@@ -10,7 +10,7 @@ import prometheus_client
 from identity.config import Tracing
 from identity.errors import StartupError
 from identity.outbound.spans import Kind, Span, Tracer
-from identity.traces import TraceContext
+from identity.trace_context import TraceContext
 
 _NOT_INSTALLED = (
     "tracing.endpoint asks for spans, but the package {missing} is not installed;"

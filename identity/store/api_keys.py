@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from identity.call import Document
-from identity.domain.resource import Unique
+from identity.domain.objects.resource_definition import Unique
 from identity.ids import same_secret
 from identity.store.cache import Cache, Freshness
 from identity.store.documents import Documents, Tenant

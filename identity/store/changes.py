@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 from pymongo.errors import PyMongoError
 
-from identity import loops
+from identity import background_tasks
 from identity.store.cache import Freshness
 from identity.store.documents import HOLDS, Documents
 from identity.store.mongo import Database
@@ -35,12 +35,12 @@ class ChangeListener:
 
     async def start(self) -> None:
         """Begin, and wait until the stream is open."""
-        self._tasks = [loops.start("change-listener", self._follow_for_ever)]
+        self._tasks = [background_tasks.start("change-listener", self._follow_for_ever)]
         await self._started.wait()
 
     async def stop(self) -> None:
         """End; caches live a second from here on."""
-        await loops.end(self._tasks)
+        await background_tasks.end(self._tasks)
         self._freshness.is_streaming = False
 
     async def _follow_for_ever(self) -> None:

@@ -17,17 +17,17 @@ from typing import Any, Final
 from bson.dbref import DBRef
 from pymongo import IndexModel
 
+from identity.background_tasks import Pace
 from identity.call import Document
-from identity.domain import endings, search_indexes
-from identity.domain.resource import NO_SEARCH, SearchRules, Unique
-from identity.domain.search import Criterion, SearchQuery
-from identity.domain.search_indexes import NEWEST_FIRST, Order
+from identity.domain.objects import hostname_suffixes, search_indexes
+from identity.domain.objects.resource_definition import NO_SEARCH, SearchRules, Unique
+from identity.domain.objects.search import Criterion, SearchQuery
+from identity.domain.objects.search_indexes import NEWEST_FIRST, Order
 from identity.errors import Conflict, NotFound
 from identity.ids import TenantId, fingerprint
-from identity.loops import Pace
 from identity.store.cache import Cache, Freshness
-from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session, duplicates
+from identity.store.store_circuit_breaker import within
 from identity.store.vault import Vault, is_sealed
 
 Tenant = TenantId | None
@@ -102,9 +102,9 @@ class Documents:
 
     async def _add_endings(self) -> None:
         """Give the documents of an earlier version the endings of their names."""
-        lacking = {endings.MEMBER: {"$exists": False}, "name": {"$exists": True}}
+        lacking = {hostname_suffixes.MEMBER: {"$exists": False}, "name": {"$exists": True}}
         async for stored in self._collection.find(lacking, {"name": 1}):
-            fresh = {"$set": {endings.MEMBER: endings.of(stored["name"])}}
+            fresh = {"$set": {hostname_suffixes.MEMBER: hostname_suffixes.of(stored["name"])}}
             await self._collection.update_one({"_id": stored["_id"], "name": stored["name"]}, fresh)
 
     def forget(self, document_id: str) -> None:
@@ -400,7 +400,7 @@ class Documents:
         """What an index can answer of the text that a name has to hold."""
         for criterion in query.criteria:
             if self._has_endings and criterion.field == "name" and criterion.piece:
-                yield {endings.MEMBER: {"$regex": endings.looked_up(criterion.piece)}}
+                yield {hostname_suffixes.MEMBER: {"$regex": hostname_suffixes.looked_up(criterion.piece)}}
 
     def _order(self, order: Order, scope: Mapping[str, Any]) -> list[tuple[str, int]]:
         """An order as an index has it."""
@@ -449,7 +449,7 @@ class Documents:
         """A document that is the store's own from now on, as MongoDB keeps it."""
         stored["_id"] = stored.pop("id")
         if self._has_endings:
-            stored["private"] = {**stored.get("private", {}), "endings": endings.of(stored.get("name", ""))}
+            stored["private"] = {**stored.get("private", {}), "endings": hostname_suffixes.of(stored.get("name", ""))}
         for path in self._sealed:
             self._rewrite(stored, path, self._vault.seal, sealed=False)
         return stored

@@ -8,12 +8,12 @@ from typing import Any
 
 from pymongo import IndexModel
 
-from identity.domain.entities import FIELDS, RECIPIENTS
+from identity.domain.entities.entities import FIELDS, RECIPIENTS
 from identity.ids import TenantId
 from identity.store.documents import Documents
-from identity.store.guard import within
 from identity.store.index_search import IndexSearched
 from identity.store.mongo import BULK_SECONDS, Session
+from identity.store.store_circuit_breaker import within
 
 
 class Entities(IndexSearched):

@@ -12,8 +12,8 @@ from typing import Any, Final
 from pymongo import IndexModel
 
 from identity.call import Document
-from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, Collection, Database
+from identity.store.store_circuit_breaker import within
 from identity.store.vault import Vault
 
 PART_BYTES: Final = 4 * 2**20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pymongo import IndexModel
 
 from identity.call import Document
-from identity.domain import families
+from identity.domain.users import families
 from identity.ids import TenantId
 from identity.instants import Instant
 from identity.store.documents import Documents

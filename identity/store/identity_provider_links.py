@@ -10,13 +10,13 @@ from typing import Any
 from pymongo import IndexModel
 
 from identity.call import Document
-from identity.domain.resource import Unique
+from identity.domain.objects.resource_definition import Unique
 from identity.ids import TenantId
 from identity.instants import Instant
 from identity.store.cache import Freshness
 from identity.store.documents import Documents
-from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, Database, Session
+from identity.store.store_circuit_breaker import within
 from identity.store.vault import Vault
 
 ACCOUNT = Unique("account", ("tenantId", "identityProviderId", "identityProviderUserId"), "identityProviderLink")

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 from pymongo import IndexModel
 
 from identity.call import Document
-from identity.domain import search_indexes
-from identity.domain.index_search import Fields, IndexQuery, Term
-from identity.domain.search_indexes import Order
+from identity.domain.objects import search_indexes
+from identity.domain.objects.index_search import Fields, IndexQuery, Term
+from identity.domain.objects.search_indexes import Order
 from identity.ids import TenantId
 from identity.store.documents import Documents
-from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS
+from identity.store.store_circuit_breaker import within
 
 
 class IndexSearched(Documents):

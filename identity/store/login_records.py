@@ -14,13 +14,13 @@ from typing import Any
 from pymongo import IndexModel
 
 from identity.call import Document
-from identity.domain.search import Criterion, SearchQuery
+from identity.domain.objects.search import Criterion, SearchQuery
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.instants import Instant
 from identity.store.documents import condition, plain
-from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session
-from identity.store.together import Together
+from identity.store.request_coalescing import Together
+from identity.store.store_circuit_breaker import within
 
 Tenant = TenantId | None
 _NEWEST_FIRST = [("_id", -1)]

@@ -6,9 +6,9 @@ import dataclasses
 
 from identity.call import Document
 from identity.ids import ApplicationId, TenantId, UserId, fingerprint
-from identity.store import lineages
+from identity.store import request_context
 from identity.store.work_queue import WorkQueue
-from identity.traces import TraceContext
+from identity.trace_context import TraceContext
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class LogoutNotices(WorkQueue[LogoutNotice]):
     lane_member = "applicationId"
 
     def _content(self, job: LogoutNotice) -> Document:
-        return {"userId": job.user_id, "sessionId": job.session_id, **lineages.stored(job.trace, job.via)}
+        return {"userId": job.user_id, "sessionId": job.session_id, **request_context.stored(job.trace, job.via)}
 
     def _job(self, row: Document, content: Document) -> LogoutNotice:
         return LogoutNotice(
@@ -51,5 +51,5 @@ class LogoutNotices(WorkQueue[LogoutNotice]):
             ApplicationId(row["applicationId"]),
             UserId(content["userId"]),
             content["sessionId"],
-            *lineages.read(content),
+            *request_context.read(content),
         )

@@ -35,8 +35,8 @@ from pymongo.read_concern import ReadConcern
 
 from identity.call import Document
 from identity.errors import Duplicate, StartupError, Unavailable
-from identity.store.guard import PATIENCE_SECONDS, Guard, Guarded, within
-from identity.store.turns import Turns
+from identity.store.keyed_locks import Turns
+from identity.store.store_circuit_breaker import PATIENCE_SECONDS, Guard, Guarded, within
 
 Session = AsyncIOMotorClientSession
 Collection = AsyncIOMotorCollection[Document]

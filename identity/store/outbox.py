@@ -19,19 +19,19 @@ from pymongo import IndexModel, ReturnDocument, UpdateMany
 from pymongo.errors import BulkWriteError, OperationFailure
 
 from identity.call import Document
-from identity.domain.system_configuration import SentEvents
+from identity.domain.objects.system_configuration import SentEvents
 from identity.errors import Invalid, StartupError
 from identity.ids import EventId, WebhookId, new_id
 from identity.instants import Instant, as_datetime, later
-from identity.store import delivery_lanes, delivery_order, lineages
+from identity.store import delivery_lanes, delivery_order, request_context
 from identity.store.delivery_lanes import Lanes
 from identity.store.delivery_order import DeliveryOrder
 from identity.store.event_bodies import PART_BYTES, EventBodies
-from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session
 from identity.store.outbox_documents import delivery_document, event_document, event_of, leases_of, noted, settlement
 from identity.store.outbox_rows import Backlog, EventRow, Lease, NewDelivery, Outcome
-from identity.store.together import Together
+from identity.store.request_coalescing import Together
+from identity.store.store_circuit_breaker import within
 from identity.store.vault import Vault
 
 _log = structlog.get_logger(__name__)
@@ -213,7 +213,7 @@ class Outbox:
 
     async def _told(self, row: Document) -> Document | None:
         """What a lease tells of its event."""
-        trace, via = lineages.read(row)
+        trace, via = request_context.read(row)
         told: Document = {"type": row["type"], "trace": trace, "via": via, "body": None}
         if "parts" in row or "body" not in row:
             return {**told, "body_bytes": row["parts"] * PART_BYTES if "parts" in row else row["size"]}

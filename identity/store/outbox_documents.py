@@ -10,7 +10,7 @@ from pymongo import UpdateOne
 from identity.call import Document
 from identity.ids import EventId
 from identity.instants import Instant
-from identity.store import lineages
+from identity.store import request_context
 from identity.store.delivery_lanes import lane_of
 from identity.store.outbox_rows import Attempt, EventRow, Lease, NewDelivery, Outcome
 
@@ -38,7 +38,7 @@ def event_document(row: EventRow, deliveries: Sequence[NewDelivery], sequence: i
         "untried": untried,
         "result": "Failed" if vetoed else "Running" if untried else "Succeeded",
         **_of(row),
-        **lineages.stored(row.trace, row.via),
+        **request_context.stored(row.trace, row.via),
     }
     if tried := [one.first.start_instant for one in deliveries if one.first is not None]:
         stored["lastAttemptInstant"] = max(tried)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from identity.call import Document
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant
-from identity.traces import TraceContext
+from identity.trace_context import TraceContext
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 A record keeps its id while its value changes. Every value begins with the same random half, by which the record is
 found, so that a value that was rotated out long ago is still known as one. Under `private` stand, beside that
 fingerprint (`lookup`) and the one of the whole current value (`hash`), the values spent last (`spent`, for the grace
-period) and what later tokens have to repeat: see domain/refresh_tokens.py. `expiresAt`, an Instant here and a date in
-MongoDB, is what the TTL index reads.
+period) and what later tokens have to repeat: see
+domain/clients/refresh_tokens.py. `expiresAt`, an Instant here and a date in MongoDB, is read by the TTL index.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pymongo import IndexModel, ReturnDocument
 from identity.call import Document
 from identity.ids import ApplicationId, Secret, TenantId, UserId, new_secret
 from identity.instants import Instant, as_datetime, later
-from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session, duplicates
+from identity.store.store_circuit_breaker import within
 from identity.store.vault import Vault
 
 _HALF_BYTES = 24

@@ -12,9 +12,9 @@ from typing import Any, Literal
 from identity.call import Document
 from identity.ids import TenantId
 from identity.instants import Instant, as_datetime
-from identity.store.guard import within
 from identity.store.login_records import id_of
 from identity.store.mongo import Collection, Database
+from identity.store.store_circuit_breaker import within
 
 REPORT_SECONDS = 20.0
 """How long a report may be counted."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from identity.call import Document
-from identity.domain.system_configuration import SentEvents, SystemSettings
+from identity.domain.objects.system_configuration import SentEvents, SystemSettings
 from identity.store.cache import stale_if_unavailable
 from identity.store.documents import Documents
 from identity.store.outages import OUTAGES

@@ -6,9 +6,9 @@ import dataclasses
 
 from identity.call import Document
 from identity.ids import TenantId
-from identity.store import lineages
+from identity.store import request_context
 from identity.store.work_queue import WorkQueue
-from identity.traces import TraceContext
+from identity.trace_context import TraceContext
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class TextMessages(WorkQueue[TextMessage]):
     lane_member = "messengerId"
 
     def _content(self, job: TextMessage) -> Document:
-        return {"phoneNumber": job.phone_number, "text": job.text, **lineages.stored(job.trace, job.via)}
+        return {"phoneNumber": job.phone_number, "text": job.text, **request_context.stored(job.trace, job.via)}
 
     def _job(self, row: Document, content: Document) -> TextMessage:
         tenant_id = TenantId(row["tenantId"])
@@ -51,5 +51,5 @@ class TextMessages(WorkQueue[TextMessage]):
             row["messengerId"],
             content["phoneNumber"],
             content["text"],
-            *lineages.read(content),
+            *request_context.read(content),
         )

@@ -14,18 +14,18 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import IndexModel, UpdateOne
 
 from identity.call import Document
-from identity.domain import two_factor
-from identity.domain import users as rules
-from identity.domain.resource import Unique
-from identity.domain.user_search import FIELDS
+from identity.domain.objects.resource_definition import Unique
+from identity.domain.two_factor import two_factor
+from identity.domain.users import users as rules
+from identity.domain.users.user_search import FIELDS
 from identity.errors import Conflict
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.instants import Instant
 from identity.store.cache import Freshness
 from identity.store.documents import Tenant
-from identity.store.guard import within
 from identity.store.index_search import IndexSearched
 from identity.store.mongo import BULK_SECONDS, CHUNK, Database, Session, duplicates
+from identity.store.store_circuit_breaker import within
 from identity.store.vault import Vault
 
 UNIQUE = (

@@ -11,7 +11,7 @@ import random
 
 import structlog
 
-from identity import loops
+from identity import background_tasks
 from identity.ids import new_id
 from identity.store.redis import STORE_ERRORS, Redis, in_time
 
@@ -38,13 +38,13 @@ class Wakeups:
     async def start(self) -> None:
         """Begin to listen and to pass on."""
         self._tasks = [
-            loops.start("wakeups-listen", self._listen_for_ever),
-            loops.start("wakeups-publish", self._publish_for_ever),
+            background_tasks.start("wakeups-listen", self._listen_for_ever),
+            background_tasks.start("wakeups-publish", self._publish_for_ever),
         ]
 
     async def stop(self) -> None:
         """End both."""
-        await loops.end(self._tasks)
+        await background_tasks.end(self._tasks)
         self._tasks = []
 
     def notify(self) -> None:

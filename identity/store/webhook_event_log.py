@@ -19,10 +19,10 @@ from identity.ids import EventId, WebhookId
 from identity.instants import Instant
 from identity.store.delivery_lanes import lane_of
 from identity.store.event_bodies import PART_BYTES, EventBodies
-from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, Collection, Database, duplicates
 from identity.store.outbox import KEPT_ATTEMPTS
 from identity.store.outbox_documents import delivery_id
+from identity.store.store_circuit_breaker import within
 from identity.store.vault import Vault
 
 _log = structlog.get_logger(__name__)

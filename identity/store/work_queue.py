@@ -21,8 +21,8 @@ from identity.call import Document
 from identity.errors import StartupError
 from identity.ids import TenantId, new_id
 from identity.instants import Instant, later
-from identity.store.guard import within
 from identity.store.mongo import BULK_SECONDS, STORE_ERRORS, Collection, Database, Session
+from identity.store.store_circuit_breaker import within
 from identity.store.vault import Vault
 
 _log = structlog.get_logger(__name__)

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Document
-from identity.domain import claims as user_claims
-from identity.domain import claims_request, scopes
-from identity.domain.claims_request import ClaimsRequest
+from identity.domain.authorization import claims_request
+from identity.domain.authorization import jwt_claims as user_claims
+from identity.domain.authorization.claims_request import ClaimsRequest
+from identity.domain.clients import scopes
 from identity.instants import Instant, NumericDate, numeric_date
 
 TTY: Final = "at"

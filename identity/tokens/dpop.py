@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Document
-from identity.tokens import foreign_keys, jwks, jws
+from identity.tokens import external_keys, jwks, jws
 from identity.tokens.jws import Rejection
 from identity.tokens.signing_keys import SigningKey
 
-ALGORITHMS: Final = foreign_keys.OF_CLIENTS
+ALGORITHMS: Final = external_keys.OF_CLIENTS
 """What a proof may be signed with: asymmetric, so that it shows more than what it says."""
 
 _TYPE: Final = "dpop+jwt"
@@ -41,7 +41,7 @@ async def read(text: str) -> Proof | None:
 
 async def _brought_along(header: Mapping[str, Any]) -> SigningKey | None:
     jwk, algorithm = header.get("jwk"), header.get("alg")
-    if not isinstance(jwk, dict) or foreign_keys.PRIVATE & jwk.keys() or algorithm not in ALGORITHMS:
+    if not isinstance(jwk, dict) or external_keys.PRIVATE & jwk.keys() or algorithm not in ALGORITHMS:
         return None
-    key = foreign_keys.of_jwk(jwk, algorithm)
+    key = external_keys.of_jwk(jwk, algorithm)
     return None if key is None or key.signature_bytes > _MAXIMUM_SIGNATURE_BYTES else key

@@ -6,7 +6,7 @@ import hashlib
 from typing import Final
 
 from identity.call import Document
-from identity.domain import claims as user_claims
+from identity.domain.authorization import jwt_claims as user_claims
 from identity.ids import base64url
 from identity.instants import NumericDate
 from identity.tokens.access_tokens import Login, common_claims

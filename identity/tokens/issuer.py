@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from identity.call import Document
-from identity.domain import key_usage
-from identity.domain.key_rotation import entity_key, setting, signing_key, trusted_keys
+from identity.domain.configuration import key_usage
+from identity.domain.configuration.key_rotation import entity_key, setting, signing_key, trusted_keys
 from identity.ids import new_id
 from identity.instants import Instant, numeric_date
 from identity.tokens import access_tokens, entity_tokens, id_tokens, jws, logout_tokens
 from identity.tokens.access_tokens import Login
 from identity.tokens.entity_tokens import EntityLogin
 from identity.tokens.jws import Rejection, Verified
-from identity.tokens.second_looks import SecondLooks
+from identity.tokens.key_refresh_throttling import SecondLooks
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing, SigningKey, of_client_secret
 
 FindClient = Callable[[str], Awaitable[tuple[Document, Document] | None]]

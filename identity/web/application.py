@@ -53,8 +53,8 @@ from identity.web.api import (
     webhook_event_logs,
     webhooks,
 )
+from identity.web.base_handlers import Family, Missing, Route
 from identity.web.client_address import AddressBook
-from identity.web.family import Family, Missing, Route
 from identity.web.hosted import pages
 from identity.web.in_flight import InFlight
 from identity.web.oauth2 import (

@@ -8,8 +8,8 @@ import structlog
 
 from identity import permissions
 from identity.call import ApiKeyCaller, Caller, Document, Nobody, Origin
-from identity.domain import api_keys as api_key_rules
-from identity.domain import ip_access, ip_addresses
+from identity.domain.objects import api_keys as api_key_rules
+from identity.domain.objects import ip_access, ip_addresses
 from identity.errors import Invalid, Unauthorized, Unavailable
 from identity.ids import TenantId, parse_id
 from identity.instants import Instant

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from tornado.httputil import HTTPServerRequest
 
 from identity.call import Call, Nobody, Origin
-from identity.domain import cors
-from identity.domain.cors import Cors, CrossOrigin, Refused
+from identity.domain.objects import cors
+from identity.domain.objects.cors import Cors, CrossOrigin, Refused
 from identity.errors import Forbidden
-from identity.operations import event_logs
+from identity.operations.objects import event_logs
 from identity.services import Services
 
 OPEN_HEADERS: Mapping[str, str] = {"Access-Control-Allow-Origin": cors.ANY}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping
 
 from identity.call import Call, Document
-from identity.domain import search as searches
-from identity.domain.resource import Resource
+from identity.domain.objects import search as searches
+from identity.domain.objects.resource_definition import Resource
 from identity.errors import Invalid, MethodNotAllowed
-from identity.operations import crud
-from identity.web import long_lists
+from identity.operations.objects import crud
+from identity.web import streaming_lists
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Endpoint, Query, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 
 class ResourceHandler(ApiHandler):
@@ -48,7 +48,7 @@ class ResourceHandler(ApiHandler):
 
     async def all(self, documents: AsyncIterator[Document]) -> Reply:
         """Everything there is, however much that may be."""
-        return await long_lists.reply(self.resource.plural, documents, self.visible)
+        return await streaming_lists.reply(self.resource.plural, documents, self.visible)
 
     def path_name(self, name: str) -> str:
         """The id of the object goes by the name of its resource."""

@@ -29,8 +29,8 @@ from tornado.iostream import IOStream, StreamClosedError
 
 from identity.config import Server as Settings
 from identity.errors import TooLarge
+from identity.web.body_limits import BODY_SECONDS, LargeBodies
 from identity.web.error_bodies import errors_body
-from identity.web.large_bodies import BODY_SECONDS, LargeBodies
 
 # A body that is too large is still read this far, without being kept: closing while the client sends would reset the
 # connection, and the client would never see the answer.

@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 from identity.call import Document
+from identity.web.base_handlers import ApiHandler
 from identity.web.endpoint import Query
-from identity.web.family import ApiHandler
 
 QUERY: Query = {
     "accurateTotal": "boolean",

@@ -8,7 +8,7 @@ from time import monotonic
 import structlog
 
 from identity.config import Webhooks
-from identity.domain.circuit_breaker import CircuitBreaker, Rules
+from identity.domain.webhooks.circuit_breaker import CircuitBreaker, Rules
 from identity.ids import WebhookId
 from identity.workers.delivery_metrics import Metrics
 

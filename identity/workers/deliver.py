@@ -19,18 +19,18 @@ from typing import Protocol, TypeVar
 import prometheus_client
 import structlog
 
-from identity import loops
+from identity import background_tasks
+from identity.bulkhead import Shares
 from identity.call import Document
 from identity.config import Webhooks
-from identity.domain.allowance import Allowance
-from identity.domain.appetite import Ahead, Appetite
-from identity.domain.delivery_schedule import Schedule
-from identity.domain.webhook_health import DISABLED, GONE, PAUSED
+from identity.domain.objects.token_bucket import Allowance
+from identity.domain.webhooks.delivery_schedule import Schedule
+from identity.domain.webhooks.prefetch_window import Ahead, Appetite
+from identity.domain.webhooks.webhook_health import DISABLED, GONE, PAUSED
 from identity.events.delivery import Deliverer, Occasion, Result
 from identity.events.failures import Ending
 from identity.ids import WebhookId
 from identity.instants import Clock, later
-from identity.shares import Shares
 from identity.store.mongo import STORE_ERRORS
 from identity.store.outbox import Outbox
 from identity.store.outbox_rows import Attempt, Lease, Outcome
@@ -125,29 +125,29 @@ class DeliveryWorker:
         self._outcomes: list[Outcome] = []
         self._has_outcomes = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
-        self._taking: loops.Takings[list[Lease] | None] = loops.Takings()
+        self._taking: background_tasks.Takings[list[Lease] | None] = background_tasks.Takings()
         self._is_reachable = True
 
     async def start(self) -> None:
         """Begin."""
         self._loops = [
-            loops.start("deliver-lease", self._lease_for_ever),
-            loops.start("deliver-drain", self._drain_for_ever),
-            loops.start("deliver-settle", self._settle_for_ever),
-            loops.start("deliver-renew", self._renew_for_ever),
-            loops.start("deliver-measure", self._measure_for_ever),
-            loops.start("deliver-keep", self._keep_for_ever),
+            background_tasks.start("deliver-lease", self._lease_for_ever),
+            background_tasks.start("deliver-drain", self._drain_for_ever),
+            background_tasks.start("deliver-settle", self._settle_for_ever),
+            background_tasks.start("deliver-renew", self._renew_for_ever),
+            background_tasks.start("deliver-measure", self._measure_for_ever),
+            background_tasks.start("deliver-keep", self._keep_for_ever),
         ]
 
     async def stop(self) -> None:
         """Take nothing more, let attempts under way finish, and hand back everything else."""
         self._is_stopping = True
-        await loops.end(self._loops)
+        await background_tasks.end(self._loops)
         for leases in await self._taking.left(self._stop_seconds):
             self._held |= {lease.delivery_id: lease for lease in leases or ()}
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=self._stop_seconds)
-        await loops.end(list(self._under_way))
+        await background_tasks.end(list(self._under_way))
         try:
             await self._settle()
             await self._outbox.hand_back(list(self._held.values()), self._clock.now())

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import prometheus_client
 
 from identity.call import Document
-from identity.domain.webhook_health import ACTIVE, DISABLED, PAUSED
+from identity.domain.webhooks.webhook_health import ACTIVE, DISABLED, PAUSED
 
 
 class Metrics:

@@ -12,10 +12,10 @@ from typing import Final
 
 import structlog
 
-from identity import loops
+from identity import background_tasks
 from identity.errors import InvalidRequest
-from identity.operations import discovery
-from identity.operations.clients import TenantHints
+from identity.operations.api import discovery
+from identity.operations.clients.clients import TenantHints
 from identity.services import Services
 from identity.store.outages import OUTAGES
 
@@ -39,11 +39,11 @@ class DiscoveryPrefetch:
     async def start(self) -> None:
         """Read what belongs to no tenant or to the default one, and begin to read the rest."""
         await self._attempt(self._read_default)
-        self._tasks = [loops.start("discovery-prefetch", self._read_for_ever)]
+        self._tasks = [background_tasks.start("discovery-prefetch", self._read_for_ever)]
 
     async def stop(self) -> None:
         """End."""
-        await loops.end(self._tasks)
+        await background_tasks.end(self._tasks)
 
     async def _read_for_ever(self) -> None:
         while True:

@@ -14,12 +14,12 @@ import structlog
 
 from identity.call import Call, Document, Nobody, Origin
 from identity.coercion import coerce
-from identity.domain import request_members
-from identity.domain.kickstart import Kickstart, Request, Source
+from identity.domain.objects import request_members
+from identity.domain.objects.kickstart import Kickstart, Request, Source
 from identity.errors import Invalid, StartupError
 from identity.events.bus import Event
 from identity.ids import new_id
-from identity.operations import api_keys, bootstrap
+from identity.operations.configuration import api_keys, bootstrap
 from identity.outbound.http import HttpClient, OutboundError
 from identity.outbound.http import Request as OutboundRequest
 from identity.services import Services

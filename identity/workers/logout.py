@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from identity.domain.delivery_schedule import Schedule
-from identity.operations import back_channel_logout as operations
+from identity.domain.webhooks.delivery_schedule import Schedule
+from identity.operations.sessions import back_channel_logout as operations
 from identity.store.logout_notices import LogoutNotice
 from identity.store.work_queue import Lease, WorkQueue
 from identity.workers.queue import Pace, QueueWorker

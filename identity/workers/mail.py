@@ -7,8 +7,8 @@ import dataclasses
 import prometheus_client
 
 from identity.call import Document
-from identity.domain.delivery_schedule import Schedule
-from identity.operations import event_logs
+from identity.domain.webhooks.delivery_schedule import Schedule
+from identity.operations.objects import event_logs
 from identity.outbound.mail import MailServer, Result, Smtp
 from identity.services import Services
 from identity.store.mails import Mail

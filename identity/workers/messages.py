@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from identity.domain.delivery_schedule import Schedule
-from identity.operations import event_logs
-from identity.operations import messages as operations
+from identity.domain.webhooks.delivery_schedule import Schedule
+from identity.operations.messaging import text_messages as operations
+from identity.operations.objects import event_logs
 from identity.store.text_messages import TextMessage
 from identity.store.work_queue import Lease, WorkQueue
 from identity.workers.queue import Pace, QueueWorker

@@ -17,12 +17,12 @@ from typing import Generic, TypeVar
 import prometheus_client
 import structlog
 
-from identity import loops
+from identity import background_tasks
 from identity.call import Call, Nobody, Origin
-from identity.domain.delivery_schedule import Schedule
-from identity.domain.silences import Silences
+from identity.domain.objects.log_throttling import Silences
+from identity.domain.webhooks.delivery_schedule import Schedule
 from identity.ids import TenantId
-from identity.operations import event_logs
+from identity.operations.objects import event_logs
 from identity.services import Services
 from identity.store.mongo import STORE_ERRORS
 from identity.store.wakeups import Wakeups
@@ -79,7 +79,7 @@ class QueueWorker(abc.ABC, Generic[J]):
         self._held: collections.Counter[str] = collections.Counter()
         self._under_way: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
-        self._taking: loops.Takings[list[Lease[J]]] = loops.Takings()
+        self._taking: background_tasks.Takings[list[Lease[J]]] = background_tasks.Takings()
 
     @abc.abstractmethod
     def _jobs(self) -> WorkQueue[J]:
@@ -95,17 +95,17 @@ class QueueWorker(abc.ABC, Generic[J]):
 
     async def start(self) -> None:
         """Begin."""
-        self._loops = [loops.start(self.name, self._work_for_ever)]
+        self._loops = [background_tasks.start(self.name, self._work_for_ever)]
 
     async def stop(self) -> None:
         """Take nothing more, and let attempts under way end; what is cut off is handed back."""
-        await loops.end(self._loops)
+        await background_tasks.end(self._loops)
         for leases in await self._taking.left(self._stop_seconds):
             for lease in leases:
                 await self._hand_back(lease)
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=self._stop_seconds)
-        await loops.end(list(self._under_way))
+        await background_tasks.end(list(self._under_way))
 
     def _count(self, *, is_success: bool) -> None:
         self._attempts.labels("success" if is_success else "failure").inc()

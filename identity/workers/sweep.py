@@ -6,8 +6,12 @@ import asyncio
 
 import structlog
 
-from identity import loops
-from identity.operations import action_endings, groups, retention, tenants, unverified, user_consents, user_import
+from identity import background_tasks
+from identity.operations import retention
+from identity.operations.configuration import tenants
+from identity.operations.groups import groups
+from identity.operations.user_actions import action_expiry
+from identity.operations.users import unverified_user_cleanup, user_consents, user_import
 from identity.services import Services
 from identity.store import mongo
 
@@ -25,11 +29,11 @@ class Sweeper:
 
     async def start(self) -> None:
         """Begin."""
-        self._tasks = [loops.start("sweep", self._sweep_for_ever)]
+        self._tasks = [background_tasks.start("sweep", self._sweep_for_ever)]
 
     async def stop(self) -> None:
         """End; what is unfinished is found again."""
-        await loops.end(self._tasks)
+        await background_tasks.end(self._tasks)
 
     async def _sweep_for_ever(self) -> None:
         while True:
@@ -37,10 +41,10 @@ class Sweeper:
                 await tenants.finish_deletions(self._services)
                 await groups.finish_deletions(self._services)
                 await retention.sweep(self._services)
-                await unverified.take_turn(self._services)
+                await unverified_user_cleanup.take_turn(self._services)
                 await user_import.undo_given_up(self._services)
                 await user_consents.send_second_mails(self._services)
-                await action_endings.sweep(self._services)
+                await action_expiry.sweep(self._services)
             except mongo.STORE_ERRORS as error:
                 _log.warning("sweep interrupted", error=type(error).__name__)
             await asyncio.sleep(_INTERVAL_SECONDS)

@@ -13,7 +13,7 @@ import pytest
 from identity import app
 from identity.call import Call, Nobody, Origin
 from identity.ids import new_id
-from identity.operations import api_keys
+from identity.operations.configuration import api_keys
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
 
 Document = dict[str, Any]

@@ -13,7 +13,8 @@ import pytest
 
 from identity import app
 from identity.ids import new_id
-from identity.operations import csv_exports, retention
+from identity.operations import retention
+from identity.operations.objects import csv_exports
 from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, MANAGER_KEY, NOBODY, SUPER_KEY, checking_client
 from tests.hearing import judge
 from tests.receiver import receiving, until

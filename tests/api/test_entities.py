@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from identity.domain import index_search
+from identity.domain.objects import index_search
 from identity.ids import new_id, unbase64url
-from identity.operations import entities
+from identity.operations.entities import entities
 from tests.api.test_entity_types import bare, codes
 from tests.api.test_entity_types import make as make_type
 from tests.conftest import SUPER_KEY

@@ -11,7 +11,8 @@ import pytest
 from identity.call import Call, Nobody, Origin
 from identity.errors import Invalid, NotFound
 from identity.ids import new_id
-from identity.operations import entity_grants, entity_types, parts
+from identity.operations.entities import entity_grants, entity_types
+from identity.operations.objects import subresources
 from tests.api.test_entities import make
 from tests.api.test_entity_types import bare, codes
 from tests.api.test_entity_types import make as make_type
@@ -179,7 +180,9 @@ async def test_permission_whose_removal_ended_early_does_not_come_back(stage, ap
     with monkeypatch.context() as patch:
         patch.setattr(service.services.entity_grants, "rename_permission_across_tenants", dies)
         with pytest.raises(ConnectionError):
-            await parts.remove(service.services, call, entity_types.PERMISSION, stage.kind["id"], "name", "write")
+            await subresources.remove(
+                service.services, call, entity_types.PERMISSION, stage.kind["id"], "name", "write"
+            )
     assert (await api.delete(path, params={"name": "write"})).status_code == 200
     assert (await api.post(path, json={"permission": {"name": "write"}})).status_code == 200
     assert await stage.permissions(userId=stage.user_id) == ["read"]

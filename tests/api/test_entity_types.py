@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from identity.domain import key_rotation
+from identity.domain.configuration import key_rotation
 from identity.ids import new_id
 from tests.conftest import NOBODY
 

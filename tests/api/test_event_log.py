@@ -10,7 +10,8 @@ import pytest
 from identity import app
 from identity.call import Call, Nobody, Origin
 from identity.ids import new_id
-from identity.operations import event_logs, retention
+from identity.operations import retention
+from identity.operations.objects import event_logs
 from tests.conftest import SUPER_KEY, checking_client
 from tests.hearing import judge
 from tests.receiver import answers, receiving, until

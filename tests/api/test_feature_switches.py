@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from identity.operations import reactor
+from identity.operations.configuration import reactor
 from tests import relying_party
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, NOBODY, ROOT, SUPER_KEY, Build, checking_client
 from tests.dpop import ClientKey

@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from identity import app
-from identity.domain import groups as rules
+from identity.domain.groups import groups as rules
 from identity.ids import TenantId, new_id
-from identity.operations import group_members
+from identity.operations.groups import group_members
 from tests.conftest import SUPER_KEY, checking_client
 
 Document = dict[str, Any]

@@ -10,7 +10,7 @@ import pytest
 from identity import app
 from identity.call import Call, Nobody, Origin
 from identity.ids import TenantId, new_id
-from identity.operations import groups
+from identity.operations.groups import groups
 from tests.conftest import SUPER_KEY, checking_client
 
 Document = dict[str, Any]

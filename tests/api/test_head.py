@@ -10,7 +10,7 @@ import pytest
 
 from identity import app
 from identity.web import application
-from identity.web.family import Route
+from identity.web.base_handlers import Route
 from tests.conftest import DEFAULT_TENANT, NOBODY, SUPER_KEY, checking_client
 from tests.dpop import ClientKey
 

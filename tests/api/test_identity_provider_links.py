@@ -12,7 +12,7 @@ import pytest
 from identity import app
 from identity.call import Call, Nobody, Origin
 from identity.ids import new_id
-from identity.operations import identity_providers
+from identity.operations.providers import identity_providers
 from tests import relying_party
 from tests.conftest import SUPER_KEY, checking_client
 from tests.hearing import judge

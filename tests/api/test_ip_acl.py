@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from identity.domain import ip_access
+from identity.domain.objects import ip_access
 from identity.ids import new_id
 from tests.conftest import MANAGER_KEY
 

@@ -10,10 +10,11 @@ import pytest
 
 from identity import app
 from identity.call import Call, Nobody, Origin
-from identity.domain import lambdas as rules
+from identity.domain.lambdas import lambdas as rules
 from identity.errors import Unavailable
 from identity.ids import new_id
-from identity.operations import bootstrap, lambdas
+from identity.operations.configuration import bootstrap
+from identity.operations.lambdas import lambdas
 from tests.rules.test_access import add_key
 
 Document = dict[str, Any]

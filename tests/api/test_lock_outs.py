@@ -10,7 +10,8 @@ import pytest
 from identity.call import Call, Nobody, Origin
 from identity.errors import Unavailable
 from identity.ids import TenantId, new_id
-from identity.operations import action_endings, lock_outs, user_passwords
+from identity.operations.passwords import user_passwords
+from identity.operations.user_actions import action_expiry, lock_outs
 from tests import relying_party
 from tests.hearing import Hearing
 from tests.mailbox import receiving as receiving_mail
@@ -252,7 +253,7 @@ async def test_webhooks_and_the_user_are_told_of_the_lock_and_of_its_end(door: D
         (first,) = await mailbox.wait_for(1)
         clock.advance(seconds=301)
         log = (await door.actions())[0]
-        await action_endings.sweep(door.services)
+        await action_expiry.sweep(door.services)
         (end,) = await hearing.heard("user.action")
         _, last = await mailbox.wait_for(2)
     assert (start["phase"], start["emailedUser"], start["linkedObjectId"]) == ("start", True, door.user_id)

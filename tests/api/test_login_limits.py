@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from identity.operations import login_limits
+from identity.operations.limits import login_limits
 from tests import relying_party, two_factor
 from tests.conftest import NOBODY
 from tests.relying_party import RelyingParty

@@ -14,7 +14,8 @@ from pymongo.errors import AutoReconnect
 
 from identity.ids import new_id
 from identity.instants import later
-from identity.operations import applications, retention, tenants
+from identity.operations import retention
+from identity.operations.configuration import applications, tenants
 from tests import relying_party
 from tests.conftest import NOBODY, SUPER_KEY, checking_client
 from tests.operations.test_deletions import call_of

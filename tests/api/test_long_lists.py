@@ -10,10 +10,10 @@ import pytest
 import structlog
 
 from identity.ids import new_id
-from identity.web import long_lists
+from identity.web import streaming_lists
 from tests.conftest import SUPER_KEY
 
-COUNT = 2 * long_lists.PIECE + 7
+COUNT = 2 * streaming_lists.PIECE + 7
 
 
 @pytest.fixture
@@ -43,9 +43,9 @@ async def test_long_list_is_whole_and_in_order(tenant_api, many, query, first) -
 
 
 async def test_list_of_exactly_one_piece_is_whole(service, tenant_api, many, tenant) -> None:
-    surplus = [row["id"] for row in many if row["active"]][long_lists.PIECE :]
+    surplus = [row["id"] for row in many if row["active"]][streaming_lists.PIECE :]
     await service.services.applications.delete_all(tenant["id"], {"_id": {"$in": surplus}})
-    assert len((await tenant_api.get("/api/application")).json()["applications"]) == long_lists.PIECE
+    assert len((await tenant_api.get("/api/application")).json()["applications"]) == streaming_lists.PIECE
 
 
 async def test_short_list_is_an_answer_like_any_other(tenant_api) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
-from identity.operations import login_limits, send_limits, two_factor_trust
+from identity.operations.limits import login_limits, send_limits
+from identity.operations.two_factor import two_factor_trust
 from tests import relying_party
 from tests.conftest import EMAIL_TEMPLATE, checking_client
 from tests.relying_party import PASSWORD

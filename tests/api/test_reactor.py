@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from identity.operations import reactor
+from identity.operations.configuration import reactor
 from identity.schemas import FOLDER
 from tests.conftest import SUPER_KEY, checking_client
 

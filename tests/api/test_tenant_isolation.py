@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from identity.operations import bootstrap
-from identity.operations.webhook_keys import WebhookKeys
+from identity.operations.configuration import bootstrap
+from identity.operations.messaging.webhook_keys import WebhookKeys
 from identity.tokens.signing_keys import KeyRing
 from identity.wiring import own_call
 from tests import relying_party

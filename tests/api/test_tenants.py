@@ -11,7 +11,7 @@ import pytest
 from identity import app
 from identity.errors import Conflict
 from identity.ids import new_id
-from identity.operations import tenants
+from identity.operations.configuration import tenants
 from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, SUPER_KEY, checking_client
 from tests.members import NOTHING, at, codes, contains, with_member
 

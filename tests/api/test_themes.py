@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from identity.domain import properties, themes
+from identity.domain.configuration import themes
+from identity.domain.objects import property_files
 from identity.ids import new_id
 
 Document = dict[str, Any]
@@ -161,7 +162,7 @@ async def test_tenants_and_applications_name_themes_that_exist_and_keep_them(api
 
 def test_messages_are_read_as_properties_files_are_written() -> None:
     text = "# c\n! c\n\na = b\nc: d\n  e=f \\\n   g\nh\\=i=j\n[K]=\\u00e4\\n\\t.\nlast=x\\"
-    assert properties.read(text) == {
+    assert property_files.read(text) == {
         "a": "b",
         "c": "d",
         "e": "f g",
@@ -191,4 +192,4 @@ def test_the_first_language_that_a_theme_has_is_spoken(locales, language, text) 
 
 @pytest.mark.parametrize("line", ["a" + " " * 500_000 + "x", " " * 500_000, "a\\" * 200_000, "ab\\\n" * 200_000])
 def test_long_lines_without_a_key_are_read_once(line) -> None:
-    assert properties.read(f"a=b\n{line}")["a"] == "b"
+    assert property_files.read(f"a=b\n{line}")["a"] == "b"

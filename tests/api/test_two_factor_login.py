@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from identity.ids import fingerprint, new_id
-from identity.operations import two_factor_trust
+from identity.operations.two_factor import two_factor_trust
 from tests import relying_party, two_factor, veto
 from tests.conftest import EMAIL_TEMPLATE, NOBODY, checking_client
 from tests.hearing import Hearing

@@ -10,7 +10,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id
-from identity.operations import user_consents
+from identity.operations.users import user_consents
 from tests import mailbox
 from tests.conftest import EMAIL_TEMPLATE, NOBODY, SUPER_KEY, checking_client
 

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.pbkdf2 import PBKDF2HMAC
 
 from identity import app
-from identity.domain import passwords
+from identity.domain.passwords import password_hashing
 from identity.ids import new_id
-from identity.operations import user_import
+from identity.operations.users import user_import
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 
 PASSWORD = "pässwörd 🔑"
@@ -65,7 +65,7 @@ SCHEMES: dict[str, Document] = {
     "phpass-sha512": {"factor": 8, "salt": "abcdefgh",
                       "password": b64(repeated("sha512", hashlib.sha512(b"abcdefgh" + P).digest(), 8, P))[:43]},
     "argon2id": {"factor": 1, "salt": SALT,
-                 "password": passwords._SCHEMES["argon2id"].derive(P, SALT, 1)},
+                 "password": password_hashing._SCHEMES["argon2id"].derive(P, SALT, 1)},
 }  # fmt: skip
 
 
@@ -101,7 +101,7 @@ async def log_in(api: httpx.AsyncClient, user: Document, password: str = PASSWOR
 
 
 async def test_user_of_every_scheme_logs_in_afterwards(tenant_api) -> None:
-    assert SCHEMES.keys() == passwords.SCHEMES
+    assert SCHEMES.keys() == password_hashing.SCHEMES
     users = {scheme: somebody(encryptionScheme=scheme, **SCHEMES[scheme]) for scheme in SCHEMES}
     answer = await import_users(tenant_api, *users.values())
     assert (answer.status_code, answer.content) == (200, b"")
@@ -268,7 +268,7 @@ async def test_who_comes_in_between_stops_all_of_it_and_what_was_written_is_remo
 ) -> None:
     users = [somebody() for _ in range(4)]
     insert = service.services.users.insert_packed
-    monkeypatch.setattr("identity.operations.user_import._BATCH", 2)
+    monkeypatch.setattr("identity.operations.users.user_import._BATCH", 2)
     written = []
 
     async def late(packed: Any) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from identity.domain import mail_templates
+from identity.domain.messaging import mail_templates
 from identity.ids import fingerprint, new_id, new_text
-from identity.operations import email_verifications, verification_api
+from identity.operations.verification import email_verifications, verification_api
 from tests.api.test_notices import make_template
 from tests.conftest import NOBODY
 from tests.mailbox import Mailbox, receiving
@@ -262,7 +262,7 @@ async def test_anybody_may_ask_for_a_mail_and_learns_nothing(place: Place, http)
 async def test_attack_48_one_address_asks_for_so_many_mails_whoever_they_are_for(
     place: Place, http, monkeypatch
 ) -> None:
-    monkeypatch.setattr("identity.operations.send_limits.ADDRESS_MESSAGES", 2)
+    monkeypatch.setattr("identity.operations.limits.send_limits.ADDRESS_MESSAGES", 2)
     email = (await place.made())["user"]["email"]
     here = {"X-Forwarded-For": "203.0.113.80", "X-FusionAuth-TenantId": place.tenant_id}
     for one, status in ((f"{new_id()}@example.com", 200), (f"{new_id()}@example.com", 200), (email, 503)):
@@ -403,7 +403,7 @@ async def test_attack_46_after_five_wrong_codes_the_id_is_gone(place: Place, htt
 async def test_attack_48_whoever_has_new_ids_made_has_no_more_tries_at_an_account(
     place: Place, http, monkeypatch
 ) -> None:
-    monkeypatch.setattr("identity.operations.code_tries.FAILURES", 2)
+    monkeypatch.setattr("identity.operations.limits.code_attempt_limits.FAILURES", 2)
     made = await place.made()
     email = {"email": made["user"]["email"]}
     for status in (400, 400, 503):

@@ -11,10 +11,10 @@ import pytest
 from standardwebhooks import Webhook
 
 from identity.call import Call, Nobody, Origin
-from identity.domain.standard_webhooks import MAXIMUM_PREVIOUS_SECRETS
+from identity.domain.webhooks.standard_webhooks import MAXIMUM_PREVIOUS_SECRETS
 from identity.events.catalogue import EVENTS
 from identity.ids import new_id
-from identity.operations import webhook_deliveries
+from identity.operations.webhooks import webhook_deliveries
 from identity.store import webhook_event_log
 from tests.conftest import SUPER_KEY, checking_client
 from tests.hearing import judge

@@ -11,7 +11,7 @@ import pytest
 from cryptography import x509
 
 from identity.ids import new_id
-from identity.operations import webhook_deliveries
+from identity.operations.webhooks import webhook_deliveries
 from tests import certificates
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.receiver import Receiver, answers, receiving

@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-from identity import passwords as pools
-from identity.domain import passwords
+from identity import password_pool as pools
+from identity.domain.passwords import password_hashing
 from identity.errors import Unavailable
-from identity.passwords import PasswordPool, scheme_problems
+from identity.password_pool import PasswordPool, scheme_problems
 
 
 @pytest.fixture
@@ -28,9 +28,9 @@ async def test_password_is_hashed_and_verified(pool):
 
 async def test_attack_45_hashing_leaves_the_event_loop(pool, monkeypatch):
     threads = []
-    genuine = passwords.verify
+    genuine = password_hashing.verify
     monkeypatch.setattr(
-        passwords, "verify", lambda *given: threads.append(threading.current_thread()) or genuine(*given)
+        password_hashing, "verify", lambda *given: threads.append(threading.current_thread()) or genuine(*given)
     )
     await pool.verify("x", await pool.hash("x", "salted-hmac-sha256", 1))
     assert threads and threading.main_thread() not in threads
@@ -39,8 +39,10 @@ async def test_attack_45_hashing_leaves_the_event_loop(pool, monkeypatch):
 async def test_attack_45_an_enormous_password_is_never_hashed(pool, monkeypatch):
     stored = await pool.hash("a password", "salted-hmac-sha256", 1)
     seen = []
-    genuine = passwords.verify
-    monkeypatch.setattr(passwords, "verify", lambda password, kept: seen.append(password) or genuine(password, kept))
+    genuine = password_hashing.verify
+    monkeypatch.setattr(
+        password_hashing, "verify", lambda password, kept: seen.append(password) or genuine(password, kept)
+    )
     assert not await pool.verify("x" * 2**20, stored)
     assert not await pool.verify("ä" * (pools.MAXIMUM_BYTES - 1), stored)
     assert seen == ["", ""], "but it costs the same as any wrong one"
@@ -50,7 +52,7 @@ async def test_attack_45_an_enormous_password_is_never_hashed(pool, monkeypatch)
 
 async def test_attack_45_only_so_many_callers_wait(pool, monkeypatch):
     free = threading.Event()
-    monkeypatch.setattr(passwords, "verify", lambda *given: free.wait(30))
+    monkeypatch.setattr(password_hashing, "verify", lambda *given: free.wait(30))
     stored = await pool.hash("x", "salted-hmac-sha256", 1)
     waiting = [asyncio.ensure_future(pool.verify("x", stored)) for _ in range(64)]
     await asyncio.sleep(0)
@@ -63,8 +65,8 @@ async def test_attack_45_only_so_many_callers_wait(pool, monkeypatch):
 
 async def test_attack_44_unknown_user_costs_a_verification_under_the_same_scheme(pool, monkeypatch):
     seen = []
-    genuine = passwords.verify
-    monkeypatch.setattr(passwords, "verify", lambda *given: seen.append(given) or genuine(*given))
+    genuine = password_hashing.verify
+    monkeypatch.setattr(password_hashing, "verify", lambda *given: seen.append(given) or genuine(*given))
     for _ in range(2):
         await pool.pretend("whatever", "salted-pbkdf2-hmac-sha256", 1000)
     assert [(password, stored.scheme, stored.factor) for password, stored in seen] == [

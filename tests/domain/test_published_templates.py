@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from identity.domain import template_language as language
+from identity.domain.messaging import template_language as language
 
 VALUES = {
     "application": {"name": "Shop", "oauthConfiguration": {"clientId": "c1"}},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from identity import traces
-from identity.traces import TraceContext
+from identity import trace_context
+from identity.trace_context import TraceContext
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = "00f067aa0ba902b7"
@@ -13,7 +13,7 @@ PARENT = f"00-{TRACE}-{SPAN}-01"
 
 
 def test_example_of_the_specification_is_read_and_goes_on_as_it_was():
-    context = traces.read(PARENT, "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE")
+    context = trace_context.read(PARENT, "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE")
     assert context == TraceContext(TRACE, SPAN, 1, "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE")
     assert context.headers == {"traceparent": PARENT, "tracestate": "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"}
 
@@ -36,17 +36,17 @@ def test_example_of_the_specification_is_read_and_goes_on_as_it_was():
     ],
 )
 def test_what_is_malformed_is_no_context(parent):
-    assert traces.read(parent, "a=b") is None
+    assert trace_context.read(parent, "a=b") is None
 
 
 def test_later_version_is_read_as_far_as_it_is_known():
-    context = traces.read(f"cc-{TRACE}-{SPAN}-ff-what-the-future-will-be-like", None)
+    context = trace_context.read(f"cc-{TRACE}-{SPAN}-ff-what-the-future-will-be-like", None)
     assert context is not None
     assert context.parent == f"00-{TRACE}-{SPAN}-03"
 
 
 def test_blanks_around_the_header_do_not_matter():
-    assert traces.read(f" {PARENT} ", None) == TraceContext(TRACE, SPAN, 1)
+    assert trace_context.read(f" {PARENT} ", None) == TraceContext(TRACE, SPAN, 1)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,6 @@ def test_blanks_around_the_header_do_not_matter():
     ],
 )
 def test_state_goes_on_whole_or_not_at_all_and_never_takes_the_parent_with_it(state, kept):
-    context = traces.read(PARENT, state)
+    context = trace_context.read(PARENT, state)
     assert context == TraceContext(TRACE, SPAN, 1, kept)
     assert ("tracestate" in context.headers) is bool(kept)

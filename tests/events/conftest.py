@@ -13,7 +13,7 @@ import pytest
 
 from identity.call import ApiKeyCaller, Call, Nobody, Origin
 from identity.config import Webhooks
-from identity.domain.delivery_schedule import Schedule
+from identity.domain.webhooks.delivery_schedule import Schedule
 from identity.events.bus import Bus
 from identity.events.delivery import Bounds, Deliverer, Equipment
 from identity.events.failures import FailureLog

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from identity.ids import TenantId, UserId, new_id
-from identity.operations import action_endings
+from identity.operations.user_actions import action_expiry
 from tests.api.test_actions import HOUR, INDEFINITE, Scene
 from tests.hearing import Hearing
 from tests.mailbox import Mailbox
@@ -62,7 +62,7 @@ class Stage(Scene):
         return await self.api.request(method, f"/api/user/action/{action['id']}", json=body)
 
     async def sweep(self) -> None:
-        await action_endings.sweep(self.service.services)
+        await action_expiry.sweep(self.service.services)
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ async def test_an_end_without_an_event_is_an_end_all_the_same(stage: Stage, cloc
 
 
 async def test_as_many_end_as_are_over(stage: Stage, clock, monkeypatch) -> None:
-    monkeypatch.setattr(action_endings, "_AT_A_TIME", 2)
+    monkeypatch.setattr(action_expiry, "_AT_A_TIME", 2)
     definition = await stage.definition(temporal=True)
     taken = [await stage.take(definition, expiry=stage.now + 1000) for _ in range(5)]
     clock.advance(seconds=2)

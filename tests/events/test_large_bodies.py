@@ -7,8 +7,8 @@ import contextlib
 import dataclasses
 from typing import Any
 
+from identity.bulkhead import Shares
 from identity.events.bus import Event
-from identity.shares import Shares
 from identity.store.outbox import HELD_BODY_BYTES
 from tests.events.samples import PAYLOADS
 from tests.receiver import answers, in_turn, receiving

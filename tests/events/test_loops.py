@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from identity.call import ApiKeyCaller
-from identity.domain import delivery_chains
+from identity.domain.webhooks import delivery_loop_detection
 from identity.events.bus import Event
 from identity.ids import new_id
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
@@ -150,7 +150,9 @@ async def test_attack_63_two_services_that_point_at_each_other_come_to_an_end(fi
 
 
 async def test_events_carry_on_what_their_request_has_come_through(first):
-    others = ", ".join(delivery_chains.mark_of(str(number)) for number in range(delivery_chains.MOST_SERVICES - 1))
+    others = ", ".join(
+        delivery_loop_detection.mark_of(str(number)) for number in range(delivery_loop_detection.MOST_SERVICES - 1)
+    )
     async with client_of(first) as api, receiving() as receiver:
         webhook = await listen(api, receiver.url, "user.create.complete")
         await make_user(api, **{"webhook-via": f"{others}, what is this"})
@@ -161,7 +163,9 @@ async def test_events_carry_on_what_their_request_has_come_through(first):
 
 
 async def test_chain_over_very_many_services_is_cut_off(first):
-    others = ", ".join(delivery_chains.mark_of(str(number)) for number in range(delivery_chains.MOST_SERVICES))
+    others = ", ".join(
+        delivery_loop_detection.mark_of(str(number)) for number in range(delivery_loop_detection.MOST_SERVICES)
+    )
     async with httpx.AsyncClient(base_url=first.base_url, trust_env=False) as plain:
         headers = {"Authorization": SUPER_KEY, "webhook-via": others}
         answer = await plain.post("/api/user", json={"user": {"username": new_id()}}, headers=headers)
@@ -196,7 +200,7 @@ async def has_given_up(api: httpx.AsyncClient, receiver: Receiver, log_type: str
 async def test_list_is_believed_of_callers_with_a_key_alone(engine):
     """Anybody else could keep the next service from hearing of what they did, by a list that has that service in it."""
     engine.enable("user.create")
-    other = delivery_chains.mark_of("another service")
+    other = delivery_loop_detection.mark_of("another service")
     nobody = engine.call()
     origin = dataclasses.replace(nobody.origin, via=(other,))
     with_key = dataclasses.replace(nobody, caller=ApiKeyCaller({"id": new_id()}), origin=origin)

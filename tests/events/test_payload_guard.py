@@ -10,7 +10,7 @@ import orjson
 import pytest
 import structlog
 
-from identity.domain.system_configuration import SentEvents
+from identity.domain.objects.system_configuration import SentEvents
 from identity.errors import WebhookTransactionFailed
 from identity.events.bus import Event
 from identity.events.delivery import Bounds

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from identity.domain import webhook_samples
+from identity.domain.webhooks import webhook_samples
 from identity.events.bus import Event
 from identity.events.catalogue import EVENTS, INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
 from identity.instants import Instant

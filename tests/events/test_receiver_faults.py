@@ -18,7 +18,7 @@ import pytest
 from identity.errors import WebhookTransactionFailed
 from identity.events.bus import Event
 from identity.ids import Secret
-from identity.operations.webhook_event_logs import shown_attempt
+from identity.operations.webhooks.webhook_event_logs import shown_attempt
 from identity.outbound.http import HttpClient
 from tests import certificates
 from tests.events.conftest import LOOPBACK

@@ -7,7 +7,7 @@ from typing import Any
 
 from pymongo.errors import AutoReconnect
 
-from identity import loops
+from identity import background_tasks
 from identity.events.bus import Event
 from identity.store.outbox import Outbox
 from tests.events.conftest import VAULT
@@ -23,8 +23,8 @@ def another(engine: Any) -> Any:
 
 async def die(worker: Any) -> None:
     """What is left of a worker whose process is killed: nothing is settled, nothing is handed back."""
-    await loops.end(worker._loops)
-    await loops.end(list(worker._under_way))
+    await background_tasks.end(worker._loops)
+    await background_tasks.end(list(worker._under_way))
 
 
 class Unsettling(Outbox):

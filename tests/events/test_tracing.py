@@ -18,7 +18,7 @@ from identity.errors import StartupError
 from identity.events.bus import Event
 from identity.ids import Secret, new_id
 from identity.outbound import open_telemetry, tracing
-from identity.traces import TraceContext
+from identity.trace_context import TraceContext
 from tests.collector import Collector, Span, collecting
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.events.samples import PAYLOADS

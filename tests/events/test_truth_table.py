@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from tests.domain.test_webhook_transactions import NEEDED
+from tests.domain.webhooks.test_webhook_transactions import NEEDED
 from tests.hearing import Hearing
 from tests.receiver import Receiver, answers, receiving
 

@@ -496,7 +496,7 @@ async def test_outage_of_mongodb_is_survived(
 ) -> None:
     """So is anything else that goes wrong in writing: what came of a delivery is held until it is written."""
     monkeypatch.setattr("identity.workers.deliver._BACK_OFF_SECONDS", 0.01)
-    monkeypatch.setattr("identity.loops._RESTART_SECONDS", 0.01)
+    monkeypatch.setattr("identity.background_tasks._RESTART_SECONDS", 0.01)
     monkeypatch.setattr(Failing, "error", error)
     outbox = engine.outbox = Failing(engine.database, VAULT, schedule_seconds=86_400)
 

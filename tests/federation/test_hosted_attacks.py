@@ -9,7 +9,7 @@ import urllib.parse
 import pytest
 
 from identity.ids import new_id
-from identity.operations import unfinished
+from identity.operations.limits import anonymous_request_limits
 from tests import relying_party
 from tests.conftest import checking_client
 from tests.federation.hosted import CALLBACK, LINK_PAGE, departure
@@ -203,9 +203,9 @@ async def test_attack_42_an_id_of_a_link_is_no_state(hosted) -> None:
 
 
 async def test_anybody_leaves_with_little_and_one_address_only_so_often(hosted, monkeypatch) -> None:
-    monkeypatch.setattr(unfinished, "ADDRESS_REQUESTS", 2)
+    monkeypatch.setattr(anonymous_request_limits, "ADDRESS_REQUESTS", 2)
     wanted = {"idp_hint": hosted.provider_id}
-    large = await hosted.rp.authorize(hosted.browser, **wanted, state="s" * unfinished.MAXIMUM_BYTES)
+    large = await hosted.rp.authorize(hosted.browser, **wanted, state="s" * anonymous_request_limits.MAXIMUM_BYTES)
     assert "8192 bytes" in relying_party.response(large)["error_description"]
     for _ in range(2):
         await hosted.leave()

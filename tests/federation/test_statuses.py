@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
-from identity.operations import login_limits
+from identity.operations.limits import login_limits
 from tests import relying_party, two_factor
 from tests.conftest import NOBODY
 from tests.hearing import Hearing

@@ -151,7 +151,7 @@ async def test_password_is_changed_by_whoever_knows_the_present_one_and_ends_eve
 
 
 async def test_attack_48_present_password_is_guessed_only_so_often(rp, browser, monkeypatch):
-    monkeypatch.setattr("identity.operations.accounts._PASSWORD_FAILURES", 2)
+    monkeypatch.setattr("identity.operations.pages.accounts._PASSWORD_FAILURES", 2)
     shown = await enter(rp, browser, "/account/password")
     wrong = {"currentPassword": "wrong", "password": NEW_PASSWORD, "passwordConfirm": NEW_PASSWORD}
     for _ in range(2):

@@ -9,7 +9,7 @@ import urllib.parse
 import pytest
 
 from identity.ids import new_id
-from identity.store.tickets import Use
+from identity.store.one_time_tokens import Use
 from tests import relying_party
 from tests.conftest import checking_client
 from tests.hearing import Hearing

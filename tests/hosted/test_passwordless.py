@@ -8,7 +8,7 @@ import urllib.parse
 import pytest
 
 from identity.ids import new_id
-from identity.operations import send_limits
+from identity.operations.limits import send_limits
 from tests import relying_party
 from tests.conftest import checking_client
 from tests.hosted.steps import follow, mailing, newest, path, post, says, send

@@ -11,7 +11,7 @@ import urllib.parse
 import pytest
 
 from identity.ids import new_id
-from identity.passwords import PasswordPool
+from identity.password_pool import PasswordPool
 from tests import two_factor
 from tests.api.test_user_consents import born
 from tests.conftest import checking_client
@@ -317,7 +317,7 @@ async def test_attack_42_another_site_registers_nobody_in_the_victims_browser(se
 
 
 async def test_attack_48_one_address_registers_only_so_often(rp, browser, monkeypatch):
-    monkeypatch.setattr("identity.operations.self_service.REGISTRATIONS", 2)
+    monkeypatch.setattr("identity.operations.pages.self_service.REGISTRATIONS", 2)
     await offer(rp)
     shown = await open_page(rp, browser)
     for _ in range(2):

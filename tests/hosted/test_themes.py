@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from identity.domain import page_texts
-from identity.domain.scopes import PROVIDED
+from identity.domain.clients.scopes import PROVIDED
+from identity.domain.configuration import page_texts
 from identity.ids import new_id
-from identity.web.hosted.looks import _locales
+from identity.web.hosted.page_theme import _locales
 from tests import relying_party
 from tests.conftest import NOBODY
 from tests.relying_party import page

@@ -10,7 +10,7 @@ import urllib.parse
 
 import pytest
 
-from identity.domain import qr_codes
+from identity.domain.two_factor import qr_codes
 from identity.ids import new_id
 from tests import relying_party, two_factor
 from tests.conftest import checking_client

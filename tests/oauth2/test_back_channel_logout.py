@@ -15,7 +15,7 @@ from joserfc.jwk import KeySet, OctKey
 from identity.call import Call, Nobody, Origin
 from identity.errors import Unavailable
 from identity.ids import TenantId, UserId, new_id
-from identity.operations import sso
+from identity.operations.sessions import sso_sessions
 from identity.workers.logout import SCHEDULE_SECONDS
 from tests import relying_party
 from tests.receiver import Receiver, answers, receiving, until
@@ -311,7 +311,7 @@ async def test_notices_are_there_before_the_session_is_over(listener, receiver, 
     monkeypatch.setattr(service.services.sso_sessions, "end", dies)
     call = Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
     with pytest.raises(KeyboardInterrupt):
-        await sso.end(service.services, call, TenantId(listener.tenant["id"]), secret)
+        await sso_sessions.end(service.services, call, TenantId(listener.tenant["id"]), secret)
     assert await pending(service, listener) == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from joserfc import jws
 
-from identity.domain.client_assertions import JWT_BEARER
+from identity.domain.clients.client_assertions import JWT_BEARER
 from identity.ids import base64url, new_id
 from tests import relying_party
 from tests.api.test_entities import make as make_entity

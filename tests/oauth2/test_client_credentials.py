@@ -12,7 +12,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
-from identity.domain import key_rotation
+from identity.domain.configuration import key_rotation
 from identity.ids import new_id
 from identity.store.documents import Documents
 from tests import relying_party

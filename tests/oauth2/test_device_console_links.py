@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
-from identity.operations.federation import console_tokens
+from identity.operations.providers import console_tokens
 from tests import fake_consoles, relying_party
 from tests.fake_consoles import CLIENT_ID, SECRET, WEB_API_KEY, FakeConsoles
 from tests.oauth2.devices import Device, device_client

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from identity.operations import device_authorization, device_grants
+from identity.operations.authorization import device_authorization, device_grants
 from tests import relying_party
 from tests.conftest import NOBODY, checking_client
 from tests.oauth2.devices import DEVICE_GRANT, URL, Device, device_client
@@ -90,7 +90,7 @@ async def test_tenant_decides_the_lifetime_and_the_form_of_the_codes(rp, http):
 
 
 async def test_tenant_without_user_codes_left_says_so(rp, http, monkeypatch):
-    monkeypatch.setattr("identity.domain.user_codes.new", lambda _generator: "BCDFGH")
+    monkeypatch.setattr("identity.domain.clients.user_codes.new", lambda _generator: "BCDFGH")
     await Device.begin(rp, http)
     answer = await http.post("/oauth2/device_authorize", data={"client_id": rp.client_id})
     refused(answer, "server_error", "unknown", 503)
@@ -309,7 +309,7 @@ async def test_user_who_is_gone_meanwhile_gives_a_device_nothing(rp, http, api):
 
 async def test_device_of_one_tenant_is_nothing_in_another(rp, http, api, monkeypatch):
     other = await device_client(api)
-    monkeypatch.setattr("identity.domain.user_codes.new", lambda _generator: "BCDFGH")
+    monkeypatch.setattr("identity.domain.clients.user_codes.new", lambda _generator: "BCDFGH")
     device, foreign = await Device.begin(rp, http), await Device.begin(other, http)
     assert device.user_code == foreign.user_code
     await device.approved(http)

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from identity import app
-from identity.domain import hosted_backend as rules
+from identity.domain.authorization import hosted_backend as rules
 from tests import relying_party
 from tests.client_signer import new_key, public
 from tests.conftest import checking_client

@@ -15,8 +15,8 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet, OctKey
 
-from identity.domain import key_rotation
-from identity.domain.key_rotation import LAG_MS, MARGIN_MS
+from identity.domain.configuration import key_rotation
+from identity.domain.configuration.key_rotation import LAG_MS, MARGIN_MS
 from identity.ids import new_id
 from tests import relying_party
 from tests.api.test_entities import make as make_entity

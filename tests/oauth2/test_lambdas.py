@@ -10,10 +10,10 @@ import pytest
 
 from identity import app
 from identity.call import Call, Nobody, Origin
-from identity.domain import lambdas as rules
+from identity.domain.lambdas import lambdas as rules
 from identity.errors import LambdaFailed, Unavailable
 from identity.ids import TenantId, new_id
-from identity.operations import lambdas, token_lambdas, validations
+from identity.operations.lambdas import lambdas, login_validation_lambdas, token_lambdas
 from tests import relying_party
 from tests.hearing import judge
 from tests.receiver import receiving
@@ -470,7 +470,7 @@ async def test_registration_lambda_answers_errors(rp, service):
 
     async def asked() -> Any:
         application = await services.applications.get(call.tenant_id, rp.client_id)
-        return await validations.registration_errors(services, call, application, user, registration)
+        return await login_validation_lambdas.registration_errors(services, call, application, user, registration)
 
     assert await asked() == ((), ())
     await hook(

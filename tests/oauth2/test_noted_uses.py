@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from identity.domain.login import NOTED_SECONDS
+from identity.domain.login.login_outcomes import NOTED_SECONDS
 
 
 async def noted_login(service, rp) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from identity.domain.client_assertions import JWT_BEARER
+from identity.domain.clients.client_assertions import JWT_BEARER
 from identity.ids import base64url
 from tests import client_signer
 from tests.dpop import ClientKey

@@ -9,8 +9,8 @@ import pytest
 
 from identity.errors import Unavailable
 from identity.ids import new_id
-from identity.operations import login_limits
-from identity.passwords import PasswordPool
+from identity.operations.limits import login_limits
+from identity.password_pool import PasswordPool
 from tests import relying_party, two_factor
 from tests.conftest import EMAIL_TEMPLATE
 from tests.receiver import answers, receiving

@@ -10,7 +10,7 @@ import pytest
 
 from identity.errors import NotLicensed
 from identity.ids import new_id
-from identity.web.oauth2 import family
+from identity.web.oauth2 import oauth_handlers
 from tests import relying_party
 from tests.relying_party import CHALLENGE, PASSWORD, PKCE, REDIRECT_URI, VERIFIER
 
@@ -258,9 +258,9 @@ async def test_internal_failure_is_an_oauth_error_that_says_nothing(rp, service,
 
 
 def test_feature_that_is_off_is_told_in_the_words_of_oauth() -> None:
-    error = family.oauth_error(NotLicensed("The feature entityManagement is switched off."))
+    error = oauth_handlers.oauth_error(NotLicensed("The feature entityManagement is switched off."))
     assert error.status == 400
-    assert family.error_body(error) == {
+    assert oauth_handlers.error_body(error) == {
         "error": "not_licensed",
         "error_reason": "not_licensed",
         "error_description": "The feature entityManagement is switched off.",

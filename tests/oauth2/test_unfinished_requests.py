@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from identity.operations import unfinished
+from identity.operations.limits import anonymous_request_limits
 from tests.client_signer import new_key, public
 from tests.oauth2.test_request_objects import request
 from tests.relying_party import PKCE, response
@@ -15,13 +15,13 @@ KEY = new_key()
 @pytest.fixture
 def two_each(monkeypatch):
     """Two for each address, which all tests share: the counters of a new tenant are at nothing."""
-    monkeypatch.setattr(unfinished, "ADDRESS_REQUESTS", 2)
+    monkeypatch.setattr(anonymous_request_limits, "ADDRESS_REQUESTS", 2)
 
 
 async def test_client_without_credentials_pushes_only_so_much(rp, http, two_each):
     await rp.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
     form = rp.query(**PKCE)
-    large = await http.post("/oauth2/par", data={**form, "state": "s" * unfinished.MAXIMUM_BYTES})
+    large = await http.post("/oauth2/par", data={**form, "state": "s" * anonymous_request_limits.MAXIMUM_BYTES})
     assert (large.status_code, large.json()["error"]) == (400, "invalid_request")
     assert "8192 bytes" in large.json()["error_description"]
     assert [(await http.post("/oauth2/par", data=form)).status_code for _ in range(3)] == [201, 201, 400]
@@ -29,7 +29,7 @@ async def test_client_without_credentials_pushes_only_so_much(rp, http, two_each
     assert "Too many requests" in last.json()["error_description"]
     known = {**form, "client_secret": rp.secret}
     assert (await http.post("/oauth2/par", data=known)).status_code == 201
-    known["state"] = "s" * unfinished.MAXIMUM_BYTES
+    known["state"] = "s" * anonymous_request_limits.MAXIMUM_BYTES
     assert (await http.post("/oauth2/par", data=known)).status_code == 201
 
 

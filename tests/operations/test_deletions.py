@@ -13,7 +13,7 @@ from identity import app
 from identity.call import Call, Nobody, Origin
 from identity.errors import Conflict
 from identity.ids import new_id
-from identity.operations import applications, tenants
+from identity.operations.configuration import applications, tenants
 from identity.store import documents
 from tests.conftest import SUPER_KEY, Build, checking_client
 from tests.receiver import until

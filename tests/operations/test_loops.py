@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from identity import loops
+from identity import background_tasks
 
 
 async def test_loop_that_fails_is_started_again(monkeypatch) -> None:
-    monkeypatch.setattr(loops, "_RESTART_SECONDS", 0)
+    monkeypatch.setattr(background_tasks, "_RESTART_SECONDS", 0)
     runs = asyncio.Queue[int]()
 
     async def loop() -> None:
         runs.put_nowait(1)
         raise LookupError("a surprise")
 
-    task = loops.start("surprised", loop)
+    task = background_tasks.start("surprised", loop)
     for _ in range(3):
         await asyncio.wait_for(runs.get(), 10)
-    await loops.end([task])
+    await background_tasks.end([task])
     assert task.cancelled()
 
 
@@ -34,15 +34,15 @@ async def test_loop_that_swallows_a_cancellation_is_ended_all_the_same() -> None
             swallowed += 1
         await asyncio.sleep(3600)
 
-    task = loops.start("deaf", loop)
+    task = background_tasks.start("deaf", loop)
     await asyncio.sleep(0)
-    await asyncio.wait_for(loops.end([task]), 10)
+    await asyncio.wait_for(background_tasks.end([task]), 10)
     assert task.done()
     assert swallowed == 2
 
 
 async def test_what_goes_on_after_an_answer_is_waited_for_at_the_end() -> None:
-    afterwards, gate, finished = loops.Afterwards(), asyncio.Event(), []
+    afterwards, gate, finished = background_tasks.Afterwards(), asyncio.Event(), []
 
     async def work(name: str) -> None:
         await gate.wait()
@@ -58,7 +58,7 @@ async def test_what_goes_on_after_an_answer_is_waited_for_at_the_end() -> None:
 
 
 async def test_what_finds_no_place_waits_for_one_and_is_done_too() -> None:
-    afterwards, gate, finished = loops.Afterwards(most=2), asyncio.Event(), []
+    afterwards, gate, finished = background_tasks.Afterwards(most=2), asyncio.Event(), []
 
     async def work(name: str) -> None:
         await gate.wait()

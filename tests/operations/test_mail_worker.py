@@ -9,9 +9,9 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from identity.call import Call, Nobody, Origin
-from identity.domain.mail_messages import Address
+from identity.domain.messaging.mail_messages import Address
 from identity.ids import TenantId, new_id
-from identity.operations import mail
+from identity.operations.messaging import mail
 from identity.store.work_queue import WorkQueue
 from identity.workers import queue
 from tests import certificates

@@ -27,7 +27,7 @@ from identity import app
 from identity.ids import new_id
 from identity.store.embedded.stores import EmbeddedStores
 from identity.web import application
-from identity.web.family import Route
+from identity.web.base_handlers import Route
 from tests import relying_party
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, Build
 from tests.relying_party import RelyingParty

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from identity.outbound import names
+from identity.outbound import name_resolution
 from identity.outbound.http import HttpClient, OutboundError, Request
 from tests.receiver import Receiver, in_turn, receiving, sends
 
@@ -98,7 +98,7 @@ async def test_headers_beyond_every_bound_are_told_in_words(client: HttpClient, 
 def dns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The addresses that every name resolves to from now on."""
     answers: list[str] = []
-    monkeypatch.setattr(names, "look_up", lambda _host: tuple(answers))
+    monkeypatch.setattr(name_resolution, "look_up", lambda _host: tuple(answers))
     return answers
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from identity.config.sections import AllowedNetworks
-from identity.domain import mail_messages
-from identity.domain.mail_messages import Address, Letter, Undeliverable
+from identity.domain.messaging import mail_messages
+from identity.domain.messaging.mail_messages import Address, Letter, Undeliverable
 from identity.ids import Secret
 from identity.instants import Instant
 from identity.outbound.mail import MailServer, Smtp

@@ -12,13 +12,13 @@ import pytest
 
 from identity import app, permissions
 from identity.call import Call, Nobody, Origin
-from identity.domain.resource import Resource
+from identity.domain.objects.resource_definition import Resource
 from identity.ids import new_id
 from identity.instants import later
-from identity.operations import api_keys
+from identity.operations.configuration import api_keys
 from identity.web import application
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access
-from identity.web.family import Route
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
 
 Document = dict[str, Any]

@@ -15,8 +15,8 @@ import pytest
 
 from identity.operations import grants
 from identity.schemas import load
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Endpoint, Parameters
-from identity.web.family import ApiHandler, Route
 from identity.web.openapi import document
 from tests import openapi
 from tests.conftest import checking_client

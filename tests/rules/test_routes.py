@@ -11,14 +11,14 @@ import prometheus_client
 import pytest
 
 from identity import permissions
-from identity.domain.resource import Resource
+from identity.domain.objects.resource_definition import Resource
 from identity.events.catalogue import EVENTS
 from identity.schemas import FOLDER, Schemas, load
 from identity.web import application
+from identity.web.base_handlers import ApiHandler, Family, Route
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Endpoint
-from identity.web.family import ApiHandler, Family, Route
-from identity.web.oauth2.family import OAuth2Handler, PageHandler
+from identity.web.oauth2.oauth_handlers import OAuth2Handler, PageHandler
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ROUTES = application.routes(prometheus_client.CollectorRegistry())

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from identity import loops
+from identity import background_tasks
 from identity.errors import Invalid
 from identity.ids import TenantId, new_id
 
@@ -87,7 +87,7 @@ async def test_name_is_found_by_its_new_value_alone_after_a_change(api) -> None:
 
 async def test_reading_very_many_lets_others_go_on_in_between(service, monkeypatch) -> None:
     """Every step counts as long: so many turns as there are documents are given to whoever waits."""
-    monkeypatch.setattr(loops, "_STEP_SECONDS", -1.0)
+    monkeypatch.setattr(background_tasks, "_STEP_SECONDS", -1.0)
     services, tenant_id = service.services, TenantId(new_id())
     stored = {"tenantId": tenant_id, "insertInstant": 1, "lastUpdateInstant": 1}
     ids = [new_id() for _ in range(50)]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from identity.domain.entities import FIELDS
-from identity.domain.index_search import read
+from identity.domain.entities.entities import FIELDS
+from identity.domain.objects.index_search import read
 from identity.ids import TenantId, new_id
-from identity.operations import entities as entity_operations
-from identity.operations import entity_grants as grant_operations
+from identity.operations.entities import entities as entity_operations
+from identity.operations.entities import entity_grants as grant_operations
 from identity.store.cache import Freshness
 from identity.store.entities import Entities, EntityGrants
 from identity.store.mongo import Database

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from identity.domain import users as rules
+from identity.domain.users import users as rules
 from identity.errors import Duplicate
 from identity.ids import new_id
 from identity.instants import Instant
-from identity.operations.group_members import RESOURCE
+from identity.operations.groups.group_members import RESOURCE
 from identity.store.cache import Freshness
 from identity.store.group_members import ID_INDEX, USER_INDEX, GroupMembers
 from identity.store.mongo import Database

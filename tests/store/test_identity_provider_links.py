@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from identity.domain import identity_provider_links as rules
+from identity.domain.users import identity_provider_links as rules
 from identity.errors import Duplicate
 from identity.ids import TenantId, new_id
 from identity.store.cache import Freshness

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from identity.ids import new_id
-from identity.operations.identity_providers import RESOURCE
+from identity.operations.providers.identity_providers import RESOURCE
 from identity.store.cache import Freshness
 from identity.store.identity_providers import IdentityProviders
 

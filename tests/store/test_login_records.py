@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from identity.domain.search import Criterion, SearchQuery
+from identity.domain.objects.search import Criterion, SearchQuery
 from identity.ids import ApplicationId, TenantId, UserId, new_id
 from identity.instants import Instant
 from identity.store import login_records

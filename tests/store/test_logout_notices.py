@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 from pymongo.errors import AutoReconnect
 
-from identity import traces
+from identity import trace_context
 from identity.ids import ApplicationId, TenantId, UserId, new_id
 from identity.instants import Instant
 from identity.store.logout_notices import LogoutNotice, LogoutNotices
@@ -47,7 +47,7 @@ async def test_a_notice_comes_out_as_it_went_in_and_lies_sealed(notices, databas
 
 
 async def test_a_notice_keeps_where_its_end_comes_from(notices) -> None:
-    trace = traces.read("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=b")
+    trace = trace_context.read("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=b")
     one = dataclasses.replace(notice(), trace=trace, via=("0123456789abcdef",))
     await notices.add([one], NOW)
     (lease,) = await notices.lease(NOW, 30, {}, 5, 10)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pymongo import IndexModel
 
-from identity.domain.system_configuration import SentEvents
+from identity.domain.objects.system_configuration import SentEvents
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant, later
 from identity.store import delivery_lanes, event_bodies

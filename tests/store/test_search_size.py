@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from identity import collections
-from identity.domain import endings, entities, search, search_indexes, user_search
-from identity.domain.index_search import Fields
-from identity.domain.index_search import read as read_index_search
-from identity.domain.resource import Resource
+from identity.domain.entities import entities
+from identity.domain.objects import hostname_suffixes, search, search_indexes
+from identity.domain.objects.index_search import Fields
+from identity.domain.objects.index_search import read as read_index_search
+from identity.domain.objects.resource_definition import Resource
+from identity.domain.users import user_search
 from identity.ids import TenantId, new_id
 from identity.store.cache import Freshness
 from identity.store.documents import Documents, condition
@@ -52,7 +54,7 @@ def rows(resource: Resource) -> Iterator[dict[str, Any]]:
             if kind == "tenants":
                 row |= {"tenantIds": [ONE] if index % 10 == 0 else [], "global": index % 20 == 3}
         if search_indexes.has_endings(rules):
-            put(row, endings.MEMBER, endings.of(row["name"]))
+            put(row, hostname_suffixes.MEMBER, hostname_suffixes.of(row["name"]))
         yield row
 
 

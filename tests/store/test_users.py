@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from identity.domain import users as rules
-from identity.domain.index_search import IndexQuery, Term, read
-from identity.domain.user_search import FIELDS
+from identity.domain.objects.index_search import IndexQuery, Term, read
+from identity.domain.users import users as rules
+from identity.domain.users.user_search import FIELDS
 from identity.errors import Conflict, Duplicate
 from identity.ids import TenantId, new_id
 from identity.instants import Instant

@@ -14,7 +14,7 @@ from identity.tokens import id_tokens, jwks, jws, keys
 from identity.tokens.access_tokens import Login
 from identity.tokens.issuer import TokenIssuer, VerifiedToken
 from identity.tokens.jws import Rejection
-from identity.tokens.second_looks import SecondLooks
+from identity.tokens.key_refresh_throttling import SecondLooks
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing
 from tests.builders import NOW, make_application, make_registration, make_tenant, make_user
 

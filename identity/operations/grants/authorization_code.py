@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain import pkce, profiles, resources
-from identity.domain.claims_request import ClaimsRequest
+from identity.domain.authorization import pkce
+from identity.domain.authorization.claims_request import ClaimsRequest
+from identity.domain.clients import resource_indicators, security_profiles
 from identity.errors import InvalidGrant
 from identity.instants import Instant
-from identity.operations import device_grants, dpop, live_users
-from identity.operations.client_authentication import Identified
-from identity.operations.clients import Client
-from identity.operations.device_grants import Approver
-from identity.operations.grants import common
+from identity.operations.authorization import device_grants
+from identity.operations.authorization.device_grants import Approver
+from identity.operations.clients import active_users, dpop_proofs
+from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.clients import Client
+from identity.operations.issuance import token_responses
 from identity.services import Services
 from identity.tokens.access_tokens import Login
 
@@ -24,8 +26,8 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
 
     Raises InvalidRequest, InvalidClient and InvalidGrant; a replay takes back what the first use gave.
     """
-    code = common.required(form, "code", "missing_code")
-    redirect_uri = common.required(form, "redirect_uri", "missing_redirect_uri")
+    code = token_responses.required(form, "code", "missing_code")
+    redirect_uri = token_responses.required(form, "redirect_uri", "missing_redirect_uri")
     client = identified.client
     grant = await _consumed(services, call, client, code)
     if grant["clientId"] != client.client_id:
@@ -36,7 +38,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     identified.require(grant_type, has_proof=has_proof)
     if grant.get("dpopJkt") not in {None, identified.key_thumbprint}:
         raise InvalidGrant("unknown", "The code is bound to a key, which the request does not prove to have.")
-    user = await live_users.get(
+    user = await active_users.get(
         services, client.tenant_id, grant["userId"], call.now, InvalidGrant, logging_in_to=client.client_id
     )
     granted = tuple(grant.get("resources", ()))
@@ -52,28 +54,28 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         sso_session_id=grant.get("ssoSessionId"),
         authentication_methods=tuple(grant.get("authenticationMethods", ())),
         claims_request=ClaimsRequest.of(grant.get("claims")),
-        resources=resources.of_code(form.get("resource"), granted, client.oauth),
-        confirmation=dpop.confirmation(identified.key_thumbprint),
+        resources=resource_indicators.of_code(form.get("resource"), granted, client.oauth),
+        confirmation=dpop_proofs.confirmation(identified.key_thumbprint),
     )
     if "userCode" in grant:
         waiting = await device_grants.again(services, call, client, grant["userCode"], grant["deviceGrantId"])
         # What the device gets was shown, and agreed to, before the code was given.
         await device_grants.approve(services, call, client, waiting, Approver.of(login, waiting.grant["scopes"]))
-    access_token, answer = await common.tokens(
+    access_token, answer = await token_responses.tokens(
         services, call, client, login, grant["device"], has_proof=has_proof, code=code, resources=granted
     )
     given: Document = {"tokenIds": [*grant.get("tokenIds", ()), *access_token.token_ids], "userId": user["id"]}
     if "refresh_token_id" in answer:
         given["refreshTokenId"] = answer["refresh_token_id"]
     if not await services.authorization_codes.redeemed(client.tenant_id, code, given):
-        await common.undo(services, call, client, client.tenant_id, given)
+        await token_responses.undo(services, call, client, client.tenant_id, given)
     return answer
 
 
 async def _consumed(services: Services, call: Call, client: Client, code: str) -> Document:
     consumption = await services.authorization_codes.consume(client.tenant_id, code)
     if consumption.given is not None:
-        await common.undo(services, call, client, client.tenant_id, consumption.given)
+        await token_responses.undo(services, call, client, client.tenant_id, consumption.given)
     if consumption.grant is None:
         raise _not_found()
     return consumption.grant
@@ -82,7 +84,7 @@ async def _consumed(services: Services, call: Call, client: Client, code: str) -
 def _has_proof(client: Client, identified: Identified, challenge: str | None, verifier: str | None) -> bool:
     """Whether the exchange is bound by PKCE. A verifier without a challenge is a downgrade (RFC 9700 section 2.1.1)."""
     if challenge is None:
-        policy = profiles.pkce_policy(client.application)
+        policy = security_profiles.pkce_policy(client.application)
         excused = policy == "NotRequiredWhenUsingClientAuthentication" and identified.has_credentials
         if verifier is not None:
             raise InvalidGrant("invalid_pkce_code_verifier", "The code was issued without a code_challenge.")

@@ -11,11 +11,14 @@ import functools
 from collections.abc import Sequence
 
 from identity.call import Call, Document
-from identity.domain import entities as rules
-from identity.domain import entity_scopes
-from identity.operations import dpop, entity_clients, entity_types, features, token_lambdas
-from identity.operations.clients import TenantHints
-from identity.operations.entity_clients import EntityClient
+from identity.domain.authorization import entity_scopes
+from identity.domain.entities import entities as rules
+from identity.operations.clients import dpop_proofs
+from identity.operations.clients.clients import TenantHints
+from identity.operations.entities import entity_clients, entity_types
+from identity.operations.entities.entity_clients import EntityClient
+from identity.operations.lambdas import token_lambdas
+from identity.operations.objects import features
 from identity.services import Services
 from identity.tokens import jws
 from identity.tokens.entity_tokens import EntityLogin
@@ -33,13 +36,13 @@ async def identify(
 
 
 async def exchange(
-    services: Services, call: Call, client: EntityClient, form: Document, proof: dpop.Presented | None = None
+    services: Services, call: Call, client: EntityClient, form: Document, proof: dpop_proofs.Presented | None = None
 ) -> Document:
     """The token response for an entity, and for the key that it proves to have (RFC 9449).
 
     Raises InvalidScope, InvalidDpopProof and LambdaFailed.
     """
-    confirmation = dpop.confirmation(await dpop.thumbprint(services, call, client.tenant_id, proof))
+    confirmation = dpop_proofs.confirmation(await dpop_proofs.thumbprint(services, call, client.tenant_id, proof))
     scope = form.get("scope", "").strip() or None
     wanted = entity_scopes.parsed(scope)
     targets = [await _target(services, client, target_id, names) for target_id, names in wanted.items()]
@@ -51,7 +54,7 @@ async def exchange(
     if len(issued.token) > jws.MAXIMUM_LENGTH:
         raise entity_scopes.unknown_target("they do not fit into one token")
     answer: Document = {"access_token": issued.token, "expires_in": issued.expires_in}
-    answer["token_type"] = dpop.token_type(confirmation)
+    answer["token_type"] = dpop_proofs.token_type(confirmation)
     return answer if scope is None else {**answer, "scope": scope}
 
 

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 
 from identity.call import Call, Document
-from identity.domain import resources
-from identity.domain.applications import DEVICE_GRANT
+from identity.domain.clients import resource_indicators
+from identity.domain.configuration.applications import DEVICE_GRANT
 from identity.errors import (
     AccessDenied,
     AuthorizationPending,
@@ -18,9 +18,9 @@ from identity.errors import (
     SlowDown,
 )
 from identity.instants import Instant
-from identity.operations import dpop, live_users
-from identity.operations.client_authentication import Identified
-from identity.operations.grants import common
+from identity.operations.clients import active_users, dpop_proofs
+from identity.operations.clients.client_authentication import Identified
+from identity.operations.issuance import token_responses
 from identity.services import Services
 from identity.store.device_grants import Poll
 from identity.tokens.access_tokens import Login
@@ -42,30 +42,30 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     Raises AuthorizationPending, SlowDown, AccessDenied, ExpiredToken, InvalidRequest and InvalidGrant; a second use
     takes back what the first one gave.
     """
-    device_code = common.required(form, "device_code", "missing_device_code")
+    device_code = token_responses.required(form, "device_code", "missing_device_code")
     client = identified.client
-    targets = resources.requested(form.get("resource"), client.oauth)
+    targets = resource_indicators.requested(form.get("resource"), client.oauth)
     poll = await services.device_grants.poll(client.tenant_id, device_code, client.client_id, call.now)
     if poll.given is not None:
-        await common.undo(services, call, client, client.tenant_id, poll.given)
+        await token_responses.undo(services, call, client, client.tenant_id, poll.given)
     if poll.outcome != "Approved":
         raise _refusal(poll)
     login = dataclasses.replace(await _login(services, call, identified, poll), resources=targets)
-    access_token, answer = await common.tokens(
+    access_token, answer = await token_responses.tokens(
         services, call, client, login, poll.grant["device"], has_proof=not identified.has_credentials
     )
     given: Document = {"tokenIds": access_token.token_ids, "userId": login.user["id"]}
     if "refresh_token_id" in answer:
         given["refreshTokenId"] = answer["refresh_token_id"]
     if not await services.device_grants.redeemed(client.tenant_id, device_code, client.client_id, given):
-        await common.undo(services, call, client, client.tenant_id, given)
+        await token_responses.undo(services, call, client, client.tenant_id, given)
     return answer
 
 
 async def _login(services: Services, call: Call, identified: Identified, poll: Poll) -> Login:
     """Whom the device was approved by. It is no part of the browser session in which that was done."""
     client, approval = identified.client, poll.approval
-    user = await live_users.get(
+    user = await active_users.get(
         services, client.tenant_id, approval["userId"], call.now, InvalidGrant, logging_in_to=client.client_id
     )
     return Login(
@@ -77,7 +77,7 @@ async def _login(services: Services, call: Call, identified: Identified, poll: P
         authentication_type=approval["authenticationType"],
         auth_instant=Instant(approval["authInstant"]),
         authentication_methods=tuple(approval["authenticationMethods"]),
-        confirmation=dpop.confirmation(identified.key_thumbprint),
+        confirmation=dpop_proofs.confirmation(identified.key_thumbprint),
     )
 
 

@@ -11,8 +11,10 @@ import dataclasses
 from collections.abc import Mapping
 
 from identity.call import Call, Document
-from identity.domain import authentication_methods, consent, resources, scopes
-from identity.domain import login as steps
+from identity.domain.authorization import consent
+from identity.domain.clients import resource_indicators, scopes
+from identity.domain.login import authentication_methods
+from identity.domain.login import login_outcomes as steps
 from identity.errors import (
     ChangePasswordRequired,
     InvalidGrant,
@@ -22,20 +24,17 @@ from identity.errors import (
     TwoFactorRequired,
     WebhookTransactionFailed,
 )
-from identity.operations import (
-    device_grants,
-    dpop,
-    features,
-    login,
-    password_changes,
-    scope_consents,
-    two_factor_logins,
-)
-from identity.operations.client_authentication import Identified
-from identity.operations.clients import Client
-from identity.operations.device_grants import Approver
-from identity.operations.grants import common
-from identity.operations.login import Credentials
+from identity.operations.authorization import device_grants
+from identity.operations.authorization.device_grants import Approver
+from identity.operations.clients import dpop_proofs
+from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.clients import Client
+from identity.operations.configuration import scope_consents
+from identity.operations.issuance import token_responses
+from identity.operations.login import password_login, two_factor_logins
+from identity.operations.login.password_login import Credentials
+from identity.operations.objects import features
+from identity.operations.password_changes import password_changes
 from identity.services import Services
 from identity.tokens.access_tokens import Login
 
@@ -74,7 +73,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     credentials = _credentials(form)
     wanted = _wanted(client, form.get("scope"))
     features.require_request(services, client.application, wanted)
-    targets = resources.requested(form.get("resource"), client.oauth)
+    targets = resource_indicators.requested(form.get("resource"), client.oauth)
     device = {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)}
     waiting = await device_grants.named(services, call, identified, form)
     user = await _logged_in(services, call, identified, credentials, device)
@@ -87,13 +86,13 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
         grants=(grant_type,),
         authentication_type="PASSWORD",
         auth_instant=call.now,
-        confirmation=dpop.confirmation(identified.key_thumbprint),
+        confirmation=dpop_proofs.confirmation(identified.key_thumbprint),
         authentication_methods=authentication_methods.of("PASSWORD"),
         resources=targets,
     )
     if waiting is not None:
         await device_grants.approve(services, call, client, waiting, Approver.of(found, granted))
-    _, answer = await common.tokens(services, call, client, found, device, has_proof=False)
+    _, answer = await token_responses.tokens(services, call, client, found, device, has_proof=False)
     return answer
 
 
@@ -102,7 +101,9 @@ def _credentials(form: Document) -> Credentials:
     if "username" in form and form.get("loginId", form["username"]) != form["username"]:
         raise InvalidRequest("unknown", "The parameters username and loginId name two different users.")
     name = "loginId" if "loginId" in form else "username"
-    return Credentials(common.required(form, name, "unknown"), common.required(form, "password", "unknown"))
+    return Credentials(
+        token_responses.required(form, name, "unknown"), token_responses.required(form, "password", "unknown")
+    )
 
 
 def _wanted(client: Client, requested: str | None) -> tuple[str, ...]:
@@ -128,7 +129,7 @@ async def _logged_in(
         call, tenant_id=client.tenant_id, event_info=info, is_client_authenticated=identified.has_credentials
     )
     try:
-        result = await login.authenticate(services, inside, credentials, client.application)
+        result = await password_login.authenticate(services, inside, credentials, client.application)
     except WebhookTransactionFailed as error:
         raise InvalidGrant("unknown", "A webhook refused this login.") from error
     except LoginPrevented as error:

@@ -7,17 +7,19 @@ import dataclasses
 import structlog
 
 from identity.call import Call, Document
-from identity.domain import profiles, resources, scopes
-from identity.domain import refresh_tokens as rules
-from identity.domain.claims_request import ClaimsRequest
+from identity.domain.authorization.claims_request import ClaimsRequest
+from identity.domain.clients import refresh_tokens as rules
+from identity.domain.clients import resource_indicators, scopes, security_profiles
 from identity.errors import InvalidGrant, InvalidRequest, InvalidScope, WebhookTransactionFailed
 from identity.events.bus import Event
 from identity.instants import Instant
-from identity.operations import device_grants, dpop, live_users, login_records
-from identity.operations.client_authentication import Identified
-from identity.operations.clients import Client
-from identity.operations.device_grants import Approver
-from identity.operations.grants import common
+from identity.operations.authorization import device_grants
+from identity.operations.authorization.device_grants import Approver
+from identity.operations.clients import active_users, dpop_proofs
+from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.clients import Client
+from identity.operations.issuance import token_responses
+from identity.operations.login import login_records
 from identity.services import Services
 from identity.store.mongo import Session
 from identity.store.outages import OUTAGES
@@ -60,7 +62,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
 
     Raises InvalidRequest, InvalidClient, InvalidScope, and InvalidGrant, also when a webhook vetoes the refresh.
     """
-    value = common.required(form, "refresh_token", "missing_refresh_token")
+    value = token_responses.required(form, "refresh_token", "missing_refresh_token")
     client = identified.client
     presented = await services.refresh_tokens.present(client.tenant_id, value, call.now)
     if presented is None or presented.record.get("applicationId") != client.client_id:
@@ -84,7 +86,7 @@ async def refreshed(
     client, record, value = identified.client, presented.record, form["refresh_token"]
     policy = client.refresh_policy
     await _require_unspent(services, call, client, policy, presented)
-    user = await live_users.get(services, client.tenant_id, record["userId"], call.now, InvalidGrant)
+    user = await active_users.get(services, client.tenant_id, record["userId"], call.now, InvalidGrant)
     granted = await _granted(services, call, client, record, user)
     narrowed = scopes.narrowed(scopes.parsed(form.get("scope")), granted) or granted
     ttl = _expires_in(form.get("expires_in"), ttl_seconds(client.tenant, client.application))
@@ -101,10 +103,12 @@ async def refreshed(
         sso_session_id=record["private"].get("ssoSessionId"),
         authentication_methods=tuple(record["private"].get("authenticationMethods", ())),
         claims_request=ClaimsRequest.of(record["private"].get("claims")),
-        resources=resources.of_refresh(form.get("resource"), record["metaData"].get("resources", ()), client.oauth),
-        confirmation=dpop.confirmation(identified.key_thumbprint),
+        resources=resource_indicators.of_refresh(
+            form.get("resource"), record["metaData"].get("resources", ()), client.oauth
+        ),
+        confirmation=dpop_proofs.confirmation(identified.key_thumbprint),
     )
-    access_token, answer = await common.issue(services, call, login, ttl=ttl)
+    access_token, answer = await token_responses.issue(services, call, login, ttl=ttl)
     event = _refreshed(client, user, value, access_token.token, form.get("access_token"))
     record = await _written(services, call, _Exchange(client, policy, presented, user), event)
     if waiting is not None:
@@ -137,9 +141,9 @@ async def _require_unspent(
 
 
 async def _reused(services: Services, call: Call, client: Client, policy: rules.Policy, record: Document) -> None:
-    if policy.is_one_time and profiles.revokes_on_reuse(client.tenant, client.application):
+    if policy.is_one_time and security_profiles.revokes_on_reuse(client.tenant, client.application):
         user = await services.users.cached(client.tenant_id, record["userId"])
-        await common.revoke_record(services, call, client, user, record["id"])
+        await token_responses.revoke_record(services, call, client, user, record["id"])
 
 
 async def _granted(services: Services, call: Call, client: Client, record: Document, user: Document) -> tuple[str, ...]:
@@ -148,7 +152,7 @@ async def _granted(services: Services, call: Call, client: Client, record: Docum
     try:
         return scopes.allowed(stored, client.oauth, client.application["scopes"])
     except InvalidScope:
-        await common.revoke_record(services, call, client, user, record["id"])
+        await token_responses.revoke_record(services, call, client, user, record["id"])
         raise
 
 

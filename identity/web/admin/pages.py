@@ -11,8 +11,8 @@ from typing import Final
 
 from identity.call import Call
 from identity.errors import NotFound
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import ApiHandler, Route
 
 _STATIC: Final = Path(__file__).resolve().parent / "static"
 _TYPES: Final = {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain.resource import Resource
+from identity.domain.objects.resource_definition import Resource
 from identity.errors import Invalid
 from identity.ids import parse_id
-from identity.operations import actions, user_comments
+from identity.operations.user_actions import applied_actions, user_comments
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.crud import SearchHandler
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 _TAKES = "api/action.request.json"
 _ANSWER = "api/action.response.json"
@@ -21,7 +21,7 @@ class ActionsHandler(ApiHandler):
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_TAKES, answer=_ANSWER)
     async def post(self, call: Call, body: Document) -> Reply:
         """Take an action on a user."""
-        return Reply({"action": await actions.take(self.services, call, body)})
+        return Reply({"action": await applied_actions.take(self.services, call, body)})
 
     @endpoint(
         access=Access.API_KEY,
@@ -38,7 +38,7 @@ class ActionsHandler(ApiHandler):
         if preventing and active is not None:
             message = "The [preventingLogin] cannot be used together with [active]."
             raise Invalid.field("notAllowed", "preventingLogin", message)
-        found = await actions.retrieve_of_user(
+        found = await applied_actions.retrieve_of_user(
             self.services, call, _uuid("userId", user_id), active=active, preventing_login=preventing
         )
         return Reply({"actions": found})
@@ -50,17 +50,17 @@ class ActionHandler(ApiHandler):
     @endpoint(access=Access.API_KEY, answer=_ANSWER)
     async def get(self, call: Call, action_id: str) -> Reply:
         """Retrieve."""
-        return Reply({"action": await actions.retrieve(self.services, call, action_id)})
+        return Reply({"action": await applied_actions.retrieve(self.services, call, action_id)})
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_TAKES, answer=_ANSWER)
     async def put(self, call: Call, action_id: str, body: Document) -> Reply:
         """Modify: another end, another comment."""
-        return Reply({"action": await actions.modify(self.services, call, body, action_id)})
+        return Reply({"action": await applied_actions.modify(self.services, call, body, action_id)})
 
     @endpoint(access=Access.API_KEY, takes=_TAKES, answer=_ANSWER)
     async def delete(self, call: Call, action_id: str) -> Reply:
         """Cancel: end it before its time."""
-        return Reply({"action": await actions.cancel(self.services, call, self.optional_body(), action_id)})
+        return Reply({"action": await applied_actions.cancel(self.services, call, self.optional_body(), action_id)})
 
 
 class CommentsHandler(ApiHandler):

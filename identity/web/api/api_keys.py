@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.errors import Invalid
-from identity.operations import api_keys as operations
+from identity.operations.configuration import api_keys as operations
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import ApiHandler, Route
 
 _HERE = Tenancy.BY_OPERATION
 _SCHEMA = operations.RESOURCE.schema

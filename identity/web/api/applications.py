@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
-from identity.domain.resource import Resource
-from identity.operations import applications as operations
-from identity.web import parts
+from identity.domain.objects.resource_definition import Resource
+from identity.operations.configuration import applications as operations
+from identity.web import subresources
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.crud import CollectionHandler, ObjectHandler, SearchHandler
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 _HARD_DELETE: Final = "api/hard-delete.request.json"
 
@@ -90,6 +90,6 @@ ROUTES = [
     Route("/api/application", ApplicationsHandler),
     Route("/api/application/{object_id}", ApplicationHandler),
     Route("/api/application/{object_id}/oauth-configuration", OAuthConfigurationHandler),
-    *parts.routes(operations.ROLE),
-    *parts.routes(operations.SCOPE, parts.ReadablePartHandler),
+    *subresources.routes(operations.ROLE),
+    *subresources.routes(operations.SCOPE, subresources.ReadablePartHandler),
 ]

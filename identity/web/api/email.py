@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.operations import email_templates, mail
+from identity.operations.messaging import email_templates, mail
 from identity.web import crud
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 
 class PreviewHandler(ApiHandler):

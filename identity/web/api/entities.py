@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from identity.call import Call, Document
-from identity.domain.entities import RECIPIENTS
-from identity.domain.resource import Resource
-from identity.operations import entities, entity_grants, entity_types
-from identity.web import crud, index_search, parts
+from identity.domain.entities.entities import RECIPIENTS
+from identity.domain.objects.resource_definition import Resource
+from identity.operations.entities import entities, entity_grants, entity_types
+from identity.web import crud, index_search, subresources
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.crud import CollectionHandler, ObjectHandler
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 _FEATURE = entity_types.FEATURE
 _FOUND = "api/entity-search.response.json"
@@ -177,7 +177,7 @@ ROUTES = [
     Route("/api/entity/type/search", TypeSearchHandler),
     Route("/api/entity/type", TypesHandler),
     Route("/api/entity/type/{object_id}", TypeHandler),
-    *parts.routes(entity_types.PERMISSION),
+    *subresources.routes(entity_types.PERMISSION),
     Route("/api/entity/search", EntitySearchHandler),
     Route("/api/entity/grant/search", GrantSearchHandler),
     Route("/api/entity", EntitiesHandler),

@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from typing import IO
 
 from identity.call import Call, Document
-from identity.domain import search as searches
-from identity.operations import csv_exports
+from identity.domain.objects import search as searches
+from identity.operations.objects import csv_exports
 from identity.services import Services
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.crud import search_of
 from identity.web.endpoint import Access, Endpoint, Query, Reply, Tenancy, endpoint
-from identity.web.family import ApiHandler, Route
 
 Make = Callable[[Services, Call, csv_exports.Export], Awaitable[IO[bytes]]]
 _PIECE_BYTES = 65_536

@@ -5,9 +5,9 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.errors import Invalid
 from identity.ids import parse_id
-from identity.operations import families as operations
+from identity.operations.users import families as operations
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 _ANSWER = "api/family.response.json"
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain.resource import Resource
+from identity.domain.objects.resource_definition import Resource
 from identity.errors import Invalid
 from identity.ids import parse_id
-from identity.operations import crud, group_members
-from identity.operations import groups as operations
-from identity.web import long_lists
+from identity.operations.groups import group_members
+from identity.operations.groups import groups as operations
+from identity.operations.objects import crud
+from identity.web import streaming_lists
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.crud import CollectionHandler, ObjectHandler, ResourceHandler, SearchHandler
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 
 class GroupFamilyHandler(ResourceHandler):
@@ -35,7 +36,7 @@ class GroupsHandler(GroupFamilyHandler, CollectionHandler):
     @endpoint(access=Access.API_KEY)
     async def get(self, call: Call) -> Reply:
         """Retrieve all."""
-        return await long_lists.reply("groups", operations.retrieve_each(self.services, call), dict)
+        return await streaming_lists.reply("groups", operations.retrieve_each(self.services, call), dict)
 
 
 class GroupHandler(GroupFamilyHandler, ObjectHandler):

@@ -7,9 +7,9 @@ from typing import ClassVar
 from identity.call import Call, Document
 from identity.errors import Invalid
 from identity.ids import parse_id
-from identity.operations import identity_provider_links as operations
+from identity.operations.users import identity_provider_links as operations
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Query, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 _QUERY: Query = {"identityProviderId": "uuid", "identityProviderUserId": "text", "userId": "uuid"}
 

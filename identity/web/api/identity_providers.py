@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain.identity_providers import EXTERNAL_JWT
-from identity.domain.resource import Resource
+from identity.domain.objects.resource_definition import Resource
+from identity.domain.providers.identity_providers import EXTERNAL_JWT
 from identity.errors import Invalid
 from identity.ids import parse_id
-from identity.operations import identity_providers as operations
-from identity.operations import two_factor_trust
-from identity.operations.federation import login
+from identity.operations.providers import identity_providers as operations
+from identity.operations.providers import provider_login
+from identity.operations.two_factor import two_factor_trust
 from identity.web.api.login import LOGIN_ANSWERS, LoginFamily
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.crud import CollectionHandler, ObjectHandler, ResourceHandler, SearchHandler
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 _REQUEST = "api/identity-provider-login.request.json"
 _REFUSED = {400: "api/errors.response.json"}
@@ -112,7 +112,7 @@ class StartHandler(ApiHandler):
     @endpoint(access=Access.PUBLIC, raw_body=True, takes="api/identity-provider-start.request.json", answer=_REFUSED)
     async def post(self, call: Call, body: Document) -> Reply:
         """Refuse, saying why."""
-        await login.start(self.services, call, body)
+        await provider_login.start(self.services, call, body)
         return Reply()
 
 
@@ -123,7 +123,7 @@ class ProviderLoginHandler(LoginFamily):
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in."""
         trust_id = self.cookie(two_factor_trust.COOKIE)
-        return self.answered(await login.log_in(self.services, call, body, trust_id=trust_id))
+        return self.answered(await provider_login.log_in(self.services, call, body, trust_id=trust_id))
 
 
 class ReconcileHandler(LoginFamily):
@@ -133,7 +133,9 @@ class ReconcileHandler(LoginFamily):
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in through a provider of type ExternalJWT."""
         trust_id = self.cookie(two_factor_trust.COOKIE)
-        return self.answered(await login.log_in(self.services, call, body, only=EXTERNAL_JWT, trust_id=trust_id))
+        return self.answered(
+            await provider_login.log_in(self.services, call, body, only=EXTERNAL_JWT, trust_id=trust_id)
+        )
 
 
 ROUTES = [

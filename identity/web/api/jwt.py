@@ -7,11 +7,11 @@ from urllib.parse import parse_qsl
 from identity.call import Call, Document
 from identity.errors import Invalid, NotFound
 from identity.ids import parse_id
-from identity.operations import discovery, refresh_token_api, token_api
+from identity.operations.api import discovery, refresh_token_api, token_api
 from identity.store.cache import stale_if_unavailable
 from identity.web.api.login import ACCESS_COOKIE, REFRESH_COOKIE, LoginFamily
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import ApiHandler, Route
 
 _FORM = "application/x-www-form-urlencoded"
 _REVOKE = "api/refresh-token-revoke.request.json"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.operations import keys as operations
+from identity.operations.configuration import keys as operations
 from identity.web import crud
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import Route
 
 
 class GenerateHandler(crud.ResourceHandler):

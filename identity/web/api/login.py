@@ -6,9 +6,11 @@ from http.cookies import Morsel
 from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
-from identity.operations import api_logins, login_api, refresh_token_api, two_factor_trust
+from identity.operations.api import login_api, refresh_token_api
+from identity.operations.two_factor import two_factor_trust
+from identity.operations.users import login_responses
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Query, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 LOGIN_ANSWERS: Final = {200: "api/login.response.json", 401: None, 410: None, 423: None} | dict.fromkeys(
     (202, 203, 212, 213, 232, 242, 409), "api/login.response.json"
@@ -26,11 +28,11 @@ _ADDRESS: Query = {"callerIPAddress": "text", "ipAddress": "text"}
 class LoginFamily(ApiHandler):
     """What answers with the Login API response."""
 
-    def answered(self, answer: api_logins.Answer) -> Reply:
+    def answered(self, answer: login_responses.Answer) -> Reply:
         """The response, and its tokens once more as cookies."""
         return Reply(answer.body, answer.status, cookies=self.cookies_of(answer), reason=answer.reason)
 
-    def cookies_of(self, answer: api_logins.Answer) -> list[Morsel[str]]:
+    def cookies_of(self, answer: login_responses.Answer) -> list[Morsel[str]]:
         """`access_token` for as long as the browser runs, `refresh_token` for as long as it lives."""
         body = answer.body or {}
         cookies = [self.new_cookie(ACCESS_COOKIE, body["token"])] if "token" in body else []

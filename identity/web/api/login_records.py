@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from identity.call import Call, Document
-from identity.domain import search as searches
-from identity.operations import login_records
+from identity.domain.objects import search as searches
+from identity.operations.login import login_records
 from identity.web.api import exports
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.crud import search_of
 from identity.web.endpoint import Access, Endpoint, Query, Reply, Tenancy, endpoint
-from identity.web.family import ApiHandler, Route
 
 _ANSWER = "api/login-record.response.json"
 

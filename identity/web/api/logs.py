@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from identity.call import Call, Document
 from identity.errors import Invalid
-from identity.operations import audit_logs, event_logs
+from identity.operations.objects import audit_logs, event_logs
 from identity.web.api import exports
+from identity.web.base_handlers import Route
 from identity.web.crud import ResourceHandler, SearchHandler, search_of
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
 
 _AUDIT_LOG = "api/audit-log.json#auditLog"
 _EVENT_LOG = "api/event-log.json#eventLog"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from identity.call import Call
 from identity.web import cross_origin
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import ApiHandler, Route
 from identity.web.openapi.document import PreparedDocument
 
 

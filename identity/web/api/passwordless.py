@@ -6,10 +6,11 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.errors import Unauthorized
-from identity.operations import passwordless, two_factor_trust
+from identity.operations.authorization import passwordless
+from identity.operations.two_factor import two_factor_trust
 from identity.web.api.login import LOGIN_ANSWERS, LoginFamily
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 _ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if status != Unauthorized.status}
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.errors import Unauthorized
-from identity.operations import api_logins, password_api
+from identity.operations.password_changes import password_api
+from identity.operations.users import login_responses
 from identity.web.api.jwt import BearerFamily
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Query, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 _FORGOT = "api/forgot-password.request.json"
 _BEGUN = "api/forgot-password.response.json"
@@ -41,7 +42,7 @@ class ChangePasswordHandler(BearerFamily):
     async def get(self, call: Call) -> Reply:
         """Whether a user can change the password without a trust token."""
         login_id, types = self.query().get("loginId"), self.texts("loginIdTypes")
-        call = api_logins.informed(call, self.query())
+        call = login_responses.informed(call, self.query())
         await password_api.look_at_user(self.services, call, self.token(), login_id, types)
         return Reply()
 
@@ -67,7 +68,7 @@ class ChangePasswordIdHandler(ApiHandler):
     @endpoint(access=Access.RECOGNIZED_KEY, query=_ADDRESS, answer={200: None})
     async def get(self, call: Call, change_password_id: str) -> Reply:
         """Whether an id is good without a trust token."""
-        call = api_logins.informed(call, self.query())
+        call = login_responses.informed(call, self.query())
         await password_api.look(self.services, call, change_password_id)
         return Reply()
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from identity.call import Call
-from identity.operations import reactor
+from identity.operations.configuration import reactor
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import ApiHandler, Route
 
 
 class ReactorHandler(ApiHandler):

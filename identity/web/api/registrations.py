@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.errors import Invalid
-from identity.operations import registrations as operations
-from identity.operations import users, verification_answers
+from identity.operations.users import registrations as operations
+from identity.operations.users import users
+from identity.operations.verification import verification_answers
 from identity.web.api.users import UserFamilyHandler
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import Route
 
 _SCHEMA = operations.SCHEMA
 _ANSWER = f"{_SCHEMA}#registration"

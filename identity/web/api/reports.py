@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Call
-from identity.operations import reports
+from identity.operations.configuration import reports
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Query, Reply, Tenancy, endpoint
-from identity.web.family import ApiHandler, Route
 
 _REPORT: Final = "api/report.response.json"
 _RANGE: Final[Query] = {"applicationId": "uuid", "end": "instant", "start": "instant"}

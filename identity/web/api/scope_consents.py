@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from identity.call import Call
-from identity.operations import scope_consent_records as operations
+from identity.operations.api import scope_consent_records as operations
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 
 class UserScopeConsentsHandler(ApiHandler):

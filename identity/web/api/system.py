@@ -9,8 +9,8 @@ import prometheus_client
 from identity.call import ApiKeyCaller, Call, Document, Nobody
 from identity.errors import Invalid, NotFound, Unauthorized
 from identity.operations import status as operations
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Endpoint, Reply, Tenancy, endpoint
-from identity.web.family import ApiHandler, Route
 
 
 class HealthHandler(ApiHandler):

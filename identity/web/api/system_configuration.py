@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.operations import crud, system_configuration
+from identity.operations.configuration import system_configuration
+from identity.operations.objects import crud
 from identity.store.system_settings import DOCUMENT_ID
+from identity.web.base_handlers import Route
 from identity.web.crud import ResourceHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
 
 _SCHEMA = "api/system-configuration.json"
 _ANSWER = f"{_SCHEMA}#systemConfiguration"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Call, Document
-from identity.domain.resource import Resource
+from identity.domain.objects.resource_definition import Resource
 from identity.errors import Invalid, Unauthorized
 from identity.ids import TenantId
-from identity.operations import crud
-from identity.operations import tenants as operations
+from identity.operations.configuration import tenants as operations
+from identity.operations.objects import crud
+from identity.web.base_handlers import Route
 from identity.web.crud import ResourceHandler, SearchHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
 
 _DELETE: Final = "api/tenant-delete.request.json"
 

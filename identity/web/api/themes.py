@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain.resource import Resource
-from identity.operations import themes as operations
+from identity.domain.objects.resource_definition import Resource
+from identity.operations.configuration import themes as operations
+from identity.web.base_handlers import Route
 from identity.web.crud import CollectionHandler, ObjectHandler, SearchHandler
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import Route
 
 
 class ThemesHandler(CollectionHandler):

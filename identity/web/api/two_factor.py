@@ -5,18 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Call, Document
-from identity.operations import (
-    two_factor_login_api,
-    two_factor_logins,
-    two_factor_method_api,
-    two_factor_methods,
-    two_factor_status,
-    two_factor_trust,
-)
+from identity.operations.api import two_factor_login_api, two_factor_method_api, two_factor_status
+from identity.operations.login import two_factor_logins
+from identity.operations.two_factor import two_factor_methods, two_factor_trust
 from identity.web.api.jwt import BearerFamily
 from identity.web.api.login import LOGIN_ANSWERS, LoginFamily
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Query, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 _LOGIN_ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if status != 401} | {421: None}
 _SEND: Final = "api/two-factor-login-send.request.json"

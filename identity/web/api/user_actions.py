@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from identity.call import Call
-from identity.domain.resource import Resource
-from identity.operations import crud
-from identity.operations import user_actions as operations
+from identity.domain.objects.resource_definition import Resource
+from identity.operations.objects import crud
+from identity.operations.user_actions import user_actions as operations
+from identity.web.base_handlers import Route
 from identity.web.crud import CollectionHandler, ObjectHandler
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import Route
 
 
 class UserActionsHandler(CollectionHandler):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain.search import whole_number
-from identity.operations import user_deletions
+from identity.domain.objects.search import whole_number
+from identity.operations.users import user_deletions
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 
 class UserBulkHandler(ApiHandler):

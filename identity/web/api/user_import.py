@@ -7,11 +7,11 @@ import itertools
 from typing import Any, ClassVar
 
 from identity.call import Call, Document
-from identity.domain import request_members
-from identity.operations import refresh_token_import, user_import
-from identity.web import long_bodies
+from identity.domain.objects import request_members
+from identity.operations.users import refresh_token_import, user_import
+from identity.web import streaming_json
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 _ANSWER = {200: None, 500: None}
 
@@ -47,7 +47,7 @@ class LongBodyHandler(ApiHandler):
                 self._ignored += [(name, number, *path) for path in request_members.ignored(wrapped, item)]
             take(item)
 
-        rest = await long_bodies.read(self.request.body, name, examine)
+        rest = await streaming_json.read(self.request.body, name, examine)
         self.note_event_info(rest)
         return rest
 

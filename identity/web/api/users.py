@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
-from identity.domain.users import LOGIN_ID_TYPES
-from identity.operations import password_api, user_lookup, verification_answers, verification_api
-from identity.operations import users as operations
+from identity.domain.users.users import LOGIN_ID_TYPES
+from identity.operations.objects import user_lookup
+from identity.operations.password_changes import password_api
+from identity.operations.users import users as operations
+from identity.operations.verification import verification_answers, verification_api
 from identity.web import crud, index_search
 from identity.web.api.jwt import BearerFamily
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 _SCHEMA: Final = operations.SCHEMA
 _ANSWER: Final = "api/user-with-token.response.json"

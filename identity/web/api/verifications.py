@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from identity.call import Call, Document
-from identity.operations import identity_verifications, verification_api
-from identity.operations.verification_api import Wanted
+from identity.operations.verification import identity_verifications, verification_api
+from identity.operations.verification.verification_api import Wanted
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 _STARTED: Final = "api/verification-started.response.json"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.operations import webhook_event_logs as operations
+from identity.operations.webhooks import webhook_event_logs as operations
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Query, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 _CRITERIA: Query = {
     "end": "instant",

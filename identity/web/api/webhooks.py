@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain.search import whole_number
+from identity.domain.objects.search import whole_number
 from identity.errors import Invalid
-from identity.operations import crud, webhook_deliveries, webhook_event_logs
+from identity.operations.objects import crud
+from identity.operations.webhooks import webhook_deliveries, webhook_event_logs
 from identity.resources import WEBHOOK
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
-from identity.web.family import ApiHandler, Route
 
 _MOST_RESULTS = 1000
 

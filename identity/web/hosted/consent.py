@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 
 from identity.call import Document
-from identity.domain import users
-from identity.operations import consent_page
-from identity.operations.consent_page import ConsentPage
+from identity.domain.users import users
+from identity.operations.pages import consent_page
+from identity.operations.pages.consent_page import ConsentPage
 from identity.web.endpoint import Reply
-from identity.web.hosted import csrf, looks, render
-from identity.web.hosted.looks import Look
-from identity.web.oauth2.family import OAuth2Handler
+from identity.web.hosted import csrf, page_theme, render
+from identity.web.hosted.page_theme import Look
+from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
 _ANSWER = re.compile(r"scopeConsents\['(.+)'\]")
 
@@ -22,7 +22,7 @@ async def reply(
 ) -> Reply:
     """The page; `message` is the key of a text that stands above it."""
     client, question, given = page.client, page.question, waiting.intent.given
-    look = await looks.of(handler, client.tenant, client.application, given)
+    look = await page_theme.of(handler, client.tenant, client.application, given)
     token, cookie = csrf.issue(handler)
     hidden = {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": waiting.intent_id}
     form = render.ConsentForm(
@@ -39,7 +39,7 @@ async def reply(
         message=look[message] if message else "",
         status=status,
     )
-    return render.consent(form, look, [cookie, *looks.cookies(handler, given)])
+    return render.consent(form, look, [cookie, *page_theme.cookies(handler, given)])
 
 
 def approved(form: Mapping[str, str]) -> frozenset[str] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from http.cookies import Morsel
 
 from identity.ids import fingerprint, new_secret, same_secret
-from identity.web.oauth2.family import OAuth2Handler
+from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
 COOKIE = "fusionauth.csrf"
 FIELD = "csrf_token"

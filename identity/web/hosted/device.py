@@ -7,17 +7,18 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from identity.call import Document
-from identity.domain import identity_providers as provider_rules
-from identity.domain import scopes, users
+from identity.domain.clients import scopes
+from identity.domain.providers import identity_providers as provider_rules
+from identity.domain.users import users
 from identity.ids import parse_id
-from identity.operations.clients import Client
-from identity.operations.consent_page import Waiting
-from identity.operations.device_page import DevicePage
+from identity.operations.clients.clients import Client
+from identity.operations.pages.consent_page import Waiting
+from identity.operations.pages.device_page import DevicePage
 from identity.web.endpoint import Reply
-from identity.web.hosted import consent, csrf, login, looks, render
-from identity.web.hosted.looks import Look
+from identity.web.hosted import consent, csrf, login, page_theme, render
+from identity.web.hosted.page_theme import Look
 from identity.web.hosted.render import ScopeChoice
-from identity.web.oauth2.family import OAuth2Handler
+from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
 _RESERVED: Final = {scopes.OPENID: "deviceApproval.identity", scopes.OFFLINE_ACCESS: "deviceApproval.offline"}
 _FAILURES: Final = {
@@ -41,7 +42,7 @@ async def ask_for_code(
     status: int = 200,
 ) -> Reply:
     """The page that asks for a code; `user` is whoever is signed in, `message` the key of a text that stands above."""
-    look = await looks.of(handler, client.tenant, client.application, given)
+    look = await page_theme.of(handler, client.tenant, client.application, given)
     token, cookie = csrf.issue(handler)
     values = {
         "application_name": client.application["name"],
@@ -60,7 +61,7 @@ async def ask_about_device(
 ) -> Reply:
     """The page that asks about a device: whose application it is, what it gets, and where it asked from."""
     client, device, given = page.client, page.device, waiting.intent.given
-    look = await looks.of(handler, client.tenant, client.application, given)
+    look = await page_theme.of(handler, client.tenant, client.application, given)
     token, cookie = csrf.issue(handler)
     hidden = {**_place(client), "intent": waiting.intent_id, "grant": device.grant_id, csrf.FIELD: token}
     values = {
@@ -80,7 +81,7 @@ async def ask_about_device(
 
 async def complete(handler: OAuth2Handler, client: Client, given: Mapping[str, str]) -> Reply:
     """The last page: connected, or not, and why."""
-    look = await looks.of(handler, client.tenant, client.application, given)
+    look = await page_theme.of(handler, client.tenant, client.application, given)
     failure = given.get("error_reason", "") if "error" in given else None
     values = {
         "failure": None if failure is None else look[_FAILURES.get(failure, "deviceComplete.refusedText")],

@@ -14,7 +14,7 @@ from identity.call import Document
 from identity.errors import FieldError, GeneralError
 from identity.web.endpoint import Reply
 from identity.web.hosted import render
-from identity.web.hosted.looks import Look
+from identity.web.hosted.page_theme import Look
 from identity.web.hosted.render import Cookies
 
 

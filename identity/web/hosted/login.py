@@ -6,16 +6,18 @@ import urllib.parse
 from collections.abc import Collection, Iterable, Mapping
 from http.cookies import Morsel
 
-from identity.domain import login as steps
-from identity.domain import self_registration as rules
-from identity.operations import authorization_steps as outcomes
-from identity.operations import notices, password_changes, passwordless, request_sources
-from identity.operations.authorization_steps import LoginPage, Problem
-from identity.operations.clients import Client
-from identity.operations.federation import departures
+from identity.domain.login import login_outcomes as steps
+from identity.domain.users import self_registration as rules
+from identity.operations.authorization import passwordless, request_sources
+from identity.operations.clients.clients import Client
+from identity.operations.login_transactions import authorization_steps as outcomes
+from identity.operations.login_transactions.authorization_steps import LoginPage, Problem
+from identity.operations.messaging import user_notifications
+from identity.operations.password_changes import password_changes
+from identity.operations.providers import authorization_redirect
 from identity.web.endpoint import Reply
-from identity.web.hosted import csrf, looks, render
-from identity.web.oauth2.family import OAuth2Handler
+from identity.web.hosted import csrf, page_theme, render
+from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
 REMEMBER_COOKIE = "fusionauth.remember-device"
 """The cookie with the last choice of the checkbox."""
@@ -59,8 +61,8 @@ async def reply(
 
     `message` is the key of a text that is shown instead of the problem's.
     """
-    look = await looks.of(handler, page.client.tenant, page.client.application, given)
-    offer = await departures.offer(handler.services, page.client)
+    look = await page_theme.of(handler, page.client.tenant, page.client.application, given)
+    offer = await authorization_redirect.offer(handler.services, page.client)
     token, cookie = csrf.issue(handler)
     kept = request_sources.carried(given)
     carried = tuple((name, kept[name]) for name in names if name in kept)
@@ -82,7 +84,7 @@ async def reply(
         register=beside(handler, "register", given, names) if rules.is_offered(page.client.application) else "",
         status=status,
     )
-    return render.login(form, look, [cookie, *looks.cookies(handler, given)])
+    return render.login(form, look, [cookie, *page_theme.cookies(handler, given)])
 
 
 def remember_cookie(handler: OAuth2Handler, *, is_persistent: bool) -> Morsel[str]:
@@ -90,7 +92,7 @@ def remember_cookie(handler: OAuth2Handler, *, is_persistent: bool) -> Morsel[st
     return handler.new_cookie(REMEMBER_COOKIE, str(is_persistent).lower(), _REMEMBER_SECONDS)
 
 
-def message_of(problem: Problem | None, look: looks.Look) -> str:
+def message_of(problem: Problem | None, look: page_theme.Look) -> str:
     """What a page says of a problem; what a lambda says of a login that it refuses stands as it is."""
     if problem is None:
         return ""
@@ -120,7 +122,7 @@ def beside(handler: OAuth2Handler, page: str, given: Mapping[str, str], names: I
 
 def _forgot(client: Client, given: Mapping[str, str], names: Iterable[str]) -> str:
     """The way to the page for a forgotten password, which stands beside no tenant; nothing where no mail is sent."""
-    if notices.template_of(client.tenant, client.application, password_changes.FORGOT) is None:
+    if user_notifications.template_of(client.tenant, client.application, password_changes.FORGOT) is None:
         return ""
     kept = request_sources.carried(given)
     query = {name: kept[name] for name in names if name in kept}

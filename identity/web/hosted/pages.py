@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from identity.call import Call
 from identity.errors import NotFound
-from identity.operations import clients, sso
+from identity.operations.clients import clients
+from identity.operations.sessions import sso_sessions
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
-from identity.web.hosted import looks, render
-from identity.web.oauth2.family import PageHandler
+from identity.web.hosted import page_theme, render
+from identity.web.oauth2.oauth_handlers import PageHandler
 
 SIGNED_OUT_COOKIE = "fusionauth.flash-message"
 SIGNED_OUT_SECONDS = 30
@@ -23,10 +24,10 @@ class IndexHandler(PageHandler):
     async def get(self, call: Call) -> Reply:
         """Show the landing page."""
         tenant = await clients.default_tenant(self.services)
-        look = await looks.of(self, tenant)
+        look = await page_theme.of(self, tenant)
         if self.cookie(SIGNED_OUT_COOKIE):
             return render.logged_out(look, [self.new_cookie(SIGNED_OUT_COOKIE, "", 0)])
-        session = await sso.find(self.services, tenant, self.cookie(sso.COOKIE))
+        session = await sso_sessions.find(self.services, tenant, self.cookie(sso_sessions.COOKIE))
         return render.index(look, is_logged_in=session is not None)
 
 
@@ -49,7 +50,7 @@ class ThemeStylesheetHandler(PageHandler):
     async def get(self, call: Call, theme_id: str, name: str) -> Reply:
         """Serve the present stylesheet of the theme. Raises NotFound for any other."""
         theme = await self.services.documents["themes"].cached(None, theme_id)
-        if theme is None or looks.stylesheet_path(theme) != f"/theme/{theme_id}/{name}":
+        if theme is None or page_theme.stylesheet_path(theme) != f"/theme/{theme_id}/{name}":
             raise NotFound
         headers = {"Content-Type": "text/css; charset=utf-8", "Cache-Control": _FOR_EVER}
         return Reply(theme["stylesheet"].encode(), headers=headers)

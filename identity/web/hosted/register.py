@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from identity.domain import self_registration as rules
-from identity.domain import users
-from identity.domain.self_registration import Question
-from identity.operations import request_sources
-from identity.operations.clients import Client
-from identity.operations.complete_registration import Missing
-from identity.operations.consent_page import Waiting
-from identity.operations.self_service import Refused
+from identity.domain.users import self_registration as rules
+from identity.domain.users import users
+from identity.domain.users.self_registration import Question
+from identity.operations.authorization import request_sources
+from identity.operations.clients.clients import Client
+from identity.operations.pages.complete_registration import Missing
+from identity.operations.pages.consent_page import Waiting
+from identity.operations.pages.self_service import Refused
 from identity.web.endpoint import Reply
-from identity.web.hosted import csrf, fields, login, looks, render
+from identity.web.hosted import csrf, fields, login, page_theme, render
 from identity.web.hosted.fields import Field, Form
-from identity.web.hosted.looks import Look
-from identity.web.oauth2.family import OAuth2Handler
+from identity.web.hosted.page_theme import Look
+from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
 _INPUTS: Final[Mapping[str, tuple[str, str]]] = {
     "birthDate": ("date", "bday"),
@@ -60,7 +60,7 @@ async def reply(
     `message` is the key of a text that stands above it.
     """
     refused = refused or Refused()
-    look = await looks.of(handler, client.tenant, client.application, given)
+    look = await page_theme.of(handler, client.tenant, client.application, given)
     token, cookie = csrf.issue(handler)
     kept = request_sources.carried(given)
     asked = fields.with_errors(_fields(client, given, look), refused.fields, look)
@@ -78,13 +78,13 @@ async def reply(
         remember=given.get("rememberDevice") == "true",
         links=[(look["register.login"], login.beside(handler, "authorize", given, names))],
     )
-    all_cookies = [cookie, *looks.cookies(handler, given)]
+    all_cookies = [cookie, *page_theme.cookies(handler, given)]
     return fields.page(form, look, redirect_uri=given["redirect_uri"], status=status, cookies=all_cookies)
 
 
 async def sent(handler: OAuth2Handler, client: Client, given: Mapping[str, str], names: list[str]) -> Reply:
     """What is said where a mail says the rest: the same for a new address and for one that is taken."""
-    look = await looks.of(handler, client.tenant, client.application, given)
+    look = await page_theme.of(handler, client.tenant, client.application, given)
     values = {
         "title": look["registerSent.title"],
         "heading": look["registerSent.heading"],
@@ -106,7 +106,7 @@ async def ask_for_more(
 ) -> Reply:
     """The page that asks a user for what an application has to know; `answers` are those that were not good."""
     refused, client, given = refused or Refused(), page.client, waiting.intent.given
-    look = await looks.of(handler, client.tenant, client.application, given)
+    look = await page_theme.of(handler, client.tenant, client.application, given)
     token, cookie = csrf.issue(handler)
     hidden = {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": waiting.intent_id}
     shown = [profile_field(asked, answers.get(asked.name, ""), look) for asked in page.questions]

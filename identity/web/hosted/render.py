@@ -16,11 +16,11 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from identity.domain.identity_providers import NOTHING, Offer
+from identity.domain.providers.identity_providers import NOTHING, Offer
 from identity.ids import fingerprint
-from identity.operations import hosted_backend_callback
+from identity.operations.authorization import hosted_backend_callback
 from identity.web.endpoint import Reply
-from identity.web.hosted.looks import DEFAULT, Look
+from identity.web.hosted.page_theme import DEFAULT, Look
 
 Cookies = Sequence[Morsel[str]]
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from markupsafe import Markup
 
 from identity.call import Document
-from identity.operations import two_factor_pages, two_factor_setup
-from identity.operations.account_factors import Adding
-from identity.operations.two_factor_pages import Challenge
-from identity.operations.two_factor_setup import Setup
-from identity.web.hosted.looks import Look
+from identity.operations.pages import two_factor_pages, two_factor_setup
+from identity.operations.pages.account_factors import Adding
+from identity.operations.pages.two_factor_pages import Challenge
+from identity.operations.pages.two_factor_setup import Setup
+from identity.web.hosted.page_theme import Look
 
 _GROUP = 4
 

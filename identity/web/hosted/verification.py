@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from identity.call import Document
-from identity.operations import verification_gates
-from identity.operations.verification_gates import Gate
-from identity.web.hosted.looks import Look
+from identity.operations.pages import verification_gates
+from identity.operations.pages.verification_gates import Gate
+from identity.web.hosted.page_theme import Look
 
 
 def values(gate: Gate, look: Look) -> Document:

@@ -7,14 +7,14 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.errors import InvalidToken
-from identity.operations import authorization, sso_bootstrap
-from identity.operations.authorization_steps import LoginPage
-from identity.operations.login import Credentials
+from identity.operations.authorization import authorization, sso_bootstrap
+from identity.operations.login.password_login import Credentials
+from identity.operations.login_transactions.authorization_steps import LoginPage
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
 from identity.web.hosted import csrf, login
-from identity.web.oauth2.family import PAGE_OR_REDIRECT
 from identity.web.oauth2.login_flow import REQUEST, LoginFlowHandler
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 
 _FORM: Final = "oauth2/authorize.form.json"
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Call, Document
-from identity.operations import request_sources
-from identity.operations.authorization_steps import LoginPage
-from identity.operations.federation import arrivals, departures
+from identity.operations.authorization import provider_callback, request_sources
+from identity.operations.login_transactions.authorization_steps import LoginPage
+from identity.operations.providers import authorization_redirect
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
-from identity.web.hosted import csrf, looks, render
-from identity.web.oauth2.family import PAGE_OR_REDIRECT
+from identity.web.hosted import csrf, page_theme, render
 from identity.web.oauth2.login_flow import LoginFlowHandler
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 
 _REQUEST: Final = "oauth2/callback.request.json"
 _FORM: Final = "oauth2/callback.form.json"
@@ -35,17 +35,17 @@ class CallbackHandler(LoginFlowHandler):
 
         Browsers send no SameSite=Lax cookie with a form of another site: a page of ours sends it on, with the cookie.
         """
-        if _AGAIN not in form and not self.cookie(departures.COOKIE):
-            url = call.origin.base_url + departures.CALLBACK
-            return render.form_post(url, [*form.items(), (_AGAIN, "true")], looks.DEFAULT, text="formPost.on")
+        if _AGAIN not in form and not self.cookie(authorization_redirect.COOKIE):
+            url = call.origin.base_url + authorization_redirect.CALLBACK
+            return render.form_post(url, [*form.items(), (_AGAIN, "true")], page_theme.DEFAULT, text="formPost.on")
         return await self.arrive(call, form)
 
     async def arrive(self, call: Call, answer: Document) -> Reply:
         """Go on with the request that the browser left with."""
         browser = self.browser()
-        detour = await arrivals.returned(self.services, call, answer.get("state"), browser)
+        detour = await provider_callback.returned(self.services, call, answer.get("state"), browser)
         self.proven = detour.proven
-        step = await arrivals.arrive(self.services, call, detour, answer, browser)
+        step = await provider_callback.arrive(self.services, call, detour, answer, browser)
         given = dict(detour.proven.given)
         if isinstance(step, LoginPage) and request_sources.is_just_used(given):
             # Not by way of the authorization endpoint, where an idp_hint would lead to the provider again.
@@ -55,4 +55,4 @@ class CallbackHandler(LoginFlowHandler):
         return await self.shown(step, given)
 
 
-ROUTES = [Route(departures.CALLBACK, CallbackHandler)]
+ROUTES = [Route(authorization_redirect.CALLBACK, CallbackHandler)]

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Call, Document
-from identity.operations import complete_registration, consent_page, joining, login_intents
-from identity.operations.complete_registration import Missing
-from identity.operations.consent_page import Waiting
-from identity.operations.self_service import Refused
+from identity.operations.authorization import just_in_time_registration
+from identity.operations.login_transactions import login_intents
+from identity.operations.pages import complete_registration, consent_page
+from identity.operations.pages.complete_registration import Missing
+from identity.operations.pages.consent_page import Waiting
+from identity.operations.pages.self_service import Refused
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
 from identity.web.hosted import csrf, login, register
-from identity.web.oauth2.family import PAGE_OR_REDIRECT
 from identity.web.oauth2.login_flow import LoginFlowHandler
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 
 _REQUEST: Final = "oauth2/consent.request.json"
 _FORM: Final = "oauth2/complete-registration.form.json"
@@ -48,7 +50,7 @@ class CompleteRegistrationHandler(LoginFlowHandler):
     async def waiting(self, call: Call, given: Document, tenant_id: str | None) -> Waiting:
         """The login that this browser waits with."""
         hints, cookie = self.tenant_hints(tenant_id, given), self.cookie(login_intents.COOKIE)
-        return await consent_page.find(self.services, call, hints, given, cookie, joining.PAGE)
+        return await consent_page.find(self.services, call, hints, given, cookie, just_in_time_registration.PAGE)
 
     async def asked(
         self,
@@ -69,4 +71,7 @@ class CompleteRegistrationHandler(LoginFlowHandler):
         return await self.shown(step, waiting.intent.given)
 
 
-ROUTES = [Route(prefix + f"/oauth2/{joining.PAGE}", CompleteRegistrationHandler) for prefix in ("", "/{tenant_id}")]
+ROUTES = [
+    Route(prefix + f"/oauth2/{just_in_time_registration.PAGE}", CompleteRegistrationHandler)
+    for prefix in ("", "/{tenant_id}")
+]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Call, Document
-from identity.operations import consent_page, login_intents
-from identity.operations.consent_page import ConsentPage, Waiting
+from identity.operations.login_transactions import login_intents
+from identity.operations.pages import consent_page
+from identity.operations.pages.consent_page import ConsentPage, Waiting
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
 from identity.web.hosted import consent, csrf, login
-from identity.web.oauth2.family import PAGE_OR_REDIRECT
 from identity.web.oauth2.login_flow import LoginFlowHandler
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 
 _REQUEST: Final = "oauth2/consent.request.json"
 _FORM: Final = "oauth2/consent.form.json"

@@ -8,12 +8,13 @@ from __future__ import annotations
 from identity.call import ApiKeyCaller, Call, Document
 from identity.errors import InvalidClient, InvalidRequest, ServiceError, Unauthorized
 from identity.ids import TenantId
-from identity.operations import client_authentication, clients, device_authorization, device_codes, device_grants
-from identity.operations.client_authentication import Identified
+from identity.operations.authorization import device_authorization, device_codes, device_grants
+from identity.operations.clients import client_authentication, clients
+from identity.operations.clients.client_authentication import Identified
 from identity.web import authentication
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
-from identity.web.oauth2.family import OAuth2Handler
+from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
 _NOT_KEPT = {"Pragma": "no-cache"}
 

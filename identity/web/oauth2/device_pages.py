@@ -7,16 +7,18 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.errors import InvalidRequest
-from identity.operations import consent_page, device_approvals, device_grants, device_page, login_intents
-from identity.operations.clients import Client
-from identity.operations.consent_page import Waiting
-from identity.operations.device_grants import Guesser, TooManyCodesError
-from identity.operations.device_page import DevicePage
+from identity.operations.authorization import device_approvals, device_grants
+from identity.operations.authorization.device_grants import Guesser, TooManyCodesError
+from identity.operations.clients.clients import Client
+from identity.operations.login_transactions import login_intents
+from identity.operations.pages import consent_page, device_page
+from identity.operations.pages.consent_page import Waiting
+from identity.operations.pages.device_page import DevicePage
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
 from identity.web.hosted import csrf, device, login
-from identity.web.oauth2.family import PAGE_OR_REDIRECT, PageHandler
 from identity.web.oauth2.login_flow import LoginFlowHandler
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT, PageHandler
 
 _REQUEST: Final = "oauth2/device.request.json"
 _FORM: Final = "oauth2/device.form.json"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.errors import InvalidRequest, NotFound
-from identity.operations import discovery
-from identity.operations.clients import TenantHints
+from identity.operations.api import discovery
+from identity.operations.clients.clients import TenantHints
 from identity.store.cache import stale_if_unavailable
 from identity.web import cross_origin
+from identity.web.base_handlers import Route
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
-from identity.web.oauth2.family import OAuth2Handler
+from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
 _REQUEST = "oauth2/discovery.request.json"
 

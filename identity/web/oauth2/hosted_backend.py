@@ -12,15 +12,16 @@ from http.cookies import Morsel
 from typing import Final
 
 from identity.call import Call, Document
-from identity.domain import cors
+from identity.domain.objects import cors
 from identity.errors import InvalidRequest, ServerError
-from identity.operations import hosted_backend, hosted_backend_callback
-from identity.operations.clients import Client
-from identity.operations.hosted_backend import CookieTokens
+from identity.operations.authorization import hosted_backend_callback
+from identity.operations.clients.clients import Client
+from identity.operations.pages import hosted_backend
+from identity.operations.pages.hosted_backend import CookieTokens
+from identity.web.base_handlers import Route
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
-from identity.web.oauth2.family import OAuth2Handler, PageHandler
+from identity.web.oauth2.oauth_handlers import OAuth2Handler, PageHandler
 
 ACCESS_COOKIE: Final = "app.at"
 EXPIRATION_COOKIE: Final = "app.at_exp"

@@ -12,18 +12,13 @@ from http.cookies import Morsel
 from typing import Final
 
 from identity.call import Call, Document
-from identity.domain import redirect_uris
+from identity.domain.clients import redirect_uris
 from identity.errors import InvalidRequestObject, OAuth2Error, ServerError, ServiceError
-from identity.operations import (
-    authorization,
-    authorization_responses,
-    known_devices,
-    login_intents,
-    request_sources,
-    sso,
-    two_factor_trust,
-)
-from identity.operations.authorization_steps import (
+from identity.operations.authorization import authorization, authorization_responses, request_sources
+from identity.operations.clients.clients import Client
+from identity.operations.login import known_devices
+from identity.operations.login_transactions import login_intents
+from identity.operations.login_transactions.authorization_steps import (
     AuthorizationResponse,
     Browser,
     Interlude,
@@ -35,11 +30,12 @@ from identity.operations.authorization_steps import (
     Step,
     ToProvider,
 )
-from identity.operations.clients import Client
-from identity.operations.federation import departures
+from identity.operations.providers import authorization_redirect
+from identity.operations.sessions import sso_sessions
+from identity.operations.two_factor import two_factor_trust
 from identity.web.endpoint import Reply
-from identity.web.hosted import csrf, login, looks, render
-from identity.web.oauth2.family import PageHandler, oauth_error
+from identity.web.hosted import csrf, login, page_theme, render
+from identity.web.oauth2.oauth_handlers import PageHandler, oauth_error
 
 REQUEST: Final = "oauth2/authorize.request.json"
 """The parameters of an authorization request."""
@@ -54,7 +50,10 @@ class LoginFlowHandler(PageHandler):
         """What this browser shows of itself; its Origin only counts for what comes from outside."""
         origin = self.request.headers.get("Origin") if from_outside else None
         return Browser(
-            self.cookie(sso.COOKIE), origin, self.cookie(departures.COOKIE), self.cookie(two_factor_trust.COOKIE)
+            self.cookie(sso_sessions.COOKIE),
+            origin,
+            self.cookie(authorization_redirect.COOKIE),
+            self.cookie(two_factor_trust.COOKIE),
         )
 
     async def resolved(self, call: Call, given: Document, tenant_id: str | None) -> Document:
@@ -79,14 +78,14 @@ class LoginFlowHandler(PageHandler):
         if isinstance(step, ToProvider):
             return await self.departure(step, given)
         if isinstance(step, LinkWanted):
-            location = redirect_uris.with_query(departures.LINK_PAGE, {"link": step.link})
+            location = redirect_uris.with_query(authorization_redirect.LINK_PAGE, {"link": step.link})
             return Reply(status=302, headers={"Location": location})
         if isinstance(step, Interlude):
             return self.interlude(step)
         if step.mode == "form_post" and self.proven is not None:
             client = self.proven.client
-            return self.response(step, await looks.of(self, client.tenant, client.application, given), *cookies)
-        return self.response(step, looks.DEFAULT, *cookies)
+            return self.response(step, await page_theme.of(self, client.tenant, client.application, given), *cookies)
+        return self.response(step, page_theme.DEFAULT, *cookies)
 
     async def reopened(self, client: Client, given: Mapping[str, str], path: str = "") -> Reply:
         """The way to the login page of a pushed request: under a name that lasts, so that the page can be reloaded.
@@ -115,11 +114,11 @@ class LoginFlowHandler(PageHandler):
 
     async def departure(self, step: ToProvider, given: Mapping[str, str]) -> Reply:
         """The way to an identity provider, with the cookie that the way back needs."""
-        cookies = [self.new_cookie(departures.COOKIE, step.secret)]
+        cookies = [self.new_cookie(authorization_redirect.COOKIE, step.secret)]
         if request_sources.is_just_used(given):
             cookies.append(csrf.issue(self)[1])
         if step.is_post:
-            look = await looks.of(self, step.client.tenant, step.client.application, given)
+            look = await page_theme.of(self, step.client.tenant, step.client.application, given)
             return render.form_post(step.url, step.parameters.items(), look, cookies, text="formPost.on")
         location = redirect_uris.with_query(step.url, step.parameters)
         return Reply(status=302, headers={"Location": location}, cookies=cookies)
@@ -136,7 +135,7 @@ class LoginFlowHandler(PageHandler):
         return Reply(status=302, headers={"Location": location}, cookies=cookies)
 
     def response(
-        self, response: AuthorizationResponse, look: looks.Look = looks.DEFAULT, *cookies: Morsel[str]
+        self, response: AuthorizationResponse, look: page_theme.Look = page_theme.DEFAULT, *cookies: Morsel[str]
     ) -> Reply:
         """The authorization response: a redirect, never 307, which would post a password on; or a form that posts."""
         all_cookies = [*self.session_cookie(response.cookie), *cookies]
@@ -152,7 +151,7 @@ class LoginFlowHandler(PageHandler):
             return []
         shown = self.received_cookie(known_devices.cookie_name(cookie.user_id))
         device = known_devices.cookie(self.services, cookie.tenant, cookie.user_id, shown, self.services.clock.now())
-        found = [self.new_cookie(sso.COOKIE, cookie.secret, cookie.max_age_seconds)] if cookie.secret else []
+        found = [self.new_cookie(sso_sessions.COOKIE, cookie.secret, cookie.max_age_seconds)] if cookie.secret else []
         if device is not None:
             found.append(self.new_cookie(device.name, device.value, device.max_age_seconds))
         return found

@@ -6,11 +6,12 @@ import urllib.parse
 from http.cookies import Morsel
 
 from identity.call import Call, Document
-from identity.operations import login_intents, logout, sso
+from identity.operations.login_transactions import login_intents
+from identity.operations.sessions import logout, sso_sessions
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
-from identity.web.hosted import csrf, looks, pages, render
-from identity.web.oauth2.family import PAGE_OR_REDIRECT, PageHandler
+from identity.web.hosted import csrf, page_theme, pages, render
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT, PageHandler
 
 _REQUEST = "oauth2/logout.request.json"
 _FORM = "oauth2/logout.form.json"
@@ -31,20 +32,22 @@ class LogoutHandler(PageHandler):
         A cross-site POST comes without the session's cookie (SameSite=Lax): it is repeated as a GET, which has it.
         """
         token = form.pop(csrf.FIELD, None)
-        if self.is_cross_site() and not self.cookie(sso.COOKIE):
+        if self.is_cross_site() and not self.cookie(sso_sessions.COOKIE):
             return Reply(status=302, headers={"Location": f"{self.request.path}?{urllib.parse.urlencode(form)}"})
         return await self.log_out(call, form, tenant_id, token)
 
     async def log_out(self, call: Call, given: Document, tenant_id: str | None, token: str | None = None) -> Reply:
         """End the session and redirect, or show the confirmation page; `token` is the CSRF token of its form."""
-        hints, secret = self.tenant_hints(tenant_id, given), self.cookie(sso.COOKIE)
+        hints, secret = self.tenant_hints(tenant_id, given), self.cookie(sso_sessions.COOKIE)
         outcome = await logout.logout(self.services, call, given, hints, secret, self.requested_by(token))
         if isinstance(outcome, logout.ConfirmationRequired):
             return await self.confirmation(given, outcome)
         # Another site may have named a tenant or a client in which the browser has no session.
         if not outcome.has_ended_session and self.is_cross_site():
             return await self.left(outcome, [])
-        return await self.left(outcome, [self.new_cookie(name, "", 0) for name in (sso.COOKIE, login_intents.COOKIE)])
+        return await self.left(
+            outcome, [self.new_cookie(name, "", 0) for name in (sso_sessions.COOKIE, login_intents.COOKIE)]
+        )
 
     def requested_by(self, token: str | None) -> logout.Origin:
         """Where the request comes from; a form whose CSRF token is invalid counts as that of another site."""
@@ -56,7 +59,7 @@ class LogoutHandler(PageHandler):
         """The confirmation page, whose form repeats the request with a CSRF token."""
         token, cookie = csrf.issue(self)
         hidden = [*given.items(), (csrf.FIELD, token)]
-        look = await looks.of(self, outcome.tenant, outcome.application)
+        look = await page_theme.of(self, outcome.tenant, outcome.application)
         return render.confirm_logout(self.request.path, hidden, look, outcome.target, [cookie])
 
     async def left(self, outcome: logout.LoggedOut, cookies: list[Morsel[str]]) -> Reply:
@@ -64,7 +67,7 @@ class LogoutHandler(PageHandler):
         if outcome.target == logout.HOME:
             cookies = [*cookies, self.new_cookie(pages.SIGNED_OUT_COOKIE, "signed-out", pages.SIGNED_OUT_SECONDS)]
         if outcome.frame_urls:
-            look = await looks.of(self, outcome.tenant, outcome.application)
+            look = await page_theme.of(self, outcome.tenant, outcome.application)
             return render.logout(outcome.target, outcome.frame_urls, look, cookies)
         return Reply(status=302, headers={"Location": outcome.target}, cookies=cookies)
 

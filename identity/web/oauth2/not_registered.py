@@ -6,12 +6,12 @@ import urllib.parse
 from typing import Final
 
 from identity.call import Call
-from identity.operations import access_lists, clients
+from identity.operations.clients import clients, ip_access_lists
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
-from identity.web.hosted import login, looks, render
-from identity.web.oauth2.family import PageHandler
+from identity.web.hosted import login, page_theme, render
 from identity.web.oauth2.login_flow import REQUEST
+from identity.web.oauth2.oauth_handlers import PageHandler
 
 _TEMPLATE: Final = "/oauth2/authorized-not-registered"
 
@@ -24,8 +24,8 @@ class NotRegisteredHandler(PageHandler):
         """Tell who is not registered. The page says nothing of anybody: whoever has its address may see it."""
         given = self.parameters(REQUEST)
         client = await clients.find(self.services, self.tenant_hints(tenant_id, given), given.get("client_id"))
-        await access_lists.require_address(self.services, client, call.origin.ip_address)
-        look = await looks.of(self, client.tenant, client.application, given)
+        await ip_access_lists.require_address(self.services, client, call.origin.ip_address)
+        look = await page_theme.of(self, client.tenant, client.application, given)
         # Whoever is signed in here is the wrong one: the session must not answer again.
         query = urllib.parse.urlencode({**given, "prompt": "login"})
         other = f"{login.authorize_path(self)}?{query}" if "redirect_uri" in given or "request_uri" in given else ""

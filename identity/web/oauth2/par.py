@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.errors import OAuth2Error
-from identity.operations import oauth_debug, pushed_requests
+from identity.operations.authorization import pushed_requests
+from identity.operations.clients import oauth_debug
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
-from identity.web.oauth2.family import OAuth2Handler
+from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
 
 class PushedRequestHandler(OAuth2Handler):

@@ -7,18 +7,19 @@ import secrets
 from typing import Final
 
 from identity.call import Call, Document
-from identity.domain import login as steps
+from identity.domain.login import login_outcomes as steps
 from identity.errors import Unavailable
 from identity.ids import fingerprint, same_secret
-from identity.operations import authorization, passwordless, passwordless_pages, request_sources
-from identity.operations.authorization_steps import LoginPage, Proven, StepFailed
-from identity.operations.passwordless_pages import Asked
+from identity.operations.authorization import authorization, passwordless, request_sources
+from identity.operations.login_transactions.authorization_steps import LoginPage, Proven, StepFailed
+from identity.operations.pages import passwordless_pages
+from identity.operations.pages.passwordless_pages import Asked
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
-from identity.web.hosted import csrf, fields, login, looks, render
+from identity.web.hosted import csrf, fields, login, page_theme, render
 from identity.web.hosted.fields import Field, Form
-from identity.web.oauth2.family import PAGE_OR_REDIRECT
 from identity.web.oauth2.login_flow import REQUEST, LoginFlowHandler
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 
 _LINK: Final = "oauth2/passwordless-link.request.json"
 _FORM: Final = "oauth2/passwordless.form.json"
@@ -56,7 +57,7 @@ class _Family(LoginFlowHandler):
     ) -> Reply:
         """The page after a mail was asked for, whether anybody gets one or not; with a field where it has a code."""
         client = proven.client
-        look = await looks.of(self, client.tenant, client.application, given)
+        look = await page_theme.of(self, client.tenant, client.application, given)
         token, cookie = csrf.issue(self)
         generator = client.tenant["externalIdentifierConfiguration"]["passwordlessLoginOneTimeCodeGenerator"]
         remember = [("rememberDevice", "true")] if given.get("rememberDevice") == "true" else []
@@ -76,7 +77,7 @@ class _Family(LoginFlowHandler):
             look,
             redirect_uri=given["redirect_uri"],
             status=status,
-            cookies=[cookie, *looks.cookies(self, given)],
+            cookies=[cookie, *page_theme.cookies(self, given)],
         )
 
     def names(self) -> list[str]:
@@ -127,7 +128,7 @@ class PasswordlessHandler(_Family):
     async def asked(self, proven: Proven, given: Document, *, message: str = "", status: int = 200) -> Reply:
         """The page."""
         client = proven.client
-        look = await looks.of(self, client.tenant, client.application, given)
+        look = await page_theme.of(self, client.tenant, client.application, given)
         token, cookie = csrf.issue(self)
         login_id = given.get("loginId") or given.get("login_hint", "")
         name = client.application["name"]
@@ -144,7 +145,7 @@ class PasswordlessHandler(_Family):
             remember=chosen == "true",
             links=[(look["passwordless.login"], login.beside(self, "authorize", given, self.names()))],
         )
-        all_cookies = [cookie, *looks.cookies(self, given)]
+        all_cookies = [cookie, *page_theme.cookies(self, given)]
         return fields.page(form, look, redirect_uri=given["redirect_uri"], status=status, cookies=all_cookies)
 
 
@@ -194,7 +195,7 @@ class LinkHandler(_Family):
                 return await self.page(LoginPage(client, problem=steps.TooManyAttempts(0)), given)
         if login_id is None:
             return await self.page(LoginPage(client, problem=StepFailed("passwordless.over")), given)
-        look = await looks.of(self, client.tenant, client.application, given)
+        look = await page_theme.of(self, client.tenant, client.application, given)
         token, cookie = csrf.issue(self)
         nonce = secrets.token_urlsafe(16) if is_same else None
         remember = [("rememberDevice", "true")] if given.get("rememberDevice") == "true" else []

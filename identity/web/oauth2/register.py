@@ -6,15 +6,16 @@ import dataclasses
 from typing import Final
 
 from identity.call import Call, Document
-from identity.operations import authorization, request_sources, self_service
-from identity.operations.authorization_steps import Proven
-from identity.operations.clients import Client
-from identity.operations.self_service import Refused, Sent
+from identity.operations.authorization import authorization, request_sources
+from identity.operations.clients.clients import Client
+from identity.operations.login_transactions.authorization_steps import Proven
+from identity.operations.pages import self_service
+from identity.operations.pages.self_service import Refused, Sent
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
 from identity.web.hosted import csrf, login, register
-from identity.web.oauth2.family import PAGE_OR_REDIRECT
 from identity.web.oauth2.login_flow import REQUEST, LoginFlowHandler
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 
 _FORM: Final = "oauth2/register.form.json"
 

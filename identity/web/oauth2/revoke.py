@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.operations import revocation
+from identity.operations.api import revocation
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
-from identity.web.oauth2.family import OAuth2Handler
+from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
 
 class RevokeHandler(OAuth2Handler):

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Call, Document
-from identity.operations.federation import departures, linking
-from identity.operations.federation.linking import LinkPage, WantedLink
-from identity.operations.login import Credentials
+from identity.operations.authorization import account_linking
+from identity.operations.authorization.account_linking import LinkPage, WantedLink
+from identity.operations.login.password_login import Credentials
+from identity.operations.providers import authorization_redirect
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
-from identity.web.hosted import csrf, login, looks, render
-from identity.web.oauth2.family import PAGE_OR_REDIRECT
+from identity.web.hosted import csrf, login, page_theme, render
 from identity.web.oauth2.login_flow import LoginFlowHandler
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 
 _REQUEST: Final = "oauth2/start-idp-link.request.json"
 _FORM: Final = "oauth2/start-idp-link.form.json"
@@ -37,25 +38,25 @@ class StartIdPLinkHandler(LoginFlowHandler):
         self.proven = wanted.proven
         browser = self.browser()
         credentials = Credentials(login_id, form.get("password", ""), trust_id=browser.trust_id)
-        step = await linking.log_in(self.services, call, wanted, browser, credentials)
+        step = await account_linking.log_in(self.services, call, wanted, browser, credentials)
         if isinstance(step, LinkPage):
             return await self.link_page(step)
         return await self.shown(step, wanted.proven.given)
 
     async def wanted(self, call: Call, given: Document) -> WantedLink:
         """The link that the page is about."""
-        return await linking.find(self.services, call, given.get("link", ""), self.browser())
+        return await account_linking.find(self.services, call, given.get("link", ""), self.browser())
 
     async def link_page(self, page: LinkPage, *, message: str = "", status: int = 200) -> Reply:
         """The page, with what was wrong with the last attempt."""
         client, given = page.wanted.proven.client, page.wanted.proven.given
-        look = await looks.of(self, client.tenant, client.application, given)
+        look = await page_theme.of(self, client.tenant, client.application, given)
         token, cookie = csrf.issue(self)
         shown = render.LinkForm(
             application_name=client.application["name"],
             provider_name=page.wanted.provider_name,
             account=page.wanted.account,
-            action=departures.LINK_PAGE,
+            action=authorization_redirect.LINK_PAGE,
             hidden=(("link", page.wanted.link), (csrf.FIELD, token)),
             redirect_uri=given["redirect_uri"],
             login_id=page.login_id,
@@ -66,4 +67,4 @@ class StartIdPLinkHandler(LoginFlowHandler):
         return render.link(shown, look, [cookie])
 
 
-ROUTES = [Route(departures.LINK_PAGE, StartIdPLinkHandler)]
+ROUTES = [Route(authorization_redirect.LINK_PAGE, StartIdPLinkHandler)]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.errors import OAuth2Error
-from identity.operations import grants, oauth_debug
-from identity.operations.client_authentication import Identified
+from identity.operations import grants
+from identity.operations.clients import oauth_debug
+from identity.operations.clients.client_authentication import Identified
 from identity.operations.grants import client_credentials
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
-from identity.web.oauth2.family import OAuth2Handler
+from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
 
 class TokenHandler(OAuth2Handler):

@@ -7,15 +7,18 @@ import urllib.parse
 from typing import ClassVar, Final
 
 from identity.call import Call, Document
-from identity.operations import halted_logins, login_gates, two_factor_pages, two_factor_trust
-from identity.operations.authorization_steps import Step
-from identity.operations.halted_logins import Waiting
-from identity.operations.two_factor_pages import Challenge, WentOn
+from identity.operations.authorization import login_gates
+from identity.operations.login_transactions import halted_logins
+from identity.operations.login_transactions.authorization_steps import Step
+from identity.operations.login_transactions.halted_logins import Waiting
+from identity.operations.pages import two_factor_pages
+from identity.operations.pages.two_factor_pages import Challenge, WentOn
+from identity.operations.two_factor import two_factor_trust
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
 from identity.web.hosted import login, two_factor
-from identity.web.oauth2.family import PAGE_OR_REDIRECT
-from identity.web.oauth2.waiting import WaitingHandler
+from identity.web.oauth2.login_step_handlers import WaitingHandler
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 
 _REQUEST: Final = "oauth2/waiting.request.json"
 _FORM: Final = "oauth2/two-factor.form.json"

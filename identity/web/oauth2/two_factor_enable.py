@@ -7,16 +7,17 @@ import urllib.parse
 from typing import ClassVar, Final
 
 from identity.call import Call, Document
-from identity.domain import qr_codes
-from identity.operations import halted_logins, login_intents, two_factor_setup
-from identity.operations.authorization_steps import Step
-from identity.operations.halted_logins import Waiting
-from identity.operations.two_factor_setup import Enabled, Setup
+from identity.domain.two_factor import qr_codes
+from identity.operations.login_transactions import halted_logins, login_intents
+from identity.operations.login_transactions.authorization_steps import Step
+from identity.operations.login_transactions.halted_logins import Waiting
+from identity.operations.pages import two_factor_setup
+from identity.operations.pages.two_factor_setup import Enabled, Setup
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
 from identity.web.hosted import login, two_factor
-from identity.web.oauth2.family import PAGE_OR_REDIRECT
-from identity.web.oauth2.waiting import WaitingHandler
+from identity.web.oauth2.login_step_handlers import WaitingHandler
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 
 _REQUEST: Final = "oauth2/waiting.request.json"
 _SETUP: Final = "oauth2/two-factor-enable.request.json"

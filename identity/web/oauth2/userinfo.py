@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from identity.call import Call
 from identity.errors import InvalidRequest, OAuth2Error
-from identity.operations import discovery, userinfo
-from identity.operations.dpop import Presented
+from identity.operations.api import discovery
+from identity.operations.clients.dpop_proofs import Presented
+from identity.operations.issuance import userinfo
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
-from identity.web.oauth2.family import FORM, OAuth2Handler
+from identity.web.oauth2.oauth_handlers import FORM, OAuth2Handler
 
 _REQUEST = "oauth2/userinfo.request.json"
 _ANSWER = "oauth2/userinfo.response.json"

@@ -8,8 +8,8 @@ from typing import Final
 
 from identity import __version__
 from identity.call import Document
-from identity.operations.discovery import Prepared
-from identity.web.family import Route
+from identity.operations.api.discovery import Prepared
+from identity.web.base_handlers import Route
 from identity.web.openapi import operations
 from identity.web.openapi.components import Components
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from identity.call import Document
-from identity.domain import patch as patches
+from identity.domain.objects import patch as patches
+from identity.web.base_handlers import ApiHandler, Family, Route
 from identity.web.endpoint import Access, Endpoint, Tenancy
-from identity.web.family import ApiHandler, Family, Route
 from identity.web.openapi import parameters, refusals, rows
 from identity.web.openapi.components import Components, Use
 from identity.web.openapi.refusals import JSON

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Document
+from identity.web.base_handlers import ApiHandler, Family
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Endpoint
-from identity.web.family import ApiHandler, Family
 from identity.web.openapi.components import Components, Use
 
 JSON: Final = "application/json"

@@ -6,10 +6,10 @@ import dataclasses
 from typing import Any, Final
 
 from identity.call import Document
-from identity.domain import search as searches
-from identity.domain.resource import Resource
+from identity.domain.objects import search as searches
+from identity.domain.objects.resource_definition import Resource
+from identity.web.base_handlers import Family
 from identity.web.crud import ResourceHandler
-from identity.web.family import Family
 from identity.web.openapi import parameters
 from identity.web.openapi.components import Components, Use
 

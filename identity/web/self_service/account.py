@@ -8,19 +8,23 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeVar
 
 from identity.call import Call, Document
-from identity.domain import two_factor, users
+from identity.domain.two_factor import two_factor
+from identity.domain.users import users
 from identity.errors import FieldError, GeneralError, Invalid, InvalidRequest, Unavailable, WebhookTransactionFailed
 from identity.ids import fingerprint
-from identity.operations import account_logins, accounts, sso, two_factor_trust
-from identity.operations.accounts import Account
-from identity.operations.authorization_steps import Browser
-from identity.operations.verification_codes import Started
+from identity.operations.authorization import account_logins
+from identity.operations.login_transactions.authorization_steps import Browser
+from identity.operations.pages import accounts
+from identity.operations.pages.accounts import Account
+from identity.operations.sessions import sso_sessions
+from identity.operations.two_factor import two_factor_trust
+from identity.operations.verification.verification_codes import Started
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
 from identity.web.hosted import fields, login, register, render
 from identity.web.hosted.fields import Field, Form
-from identity.web.oauth2.family import PAGE_OR_REDIRECT
-from identity.web.self_service.place import Place, SelfServiceHandler
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
+from identity.web.self_service.page_context import Place, SelfServiceHandler
 
 REQUEST: Final = "oauth2/account.request.json"
 FORM: Final = "oauth2/account.form.json"
@@ -84,7 +88,7 @@ class AccountPage(SelfServiceHandler):
         assert place.client is not None
         if place.tenant["httpSessionMaxInactiveInterval"] <= 0:
             return self.notice(place, "accountOff")
-        browser = Browser(self.cookie(sso.COOKIE), trust_id=self.cookie(two_factor_trust.COOKIE))
+        browser = Browser(self.cookie(sso_sessions.COOKIE), trust_id=self.cookie(two_factor_trust.COOKIE))
         account = await accounts.find(self.services, call, place.client, browser)
         if account is None or (self.is_sensitive and not accounts.is_fresh(call, account)):
             max_age = accounts.FRESH_SECONDS if self.is_sensitive else None

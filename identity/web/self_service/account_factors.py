@@ -6,17 +6,17 @@ import asyncio
 from typing import Any, Final
 
 from identity.call import Call, Document
-from identity.domain import qr_codes
-from identity.operations import account_factors
-from identity.operations.account_factors import Adding, Removing
-from identity.operations.accounts import Account
+from identity.domain.two_factor import qr_codes
+from identity.operations.pages import account_factors
+from identity.operations.pages.account_factors import Adding, Removing
+from identity.operations.pages.accounts import Account
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
 from identity.web.hosted import csrf, login, render, two_factor
 from identity.web.hosted.fields import Field, Form
-from identity.web.oauth2.family import PAGE_OR_REDIRECT
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
 from identity.web.self_service.account import FORM, REQUEST, STALE, AccountPage, Told, account_name, at
-from identity.web.self_service.place import Place
+from identity.web.self_service.page_context import Place
 
 _DONE: Final = {"added": "accountTwoFactor.added", "removed": "accountTwoFactor.removed"}
 _HOME: Final = "/account/two-factor"

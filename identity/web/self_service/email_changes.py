@@ -6,13 +6,13 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.errors import NotFound, WebhookTransactionFailed
-from identity.operations import email_changes, verification_api
+from identity.operations.verification import email_changes, verification_api
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
 from identity.web.hosted import login
 from identity.web.hosted.fields import Form
-from identity.web.oauth2.family import PAGE_OR_REDIRECT
-from identity.web.self_service.place import REQUEST, Place, SelfServiceHandler
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
+from identity.web.self_service.page_context import REQUEST, Place, SelfServiceHandler
 
 _FORM: Final = "oauth2/verify.form.json"
 

@@ -8,16 +8,20 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.errors import FieldError, Invalid, InvalidRequest, NotFound, Unavailable, WebhookTransactionFailed
-from identity.operations import halted_logins, login_intents, notices, password_changes, password_pages, pending_logins
-from identity.operations.halted_logins import Waiting
-from identity.operations.password_pages import Challenge, Change
+from identity.operations.authorization import pending_logins
+from identity.operations.login_transactions import halted_logins, login_intents
+from identity.operations.login_transactions.halted_logins import Waiting
+from identity.operations.messaging import user_notifications
+from identity.operations.pages import password_pages
+from identity.operations.pages.password_pages import Challenge, Change
+from identity.operations.password_changes import password_changes
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
 from identity.web.hosted import csrf, login
 from identity.web.hosted.fields import Field, Form, password_hints, unplaced, with_errors
-from identity.web.oauth2.family import PAGE_OR_REDIRECT
 from identity.web.oauth2.login_flow import LoginFlowHandler
-from identity.web.self_service.place import REQUEST, Place, SelfServiceHandler
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
+from identity.web.self_service.page_context import REQUEST, Place, SelfServiceHandler
 
 _FORGOT: Final = "oauth2/forgot-password.form.json"
 _CHANGE: Final = "oauth2/change-password.form.json"
@@ -215,7 +219,7 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
 
 def is_sent(place: Place) -> bool:
     """Whether mails for forgotten passwords are sent at all."""
-    return notices.template_of(place.tenant, place.application, password_changes.FORGOT) is not None
+    return user_notifications.template_of(place.tenant, place.application, password_changes.FORGOT) is not None
 
 
 def forgot_path(place: Place) -> str:

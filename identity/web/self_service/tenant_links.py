@@ -6,10 +6,10 @@ import urllib.parse
 from typing import Final
 
 from identity.call import Call
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
-from identity.web.oauth2.family import PAGE_OR_REDIRECT
-from identity.web.self_service.place import REQUEST, SelfServiceHandler
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
+from identity.web.self_service.page_context import REQUEST, SelfServiceHandler
 
 _PATHS: Final = ("/email/verify", "/password/change", "/registration/verify")
 

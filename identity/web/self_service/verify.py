@@ -7,15 +7,16 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.errors import FieldError, Invalid, InvalidRequest, NotFound, WebhookTransactionFailed
-from identity.operations import sso, verification_links
-from identity.operations.verification_codes import Kind
-from identity.operations.verification_links import Link
+from identity.operations.pages import verification_links
+from identity.operations.pages.verification_links import Link
+from identity.operations.sessions import sso_sessions
+from identity.operations.verification.verification_codes import Kind
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.family import Route
 from identity.web.hosted import login
 from identity.web.hosted.fields import Field, Form, with_errors
-from identity.web.oauth2.family import PAGE_OR_REDIRECT
-from identity.web.self_service.place import REQUEST, Place, SelfServiceHandler
+from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
+from identity.web.self_service.page_context import REQUEST, Place, SelfServiceHandler
 
 _FORM: Final = "oauth2/verify.form.json"
 _CODE: Final = "oneTimeCode"
@@ -46,7 +47,7 @@ class _Verify(SelfServiceHandler):
             return self.over(place)
         if link.is_done:
             return self.done(place)
-        if link.asks_code or not await verification_links.is_own(self.services, link, self.cookie(sso.COOKIE)):
+        if link.asks_code or not await verification_links.is_own(self.services, link, self.cookie(sso_sessions.COOKIE)):
             return self.confirm(place, link)
         return await self.followed(call, place, link, verification_id, "")
 

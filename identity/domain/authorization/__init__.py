@@ -1,0 +1,1 @@
+"""Rules of authorization requests: parameters, response types, claims, consent, and client authentication."""

@@ -1,0 +1,1 @@
+"""Rules of tenants, applications, key rotation and themes."""

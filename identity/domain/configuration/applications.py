@@ -1,0 +1,113 @@
+"""Applications: completing a document, and the rules inside one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from identity.call import Document
+from identity.domain.clients import redirect_uris, resource_indicators, scopes, security_profiles
+from identity.domain.configuration import tenants as tenant_rules
+from identity.domain.objects import subresources
+from identity.errors import FieldError
+from identity.ids import new_secret
+
+ADMINISTRATOR_APPLICATION_ID = "3c219e58-ed0e-4b18-ad48-f4f92793ae32"
+ADMINISTRATOR_APPLICATION_NAME = "FusionAuth"
+"""The published name: tools look the application up by it."""
+FORMER_ADMINISTRATOR_APPLICATION_NAME = "Administration"
+"""Its name in earlier versions of the service."""
+DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+RESERVED_PREFIXES = ("idp-link:", "source-entity:", "target-entity:")
+
+
+def completed(application: Document, stored: Document | None) -> Document:
+    """The application with what the service decides: client id and secret, state, and what a change leaves alone."""
+    oauth = application["oauthConfiguration"]
+    oauth["clientId"] = application["id"]
+    _mirror_authentication_policy(oauth, None if stored is None else stored["oauthConfiguration"])
+    if stored is None:
+        oauth.setdefault("clientSecret", new_secret(32))
+        application |= {"active": True, "state": "Active"}
+    else:
+        oauth.setdefault("clientSecret", stored["oauthConfiguration"]["clientSecret"])
+        application |= {name: stored[name] for name in ("active", "state", "roles", "scopes")}
+    if application["multiFactorConfiguration"].get("loginPolicy") is None:
+        application["multiFactorConfiguration"].pop("trustPolicy", None)
+    return application
+
+
+def problems(application: Document) -> list[FieldError]:
+    """What is wrong inside the application, whatever the rest of the instance holds."""
+    oauth = application["oauthConfiguration"]
+    errors = list(_url_problems(oauth)) + tenant_rules.base_url_problems(application, "application")
+    if DEVICE_GRANT in oauth["enabledGrants"] and "deviceVerificationURL" not in oauth:
+        errors.append(_missing("application.oauthConfiguration.deviceVerificationURL"))
+    if application["verifyRegistration"] and "verificationEmailTemplateId" not in application:
+        errors.append(_missing("application.verificationEmailTemplateId"))
+    if application["jwtConfiguration"]["enabled"]:
+        errors += tenant_rules.token_problems(application["jwtConfiguration"], "application.jwtConfiguration")
+    if security_profiles.is_strict(application):
+        errors += [contradiction(found) for found in security_profiles.contradictions(application)]
+    errors += subresources.repeated(application["roles"], "application.roles")
+    errors += subresources.repeated(application["scopes"], "application.scopes")
+    errors += [
+        error for scope in application["scopes"] for error in scope_name_problems(scope["name"], "application.scopes")
+    ]
+    return errors
+
+
+def scope_problems(_application: Document, scope: Document) -> list[FieldError]:
+    """What is wrong with one scope."""
+    return scope_name_problems(scope["name"], "scope.name")
+
+
+def scope_name_problems(name: str, path: str) -> list[FieldError]:
+    """A custom scope may not take a reserved name or prefix."""
+    if name in scopes.RESERVED.union(scopes.PROVIDED) or name.startswith(RESERVED_PREFIXES):
+        return [FieldError.of("invalid", path, f"The scope name [{name}] is reserved.")]
+    return []
+
+
+def _mirror_authentication_policy(oauth: Document, stored: Document | None) -> None:
+    """Keep the deprecated `requireClientAuthentication` in step with the policy.
+
+    What was changed counts, for old clients know only the one; where both were, or the object is new, the policy wins.
+    """
+    policy, switch = "clientAuthenticationPolicy", "requireClientAuthentication"
+    if (
+        stored is not None
+        and oauth.get(policy) == stored[policy]
+        and oauth.get(switch, stored[switch]) != stored[switch]
+    ):
+        del oauth[policy]
+    if policy not in oauth:
+        oauth[policy] = "Required" if oauth.get(switch, True) else "NotRequired"
+    oauth[switch] = oauth[policy] == "Required"
+
+
+def _url_problems(oauth: Document) -> Iterable[FieldError]:
+    policy = oauth["authorizedURLValidationPolicy"]
+    for name in ("authorizedRedirectURLs", "authorizedOriginURLs"):
+        for index, url in enumerate(oauth[name]):
+            reason = redirect_uris.registration_problem(url, policy)
+            if reason is not None:
+                path = f"application.oauthConfiguration.{name}[{index}]"
+                yield FieldError.of("invalid", path, f"The [{path}] cannot be registered: {reason}.")
+    for index, url in enumerate(oauth["authorizedResourceUris"]):
+        if not resource_indicators.is_absolute(url):
+            path = f"application.oauthConfiguration.authorizedResourceUris[{index}]"
+            yield FieldError.of("invalid", path, f"The [{path}] must be an absolute URI without a fragment.")
+    for name in ("logoutURL", "deviceVerificationURL"):
+        if name in oauth and redirect_uris.registration_problem(oauth[name], "ExactMatch") is not None:
+            path = f"application.oauthConfiguration.{name}"
+            yield FieldError.of("invalid", path, f"The [{path}] must be an absolute URL.")
+
+
+def contradiction(found: security_profiles.Shortcoming) -> FieldError:
+    """The error of a setting that contradicts the profile strict."""
+    message = f"Under the profile strict the [{found.path}] {found.problem} ({found.rule})."
+    return FieldError.of("invalid", found.path, message)
+
+
+def _missing(path: str) -> FieldError:
+    return FieldError.of("missing", path, f"You must specify the [{path}] property.")

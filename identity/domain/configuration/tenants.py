@@ -1,0 +1,136 @@
+"""Tenants: the rules inside one tenant document, and what is cleared or forced by other members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from identity.call import Document
+from identity.domain.clients import redirect_uris
+from identity.domain.messaging import mail_messages
+from identity.domain.two_factor import totp
+from identity.domain.users.users import INTERNAL_CONNECTOR
+from identity.errors import FieldError
+
+DEFAULT_NAME = "Default"
+DEFAULT_ISSUER = "acme.com"
+KEY_MEMBERS = ("accessTokenKeyId", "idTokenKeyId")
+
+_PATH = "tenant.jwtConfiguration"
+# bcrypt reads 72 bytes of a password and no more; the published limit leaves room for letters of several bytes.
+_BCRYPT_LENGTH = 50
+
+
+def normalised(tenant: Document, transactional: frozenset[str], instance_events: frozenset[str]) -> Document:
+    """The tenant as it is stored: events without a tenant gone, impossible transactions None, dependants cleared."""
+    _normalise_events(tenant, transactional, instance_events)
+    email = tenant["emailConfiguration"]
+    if not email["verifyEmail"]:
+        email["verifyEmailWhenChanged"] = False
+    if tenant["passwordEncryptionConfiguration"]["encryptionScheme"] == "bcrypt":
+        rules = tenant["passwordValidationRules"]
+        rules["maxLength"] = min(rules["maxLength"], _BCRYPT_LENGTH)
+    # Other settings than these make codes that common authenticators get wrong: they are ignored, not refused.
+    tenant["multiFactorConfiguration"]["authenticator"] |= totp.DEFAULTS
+    _normalise_connectors(tenant)
+    return tenant
+
+
+def _normalise_connectors(tenant: Document) -> None:
+    """The internal connector stands there once, where it is named first: a patch appends it to itself."""
+    internal = {"connectorId": INTERNAL_CONNECTOR, "domains": ["*"], "migrate": False}
+    policies: list[Document] = []
+    for policy in [*tenant["connectorPolicies"], internal]:
+        is_internal = policy["connectorId"] == INTERNAL_CONNECTOR
+        if not (is_internal and internal in policies):
+            policies.append(internal if is_internal else policy)
+    tenant["connectorPolicies"] = policies
+
+
+def _normalise_events(tenant: Document, transactional: frozenset[str], instance_events: frozenset[str]) -> None:
+    events = tenant["eventConfiguration"]["events"]
+    tenant["eventConfiguration"]["events"] = {
+        name: entry if name in transactional else {**entry, "transactionType": "None"}
+        for name, entry in events.items()
+        if name not in instance_events
+    }
+
+
+def problems(tenant: Document) -> list[FieldError]:
+    """What is wrong inside the tenant, whatever the rest of the instance holds."""
+    checks = (_url_problems, _password_problems, _email_problems, _multi_factor_problems, _connector_problems)
+    errors = [error for check in checks for error in check(tenant)]
+    return token_problems(tenant["jwtConfiguration"], _PATH) + errors
+
+
+def base_url_problems(document: Document, path: str) -> list[FieldError]:
+    """What is wrong with the address that a tenant or an application has in links."""
+    url = document.get("baseURL")
+    if url is None or (url.startswith(("http://", "https://")) and not _is_refused(url)):
+        return []
+    return [_invalid(f"{path}.baseURL", "must be an absolute http or https URL")]
+
+
+def _is_refused(url: str) -> bool:
+    return redirect_uris.registration_problem(url, "ExactMatch") is not None
+
+
+def _url_problems(tenant: Document) -> Iterator[FieldError]:
+    yield from base_url_problems(tenant, "tenant")
+    if "logoutURL" in tenant and _is_refused(tenant["logoutURL"]):
+        yield _invalid("tenant.logoutURL", "must be an absolute URL")
+
+
+def _password_problems(tenant: Document) -> Iterator[FieldError]:
+    path = "tenant.passwordValidationRules"
+    rules = tenant["passwordValidationRules"]
+    if rules["minLength"] > rules["maxLength"]:
+        yield _invalid(f"{path}.maxLength", "must not be less than the minimum length")
+    detection = rules["breachDetection"]
+    if detection["enabled"] and detection["onLogin"] == "NotifyUser" and "notifyUserEmailTemplateId" not in detection:
+        yield _missing(f"{path}.breachDetection.notifyUserEmailTemplateId")
+
+
+def _email_problems(tenant: Document) -> Iterator[FieldError]:
+    path, email = "tenant.emailConfiguration", tenant["emailConfiguration"]
+    if email["verifyEmail"] and "verificationEmailTemplateId" not in email:
+        yield _missing(f"{path}.verificationEmailTemplateId")
+    yield from mail_messages.address_problems(email["defaultFromEmail"], f"{path}.defaultFromEmail")
+    yield from mail_messages.header_problems(email["additionalHeaders"], f"{path}.additionalHeaders")
+    if email["verificationStrategy"] == "FormField" and email["unverified"]["behavior"] != "Gated":
+        yield _invalid(f"{path}.verificationStrategy", "FormField needs unverified.behavior Gated")
+
+
+def _multi_factor_problems(tenant: Document) -> Iterator[FieldError]:
+    for way, needed in (("email", ("templateId",)), ("sms", ("messengerId", "templateId"))):
+        settings = tenant["multiFactorConfiguration"][way]
+        if settings["enabled"]:
+            yield from (
+                _missing(f"tenant.multiFactorConfiguration.{way}.{name}") for name in needed if name not in settings
+            )
+
+
+def _connector_problems(tenant: Document) -> Iterator[FieldError]:
+    for index, policy in enumerate(tenant["connectorPolicies"]):
+        if policy["connectorId"] != INTERNAL_CONNECTOR:
+            yield _invalid(f"tenant.connectorPolicies[{index}].connectorId", "must name an existing connector")
+
+
+def _invalid(path: str, what: str) -> FieldError:
+    return FieldError.of("invalid", path, f"The [{path}] {what}.")
+
+
+def _missing(path: str) -> FieldError:
+    return FieldError.of("missing", path, f"You must specify the [{path}] property.")
+
+
+def token_problems(jwt_configuration: Document, path: str) -> list[FieldError]:
+    """What is wrong with the lifetimes of a jwtConfiguration."""
+    if jwt_configuration["refreshTokenExpirationPolicy"] != "SlidingWindowWithMaximumLifetime":
+        return []
+    maximum = jwt_configuration["refreshTokenSlidingWindowConfiguration"]["maximumTimeToLiveInMinutes"]
+    if maximum >= jwt_configuration["refreshTokenTimeToLiveInMinutes"]:
+        return []
+    field = f"{path}.refreshTokenSlidingWindowConfiguration.maximumTimeToLiveInMinutes"
+    return [
+        FieldError.of("invalid", field, f"The [{field}] must not be less than the time to live of a refresh token.")
+    ]

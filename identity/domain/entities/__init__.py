@@ -1,0 +1,1 @@
+"""Rules of entities and grants on them."""

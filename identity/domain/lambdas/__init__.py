@@ -1,0 +1,1 @@
+"""Rules of lambdas, and the lambdas that a new instance contains."""

@@ -1,0 +1,1 @@
+"""Login outcomes, authentication methods, breach lookups, and impossible travel."""

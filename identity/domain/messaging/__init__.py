@@ -1,0 +1,1 @@
+"""Rules of mail and messages: the template language, templates, and mail headers."""

@@ -1,0 +1,33 @@
+"""Message templates: which text a reader gets, and what is wrong inside of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from identity.call import Document
+from identity.domain.messaging import mail_templates, template_language
+from identity.domain.messaging.template_language import ParseError
+from identity.errors import FieldError
+
+TEXT: Final = mail_templates.Part("text", "defaultTemplate", "localizedTemplates")
+"""A message has one part."""
+
+
+def problems(template: Document) -> list[FieldError]:
+    """A field error, with its line, for every variant that is no template."""
+    variants = {TEXT.default: template.get(TEXT.default)}
+    variants |= {f"{TEXT.localized}.{locale}": text for locale, text in template.get(TEXT.localized, {}).items()}
+    errors = []
+    for path, text in variants.items():
+        try:
+            template_language.check(text or "")
+        except ParseError as error:
+            errors.append(FieldError.of("invalid", f"messageTemplate.{path}", error.message))
+    return errors
+
+
+def render(template: Document, values: Mapping[str, Any], locales: Sequence[str] = (), *, preview: bool = False) -> str:
+    """The message with the values put in. Raises ParseError and RenderError."""
+    text = mail_templates.variant(template, TEXT, locales)[1]
+    return template_language.render(text, values, html=False, preview=preview).strip()

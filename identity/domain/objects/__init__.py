@@ -1,0 +1,1 @@
+"""Rules that every object shares: resource definitions, search, patches, masking, and generated identifiers."""

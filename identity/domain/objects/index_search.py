@@ -1,0 +1,201 @@
+"""The index search of users and entities: reading its request, for an engine that is the database itself.
+
+`ids` wins over `queryString`. A query string is `*`, one term, or `field:term`; a term matches the whole value of a
+field, without regard to case, and may begin or end with `*`. The `nextResults` of an answer gives the next page.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from identity.call import Document
+from identity.domain.objects.search import MAXIMUM_RESULTS, whole_number
+from identity.errors import FieldError, Invalid
+from identity.ids import base64url, parse_id, unbase64url
+
+COUNT_LIMIT = 10_000
+"""How far matches are counted when the caller does not ask for the accurate total."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fields:
+    """What can be searched for and sorted by, in documents of one kind.
+
+    `texts` are members that a term matches without regard to case, `ids` names of members that hold one id, `flags`
+    members that are true or false; `sort` names members to sort by. `termed` are the texts that also stand, in
+    lower case, in the list `private.terms`: it has an index, and is where a bare term looks. `optional` are the members
+    to sort by that a document may lack.
+    """
+
+    texts: frozenset[str]
+    ids: Mapping[str, str]
+    sort: Mapping[str, str]
+    termed: frozenset[str]
+    flags: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
+
+
+_ASKED_AGAIN = ("queryString", "sortFields", "accurateTotal")
+_MAXIMUM_QUERY = 400
+_UNSEARCHABLE = re.compile("[\\x00\\ud800-\\udfff]")
+"""A NUL, of which no regular expression may have one, and halves of surrogate pairs, which are no characters."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Term:
+    """One term of a query: `field` None for the fields that a bare term looks into; `text` is lower-cased."""
+
+    field: str | None
+    text: str
+    open_start: bool = False
+    open_end: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SortField:
+    """One field to sort by, as the store names it; documents without it come last unless `missing_first`."""
+
+    field: str
+    descending: bool = False
+    missing_first: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexQuery:
+    """A search as the store runs it; `ids` not None means exactly these, `term` None means everything."""
+
+    ids: tuple[str, ...] | None = None
+    term: Term | None = None
+    sort: tuple[SortField, ...] = ()
+    start_row: int = 0
+    number_of_results: int = 25
+    count_limit: int = COUNT_LIMIT
+
+
+def read(fields: Fields, criteria: Document, prefix: str) -> IndexQuery:
+    """The query that search criteria ask for; `prefix` (`search.` or nothing) goes before names in errors.
+
+    Raises Invalid with every bad member.
+    """
+    criteria = {**criteria, **_continued(criteria, prefix)}
+    errors: list[FieldError] = []
+    if criteria.get("ids"):
+        ids = _ids(criteria["ids"], f"{prefix}ids", errors)
+        if errors:
+            raise Invalid(errors)
+        return IndexQuery(ids=ids, number_of_results=len(ids))
+    if criteria.get("query"):
+        errors.append(_error(f"{prefix}query", "is for an index engine; use [queryString]"))
+    term = _term(fields, criteria.get("queryString"), f"{prefix}queryString", errors)
+    sort = _sort(fields, criteria.get("sortFields"), f"{prefix}sortFields", errors)
+    start_row = _whole(criteria, "startRow", 0, prefix, errors)
+    results = min(_whole(criteria, "numberOfResults", 25, prefix, errors), MAXIMUM_RESULTS)
+    accurate = _flag(criteria, "accurateTotal", prefix, errors)
+    if errors:
+        raise Invalid(errors)
+    return IndexQuery(None, term, sort, start_row, results, 0 if accurate else COUNT_LIMIT)
+
+
+def next_results(criteria: Document, query: IndexQuery, prefix: str) -> str:
+    """The token of the page after this one: nothing but a search request, which is judged anew when it comes."""
+    criteria = {**criteria, **_continued(criteria, prefix)}
+    again: Document = {name: criteria[name] for name in _ASKED_AGAIN if name in criteria}
+    again |= {"startRow": query.start_row + query.number_of_results, "numberOfResults": query.number_of_results}
+    return base64url(json.dumps(again, sort_keys=True).encode())
+
+
+def _continued(criteria: Document, prefix: str) -> Document:
+    token = criteria.get("nextResults")
+    if not token:
+        return {}
+    try:
+        again = json.loads(unbase64url(token)) if isinstance(token, str) and len(token) < 4000 else None
+    except (ValueError, RecursionError):
+        again = None
+    if not isinstance(again, dict) or "nextResults" in again or "ids" in again:
+        raise Invalid([_error(f"{prefix}nextResults", "is not a token of an earlier answer")])
+    return again
+
+
+def _flag(criteria: Document, name: str, prefix: str, errors: list[FieldError]) -> bool:
+    value, path = criteria.get(name), f"{prefix}{name}"
+    text = "" if value is None else str(value).strip().lower()
+    if text not in {"", "true", "false"}:
+        errors.append(FieldError.of("couldNotConvert", path, f"The [{path}] must be true or false."))
+    return text == "true"
+
+
+def _ids(value: Any, path: str, errors: list[FieldError]) -> tuple[str, ...]:
+    wanted = value if isinstance(value, list) else [value]
+    found = [parse_id(item) for item in wanted]
+    if len(wanted) > MAXIMUM_RESULTS:
+        errors.append(FieldError.of("tooMany", path, f"The [{path}] may hold at most {MAXIMUM_RESULTS} ids."))
+    if None in found:
+        errors.append(FieldError.of("couldNotConvert", path, f"The [{path}] must be UUIDs."))
+    return tuple(dict.fromkeys(item for item in found if item is not None))
+
+
+def _term(fields: Fields, value: Any, path: str, errors: list[FieldError]) -> Term | None:
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or len(value) > _MAXIMUM_QUERY:
+        errors.append(_error(path, f"must be a text of at most {_MAXIMUM_QUERY} characters"))
+        return None
+    # A token of an earlier answer may have been made by anybody, and holds what no request body can.
+    if _UNSEARCHABLE.search(value):
+        errors.append(_error(path, "holds what no text can hold"))
+        return None
+    text = value.strip()
+    match = re.fullmatch(r"([A-Za-z]+(?:\.[A-Za-z]+)?):(.*)", text, re.DOTALL)
+    field = match[1] if match else None
+    text = (match[2] if match else text).strip().strip('"').lower()
+    if field is not None and field not in {*fields.texts, *fields.ids, *fields.flags}:
+        errors.append(_error(path, f"names the field [{field}], which cannot be searched"))
+        return None
+    if field is None and text.strip("*") == "":
+        return None
+    bare = text.strip("*")
+    return Term(field, bare, open_start=text.startswith("*"), open_end=text.endswith("*"))
+
+
+def _sort(fields: Fields, value: Any, path: str, errors: list[FieldError]) -> tuple[SortField, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or len(value) > len(fields.sort):
+        errors.append(_error(path, "must be a list of fields"))
+        return ()
+    found = []
+    for index, item in enumerate(value):
+        field = _sort_field(fields, item)
+        if field is None:
+            errors.append(_error(f"{path}[{index}]", "cannot be sorted by"))
+        else:
+            found.append(field)
+    return tuple(found)
+
+
+def _sort_field(fields: Fields, item: Any) -> SortField | None:
+    name = item.get("name") if isinstance(item, dict) else None
+    if not isinstance(name, str) or name not in fields.sort:
+        return None
+    order, missing = str(item.get("order") or "asc").lower(), str(item.get("missing") or "_last")
+    if order not in {"asc", "desc"} or missing not in {"_first", "_last"}:
+        return None
+    return SortField(fields.sort[name], descending=order == "desc", missing_first=missing == "_first")
+
+
+def _whole(criteria: Document, name: str, default: int, prefix: str, errors: list[FieldError]) -> int:
+    value = criteria.get(name)
+    number = default if value is None else whole_number(value)
+    if number is None or not 0 <= number <= 2**31:
+        errors.append(_error(f"{prefix}{name}", "must be a whole number"))
+        return default
+    return number
+
+
+def _error(path: str, what: str) -> FieldError:
+    return FieldError.of("invalid", path, f"The [{path}] {what}.")

@@ -1,0 +1,179 @@
+"""Criteria search: reading the request, and the wildcard grammar of text criteria."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from identity.domain.objects.resource_definition import SearchRules
+from identity.errors import FieldError, Invalid
+from identity.ids import parse_id
+
+MAXIMUM_RESULTS = 10_000
+MAXIMUM_PATTERN = 191
+
+Kind = Literal["text", "exact", "tenants", "from", "until"]
+_LIMITS = frozenset({"from", "until"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Criterion:
+    """One condition. `value` is a regular expression for text, an instant for a limit, the plain value otherwise.
+
+    `piece` is the longest piece of a text that stands between wildcards.
+    """
+
+    field: str
+    kind: Kind
+    value: str | int
+    piece: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """A search as the store runs it; `order` is (field, 1 or -1), the id last so that pages are stable."""
+
+    criteria: tuple[Criterion, ...]
+    order: tuple[tuple[str, int], ...]
+    start_row: int
+    number_of_results: int
+
+
+def read(rules: SearchRules, request: Mapping[str, Any], prefix: str) -> SearchQuery:
+    """The query that a search request asks for; `prefix` (`search.` or nothing) goes before field names in errors.
+
+    Raises Invalid with every bad criterion, orderBy field and paging value.
+    """
+    errors: list[FieldError] = []
+    criteria = [c for c in (_criterion(rules, name, request, prefix, errors) for name in rules.criteria) if c]
+    order = _order(rules, request.get("orderBy") or rules.default, f"{prefix}orderBy", errors)
+    start_row = _whole(request, "startRow", 0, prefix, errors)
+    results = _whole(request, "numberOfResults", 25, prefix, errors)
+    if errors:
+        raise Invalid(errors)
+    return SearchQuery(tuple(criteria), order, start_row, min(results, MAXIMUM_RESULTS))
+
+
+Parameter = Literal["text", "uuid", "integer", "instant"]
+
+
+def parameters(rules: SearchRules) -> dict[str, Parameter]:
+    """The names that a search request may hold, and what each is."""
+    criteria = {name: _parameter(name, kind) for name, kind in rules.criteria.items()}
+    return {**criteria, "numberOfResults": "integer", "orderBy": "text", "startRow": "integer"}
+
+
+def _parameter(name: str, kind: Kind) -> Parameter:
+    if kind in _LIMITS:
+        return "instant"
+    return "uuid" if is_id(name) else "text"
+
+
+def is_id(criterion: str) -> bool:
+    """Whether a criterion is the id of an object."""
+    return criterion.endswith(("Id", "id"))
+
+
+def wildcard_pattern(text: str) -> str:
+    """The regular expression of a text criterion: `*` is any run, `**` a literal asterisk, nothing else is special.
+
+    Without a `*` the text may stand anywhere; with one the pattern is anchored at both ends. What stands between two
+    wildcards is taken at its first occurrence and never given back (`(?>...)`): for this grammar that finds all that
+    can be found, in linear time, where plain `.*` would try every combination.
+    """
+    pieces = [re.escape(piece) for piece in _pieces(text)]
+    if len(pieces) == 1:
+        return pieces[0]
+    first, *inner, last = pieces
+    return f"^{first}{''.join(f'(?>.*?{piece})' for piece in inner if piece)}.*{last}$"
+
+
+def _pieces(text: str) -> list[str]:
+    """What stands between the wildcards of a text criterion."""
+    pieces = [""]
+    for part in re.split(r"(\*\*|\*)", text.strip().lower()):
+        if part == "*":
+            pieces.append("")
+        else:
+            pieces[-1] += "*" if part == "**" else part
+    return pieces
+
+
+def _criterion(
+    rules: SearchRules, name: str, request: Mapping[str, Any], prefix: str, errors: list[FieldError]
+) -> Criterion | None:
+    value = request.get(name)
+    if value is None or value == "":
+        return None
+    path = f"{prefix}{name}"
+    kind = rules.criteria[name]
+    member = rules.members.get(name, name)
+    if kind in _LIMITS:
+        return _limit(member, kind, value, path, errors)
+    if not isinstance(value, str) or len(value) > MAXIMUM_PATTERN or "\x00" in value:
+        errors.append(
+            FieldError.of("invalid", path, f"The [{path}] criterion must be a text of at most 191 characters.")
+        )
+        return None
+    if is_id(name) and parse_id(value) is None:
+        errors.append(FieldError.of("couldNotConvert", path, f"The [{path}] criterion must be a UUID."))
+        return None
+    if kind == "text":
+        return Criterion(member, kind, wildcard_pattern(value), max(_pieces(value), key=len))
+    return Criterion(member, kind, parse_id(value) or value)
+
+
+def _limit(member: str, kind: Kind, value: object, path: str, errors: list[FieldError]) -> Criterion | None:
+    instant = None if isinstance(value, bool) else whole_number(value)
+    if instant is None:
+        errors.append(FieldError.of("couldNotConvert", path, f"The [{path}] criterion must be an instant."))
+        return None
+    return Criterion(member, kind, instant)
+
+
+def order_of(rules: SearchRules, text: str) -> tuple[tuple[str, int], ...]:
+    """The order that one of the rules' own texts names, such as their default."""
+    return _order(rules, text, "orderBy", [])
+
+
+def _order(rules: SearchRules, text: object, path: str, errors: list[FieldError]) -> tuple[tuple[str, int], ...]:
+    """The fields to sort by, from the list of those that may be; of a repeated field the first mention counts.
+
+    What is equal in all of them comes in the order of the id, in the direction of the last: one index serves both.
+    """
+    order: dict[str, int] = {}
+    for item in text.split(",") if isinstance(text, str) else [str(text)]:
+        field, _, direction = " ".join(item.split()).partition(" ")
+        if field not in rules.order_by or direction.upper() not in {"", "ASC", "DESC"}:
+            message = f"The [{path}] value [{item.strip()[:100]}] cannot be sorted by."
+            errors.append(FieldError.of("invalid", path, message))
+            return ()
+        order.setdefault(rules.order_by[field], -1 if direction.upper() == "DESC" else 1)
+    order.setdefault("_id", list(order.values())[-1])
+    return tuple(order.items())
+
+
+def _whole(request: Mapping[str, Any], name: str, default: int, prefix: str, errors: list[FieldError]) -> int:
+    value = request.get(name)
+    number = default if value is None else whole_number(value)
+    if number is None or number < 0 or number > 2**31:
+        errors.append(
+            FieldError.of("invalid", f"{prefix}{name}", f"The [{prefix}{name}] value must be a whole number.")
+        )
+        return default
+    return number
+
+
+def whole_number(value: object) -> int | None:
+    """An integer from JSON or a query; `true` and `false` count as 1 and 0: the official Python client sends them."""
+    if isinstance(value, bool | int):
+        return int(value)
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if text in {"true", "false"}:
+            return int(text == "true")
+        if re.fullmatch(r"-?[0-9]{1,18}", text):
+            return int(text)
+    return None

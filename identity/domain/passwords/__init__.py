@@ -1,0 +1,1 @@
+"""Password hashing schemes and password policy."""

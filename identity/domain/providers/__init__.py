@@ -1,0 +1,1 @@
+"""Rules of identity providers and external identities."""

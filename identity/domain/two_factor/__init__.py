@@ -1,0 +1,1 @@
+"""Rules of two-factor authentication: one-time passwords, methods, and QR codes."""

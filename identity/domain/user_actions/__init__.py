@@ -1,0 +1,1 @@
+"""Rules of user actions and of actions applied to users."""

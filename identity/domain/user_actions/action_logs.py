@@ -1,0 +1,172 @@
+"""Actions on users: what is written of one, when it is active, and which logins it prevents.
+
+An action that is live has `private.endsAt`, the instant at which it ends by itself; one that was cancelled, that has
+ended or that lasts for no time has none. Those that prevent logins stand on their users too, under
+`private.preventions`, so that no login has to look for them.
+"""
+
+from __future__ import annotations
+
+import calendar
+import datetime
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from identity.call import Document
+from identity.domain.messaging import mail_templates
+from identity.domain.messaging.mail_messages import Address, Letter
+from identity.domain.messaging.mail_templates import Part
+from identity.domain.objects import durations
+from identity.instants import Instant, as_datetime
+
+INDEFINITE: Final = 2**63 - 1
+"""The expiry of an action that does not end by itself."""
+
+_KEPT_STATES: Final = 1000
+"""How many former states a history holds: a document has its limits."""
+
+_NAMES: Final = Part("name", "name", "localizedNames")
+_TEXTS: Final = Part("text", "text", "localizedTexts")
+_SUMMARY: Final = (
+    "actionerUserId",
+    "expiry",
+    "localizedName",
+    "localizedOption",
+    "localizedReason",
+    "name",
+    "option",
+    "reason",
+    "reasonCode",
+)
+_CHANGED_BY_HAND: Final = ("actionerUserId", "comment", "expiry")
+
+
+def words(definition: Document, option: Document | None, reason: Document | None, languages: Iterable[str]) -> Document:
+    """Name, option and reason of an action, as they are and in the user's language."""
+    wanted = list(languages)
+    found: Document = {"name": definition["name"], "localizedName": _localized(definition, _NAMES, wanted)}
+    if option is not None:
+        found |= {"option": option["name"], "localizedOption": _localized(option, _NAMES, wanted)}
+    if reason is not None:
+        found |= {"reason": reason["text"], "localizedReason": _localized(reason, _TEXTS, wanted)}
+        found["reasonCode"] = reason["code"]
+    return found
+
+
+def is_live(log: Document, now: Instant) -> bool:
+    """Whether an action lasts for a time, which has neither passed nor been cut short."""
+    return bool(log["private"].get("endsAt", 0) > now)
+
+
+def modified(log: Document, change: Document, now: Instant) -> Document:
+    """The action with what an actioner changed about it, its former state in the history."""
+    private = {**log["private"], "endsAt": change["expiry"], "since": now}
+    return _changed(log, {**change, "private": private}, now)
+
+
+def cancelled(log: Document, change: Document, now: Instant) -> Document:
+    """The action as cancelled: it ends now, and nothing is left to be done at its end."""
+    private = {name: value for name, value in log["private"].items() if name not in {"endsAt", "lockOutOf"}}
+    return _changed(log, {**change, "expiry": now, "private": {**private, "since": now}}, now)
+
+
+def _changed(log: Document, change: Document, now: Instant) -> Document:
+    former: Document = {name: log[name] for name in _CHANGED_BY_HAND if name in log}
+    former["createInstant"] = log["private"].get("since", log["insertInstant"])
+    items = [*log["history"]["historyItems"], former]
+    kept = {name: value for name, value in log.items() if name not in {"actionerUserId", "comment"}}
+    moved = max(now, log["lastUpdateInstant"] + 1)
+    return {**kept, **change, "history": {"historyItems": items[-_KEPT_STATES:]}, "lastUpdateInstant": moved}
+
+
+def prevention(log: Document) -> Document:
+    """What stands on the user of an action that prevents logins."""
+    shown: Document = {name: log[name] for name in _SUMMARY if name in log}
+    is_lock_out = "lockOutOf" in log["private"]
+    if is_lock_out:
+        # Nobody who tries names at random may learn from the language that a name is somebody's.
+        shown["localizedName"] = shown["name"]
+    return {"actionId": log["id"], **shown, "applicationIds": log["applicationIds"], "isLockOut": is_lock_out}
+
+
+def preventing(user: Document, application_id: str | None, now: Instant) -> tuple[Document, ...]:
+    """The actions that keep a user from logging in to an application, or to none: as `prevention` made them."""
+    return tuple(
+        one
+        for one in user["private"].get("preventions", ())
+        if one["expiry"] > now and (not one["applicationIds"] or application_id in one["applicationIds"])
+    )
+
+
+def summaries(preventions: Iterable[Document]) -> list[Document]:
+    """What a refused login answers about the actions that prevent it."""
+    return [{name: one[name] for name in ("actionId", *_SUMMARY) if one.get(name) is not None} for one in preventions]
+
+
+def event_payload(log: Document, phase: str, languages: Iterable[str], *, notify: bool) -> Document:
+    """What the event of a phase tells, but for the mail."""
+    names = ("actioneeUserId", "comment", "option", "localizedOption", "reason", "localizedReason", "reasonCode")
+    payload = {name: log.get(name) for name in names}
+    return {
+        **payload,
+        "action": log["name"],
+        "actionId": log["id"],
+        "actionerUserId": log.get("actionerUserId") if phase != "end" else None,
+        "applicationIds": sorted(log["applicationIds"]),
+        "expiry": log.get("expiry"),
+        "localizedAction": log["localizedName"],
+        "localizedDuration": _duration(log, languages),
+        "notifyUser": notify,
+        "phase": phase,
+    }
+
+
+def email_of(letter: Letter) -> Document:
+    """A mail as events carry it."""
+    sender = _address(letter.sender)
+    return {
+        "attachments": [],
+        "bcc": [_address(one) for one in letter.bcc],
+        "cc": [_address(one) for one in letter.cc],
+        "from": sender,
+        "html": letter.html or None,
+        "replyTo": sender,
+        "subject": letter.subject,
+        "text": letter.text or None,
+        "to": [_address(letter.to)],
+    }
+
+
+def end_of_lock_out(now: Instant, duration: int, unit: str) -> int:
+    """When an action ends that lasts from now for so many MINUTES, HOURS, DAYS, WEEKS, MONTHS or YEARS."""
+    seconds = {"MINUTES": 60, "HOURS": 3600, "DAYS": 86_400, "WEEKS": 604_800}
+    if unit in seconds:
+        return min(now + duration * seconds[unit] * 1000, INDEFINITE)
+    try:
+        return _months_later(now, duration * (12 if unit == "YEARS" else 1))
+    except (OverflowError, ValueError):
+        return INDEFINITE
+
+
+def _months_later(now: Instant, months: int) -> int:
+    """The same day so many months later, or the last one of a month that is shorter."""
+    start = as_datetime(now)
+    year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
+    day = min(start.day, calendar.monthrange(year, month + 1)[1])
+    moved = start.replace(year=year, month=month + 1, day=day)
+    return now + (moved - start) // datetime.timedelta(milliseconds=1)
+
+
+def _duration(log: Document, languages: Iterable[str]) -> str | None:
+    expiry, since = log.get("expiry"), log["private"].get("since", log["insertInstant"])
+    if expiry is None or expiry == INDEFINITE or expiry <= since:
+        return None
+    return durations.in_words(expiry - since, languages)
+
+
+def _localized(source: Mapping[str, Any], part: Part, languages: list[str]) -> str:
+    return mail_templates.variant(dict(source), part, languages)[1]
+
+
+def _address(address: Address) -> Document:
+    return {"address": address.address, "display": address.display or None}

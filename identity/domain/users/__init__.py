@@ -1,0 +1,1 @@
+"""Rules of users, registrations, families and imports."""

@@ -1,0 +1,28 @@
+"""What users can be searched for, and sorted by."""
+
+from __future__ import annotations
+
+from identity.domain.objects.index_search import Fields
+from identity.domain.users.users import SEARCH_FIELDS
+
+_SORT = {
+    "birthDate": "birthDate",
+    "email": "email",
+    "fullName": "fullName",
+    "id": "_id",
+    "insertInstant": "insertInstant",
+    "lastLoginInstant": "lastLoginInstant",
+    "login": "private.login",
+    "phoneNumber": "phoneNumber",
+    "tenantId": "tenantId",
+    "username": "username",
+}
+
+FIELDS = Fields(
+    texts=frozenset({*SEARCH_FIELDS, "birthDate", "middleName", "mobilePhone", "phoneNumber", "uniqueUsername"}),
+    ids={"id": "_id", "registrations.applicationId": "registrations.applicationId", "tenantId": "tenantId"},
+    sort=_SORT,
+    termed=frozenset(SEARCH_FIELDS),
+    flags=frozenset({"active", "verified"}),
+    optional=frozenset(_SORT.values()) - {"_id", "insertInstant", "tenantId"},
+)

@@ -1,0 +1,1 @@
+"""Rules of webhooks: transactions, retries, health, headers, signatures, and delivery pacing."""

@@ -1,0 +1,1 @@
+"""Operations behind single endpoints: introspection, revocation, userinfo, discovery, logins and tokens."""

@@ -1,0 +1,39 @@
+"""Whether a second factor is wanted of a user, for a login or for another deed, and which trust speaks against it."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain.two_factor import two_factor
+from identity.errors import Invalid
+from identity.operations.clients import clients
+from identity.operations.objects import user_lookup
+from identity.operations.two_factor import two_factor_policy, two_factor_trust
+from identity.operations.users.login_responses import Answer
+from identity.services import Services
+
+_REQUEST = "api/two-factor-status.request.json"
+
+
+async def retrieve(services: Services, call: Call, body: Document) -> Answer:
+    """200 where none is wanted, 242 where one is, with the trust in the device that was named.
+
+    Trust in a device counts for a login alone: to change the password, or to step up, a user who has a second factor
+    shows it. Raises Invalid, and NotFound for an unknown user.
+    """
+    request = services.schemas[_REQUEST].read(body)
+    if request.get("userId") is None:
+        raise Invalid.field("missing", "userId", "You must specify the [userId] property.")
+    tenant_id = await user_lookup.tenant_of(services, call, request["userId"])
+    user = await services.users.get(tenant_id, request["userId"])
+    tenant, application = await services.tenants.get(None, tenant_id), None
+    if request.get("applicationId") is not None:
+        application = (await clients.of_api(services, tenant_id, request["applicationId"])).application
+    trust_id = request.get("twoFactorTrustId")
+    trusts = await two_factor_trust.counting(services, call, user, application, trust_id)
+    body = {"trusts": list(trusts), "twoFactorTrustId": trust_id} if trusts else {}
+    if request["action"] == "login":
+        is_wanted = two_factor_policy.is_challenged(tenant, application, user, trusts)
+    else:
+        has_methods = bool(user["twoFactor"]["methods"])
+        is_wanted = has_methods and two_factor.login_policy(tenant, application) != "Disabled"
+    return Answer(242 if is_wanted else 200, body)

@@ -1,0 +1,1 @@
+"""Authorization requests: sources, login requirements, device grants, passwordless logins, and responses."""

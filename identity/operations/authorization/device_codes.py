@@ -1,0 +1,167 @@
+"""What an application that has an activation page of its own does with user codes: ask about one, approve one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from identity.call import Call, Document
+from identity.domain.clients import scopes
+from identity.domain.configuration.applications import DEVICE_GRANT
+from identity.domain.login import login_outcomes as steps
+from identity.domain.providers import identity_providers
+from identity.domain.users import users
+from identity.errors import InvalidGrant, InvalidRequest, InvalidToken, NotFound, OAuth2Error, WebhookTransactionFailed
+from identity.ids import TenantId, parse_id
+from identity.operations.authorization import device_grants
+from identity.operations.authorization.device_grants import Approver, Guesser
+from identity.operations.clients import bearer_tokens
+from identity.operations.clients.bearer_tokens import Bearer
+from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.clients import Client
+from identity.operations.login import password_login
+from identity.operations.users import identity_provider_links
+from identity.services import Services
+from identity.store.device_grants import DeviceGrant
+from identity.tokens import jws
+
+_OF_LINK = (
+    "displayName",
+    "identityProviderId",
+    "identityProviderName",
+    "identityProviderType",
+    "identityProviderUserId",
+)
+_PREVENTED = frozenset({"user_locked", "user_expired"})
+
+
+def required_user_code(form: Document) -> str:
+    """The user code of a request. Raises InvalidRequest."""
+    if "user_code" not in form:
+        raise InvalidRequest("missing_user_code", "The request is missing a required parameter: user_code.")
+    return str(form["user_code"])
+
+
+async def of_client(services: Services, call: Call, identified: Identified, form: Document) -> Document:
+    """What the device of a user code wants, for its own client. Raises InvalidClient and InvalidRequest."""
+    identified.require(DEVICE_GRANT, has_proof=True)
+    client = identified.client
+    guesser = device_grants.guesser_of(call, client, is_authenticated=identified.has_credentials)
+    return await described(services, call, client.tenant_id, required_user_code(form), guesser, client.client_id)
+
+
+async def described(
+    services: Services, call: Call, tenant_id: TenantId, user_code: str, guesser: Guesser, client_id: str | None = None
+) -> Document:
+    """What the device of a user code wants: the answer of the API. Raises InvalidRequest."""
+    found = await device_grants.find(services, call, tenant_id, user_code, guesser, client_id)
+    wanted = [scope for scope in found.grant["scopes"] if scope not in scopes.RESERVED]
+    answer: dict[str, Any] = {
+        "client_id": found.client_id,
+        "deviceInfo": found.grant["device"],
+        "expires_in": max(1, (found.expires - call.now) // 1000),
+        "pendingIdPLink": await pending_link(services, call, tenant_id, found),
+        "scope": scopes.joined(wanted),
+        "tenantId": tenant_id,
+        "user_code": found.grant["userCode"],
+    }
+    return {name: value for name, value in answer.items() if value}
+
+
+async def validate(services: Services, call: Call, client: Client, user_code: str) -> None:
+    """Raise InvalidRequest unless the code is one that a device of the client waits with."""
+    await device_grants.find(services, call, client.tenant_id, user_code, device_grants.ANYBODY, client.client_id)
+
+
+async def pending_link(services: Services, call: Call, tenant_id: TenantId, found: DeviceGrant) -> Document:
+    """The account that the device brings along, empty where there is none, or its provider is gone."""
+    pending_id = found.grant.get("pendingIdPLinkId")
+    if pending_id is None:
+        return {}
+    try:
+        shown = await identity_provider_links.find_pending(services, call.within(tenant_id), pending_id, None)
+    except NotFound:
+        return {}
+    link: Document = shown["pendingIdPLink"]
+    return {name: link[name] for name in _OF_LINK if name in link}
+
+
+async def approve(services: Services, call: Call, identified: Identified, form: Document) -> Document:
+    """Approve a device for the user of an access token: the answer of the API.
+
+    Raises InvalidClient, InvalidRequest, InvalidScope; InvalidToken for a token that does not hold, InvalidGrant for a
+    user who is gone or may not log in to the application.
+    """
+    identified.require(DEVICE_GRANT, has_proof=True)
+    client = identified.client
+    if "token" not in form:
+        raise InvalidRequest("missing_token", "The request is missing a required parameter: token.")
+    user_code = required_user_code(form)
+    found = await _bearer(services, call, client, form["token"])
+    guesser = device_grants.guesser_of(call, client, is_authenticated=identified.has_credentials)
+    grant = await device_grants.find(services, call, client.tenant_id, user_code, guesser, client.client_id)
+    await _require_login(services, call, client, found.user, found.authentication_type)
+    approver = Approver(
+        found.user,
+        found.auth_instant,
+        found.authentication_type,
+        found.token.scopes if found.token.application["id"] == client.client_id else (),
+        tuple(found.token.claims.get("amr", ())),
+    )
+    link = await device_grants.approve(services, call, client, grant, approver)
+    answer = {
+        "deviceGrantStatus": "Approved",
+        "deviceInfo": grant.grant["device"],
+        "tenantId": client.tenant_id,
+        "userId": found.user["id"],
+    }
+    shown = {name: value for name, value in link.items() if name != "token"}
+    return answer | ({"identityProviderLink": shown} if shown else {})
+
+
+async def _bearer(services: Services, call: Call, client: Client, token: str) -> Bearer:
+    """The user of the token, one that was issued to any application of the tenant but another third party."""
+    read = jws.read(token)
+    claims = {} if isinstance(read, jws.Rejection) else read.claims
+    if claims and "sub" not in claims:
+        raise InvalidRequest("missing_user_id", "The token has no sub.")
+    try:
+        found = await bearer_tokens.verify(services, call, token)
+        found.require_reach(client.client_id)
+    except InvalidToken as error:
+        raise _refusal(error, claims) from error
+    if found.token.tenant["id"] != client.tenant_id:
+        raise _bad_token(InvalidToken("access_token_invalid", "The access token is of another tenant."))
+    return found
+
+
+def _refusal(error: InvalidToken, claims: Mapping[str, Any]) -> OAuth2Error:
+    """Why there is no user; `claims` are verified whenever it is for the user's sake."""
+    if error.reason in _PREVENTED:
+        return InvalidGrant("login_prevented", error.description)
+    if error.reason != "user_not_found":
+        return _bad_token(error)
+    if parse_id(claims.get("sub")) is None:
+        return InvalidRequest("invalid_user_id", "The sub of the token is no id of a user.")
+    return InvalidGrant("user_not_found", error.description)
+
+
+def _bad_token(error: InvalidToken) -> InvalidToken:
+    """400 rather than 401: the token is a parameter here, and not what the caller authenticates with."""
+    error.status = InvalidRequest.status
+    return error
+
+
+async def _require_login(
+    services: Services, call: Call, client: Client, user: Document, authentication_type: str
+) -> None:
+    """The gates of a login hold for a device, too. Raises InvalidGrant."""
+    is_federated = authentication_type in identity_providers.AUTHENTICATION_TYPES.values()
+    authenticated = steps.Authenticated(client.tenant, client.application, user, call.now, is_federated=is_federated)
+    lacks_registration = client.oauth["requireRegistration"] and users.find_registration(user, client.client_id) is None
+    if steps.halt(authenticated) is not None or lacks_registration:
+        raise InvalidGrant("login_prevented", "The user may not log in to the application now.")
+    try:
+        await password_login.resume(services, call.within(client.tenant_id), user, client.application)
+    except WebhookTransactionFailed as error:
+        raise InvalidGrant("login_prevented", "A webhook refused this login.") from error

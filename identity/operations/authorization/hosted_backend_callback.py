@@ -1,0 +1,33 @@
+"""The redirect URI of the hosted backend, which is valid for every application that the backend supports."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Final
+
+from identity.call import Call
+from identity.domain.authorization import hosted_backend
+from identity.operations.clients import first_party_requests
+from identity.operations.clients.clients import Client
+
+PATH: Final = "/app/callback"
+"""The path that receives authorization responses; applications need not register it."""
+
+
+def address(call: Call, client: Client) -> str:
+    """Return the redirect URI of the hosted backend for a client."""
+    return first_party_requests.address(call, client, PATH)
+
+
+def is_redirect_uri(call: Call, client: Client, given: Mapping[str, Any]) -> bool:
+    """Whether the response to an authorization request goes to the hosted backend."""
+    return bool(given.get("redirect_uri") == address(call, client))
+
+
+def with_redirect_uri(call: Call, client: Client) -> Client:
+    """Return the client with the hosted backend among its redirect URIs. Raises UnauthorizedClient."""
+    hosted_backend.require_supported(client.application)
+    registered = [*client.oauth["authorizedRedirectURLs"], address(call, client)]
+    settings = {**client.oauth, "authorizedRedirectURLs": registered}
+    return dataclasses.replace(client, application={**client.application, "oauthConfiguration": settings})

@@ -1,0 +1,60 @@
+"""Pushed authorization requests (RFC 9126): a client hands its request over directly, and gets a name for it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+
+from identity.call import Call, Document
+from identity.domain.authorization import authorization_request as rules
+from identity.domain.authorization.authorization_request import PUSHED, SIGNED
+from identity.errors import InvalidDpopProof, InvalidRequest
+from identity.ids import new_secret
+from identity.operations.authorization import request_objects
+from identity.operations.authorization.request_objects import PARAMETERS, ROUTING
+from identity.operations.authorization.request_sources import PREFIX
+from identity.operations.clients import dpop_proofs
+from identity.operations.clients.client_authentication import Identified
+from identity.operations.limits import anonymous_request_limits
+from identity.operations.objects import features
+from identity.services import Services
+
+TTL_SECONDS: Final = 60
+"""For how long a pushed request can be used: the user's browser is sent with it at once (RFC 9126 section 2.2)."""
+
+_MAXIMUM_BYTES: Final = 65_536
+
+
+async def push(
+    services: Services, call: Call, identified: Identified, form: Document, proof: dpop_proofs.Presented | None = None
+) -> Document:
+    """The request_uri of an authorization request that passes every check made before a user is asked.
+
+    The client authenticates as it does for the code (RFC 9126 section 2.1). The code is bound to a key that
+    the request proves to have (RFC 9449 section 10.1). Raises OAuth2Error.
+    """
+    grant_type, client = "authorization_code", identified.client
+    identified.require(grant_type, has_proof="code_challenge" in form or "request" in form)
+    if "request_uri" in form:
+        raise InvalidRequest("unknown", "A request_uri cannot be pushed (the request_uri parameter).")
+    given = {**await request_objects.unpacked(services, call, client, form), PUSHED: ""}
+    identified.require(grant_type, has_proof="code_challenge" in given)
+    checked = rules.validated(given, client.application, origin=None, own_origin=call.origin.base_url)
+    binds_key = checked.dpop_jkt is not None
+    features.require_request(services, client.application, checked.scopes, binds_key=binds_key)
+    declared = services.schemas[PARAMETERS].schema["properties"]
+    request = {name: value for name, value in given.items() if name in declared and name not in ROUTING}
+    if SIGNED in given:
+        request[SIGNED] = ""
+    if len(orjson.dumps(request)) > _MAXIMUM_BYTES:
+        raise InvalidRequest("unknown", f"A pushed request may have {_MAXIMUM_BYTES} bytes.")
+    if not identified.has_credentials:
+        anonymous_request_limits.require_small(request)
+        await anonymous_request_limits.require_room(services, client.tenant_id, call.origin.ip_address)
+    key_thumbprint = await dpop_proofs.thumbprint(services, call, client.tenant_id, proof, client.oauth)
+    if key_thumbprint is not None and request.setdefault("dpop_jkt", key_thumbprint) != key_thumbprint:
+        raise InvalidDpopProof(None, "The DPoP proof shows another key than the dpop_jkt names.")
+    secret = new_secret()
+    await services.pushed_requests.keep(client.tenant_id, client.client_id, secret, request, TTL_SECONDS)
+    return {"expires_in": TTL_SECONDS, "request_uri": PREFIX + secret}

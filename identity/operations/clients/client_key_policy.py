@@ -1,0 +1,68 @@
+"""How an application authenticates by what it signed: judging its methods and its keys when it is saved."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator
+from typing import Final
+
+from identity.call import Document
+from identity.domain.authorization.client_authentication import methods
+from identity.domain.providers.identity_providers import transport_problem
+from identity.errors import FieldError
+from identity.outbound.addresses import check_url
+from identity.services import Services
+from identity.tokens import external_keys
+
+_PATH: Final = "application.oauthConfiguration"
+_MEMBERS: Final = ("kty", "kid", "use", "alg", "crv", "n", "e", "x", "y")
+
+
+def problems(services: Services, application: Document) -> list[FieldError]:
+    """What is wrong with the keys of an application; those that are right keep their public members alone.
+
+    A private or symmetric key is refused, not just cut down: it has left its owner, and is none any more.
+    """
+    oauth = application["oauthConfiguration"]
+    errors = [*_set_problems(oauth), *_address_problems(services, oauth), *_method_problems(application)]
+    if not errors and "jwks" in oauth:
+        kept = [{name: entry[name] for name in _MEMBERS if name in entry} for entry in oauth["jwks"]["keys"]]
+        oauth["jwks"] = {"keys": kept}
+    return errors
+
+
+def _set_problems(oauth: Document) -> Iterator[FieldError]:
+    entries = oauth.get("jwks", {}).get("keys", [])
+    for index, entry in enumerate(entries):
+        if reason := external_keys.jwk_problem(entry):
+            yield _problem("invalid", f"jwks.keys[{index}]", f"The key cannot be used: {reason}.")
+    for kid, count in collections.Counter(entry.get("kid") for entry in entries).items():
+        if count > 1:
+            yield _problem("duplicate", "jwks.keys", f"There are {count} keys with the kid [{kid}].")
+
+
+def _address_problems(services: Services, oauth: Document) -> Iterator[FieldError]:
+    if "jwksURI" not in oauth:
+        return
+    if "jwks" in oauth:
+        yield _problem("invalid", "jwksURI", "An application has either jwks or jwksURI (RFC 7591 section 2).")
+    networks = services.config.client_keys.allowed_networks
+    url = oauth["jwksURI"]
+    if reason := check_url(url, networks) or transport_problem(url, networks):
+        yield _problem("invalid", "jwksURI", f"The URL cannot be used: {reason}.")
+
+
+def _method_problems(application: Document) -> Iterator[FieldError]:
+    oauth = application["oauthConfiguration"]
+    if oauth.keys() & {"jwks", "jwksURI"}:
+        return
+    if "private_key_jwt" in methods(application):
+        yield _problem("missing", "jwks", "private_key_jwt needs the public keys of the client, in jwks or at jwksURI.")
+    elif oauth["requireSignedRequestObject"] and "client_secret_jwt" not in methods(application):
+        message = "Signed requests need the public keys of the client, in jwks or at jwksURI, or client_secret_jwt."
+        yield _problem("missing", "jwks", message)
+
+
+def _problem(kind: str, member: str, message: str) -> FieldError:
+    path = f"{_PATH}.{member}"
+    return FieldError.of(kind, path, f"The [{path}] is not right. {message}")

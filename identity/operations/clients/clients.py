@@ -1,0 +1,156 @@
+"""Which client a protocol request speaks of, and which tenant (spec: OAuth, tenant resolution)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from identity.call import Document
+from identity.domain.clients import security_profiles
+from identity.domain.clients.refresh_tokens import Policy
+from identity.errors import Invalid, InvalidRequest, OAuth2Error
+from identity.ids import ApplicationId, TenantId, parse_id
+from identity.services import Services
+from identity.tokens.issuer import FindClient
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TenantHints:
+    """The three places where a request may name its tenant: path prefix, parameter, header."""
+
+    path: str | None = None
+    parameter: str | None = None
+    header: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Client:
+    """An active application of an active tenant; both are shared documents that nobody may change."""
+
+    tenant: Document
+    application: Document
+
+    @property
+    def tenant_id(self) -> TenantId:
+        """The id of the tenant."""
+        return TenantId(self.tenant["id"])
+
+    @property
+    def client_id(self) -> ApplicationId:
+        """The id of the application, which is its client_id."""
+        return ApplicationId(self.application["id"])
+
+    @property
+    def oauth(self) -> Document:
+        """The application's oauthConfiguration."""
+        found: Document = self.application["oauthConfiguration"]
+        return found
+
+    @property
+    def tokens(self) -> Document:
+        """The jwtConfiguration that holds: the application's own where it is enabled, else the tenant's."""
+        own: Document = self.application["jwtConfiguration"]
+        return own if own["enabled"] else self.tenant["jwtConfiguration"]
+
+    @property
+    def refresh_policy(self) -> Policy:
+        """The policy of its refresh tokens."""
+        return security_profiles.refresh_policy(self.application, self.tokens)
+
+    @property
+    def issuer(self) -> str:
+        """The issuer of everything that this client gets."""
+        return str(self.tenant["issuer"])
+
+
+class UnknownClientError(InvalidRequest):
+    """No such client; the token endpoint says so as invalid_client."""
+
+
+async def find(services: Services, hints: TenantHints, client_id: str | None) -> Client:
+    """The client of a request, and its tenant.
+
+    Raises InvalidRequest for a tenant that does not exist or is not the client's, and for an absent client_id;
+    UnknownClientError for a client that does not exist or was switched off.
+    """
+    named = await named_tenant(services, hints)
+    if not client_id:
+        raise InvalidRequest("missing_client_id", "The request is missing a required parameter: client_id.")
+    application = await _application(services, client_id)
+    if named is None and application["universalConfiguration"].get("universal"):
+        raise InvalidRequest("missing_tenant_id", "The request is missing a required parameter: tenantId.")
+    return Client(await tenant_of(services, named, client_id, application), application)
+
+
+async def tenant_of(services: Services, named: Document | None, client_id: str, client: Document) -> Document:
+    """The tenant of a client's application or entity. Raises InvalidRequest when a request names another one."""
+    if named is not None and client["tenantId"] != named["id"]:
+        raise _invalid_tenant("The tenantId is not the tenant of the client.")
+    tenant = await services.tenants.cached(None, client["tenantId"])
+    if tenant is None or tenant["state"] != "Active":
+        raise unknown(client_id)
+    return tenant
+
+
+async def of_api(services: Services, tenant_id: TenantId | None, application_id: str) -> Client:
+    """The client that the `applicationId` of a request to the API names, in the tenant if there is one.
+
+    Raises Invalid where it names no active application.
+    """
+    try:
+        return await find(services, TenantHints(header=tenant_id), application_id)
+    except InvalidRequest as error:
+        message = "The [applicationId] must name an active application of the tenant."
+        raise Invalid.field("invalid", "applicationId", message) from error
+
+
+async def named_tenant(services: Services, hints: TenantHints) -> Document | None:
+    """The tenant that a request names, or None. Raises InvalidRequest when it names none that exists, or two."""
+    named = [hint for hint in (hints.path, hints.parameter, hints.header) if hint]
+    if not named:
+        return None
+    tenant_ids = {parse_id(hint) for hint in named}
+    tenant_id = tenant_ids.pop()
+    if tenant_ids:
+        raise _invalid_tenant("The request names two different tenants.")
+    tenant = None if tenant_id is None else await services.tenants.cached(None, tenant_id)
+    if tenant is None or tenant["state"] != "Active":
+        raise _invalid_tenant(f"The tenantId is not valid: {named[0][:100]}")
+    return tenant
+
+
+def finder(services: Services) -> FindClient:
+    """Finds the client that a token of ours is for: client_id -> its tenant and application, or None."""
+
+    async def find_client(client_id: str) -> tuple[Document, Document] | None:
+        try:
+            application = await _application(services, client_id)
+            return await tenant_of(services, None, client_id, application), application
+        except InvalidRequest:
+            return None
+
+    return find_client
+
+
+async def default_tenant(services: Services) -> Document:
+    """The tenant of a request that names none and has no client."""
+    tenant = await services.tenants.cached(None, services.default_tenant_id)
+    if tenant is None:
+        raise _invalid_tenant("There is no default tenant.")
+    return tenant
+
+
+async def _application(services: Services, client_id: str) -> Document:
+    application_id = parse_id(client_id)
+    application = None if application_id is None else await services.applications.cached_across_tenants(application_id)
+    if application is None or not application["active"]:
+        raise unknown(client_id)
+    return application
+
+
+def unknown(client_id: str) -> OAuth2Error:
+    """There is no such client."""
+    return UnknownClientError("invalid_client_id", f"The client_id is not valid: {client_id[:100]}")
+
+
+def _invalid_tenant(description: str) -> InvalidRequest:
+    return InvalidRequest("invalid_tenant_id", description)

@@ -1,0 +1,30 @@
+"""Who may see the hosted pages: the addresses that the access list of an application, else of its tenant, lets in."""
+
+from __future__ import annotations
+
+from identity.call import Document
+from identity.domain.objects import ip_access
+from identity.errors import AccessDenied
+from identity.operations.clients.clients import Client
+from identity.services import Services
+
+
+class AddressRefusedError(AccessDenied):
+    """The pages are closed to this address: 403, told on a page and never at a redirect URI."""
+
+    status = 403
+
+
+async def require_address(services: Services, client: Client, ip_address: str) -> None:
+    """Raise AddressRefusedError where a list keeps the address from the pages of a client."""
+    list_id = _list_id(client.application) or _list_id(client.tenant)
+    if list_id is None:
+        return
+    found = await services.ip_access_control_lists.cached(None, list_id)
+    if found is None or not ip_access.allows(found["entries"], ip_address):
+        raise AddressRefusedError("unknown", "Access from this address is not allowed.")
+
+
+def _list_id(document: Document) -> str | None:
+    list_id: str | None = document["accessControlConfiguration"].get("uiIPAccessControlListId")
+    return list_id

@@ -1,0 +1,1 @@
+"""Configuration objects: tenants, applications, keys, API keys, themes, and system settings."""

@@ -1,0 +1,207 @@
+"""API keys: create, copy, retrieve, update, patch, delete, under the rule that no key makes a mightier one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from identity.call import ApiKeyCaller, Call, Document
+from identity.domain.objects import api_keys as rules
+from identity.domain.objects import patch as patches
+from identity.domain.objects.resource_definition import Resource
+from identity.errors import FieldError, Invalid, NotFound, Unauthorized
+from identity.ids import new_id, new_secret
+from identity.operations.objects import crud, event_logs, features, references
+from identity.services import Services
+from identity.store.api_keys import UNIQUE
+from identity.store.mongo import Session
+
+RESOURCE = Resource(
+    "apiKey",
+    "/api/api-key",
+    "api/api-key.json",
+    "api_keys",
+    "apiKeys",
+    "API key",
+    tenant_scoped=False,
+    unique=UNIQUE,
+    sealed=("key",),
+)
+
+_FIXED = ("key", "tenantId", "retrievable", "keyManager")
+
+
+async def create(services: Services, call: Call, body: Document, key_id: str | None) -> Document:
+    """A new key, from the body or as a copy of `sourceKeyId`; never a key manager. Raises Invalid and Unauthorized.
+
+    The answer is the only one that holds the value of a key that is not retrievable.
+    """
+    if not isinstance(body.get("apiKey"), dict) and "sourceKeyId" not in body:
+        raise Invalid.field("missing", "apiKey", "You must specify the [apiKey] property.")
+    wanted = services.schemas[RESOURCE.schema].read(body)
+    api_key = wanted["apiKey"]
+    if "sourceKeyId" in wanted:
+        api_key = await _copied(services, call, api_key, wanted["sourceKeyId"])
+    return await add(services, call, api_key, key_id, caller=_caller(call))
+
+
+async def add(
+    services: Services,
+    call: Call,
+    wanted: Document,
+    key_id: str | None,
+    *,
+    caller: Document | None,
+    manager: bool = False,
+) -> Document:
+    """Store a new key; `caller` None is the service itself, at kickstart, the only one that may make a `manager`."""
+    api_key = {"retrievable": True, **wanted, "keyManager": manager, "id": key_id or new_id(), **crud.stamps(call.now)}
+    chosen: str | None = api_key.setdefault("key", None)
+    api_key["key"] = chosen or new_secret(48)
+    if caller is not None and caller.get("tenantId") is not None:
+        api_key.setdefault("tenantId", caller["tenantId"])
+    api_key["permissions"] = rules.tidied_permissions(api_key["permissions"])
+    await _require_valid(services, call, api_key, caller, None, chosen)
+    api_key["private"] = {"fingerprint": services.api_keys.fingerprint(api_key["key"])}
+
+    async def insert(session: Session | None) -> None:
+        await services.api_keys.insert(None, api_key, session)
+
+    await crud.writing(RESOURCE, api_key, references.keeping(services, RESOURCE, api_key, None, insert))
+    await _report_guessable(services, call, api_key, chosen)
+    return api_key
+
+
+async def retrieve(services: Services, call: Call, key_id: str) -> Document:
+    """A key of equal or lesser authority. Raises NotFound and Unauthorized."""
+    return await _managed(services, call, key_id)
+
+
+async def update(services: Services, call: Call, body: Document, key_id: str) -> Document:
+    """Replace what may change; value, tenant, retrievability and management stay as they are."""
+
+    async def attempt() -> Document:
+        return await _replace(services, call, await _managed(services, call, key_id), body)
+
+    return await crud.retried(attempt)
+
+
+async def patch(services: Services, call: Call, kind: str, body: Any, key_id: str) -> Document:
+    """Change parts, by one of the three kinds of patch."""
+
+    async def attempt() -> Document:
+        stored = await _managed(services, call, key_id)
+        patched = patches.apply(kind, {"apiKey": crud.request_form(stored)}, body)
+        return await _replace(services, call, stored, patched)
+
+    return await crud.retried(attempt)
+
+
+async def delete(services: Services, call: Call, key_id: str) -> None:
+    """Remove a key of equal or lesser authority; it stops working at once. Raises NotFound and Unauthorized."""
+    await _managed(services, call, key_id)
+    await services.api_keys.delete(None, key_id)
+
+
+def shown(services: Services, api_key: Document) -> Document:
+    """A key as the API shows it."""
+    return crud.shown(services, RESOURCE, api_key)
+
+
+async def _replace(services: Services, call: Call, stored: Document, body: Document) -> Document:
+    if not isinstance(body.get("apiKey"), dict):
+        raise Invalid.field("missing", "apiKey", "You must specify the [apiKey] property.")
+    wanted = services.schemas[RESOURCE.schema].read(body)["apiKey"]
+    kept = {name: stored[name] for name in _FIXED if name in stored}
+    fresh = {name: value for name, value in wanted.items() if name not in _FIXED}
+    # The contract of this release lets an update give a key a new value, where it can be read back at all.
+    value = wanted.get("key") if stored["retrievable"] else None
+    api_key = {**fresh, **kept, **({"key": value} if value else {}), **crud.restamped(stored, call.now)}
+    api_key["permissions"] = rules.tidied_permissions(api_key["permissions"])
+    await _require_valid(services, call, api_key, _caller(call), stored, value)
+    api_key["private"] = {"fingerprint": services.api_keys.fingerprint(value)} if value else stored["private"]
+
+    async def put(session: Session | None) -> None:
+        await services.api_keys.replace(None, api_key, stored["lastUpdateInstant"], session)
+
+    await crud.writing(RESOURCE, api_key, references.keeping(services, RESOURCE, api_key, stored, put))
+    await _report_guessable(services, call, api_key, value)
+    return api_key
+
+
+async def _copied(services: Services, call: Call, given: Document, source_id: str) -> Document:
+    """What a copy starts from: value and description of the request; permissions, tenant and list of the source."""
+    caller = _caller(call)
+    source = await services.api_keys.find(None, source_id)
+    if source is None or not rules.is_visible(caller, source) or source["keyManager"]:
+        raise Invalid.field("invalid", "sourceKeyId", "The [sourceKeyId] must name a key that may be copied.")
+    if not rules.may_manage(caller, source):
+        raise Unauthorized(log_detail="source key has more authority than the caller")
+    inherited: Document = {
+        name: source[name] for name in ("permissions", "tenantId", "ipAccessControlListId") if name in source
+    }
+    if not given["metaData"]["attributes"]:
+        inherited["metaData"] = source["metaData"]
+    return {**given, **inherited}
+
+
+async def _managed(services: Services, call: Call, key_id: str) -> Document:
+    """The key, if the caller may manage it. Raises NotFound and Unauthorized."""
+    caller = _caller(call)
+    api_key = await services.api_keys.find(None, key_id)
+    if api_key is None or not rules.is_visible(caller, api_key):
+        raise NotFound
+    if not rules.may_manage(caller, api_key):
+        raise Unauthorized(log_detail="the key has more authority than the caller")
+    return api_key
+
+
+async def _require_valid(
+    services: Services,
+    call: Call,
+    api_key: Document,
+    caller: Document | None,
+    stored: Document | None,
+    chosen: str | None,
+) -> None:
+    """Raise Invalid for a key that cannot be written; `chosen` is the value that the request gives it, if any."""
+    errors = rules.content_problems(api_key, caller, call.now)
+    if chosen is not None:
+        errors += rules.value_problems(chosen, services.config.api_keys.minimum_length)
+    errors += [
+        error for error in [await _unknown_tenant(services, api_key), await _unknown_list(services, api_key)] if error
+    ]
+    crud.gather(errors, features.problems(services, RESOURCE.name, api_key, stored))
+
+
+async def _report_guessable(services: Services, call: Call, api_key: Document, chosen: str | None) -> None:
+    """Write an event log about a chosen value that can be guessed; it names the key, never its value."""
+    if chosen is None or not rules.is_guessable(chosen):
+        return
+    name = api_key.get("name") or api_key["metaData"]["attributes"].get("description") or api_key["id"]
+    message = (
+        f"Warning: the API key [{name}] ({api_key['id']}) has a value that can be guessed. Use a generated value, or at"
+        " least 32 random characters. The setting [api_keys.minimum_length] refuses short values."
+    )
+    await event_logs.record(services, call, "Information", message)
+
+
+async def _unknown_tenant(services: Services, api_key: Document) -> FieldError | None:
+    tenant_id = api_key.get("tenantId")
+    if tenant_id is None or await services.tenants.cached(None, tenant_id) is not None:
+        return None
+    return FieldError.of("invalid", "apiKey.tenantId", "The [apiKey.tenantId] must name an existing tenant.")
+
+
+async def _unknown_list(services: Services, api_key: Document) -> FieldError | None:
+    acl_id = api_key.get("ipAccessControlListId")
+    if acl_id is None or await services.ip_access_control_lists.cached(None, acl_id) is not None:
+        return None
+    return FieldError.of(
+        "invalid", "apiKey.ipAccessControlListId", "The [apiKey.ipAccessControlListId] must name an existing list."
+    )
+
+
+def _caller(call: Call) -> Document:
+    if not isinstance(call.caller, ApiKeyCaller):
+        raise Unauthorized(log_detail="no API key")
+    return call.caller.api_key

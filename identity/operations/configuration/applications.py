@@ -1,0 +1,227 @@
+"""Applications: create, copy, change, deactivate, reactivate, delete."""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+from identity.call import Call, Document
+from identity.domain.configuration import applications as rules
+from identity.domain.configuration import feature_settings
+from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
+from identity.domain.objects.stored_credentials import Credential
+from identity.domain.objects.subresources import Part
+from identity.errors import GeneralError, Invalid, NotLicensed
+from identity.ids import ApplicationId, TenantId
+from identity.operations.clients import client_ids, client_key_policy
+from identity.operations.configuration import ip_access_control_lists, scope_consents
+from identity.operations.groups import groups
+from identity.operations.lambdas import lambdas
+from identity.operations.objects import crud, features, key_references, references
+from identity.operations.providers import identity_providers
+from identity.operations.sessions import back_channel_logout
+from identity.services import Services
+from identity.store.mongo import Session, Write
+
+UNIQUE = (Unique("name", ("tenantId", "name"), "application.name"),)
+SEALED = ("oauthConfiguration.clientSecret",)
+TENANT_MANAGER = "TENANT_MANAGER_ID"
+_TENANT_MANAGER_FEATURE = "tenantManagerApplication"
+_NAMED = ("email_templates", "message_templates", "themes")
+
+
+async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
+    """Complete the document and judge it. Raises Invalid."""
+    document = rules.completed(document, stored)
+    if stored is None:
+        for part in (ROLE, SCOPE):
+            document[part.member] = [part.fresh(document, entry, call.now) for entry in document[part.member]]
+    errors = rules.problems(document)
+    errors += client_key_policy.problems(services, document)
+    errors += back_channel_logout.url_problems(services, document)
+    errors += await key_references.problems(
+        services, call, document["jwtConfiguration"], stored, "application.jwtConfiguration"
+    )
+    errors += await key_references.strict_problems(services, document)
+    errors += await ip_access_control_lists.reference_problems(services, document, "application")
+    errors += await lambdas.reference_problems(services, "application", document)
+    errors += await references.problems(services, RESOURCE, document, stored, _NAMED)
+    crud.gather(errors, _tenant_manager_problems(services, document))
+    return document
+
+
+def tenant_manager_id(services: Services) -> str:
+    """The id that the tenant manager application has in this instance, as kickstarts know it."""
+    return str(uuid.uuid5(uuid.UUID(services.instance_id), TENANT_MANAGER))
+
+
+def _tenant_manager_problems(services: Services, document: Document) -> list[GeneralError]:
+    """An error for the tenant manager application where its feature is switched off."""
+    if document["id"] != tenant_manager_id(services) or features.is_on(services, _TENANT_MANAGER_FEATURE):
+        return []
+    return list(NotLicensed(f"The feature {_TENANT_MANAGER_FEATURE} is switched off.").general)
+
+
+RESOURCE = Resource(
+    "application",
+    "/api/application",
+    "api/application.json",
+    "applications",
+    "applications",
+    "Application",
+    unique=UNIQUE,
+    sealed=SEALED,
+    credentials=tuple(map(Credential, SEALED)),
+    search=SearchRules(
+        {"name": "text", "state": "exact", "tenantId": "exact"},
+        {"id": "_id", "insertInstant": "insertInstant", "name": "name", "tenant": "tenantId"},
+    ),
+    prepare=prepare,
+)
+
+ROLE = Part("role", "roles", RESOURCE, "api/application-role.json", settle=groups.forget_role)
+SCOPE = Part(
+    "scope",
+    "scopes",
+    RESOURCE,
+    "api/application-scope.json",
+    fixed=("name",),
+    names_owner=True,
+    problems=rules.scope_problems,
+    settle=scope_consents.forget_scope,
+    feature=feature_settings.CUSTOM_SCOPES,
+)
+
+
+async def create(services: Services, call: Call, body: Document, application_id: str | None) -> Document:
+    """A new application, plain or as a copy of `sourceApplicationId` under the name given. Raises Invalid."""
+    wanted = await _with_source(services, call, body)
+    # An id that is made up here is nobody's; one that is given may be a client id already.
+    commit = None if application_id is None else _commit_with_client_id
+    application = await crud.create(services, call, RESOURCE, wanted, application_id, commit)
+    await key_references.published(services, await services.tenants.get(None, application["tenantId"]), application)
+    return application
+
+
+def retrieve_each(services: Services, call: Call, *, inactive: bool) -> AsyncIterator[Document]:
+    """The active applications that the caller sees, or the inactive ones, the newest first."""
+    return crud.retrieve_each(services, call, RESOURCE, {"active": not inactive})
+
+
+async def update(services: Services, call: Call, body: Document, application_id: str) -> Document:
+    """Replace an application; roles, scopes, state and an omitted client secret stay."""
+    return await crud.update(services, call, RESOURCE, body, application_id, _writer(services, call))
+
+
+async def patch(services: Services, call: Call, kind: str, body: Any, application_id: str) -> Document:
+    """Change parts of an application."""
+    return await crud.patch(services, call, RESOURCE, kind, body, application_id, _writer(services, call))
+
+
+async def deactivate(services: Services, call: Call, application_id: str) -> Document:
+    """Switch an application off: it is no client any more. Raises NotFound."""
+    return await _set_state(services, call, application_id, active=False)
+
+
+async def reactivate(services: Services, call: Call, application_id: str) -> Document:
+    """Switch an application on again. Raises NotFound."""
+    return await _set_state(services, call, application_id, active=True)
+
+
+async def delete(services: Services, call: Call, application_id: str) -> None:
+    """Remove an application with all that others have of it. Raises NotFound, and Invalid with `[inUse]`.
+
+    It is no client any more before anything goes, and is itself the last to go: what is interrupted can be repeated.
+    """
+    if application_id == rules.ADMINISTRATOR_APPLICATION_ID:
+        raise Invalid.field("inUse", "applicationId", "The administrators' application cannot be deleted.")
+    stored = await deactivate(services, call, application_id)
+    tenant_id, client_id = TenantId(stored["tenantId"]), ApplicationId(application_id)
+    await services.refresh_tokens.revoke_application(tenant_id, client_id)
+    await services.users.remove_registrations(tenant_id, client_id)
+    await identity_providers.forget_applications(services, [application_id])
+    await groups.forget_application(services, tenant_id, application_id)
+    await scope_consents.forget_application(services, tenant_id, client_id)
+    await services.two_factor_trusts.forget_application(tenant_id, client_id)
+    await services.login_records.delete_of_application(tenant_id, client_id)
+    await services.applications.delete(tenant_id, application_id)
+    # For a registration that was under way all the time, an answer of a user, and a login.
+    await services.users.remove_registrations(tenant_id, client_id)
+    await scope_consents.forget_application(services, tenant_id, client_id)
+    await services.login_records.delete_of_application(tenant_id, client_id)
+
+
+async def oauth_configuration(services: Services, call: Call, application_id: str, *, with_secret: bool) -> Document:
+    """What a client library asks before a login; the client secret only for callers with an API key."""
+    application = await crud.retrieve(services, call, RESOURCE, application_id)
+    tenant = await services.tenants.get(None, application["tenantId"])
+    shown = crud.shown(services, RESOURCE, application)["oauthConfiguration"]
+    if not with_secret:
+        shown.pop("clientSecret", None)
+    answer = {
+        "httpSessionMaxInactiveInterval": tenant["httpSessionMaxInactiveInterval"],
+        "logoutURL": shown.get("logoutURL") or tenant.get("logoutURL"),
+        "oauthConfiguration": shown,
+    }
+    return {name: value for name, value in answer.items() if value is not None}
+
+
+async def _set_state(services: Services, call: Call, application_id: str, *, active: bool) -> Document:
+    tenant_id = await crud.tenant_of(services, call, RESOURCE, application_id)
+
+    async def attempt() -> Document:
+        application = await services.applications.get(tenant_id, application_id)
+        version = application["lastUpdateInstant"]
+        application |= {"active": active, "state": "Active" if active else "Inactive"}
+        application |= crud.restamped(application, call.now)
+        await services.applications.replace(tenant_id, application, version)
+        return application
+
+    return await crud.retried(attempt)
+
+
+def _writer(services: Services, call: Call) -> crud.Write:
+    """Writes a changed application; says so by event where it now signs with other public keys."""
+
+    async def write(document: Document, stored: Document) -> None:
+        async def put(session: Session | None) -> None:
+            document["private"] = rotation.private_at(services.clock.now())
+            await services.applications.replace(tenant_id, document, stored["lastUpdateInstant"], session)
+
+        tenant_id = TenantId(document["tenantId"])
+        tenant = await services.tenants.get(None, tenant_id)
+        rotation = await key_references.of_application(services, tenant, document, stored)
+        await services.bus.perform(
+            call.within(tenant_id),
+            lambda session: references.keeping(services, RESOURCE, document, stored, put, session),
+            offered=rotation.offered,
+        )
+        await key_references.in_force(services, document["private"])
+
+    return write
+
+
+async def _commit_with_client_id(
+    services: Services, _call: Call, application: Document | None, _before: Document | None, write: Write
+) -> None:
+    """Store a new application only if no entity uses its id as a client id."""
+    claim = functools.partial(client_ids.claim_for_application, services, application or {})
+    await services.database.execute([claim, write])
+
+
+async def _with_source(services: Services, call: Call, body: Document) -> Document:
+    source_id = body.get("sourceApplicationId")
+    if source_id is None:
+        return body
+    source = await services.applications.find(crud.require_tenant(call), str(source_id).lower())
+    if source is None:
+        raise Invalid.field("invalid", "sourceApplicationId", "The [sourceApplicationId] must name an application.")
+    given = body.get("application")
+    copy = crud.request_form(source)
+    # A copy is a client of its own: it shares neither the secret nor the ids of roles and scopes.
+    copy["oauthConfiguration"].pop("clientSecret", None)
+    for entry in (*copy["roles"], *copy["scopes"]):
+        entry.pop("id")
+    return {"application": {**copy, "name": given.get("name") if isinstance(given, dict) else None}}

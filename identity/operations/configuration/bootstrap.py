@@ -1,0 +1,142 @@
+"""What every instance has before anybody asks: theme, signing key, tenant, the administrators' application."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Mapping
+
+import structlog
+
+from identity.call import Call, Document
+from identity.domain.configuration import tenants as tenant_rules
+from identity.domain.configuration import themes as theme_rules
+from identity.domain.configuration.applications import (
+    ADMINISTRATOR_APPLICATION_ID,
+    ADMINISTRATOR_APPLICATION_NAME,
+    FORMER_ADMINISTRATOR_APPLICATION_NAME,
+)
+from identity.domain.lambdas import default_lambdas
+from identity.domain.objects import hostname_suffixes
+from identity.errors import Duplicate, Invalid
+from identity.ids import TenantId
+from identity.operations.configuration import applications, keys, system_configuration, tenant_issuers, tenants, themes
+from identity.operations.lambdas import lambdas
+from identity.operations.objects import crud, key_assignments, key_references, references
+from identity.services import Services
+from identity.store.documents import Documents
+
+_log = structlog.get_logger(__name__)
+
+_THEME_NAMES = (theme_rules.FORMER_DEFAULT_NAME, theme_rules.DEFAULT_NAME)
+_APPLICATION_NAMES = (FORMER_ADMINISTRATOR_APPLICATION_NAME, ADMINISTRATOR_APPLICATION_NAME)
+
+# Published names of objects that an instance may come with: their ids are settled, whether or not they are there yet.
+_RESERVED_IDS = (
+    "FUSIONAUTH_FORM[adminRegistration]_ID",
+    "FUSIONAUTH_FORM[adminUser]_ID",
+    applications.TENANT_MANAGER,
+    *(f"FUSIONAUTH_LAMBDA[{kind}]_ID" for kind in default_lambdas.BODIES),
+)
+
+
+def _lambda_ids(instance_id: str) -> dict[str, str]:
+    instance = uuid.UUID(instance_id)
+    return {kind: str(uuid.uuid5(instance, f"FUSIONAUTH_LAMBDA[{kind}]_ID")) for kind in default_lambdas.BODIES}
+
+
+async def ensure(services: Services, call: Call) -> None:
+    """Make what is missing. Safe to run in several processes at once, and at every start."""
+    if await services.documents["themes"].cached(None, theme_rules.DEFAULT_ID) is None:
+        theme = {"theme": theme_rules.default()}
+        await _unless_there(crud.create(services, call, themes.RESOURCE, theme, theme_rules.DEFAULT_ID))
+    await _unless_there(keys.ensure_client_secret_keys(services, call))
+    await system_configuration.ensure(services, call)
+    await _migrate(services)
+    if await services.applications.cached(services.default_tenant_id, ADMINISTRATOR_APPLICATION_ID) is not None:
+        return
+    key_id = key_references.default_signing_key_id(services.instance_id)
+    if await services.keys.find(None, key_id) is None:
+        await _unless_there(keys.generate(services, call, _KEY, key_id))
+    if await services.tenants.find(None, services.default_tenant_id) is None:
+        configuration = dict.fromkeys(tenant_rules.KEY_MEMBERS, key_id)
+        tenant = {
+            "tenant": {
+                "name": tenant_rules.DEFAULT_NAME,
+                "issuer": tenant_rules.DEFAULT_ISSUER,
+                "jwtConfiguration": configuration,
+            }
+        }
+        await _unless_there(crud.create(services, call, tenants.RESOURCE, tenant, services.default_tenant_id))
+    await lambdas.add_defaults(services, call, _lambda_ids(services.instance_id))
+    inside = call.within(services.default_tenant_id)
+    made = crud.create(services, inside, applications.RESOURCE, _ADMINISTRATION, ADMINISTRATOR_APPLICATION_ID)
+    await _unless_there(made)
+
+
+async def _migrate(services: Services) -> None:
+    """Bring what an earlier version stored into the form that this one expects."""
+    now = services.clock.now()
+    await tenant_issuers.reserve_existing(services)
+    await _rename(services.documents["themes"], None, theme_rules.DEFAULT_ID, *_THEME_NAMES)
+    await _rename(services.applications, services.default_tenant_id, ADMINISTRATOR_APPLICATION_ID, *_APPLICATION_NAMES)
+    await key_assignments.record_existing(
+        services, lambda collection, key_id: references.is_key_referenced(services, key_id, now, collection)
+    )
+
+
+async def _rename(documents: Documents, tenant_id: TenantId | None, object_id: str, former: str, name: str) -> None:
+    """Give an object that still has its former default name the published one, under which tools look it up."""
+    try:
+        await documents.update(tenant_id, {"_id": object_id, "name": former}, _renaming(name))
+    except Duplicate:
+        _log.warning("another object has the published name", id=object_id, name=name)
+
+
+def _renaming(name: str) -> Document:
+    return {
+        "$set": {"name": name, hostname_suffixes.MEMBER: hostname_suffixes.of(name)},
+        "$inc": {"lastUpdateInstant": 1},
+    }
+
+
+async def is_untouched(services: Services) -> bool:
+    """Whether nobody has made anything yet: no API key, no user, no tenant or application but the first ones."""
+    return (
+        not await services.api_keys.any_exists()
+        and not await services.users.count_across_tenants({}, limit=1)
+        and await services.tenants.count(None) == 1
+        and await services.applications.count_across_tenants({}) == 1
+    )
+
+
+async def predefined_variables(services: Services, base_url: str) -> Mapping[str, str]:
+    """The variables that a kickstart may use without defining them."""
+    instance = uuid.UUID(services.instance_id)
+    return {
+        "FUSIONAUTH_APPLICATION_ID": ADMINISTRATOR_APPLICATION_ID,
+        "FUSIONAUTH_TENANT_ID": services.default_tenant_id,
+        "FUSIONAUTH_DEFAULT_SIGNING_KEY_ID": key_references.default_signing_key_id(services.instance_id),
+        "BASE_URL": base_url,
+        **{name: str(uuid.uuid5(instance, name)) for name in _RESERVED_IDS},
+    }
+
+
+async def _unless_there(creation: Awaitable[object]) -> None:
+    """Await a creation; that another process was faster is no error."""
+    try:
+        await creation
+    except Invalid as error:
+        if not all(e.code.startswith("[duplicate]") for e in error.fields):
+            raise
+
+
+_KEY: Document = {"key": {"name": key_references.DEFAULT_KEY_NAME, "algorithm": "RS256", "length": 2048}}
+_ADMINISTRATION: Document = {
+    "application": {
+        "name": ADMINISTRATOR_APPLICATION_NAME,
+        "roles": [
+            {"name": "admin", "description": "May do everything", "isSuperRole": True},
+            {"name": "user_manager", "description": "May manage users"},
+        ],
+    }
+}

@@ -1,0 +1,130 @@
+"""Keys that sign and verify: generate, import, rename, delete. Key material never comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from identity.call import Call, Document
+from identity.domain.configuration import key_usage
+from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
+from identity.errors import Invalid, NotFound
+from identity.ids import new_id
+from identity.operations.objects import crud, references
+from identity.services import Services
+from identity.store.mongo import Session
+from identity.tokens import keys as material
+from identity.tokens.signing_keys import CLIENT_SECRET_KEYS
+
+UNIQUE = (Unique("name", ("name",), "key.name"), Unique("kid", ("kid",), "key.kid", sparse=True))
+SEALED = ("privateKey", "secret")
+
+
+CLIENT_SECRET_NAMES = {key_id: f"Client secret ({algorithm})" for key_id, algorithm in CLIENT_SECRET_KEYS.items()}
+
+
+async def prepare(_services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
+    """After an update only the name differs: material, kid, algorithm and type are fixed. Raises Invalid."""
+    if stored is None:
+        return document
+    _require_changeable(stored)
+    return {**stored, "name": document.get("name"), "lastUpdateInstant": document["lastUpdateInstant"]}
+
+
+async def erase(services: Services, call: Call, stored: Document) -> None:
+    """Remove a key that nothing refers to and that no living token was signed with. Raises Invalid."""
+    _require_changeable(stored)
+
+    async def remove(session: Session | None) -> None:
+        if not await services.keys.delete(None, stored["id"], session):
+            raise NotFound
+
+    await references.removing(services, RESOURCE, stored["id"], call.now, remove)
+
+
+RESOURCE = Resource(
+    "key",
+    "/api/key",
+    "api/key.json",
+    "keys",
+    "keys",
+    "Key",
+    tenant_scoped=False,
+    verbs=frozenset({"retrieve", "retrieve_all", "update", "delete", "search"}),
+    unique=UNIQUE,
+    sealed=SEALED,
+    search=SearchRules(
+        {"name": "text", "type": "exact", "algorithm": "exact"},
+        {
+            "algorithm": "algorithm",
+            "expiration": "expirationInstant",
+            "id": "_id",
+            "insertInstant": "insertInstant",
+            "name": "name",
+            "type": "type",
+        },
+    ),
+    prepare=prepare,
+    erase=erase,
+)
+
+
+async def generate(services: Services, call: Call, body: Document, key_id: str | None) -> Document:
+    """A new RSA, EC, Ed25519 or HMAC key. Raises Invalid."""
+    wanted = _read(services, body, material.require_generable)
+    issuer = wanted.get("issuer") or await _default_issuer(services)
+    made = await material.generate(wanted, issuer, call.now)
+    return await _add(services, call, wanted, made, key_id)
+
+
+async def import_key(services: Services, call: Call, body: Document, key_id: str | None) -> Document:
+    """A key from PEM texts, or an HMAC secret. Raises Invalid."""
+    wanted = _read(services, body)
+    return await _add(services, call, wanted, await material.import_material(wanted), key_id)
+
+
+async def generated_for_tenant(call: Call, tenant: Document) -> Document:
+    """The signing key of a new tenant, which no other tenant may use; it is not stored yet."""
+    wanted = {"algorithm": "RS256", "length": 2048}
+    made = await material.generate(wanted, tenant["issuer"], call.now)
+    private = {"tenantId": tenant["id"], "usage": key_usage.TOKENS}
+    key_id = new_id()
+    name = f"Signing key of tenant {tenant['id']} ({key_id})"
+    return {**made, "name": name, "id": key_id, **crud.stamps(call.now), "private": private}
+
+
+async def ensure_client_secret_keys(services: Services, call: Call) -> None:
+    """Make the fixed keys that stand for the client secret of an application. Raises Invalid for those that exist."""
+    for key_id, algorithm in CLIENT_SECRET_KEYS.items():
+        key = {"id": key_id, "name": CLIENT_SECRET_NAMES[key_id], "type": "HMAC", "algorithm": algorithm}
+        if await services.keys.find(None, key_id) is None:
+            await crud.writing(RESOURCE, key, services.keys.insert(None, {**key, **crud.stamps(call.now)}))
+
+
+def _require_changeable(stored: Document) -> None:
+    if stored["id"] in CLIENT_SECRET_KEYS:
+        message = "This key stands for the client secret of each application. It cannot be changed or deleted."
+        raise Invalid.field("invalid", "keyId", message)
+
+
+def _read(services: Services, body: Document, require: Callable[[Document], None] | None = None) -> Document:
+    """The key that is asked for. Raises Invalid, and where only its name is missing with what `require` says too."""
+    tidy, errors = services.schemas[RESOURCE.schema].examine(body)
+    if require is not None and [error.path for error in errors] == ["key.name"]:
+        try:
+            require(tidy["key"])
+        except Invalid as more:
+            raise Invalid([*errors, *more.fields]) from more
+    crud.gather(errors)
+    wanted: Document = tidy["key"]
+    return wanted
+
+
+async def _add(services: Services, call: Call, wanted: Document, made: Document, key_id: str | None) -> Document:
+    key = {**made, "name": wanted["name"], "id": key_id or new_id(), **crud.stamps(call.now)}
+    await crud.writing(RESOURCE, key, services.keys.insert(None, key))
+    return key
+
+
+async def _default_issuer(services: Services) -> str:
+    tenant = await services.tenants.cached(None, services.default_tenant_id)
+    return str(tenant["issuer"]) if tenant is not None else "acme.com"

@@ -1,0 +1,98 @@
+"""Which keys belong into the key set: those that tokens and deliveries are, or lately were, signed with."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from identity.call import Document
+from identity.ids import TenantId
+from identity.instants import Instant
+from identity.operations.objects.key_assignments import named_by
+from identity.services import Services
+
+_NAMES_KEYS: Final = {
+    "$or": [
+        {name: {"$exists": True}}
+        for name in (
+            "jwtConfiguration.accessTokenKeyId",
+            "jwtConfiguration.idTokenKeyId",
+            "jwtConfiguration.accessTokenVerificationKeyIds",
+            "jwtConfiguration.idTokenVerificationKeyIds",
+            "private.pendingKeys",
+            "private.retiredKeys",
+        )
+    ]
+}
+_UNIVERSAL: Final = {**_NAMES_KEYS, "universalConfiguration.universal": True}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sources:
+    """The documents that name the keys of a set: the keys, what signs tokens, and webhooks.
+
+    The lists are those of the cache: as long as none changed, they are the same objects.
+    """
+
+    keys: list[Document]
+    signers: tuple[list[Document], ...]
+    webhooks: list[Document]
+    tenant_id: str | None = None
+
+    def is_same(self, other: Sources) -> bool:
+        """Whether nothing changed between the two."""
+        mine, others = ((each.keys, *each.signers, each.webhooks) for each in (self, other))
+        pairs = zip(mine, others, strict=True)
+        return all(one is two or not (one or two) for one, two in pairs)
+
+
+async def sources(services: Services, tenant: Document | None) -> Sources:
+    """The documents that name the keys of the instance, or of one tenant."""
+    keys = await services.keys.cached_list(None, "all", {})
+    webhooks = await services.webhooks.cached_list(None, "all", {})
+    types = await services.entity_types.cached_list(None, "all", {})
+    if tenant is None:
+        tenants = await services.tenants.cached_list(None, "all", {})
+        applications = await services.applications.cached_list_across_tenants("naming keys", _NAMES_KEYS)
+        return Sources(keys, (tenants, applications, types), webhooks)
+    tenants = await services.tenants.cached_list(None, f"only {tenant['id']}", {"_id": tenant["id"]})
+    own = await services.applications.cached_list(TenantId(tenant["id"]), "naming keys", _NAMES_KEYS)
+    universal = await services.applications.cached_list_across_tenants("universal naming keys", _UNIVERSAL)
+    return Sources(keys, (tenants, own, universal, types), webhooks, tenant["id"])
+
+
+def select(found: Sources, now: Instant) -> tuple[list[Document], Instant | None]:
+    """The keys of the set whose private half the service holds, and the instant at which the first of them leaves it.
+
+    A public key that was only imported belongs to others: published here, its owner could sign as this service.
+    """
+    signers = [signer for signers in found.signers for signer in signers]
+    used = {key_id for signer in signers for key_id in named_by(signer["jwtConfiguration"])}
+    retiring = [entry for signer in signers for entry in _retiring(signer) if entry["until"] > now]
+    used |= {entry["keyId"] for entry in retiring}
+    used |= {key_id for webhook in _serving(found) for key_id in _signing(webhook)}
+    keys = [key for key in found.keys if key["id"] in used and key.get("hasPrivateKey")]
+    return keys, min((entry["until"] for entry in retiring), default=None)
+
+
+def _retiring(signer: Document) -> Iterator[Document]:
+    """Keys that sign or verify for a limited time: {"keyId", "until"}."""
+    private = signer.get("private", {})
+    yield from private.get("retiredKeys", ())
+    yield from private.get("pendingKeys", {}).values()
+
+
+def _serving(found: Sources) -> Iterable[Document]:
+    """The webhooks that serve the tenant of the set, or any."""
+    tenant_id = found.tenant_id
+    return (
+        webhook
+        for webhook in found.webhooks
+        if tenant_id is None or webhook["global"] or tenant_id in webhook["tenantIds"]
+    )
+
+
+def _signing(webhook: Document) -> Iterator[str]:
+    signature = webhook["signatureConfiguration"]
+    return (signature[name] for name in ("signingKeyId", "previousSigningKeyId") if name in signature)

@@ -1,0 +1,62 @@
+"""What the API calls the reactor: which features are on. All of them are free; an operator may switch some off."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain.login import breached_passwords
+from identity.operations.objects import features
+from identity.services import Services
+
+FEATURES = (
+    "advancedIdentityProviders",
+    "advancedLambdas",
+    "advancedMultiFactorAuthentication",
+    "advancedOAuthScopes",
+    "advancedOAuthScopesCustomScopes",
+    "advancedOAuthScopesThirdPartyApplications",
+    "advancedRegistration",
+    "applicationMultiFactorAuthentication",
+    "applicationThemes",
+    "breachedPasswordDetection",
+    "connectors",
+    "dPoP",
+    "entityManagement",
+    "intelligentMFA",
+    "multiFactorLambdas",
+    "scimServer",
+    "tenantManagerApplication",
+    "threatDetection",
+    "universalApplication",
+    "webAuthn",
+    "webAuthnPlatformAuthenticators",
+    "webAuthnRoamingAuthenticators",
+)
+
+_COUNT_OF = {
+    breached_passwords.COMMON: "matchedCommonPasswordsCount",
+    breached_passwords.EXACT: "matchedExactCount",
+    breached_passwords.SEEN: "matchedPasswordCount",
+    breached_passwords.SUB_ADDRESS: "matchedSubAddressCount",
+}
+_COUNTED = ("actionRequired", *_COUNT_OF.values(), "passwordsCheckedCount")
+
+
+def status(services: Services) -> Document:
+    """Each feature as `license.features` has it."""
+    off = features.off(services, FEATURES)
+    return {"licensed": True, **{name: "DISABLED" if name in off else "ACTIVE" for name in FEATURES}}
+
+
+async def metrics(services: Services, call: Call) -> Document:
+    """How many users of each tenant that the caller may see have a password of which kind."""
+    found: Document = {}
+    for row in await services.users.count_breached_across_tenants():
+        tenant_id, status = row["_id"]["tenantId"], row["_id"]["status"]
+        if call.caller.tenant_id not in {None, tenant_id}:
+            continue
+        counts = found.setdefault(tenant_id, dict.fromkeys(_COUNTED, 0))
+        counts["passwordsCheckedCount"] += row["count"]
+        if status in _COUNT_OF:
+            counts[_COUNT_OF[status]] += row["count"]
+            counts["actionRequired"] += row["count"]
+    return {"breachedPasswordMetrics": found}

@@ -1,0 +1,137 @@
+"""Reports: how many logins, active users and registrations there were, counted from what is on record.
+
+A report goes from the beginning of the day of its start to the end of the day of its end, in the report time zone of
+the system configuration. What was removed (records of users who were deleted, or that grew too old) counts no more.
+"""
+
+from __future__ import annotations
+
+import datetime
+import zoneinfo
+from collections.abc import Mapping
+from typing import Any
+
+from identity.call import Call, Document
+from identity.domain.objects import search as searches
+from identity.domain.users import users as user_rules
+from identity.errors import FieldError, Invalid
+from identity.ids import parse_id
+from identity.instants import Instant, as_datetime
+from identity.operations.objects import crud
+from identity.services import Services
+from identity.store.report_counts import Range, Unit
+
+_EPOCH = datetime.date(1970, 1, 1)
+
+
+async def logins(services: Services, call: Call, query: Mapping[str, Any], types: list[str]) -> Document:
+    """Logins by the hour, counted since 1970 in UTC: of all, of an application, of a user. Raises Invalid."""
+    wanted = _range(services, query, "hour")
+    where = {**_application(query), **await _user(services, call, query, types)}
+    if where.get("userId", "") is None:
+        return _report("hourlyCounts", [])
+    return _report("hourlyCounts", await services.report_counts.logins(call.tenant_id, wanted, where))
+
+
+async def daily_users(services: Services, call: Call, query: Mapping[str, Any]) -> Document:
+    """Users who logged in, by the day since 1970 in the report time zone. Raises Invalid."""
+    wanted = _range(services, query, "day")
+    found = await services.report_counts.logins(call.tenant_id, wanted, _application(query), users=True)
+    return _report("dailyActiveUsers", found)
+
+
+async def monthly_users(services: Services, call: Call, query: Mapping[str, Any]) -> Document:
+    """Users who logged in, by the month since 1970 in the report time zone. Raises Invalid."""
+    wanted = _range(services, query, "month")
+    found = await services.report_counts.logins(call.tenant_id, wanted, _application(query), users=True)
+    return _report("monthlyActiveUsers", found)
+
+
+async def registrations(services: Services, call: Call, query: Mapping[str, Any]) -> Document:
+    """New registrations by the hour, counted since 1970 in UTC. Raises Invalid."""
+    wanted = _range(services, query, "hour")
+    application_id = _application(query).get("applicationId")
+    return _report("hourlyCounts", await services.report_counts.registrations(call.tenant_id, wanted, application_id))
+
+
+async def totals(services: Services, call: Call, *, with_applications: bool) -> Document:
+    """All users, and the logins and registrations of each application."""
+    users = await services.report_counts.users(call.tenant_id)
+    answer: Document = {"globalRegistrations": users, "totalGlobalRegistrations": users}
+    if not with_applications:
+        return answer
+    logins_of = await services.report_counts.logins_by_application(call.tenant_id)
+    registered = await services.report_counts.registrations_by_application(call.tenant_id)
+    answer["applicationTotals"] = {
+        application_id: {
+            "logins": logins_of.get(application_id, 0),
+            "registrations": registered.get(application_id, 0),
+            "totalRegistrations": registered.get(application_id, 0),
+        }
+        for application_id in sorted({*logins_of, *registered})
+    }
+    return answer
+
+
+def _report(name: str, counts: list[Document]) -> Document:
+    return {name: counts, "total": sum(one["count"] for one in counts)}
+
+
+def _range(services: Services, query: Mapping[str, Any], unit: Unit) -> Range:
+    """The whole days that a report is about. Raises Invalid."""
+    errors: list[FieldError] = []
+    start, end = (_day(services, query, name, errors) for name in ("start", "end"))
+    if start is None or end is None or errors:
+        raise Invalid(errors)
+    zone = _zone(services)
+    counted_in = zoneinfo.ZoneInfo("UTC") if unit == "hour" else zone
+    after = end + datetime.timedelta(days=1)
+    return Range(_midnight(start, zone), _midnight(after, zone), unit, _midnight(_EPOCH, counted_in), counted_in.key)
+
+
+def _day(services: Services, query: Mapping[str, Any], name: str, errors: list[FieldError]) -> datetime.date | None:
+    value = query.get(name)
+    if not value:
+        errors.append(FieldError.of("missing", name, f"You must specify the [{name}] parameter."))
+        return None
+    number = searches.whole_number(value)
+    try:
+        if number is not None:
+            return as_datetime(Instant(number)).astimezone(_zone(services)).date()
+    except (OverflowError, ValueError, OSError):
+        pass
+    errors.append(FieldError.of("couldNotConvert", name, f"The [{name}] parameter must be an instant."))
+    return None
+
+
+def _midnight(day: datetime.date, zone: zoneinfo.ZoneInfo) -> Instant:
+    moment = datetime.datetime.combine(day, datetime.time(), zone)
+    return Instant(round(moment.timestamp() * 1000))
+
+
+def _zone(services: Services) -> zoneinfo.ZoneInfo:
+    return zoneinfo.ZoneInfo(services.system.settings.report_timezone)
+
+
+def _application(query: Mapping[str, Any]) -> Document:
+    value = query.get("applicationId")
+    return {"applicationId": _uuid("applicationId", value)} if value else {}
+
+
+async def _user(services: Services, call: Call, query: Mapping[str, Any], types: list[str]) -> Document:
+    """The user whom a report is about, if it is about one: None for a login id that nobody has."""
+    if user_id := query.get("userId"):
+        return {"userId": _uuid("userId", user_id)}
+    login_id = query.get("loginId")
+    if not login_id:
+        return {}
+    tenant_id = crud.require_tenant(call)
+    user = await services.users.find_by_login_id(tenant_id, login_id, types or user_rules.LOGIN_ID_TYPES)
+    return {"userId": None if user is None else user["id"]}
+
+
+def _uuid(name: str, value: object) -> str:
+    found = parse_id(value)
+    if found is None:
+        raise Invalid.field("couldNotConvert", name, f"The [{name}] parameter must be a UUID.")
+    return found

@@ -1,0 +1,296 @@
+"""Tenants: create, copy, change, delete with all that is theirs, and their webhooks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from identity.call import Call, Document
+from identity.domain.configuration import tenants as rules
+from identity.domain.configuration.key_rotation import VERIFICATION_MEMBERS
+from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
+from identity.domain.objects.stored_credentials import Credential
+from identity.errors import Invalid, NotFound, Unauthorized
+from identity.events.catalogue import INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
+from identity.ids import TenantId, WebhookId
+from identity.operations.configuration import ip_access_control_lists, keys, tenant_issuers
+from identity.operations.lambdas import lambdas
+from identity.operations.objects import crud, features, key_references, references
+from identity.operations.passwords import password_cost, user_passwords
+from identity.operations.providers import identity_providers
+from identity.operations.user_actions import user_actions
+from identity.services import Services
+from identity.store.mongo import Session, Write
+
+UNIQUE = (
+    Unique("name", ("name",), "tenant.name"),
+    # Sparse: tenants that shared an issuer before issuers were unique keep it until they change it.
+    Unique("issuer", ("private.issuer",), "tenant.issuer", sparse=True),
+)
+SEALED = ("emailConfiguration.password", "captchaConfiguration.secretKey")
+CREDENTIALS = (
+    Credential(
+        "emailConfiguration.password",
+        tuple(f"emailConfiguration.{name}" for name in ("host", "port", "security", "username")),
+        write_only=True,
+    ),
+    Credential(
+        "captchaConfiguration.secretKey",
+        ("captchaConfiguration.captchaMethod", "captchaConfiguration.siteKey"),
+        write_only=True,
+    ),
+)
+
+_NAMED = ("email_templates", "message_templates", "messengers", "themes")
+_KEYS = frozenset({*rules.KEY_MEMBERS, *VERIFICATION_MEMBERS.values()})
+
+
+async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
+    """Fill in defaults that differ per tenant, keep what the caller may not change, validate. Raises Invalid."""
+    document["state"] = "Active" if stored is None else stored["state"]
+    if stored is not None:
+        _keep_keys(document, stored)
+    document.setdefault("issuer", tenant_issuers.default(call, document["id"]) if stored is None else stored["issuer"])
+    document["private"] = tenant_issuers.reserved(document, stored)
+    document = rules.normalised(document, TRANSACTIONAL_EVENTS, INSTANCE_EVENTS)
+    errors = rules.problems(document)
+    errors += tenant_issuers.change_problems(call, document, stored)
+    errors += await key_references.problems(
+        services, call, document["jwtConfiguration"], stored, "tenant.jwtConfiguration"
+    )
+    errors += await key_references.strict_tenant_problems(services, document, stored)
+    hashing = document["passwordEncryptionConfiguration"]
+    hashing.setdefault("encryptionSchemeFactor", user_passwords.default_factor(hashing["encryptionScheme"]))
+    errors += password_cost.problems(services, call, document, stored)
+    errors += await ip_access_control_lists.reference_problems(services, document, "tenant")
+    errors += await user_actions.reference_problems(services, document)
+    errors += await lambdas.reference_problems(services, "tenant", document)
+    errors += await references.problems(services, RESOURCE, document, stored, _NAMED)
+    crud.gather(errors, features.event_problems(services, _newly_enabled(document, stored)))
+    return document
+
+
+def _newly_enabled(document: Document, stored: Document | None) -> list[str]:
+    """The events that the tenant enables now and did not before."""
+    earlier = {} if stored is None else stored["eventConfiguration"]["events"]
+    events = document["eventConfiguration"]["events"]
+    return [name for name, entry in events.items() if entry["enabled"] and not earlier.get(name, {}).get("enabled")]
+
+
+RESOURCE = Resource(
+    "tenant",
+    "/api/tenant",
+    "api/tenant.json",
+    "tenants",
+    "tenants",
+    "Tenant",
+    tenant_scoped=False,
+    unique=UNIQUE,
+    sealed=SEALED,
+    credentials=CREDENTIALS,
+    search=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),
+    prepare=prepare,
+)
+
+
+async def create(services: Services, call: Call, body: Document, tenant_id: str | None) -> Document:
+    """A new tenant, plain or as a copy of `sourceTenantId` under the name given. Raises Invalid and Unauthorized."""
+    if call.caller.tenant_id is not None:
+        raise Unauthorized(log_detail="a tenant-scoped key makes no tenants")
+    wanted = await _with_source(services, body)
+    webhook_ids = await _webhook_ids(services, call, body)
+    tenant = await crud.create(services, call, RESOURCE, wanted, tenant_id, _commit_with_key)
+    await _attach(services, TenantId(tenant["id"]), webhook_ids or set())
+    await key_references.published(services, tenant)
+    return tenant
+
+
+async def retrieve(services: Services, call: Call, tenant_id: str) -> Document:
+    """The tenant, if the caller's key may see it. Raises NotFound."""
+    _require_own(call, tenant_id)
+    return await crud.retrieve(services, call, RESOURCE, tenant_id)
+
+
+def retrieve_each(services: Services, call: Call) -> AsyncIterator[Document]:
+    """Every tenant that the caller's key may see, the newest first."""
+    own = call.caller.tenant_id
+    return crud.retrieve_each(services, call, RESOURCE, {} if own is None else {"_id": own})
+
+
+async def update(services: Services, call: Call, body: Document, tenant_id: str) -> Document:
+    """Replace a tenant; absent `webhookIds` leave its webhooks unchanged."""
+    await retrieve(services, call, tenant_id)
+    webhook_ids = await _webhook_ids(services, call, body)
+    tenant = await crud.update(services, call, RESOURCE, body, tenant_id, _writer(services, call))
+    if webhook_ids is not None:
+        await _attach(services, TenantId(tenant_id), webhook_ids)
+    return tenant
+
+
+async def patch(services: Services, call: Call, kind: str, body: Any, tenant_id: str) -> Document:
+    """Change parts of a tenant; absent `webhookIds` leave its webhooks unchanged."""
+    await retrieve(services, call, tenant_id)
+    webhook_ids = await _webhook_ids(services, call, body if isinstance(body, dict) else {})
+    tenant = await crud.patch(services, call, RESOURCE, kind, body, tenant_id, _writer(services, call))
+    if webhook_ids is not None:
+        await _attach(services, TenantId(tenant_id), webhook_ids)
+    return tenant
+
+
+async def delete(services: Services, call: Call, tenant_id: str) -> None:
+    """Mark a tenant for deletion, which at once ends all use of it. Raises NotFound, and Invalid for the default one.
+
+    What is the tenant's is removed by `finish_deletion`, which can be repeated until it is through.
+    """
+    _require_own(call, tenant_id)
+    if tenant_id == services.default_tenant_id:
+        raise Invalid.field("inUse", "tenantId", "The default tenant cannot be deleted.")
+    # The version moves too: an update that read the tenant before must not bring it back.
+    change = {"$set": {"state": "PendingDelete"}, "$inc": {"lastUpdateInstant": 1}}
+    if not await services.tenants.update(None, {"_id": tenant_id}, change):
+        raise NotFound
+
+
+async def finish_deletion(services: Services, tenant_id: TenantId) -> None:
+    """Remove everything that is a tenant's, and the tenant last, so that an interruption is only a delay."""
+    await _remove_contents(services, tenant_id)
+    await services.tenants.delete(None, tenant_id)
+    # For what was under way all the time.
+    await _remove_contents(services, tenant_id)
+
+
+async def _remove_contents(services: Services, tenant_id: TenantId) -> None:
+    await services.refresh_tokens.revoke_tenant(tenant_id)
+    await services.users.delete_in_chunks(tenant_id, {})
+    await services.mails.delete_all(tenant_id)
+    await services.logout_notices.delete_all(tenant_id)
+    await services.text_messages.delete_all(tenant_id)
+    await services.login_records.delete_of_tenant(tenant_id)
+    await identity_providers.forget_tenant(services, tenant_id)
+    for documents in services.documents.values():
+        if documents.is_tenant_scoped:
+            await documents.delete_in_chunks(tenant_id, {})
+    await services.api_keys.delete_in_chunks(None, {"tenantId": tenant_id})
+    await services.keys.delete_in_chunks(None, {"private.tenantId": tenant_id})
+    await _detach(services, tenant_id, {"tenantIds": tenant_id})
+
+
+async def finish_deletions(services: Services) -> None:
+    """Go on with the deletions that were accepted or interrupted."""
+    for tenant in await services.tenants.find_all(None, {"state": "PendingDelete"}):
+        await finish_deletion(services, TenantId(tenant["id"]))
+
+
+def _require_own(call: Call, tenant_id: str) -> None:
+    if call.caller.tenant_id not in {None, tenant_id}:
+        raise NotFound
+
+
+def _keep_keys(document: Document, stored: Document) -> None:
+    """An absent signing key leaves the stored one unchanged."""
+    for name in rules.KEY_MEMBERS:
+        if name in stored["jwtConfiguration"]:
+            document["jwtConfiguration"].setdefault(name, stored["jwtConfiguration"][name])
+
+
+async def _commit_with_key(
+    services: Services, call: Call, after: Document | None, _before: Document | None, write: Write
+) -> None:
+    """Write a new tenant, with a signing key generated for it unless the caller names keys."""
+    tenant = after or {}
+    settings = tenant["jwtConfiguration"]
+    missing = [name for name in rules.KEY_MEMBERS if name not in settings]
+    if not missing:
+        await write(None)
+        return
+    key = await keys.generated_for_tenant(call, tenant)
+    settings.update(dict.fromkeys(missing, key["id"]))
+
+    async def both(session: Session) -> None:
+        await services.keys.insert(None, key, session)
+        await write(session)
+
+    await services.database.in_transaction(both)
+
+
+async def _with_source(services: Services, body: Document) -> Document:
+    source_id = body.get("sourceTenantId")
+    if source_id is None:
+        return body
+    source = await services.tenants.find(None, str(source_id).lower())
+    if source is None:
+        raise Invalid.field("invalid", "sourceTenantId", "The [sourceTenantId] must name an existing tenant.")
+    given = body.get("tenant")
+    name = given.get("name") if isinstance(given, dict) else None
+    copy = crud.request_form(source)
+    # A copy is an issuer of its own: it shares neither the issuer nor the keys of the source.
+    copy |= {"name": name, "issuer": None}
+    copy["jwtConfiguration"] = {
+        member: value for member, value in copy["jwtConfiguration"].items() if member not in _KEYS
+    }
+    return {"tenant": copy}
+
+
+async def _webhook_ids(services: Services, call: Call, body: Document) -> set[WebhookId] | None:
+    """The `webhookIds` of the request, None when absent.
+
+    Raises Invalid for a webhook that does not exist, and for every list that a tenant-scoped caller sends: webhooks
+    belong to the instance, and their ids must not be confirmed to a tenant.
+    """
+    given = body.get("webhookIds")
+    if given is None:
+        return None
+    if call.caller.tenant_id is not None:
+        message = "The [webhookIds] can be changed with an API key that is not assigned to a tenant."
+        raise Invalid.field("notAllowed", "webhookIds", message)
+    if not isinstance(given, list):
+        raise Invalid.field("invalidJSON", "webhookIds", "The [webhookIds] property must be an array.")
+    wanted = {str(webhook_id).lower() for webhook_id in given}
+    # Not from the cache: another process may have made one a moment ago.
+    known = {webhook["id"] for webhook in await services.webhooks.find_all(None, {"_id": {"$in": sorted(wanted)}})}
+    if wanted - known:
+        raise Invalid.field(
+            "invalid", "webhookIds", f"There is no webhook [{'], ['.join(sorted(wanted - known))[:200]}]."
+        )
+    return {WebhookId(webhook_id) for webhook_id in wanted}
+
+
+async def _attach(services: Services, tenant_id: TenantId, webhook_ids: set[WebhookId]) -> None:
+    """Make exactly these of the webhooks that are not global serve the tenant."""
+    local: Document = {"global": False}
+    joining = {**local, "_id": {"$in": sorted(webhook_ids)}, "tenantIds": {"$ne": tenant_id}}
+    served = {"$concatArrays": ["$tenantIds", [tenant_id]]}
+    await services.webhooks.update(None, joining, _served(services, served))
+    await _detach(services, tenant_id, {**local, "_id": {"$nin": sorted(webhook_ids)}, "tenantIds": tenant_id})
+
+
+async def _detach(services: Services, tenant_id: TenantId, where: Document) -> None:
+    """Make these webhooks serve the tenant no more."""
+    others = {"$filter": {"input": "$tenantIds", "cond": {"$ne": ["$$this", tenant_id]}}}
+    await services.webhooks.update(None, where, _served(services, others))
+
+
+def _served(services: Services, tenant_ids: Document) -> list[Mapping[str, Any]]:
+    """The change of a webhook's tenants; its version moves too, or a change that read it before would undo this."""
+    version = {"$max": [services.clock.now(), {"$add": ["$lastUpdateInstant", 1]}]}
+    return [{"$set": {"tenantIds": tenant_ids, "lastUpdateInstant": version}}]
+
+
+def _writer(services: Services, call: Call) -> crud.Write:
+    """Writes a changed tenant; says so by event where applications get other public keys."""
+
+    async def write(document: Document, stored: Document) -> None:
+        async def put(session: Session | None) -> None:
+            document["private"] = rotation.private_at(services.clock.now()) | reservation
+            await services.tenants.replace(None, document, stored["lastUpdateInstant"], session)
+
+        reservation = tenant_issuers.reservation(document)
+        rotation = await key_references.of_tenant(services, document, stored)
+        await services.bus.perform(
+            call.within(TenantId(document["id"])),
+            lambda session: references.keeping(services, RESOURCE, document, stored, put, session),
+            offered=rotation.offered,
+        )
+        await key_references.in_force(services, document["private"])
+
+    return write

@@ -1,0 +1,79 @@
+"""Themes: create, copy, change and delete, but for the default one, which every instance has and nobody changes."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain.configuration import themes as rules
+from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
+from identity.errors import Invalid, NotFound
+from identity.operations.objects import crud, references
+from identity.services import Services
+from identity.store.mongo import Session
+
+
+async def prepare(_services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
+    """Judge the theme. Raises Invalid, also for a change of the default theme."""
+    if stored is not None:
+        _require_own(stored["id"])
+    crud.gather(rules.problems(document))
+    return document
+
+
+async def erase(services: Services, call: Call, stored: Document) -> None:
+    """Remove a theme that nothing names. Raises Invalid."""
+    _require_own(stored["id"])
+
+    async def remove(session: Session | None) -> None:
+        if not await services.documents["themes"].delete(None, stored["id"], session):
+            raise NotFound
+
+    await references.removing(services, RESOURCE, stored["id"], call.now, remove)
+
+
+RESOURCE = Resource(
+    "theme",
+    "/api/theme",
+    "api/theme.json",
+    "themes",
+    "themes",
+    "Theme",
+    tenant_scoped=False,
+    unique=(Unique("name", ("name",), "theme.name"),),
+    search=SearchRules(
+        {"name": "text", "type": "exact"},
+        {"id": "_id", "insertInstant": "insertInstant", "name": "name"},
+        default="insertInstant ASC",
+    ),
+    prepare=prepare,
+    erase=erase,
+)
+
+
+async def create(services: Services, call: Call, body: Document, theme_id: str | None) -> Document:
+    """A new theme, plain or as a copy of `sourceThemeId` under the name given. Raises Invalid."""
+    return await crud.create(services, call, RESOURCE, await _with_source(services, body), theme_id)
+
+
+async def effective(services: Services, tenant: Document, application: Document | None) -> Document | None:
+    """The theme of an application's pages, else of its tenant's; None for the default one, which changes nothing."""
+    theme_id = (application or {}).get("themeId") or tenant.get("themeId")
+    if theme_id in {None, rules.DEFAULT_ID}:
+        return None
+    return await services.documents["themes"].cached(None, str(theme_id))
+
+
+async def _with_source(services: Services, body: Document) -> Document:
+    source_id = body.get("sourceThemeId")
+    if source_id is None:
+        return body
+    source = await services.documents["themes"].find(None, str(source_id).lower())
+    if source is None:
+        raise Invalid.field("invalid", "sourceThemeId", "The [sourceThemeId] must name an existing theme.")
+    given = body.get("theme")
+    return {"theme": {**crud.request_form(source), "name": given.get("name") if isinstance(given, dict) else None}}
+
+
+def _require_own(theme_id: str) -> None:
+    """Raise Invalid for the default theme."""
+    if theme_id == rules.DEFAULT_ID:
+        raise Invalid.field("invalid", "themeId", "The default theme cannot be changed or deleted; copy it.")

@@ -1,0 +1,1 @@
+"""Entities, their types, grants on them, and entities as OAuth clients."""

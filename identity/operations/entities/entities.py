@@ -1,0 +1,172 @@
+"""Entities: create, change, search, delete with the grants that lead to them and from them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from identity.call import Call, Document
+from identity.domain.entities import entities as rules
+from identity.domain.objects.resource_definition import Resource, Unique
+from identity.domain.objects.stored_credentials import Credential
+from identity.errors import FieldError
+from identity.ids import TenantId
+from identity.operations.clients import client_ids
+from identity.operations.entities import entity_types
+from identity.operations.objects import crud, index_search, object_events
+from identity.services import Services
+from identity.store.mongo import Session, Write
+
+_GOOD_PARENT = "must name another entity of the tenant that is not below this one"
+
+_MAXIMUM_DEPTH = 100
+"""How many entities may stand above one: each is looked at when one below is written."""
+
+
+async def prepare(services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
+    """The entity as it is stored. Raises Invalid."""
+    entity = rules.filed(document, stored)
+    errors = []
+    type_id = entity["type"].get("id")
+    if type_id is None:
+        errors.append(FieldError.of("missing", "entity.type.id", "You must specify the [entity.type.id] property."))
+    elif await services.entity_types.cached(None, type_id) is None:
+        errors.append(_invalid("type.id", "must name an existing entity type"))
+    if not await _has_good_parents(services, entity):
+        errors.append(_invalid("parentId", _GOOD_PARENT))
+    errors += await client_ids.problems(services, entity, stored)
+    crud.gather(errors)
+    return entity
+
+
+RESOURCE = Resource(
+    "entity",
+    "/api/entity",
+    "api/entity.json",
+    "entities",
+    "entities",
+    "Entity",
+    verbs=frozenset({"create", "retrieve", "update", "patch", "delete"}),
+    # A client id alone has to tell which tenant a token request is for.
+    unique=(Unique("clientId", ("clientId",), "entity.clientId"),),
+    sealed=("clientSecret",),
+    credentials=(Credential("clientSecret"),),
+    prepare=prepare,
+    feature=entity_types.FEATURE,
+)
+
+
+async def create(services: Services, call: Call, body: Document, entity_id: str | None) -> Document:
+    """A new entity. Raises Invalid."""
+    made = await crud.create(services, call, RESOURCE, body, entity_id, _commit)
+    return await resolved(services, made)
+
+
+async def retrieve(services: Services, call: Call, entity_id: str) -> Document:
+    """The entity. Raises NotFound."""
+    return await resolved(services, await crud.retrieve(services, call, RESOURCE, entity_id))
+
+
+async def update(services: Services, call: Call, body: Document, entity_id: str) -> Document:
+    """Replace an entity; an omitted client secret stays. Raises NotFound and Invalid."""
+    return await resolved(services, await crud.update(services, call, RESOURCE, body, entity_id, commit=_commit))
+
+
+async def patch(services: Services, call: Call, kind: str, body: Any, entity_id: str) -> Document:
+    """Change parts of an entity. Raises NotFound and Invalid."""
+    return await resolved(services, await crud.patch(services, call, RESOURCE, kind, body, entity_id, commit=_commit))
+
+
+async def delete(services: Services, call: Call, entity_id: str) -> None:
+    """Remove an entity that stands above no other, and its grants. Raises NotFound and Invalid."""
+    await crud.delete(services, call, RESOURCE, entity_id, _commit)
+
+
+async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
+    """`entities`, `total`, and `nextResults` when there are more. Raises Invalid."""
+    total, found, more = await index_search.run(services.entities, call, criteria, prefix)
+    entities = [crud.visible(services, call.caller, RESOURCE, await resolved(services, entity)) for entity in found]
+    return {"total": total, "entities": entities, **more}
+
+
+async def resolved(services: Services, entity: Document) -> Document:
+    """The entity with all of its type."""
+    return rules.of_type(entity, await services.entity_types.cached(None, entity["type"]["id"]))
+
+
+async def told(services: Services, entity: Document) -> Document:
+    """The entity as events and grants show it."""
+    return crud.shown(services, RESOURCE, rules.without_secret(await resolved(services, entity)))
+
+
+async def _commit(
+    services: Services, call: Call, entity: Document | None, stored: Document | None, write: Write
+) -> None:
+    """Commit an entity with its events, its client id and the grants on it."""
+    writes = [write]
+    if entity is not None:
+        await crud.require_free(services, RESOURCE, entity, stored)
+        if client_ids.is_claimed_anew(entity, stored):
+            writes.insert(0, functools.partial(client_ids.claim_for_entity, services, entity, stored))
+        if _is_moved(entity, stored):
+            writes.append(functools.partial(_require_no_circle, services, entity))
+    if _is_of_grants(entity, stored):
+        writes.append(functools.partial(_follow, services, entity, stored))
+    after = None if entity is None else await told(services, entity)
+    before = None if stored is None else await told(services, stored)
+    tenant_id = TenantId((entity or stored or {})["tenantId"])
+    await services.bus.commit(call.within(tenant_id), object_events.change_of("entity", after, before, writes))
+
+
+def _is_moved(document: Document | None, stored: Document | None) -> bool:
+    """Whether an entity comes to stand below another one; a new one has nothing below itself."""
+    if document is None or stored is None or document.get("parentId") is None:
+        return False
+    return bool(document["parentId"] != stored.get("parentId"))
+
+
+async def _require_no_circle(services: Services, entity: Document, session: Session | None) -> None:
+    """Look once more while the parent is held: of two who put each other's entity below their own, one is late."""
+    seen, parent_id = {entity["id"]}, entity["parentId"]
+    while parent_id is not None:
+        parent = await services.entities.find(TenantId(entity["tenantId"]), parent_id, session)
+        if parent is None or parent_id in seen:
+            crud.gather([_invalid("parentId", _GOOD_PARENT)])
+        seen.add(parent_id)
+        parent_id = None if parent is None else parent.get("parentId")
+
+
+def _is_of_grants(document: Document | None, stored: Document | None) -> bool:
+    """Whether a change means anything to grants."""
+    return stored is not None and (
+        document is None or (document["name"], document["type"]) != (stored["name"], stored["type"])
+    )
+
+
+async def _follow(
+    services: Services, document: Document | None, stored: Document | None, session: Session | None
+) -> None:
+    """Delete the grants on a deleted entity, and update those on a changed one."""
+    assert stored is not None, "a new entity has no grants"
+    tenant_id = TenantId(stored["tenantId"])
+    if document is None:
+        await services.entity_grants.delete_of_entity(tenant_id, stored["id"], session)
+        return
+    entity_type = await services.entity_types.get(None, document["type"]["id"])
+    await services.entity_grants.follow_target(tenant_id, document, rules.permission_names(entity_type), session)
+
+
+async def _has_good_parents(services: Services, entity: Document) -> bool:
+    seen = [entity["id"]]
+    parent_id = entity.get("parentId")
+    while parent_id is not None:
+        parent = await services.entities.cached(TenantId(entity["tenantId"]), parent_id)
+        if parent is None or parent_id in seen or len(seen) > _MAXIMUM_DEPTH:
+            return False
+        seen.append(parent_id)
+        parent_id = parent.get("parentId")
+    return True
+
+
+def _invalid(member: str, what: str) -> FieldError:
+    return FieldError.of("invalid", f"entity.{member}", f"The [entity.{member}] {what}.")

@@ -1,0 +1,110 @@
+"""Entities as OAuth clients: found by their client id, and always asked for their secret (spec: OAuth, entities)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from identity.call import Document
+from identity.domain.authorization import client_authentication as rules
+from identity.errors import InvalidClient, InvalidRequest
+from identity.ids import TenantId, parse_id
+from identity.operations.clients import client_assertions, client_authentication, clients
+from identity.operations.clients.client_assertions import Signer
+from identity.operations.clients.client_authentication import Identified
+from identity.operations.clients.clients import TenantHints
+from identity.operations.entities import entity_types
+from identity.operations.objects import features
+from identity.services import Services
+from identity.tokens.issuer import FindEntity
+
+_ASSERTIONS = ("client_secret_jwt",)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EntityClient:
+    """An entity of an active tenant, and its type; all are shared documents that nobody may change."""
+
+    tenant: Document
+    entity: Document
+    entity_type: Document
+
+    @property
+    def tenant_id(self) -> TenantId:
+        """The id of the tenant."""
+        return TenantId(self.tenant["id"])
+
+    @property
+    def entity_id(self) -> str:
+        """The id of the entity, which is the `sub` of its tokens."""
+        return str(self.entity["id"])
+
+
+async def identify(
+    services: Services, authorization: str, form: Document, hints: TenantHints, base_url: str
+) -> EntityClient | None:
+    """The entity that a request speaks for, authenticated; None when the client id is not that of an entity.
+
+    Raises InvalidRequest and InvalidClient.
+    """
+    presented = client_authentication.presented(authorization, form)
+    named = await clients.named_tenant(services, hints)
+    entity = await _entity(services, presented.client_id)
+    if entity is None:
+        return None
+    try:
+        tenant = await clients.tenant_of(services, named, presented.client_id, entity)
+    except clients.UnknownClientError as error:
+        raise InvalidClient(error.reason, error.description) from error
+    if isinstance(presented, rules.Presented):
+        rules.require_secret(presented, entity["clientSecret"])
+    else:
+        signer = Signer(
+            TenantId(tenant["id"]), tenant["issuer"], entity["clientId"], _ASSERTIONS, entity["clientSecret"]
+        )
+        await client_assertions.verify(services, signer, presented, base_url)
+    return EntityClient(tenant, entity, await _type(services, entity))
+
+
+async def identify_any(
+    services: Services, authorization: str, form: Document, hints: TenantHints, base_url: str
+) -> Identified | EntityClient:
+    """The client of a request that applications and entities may make. Raises InvalidRequest and InvalidClient.
+
+    No client id is of both. Whichever is remembered is found without asking MongoDB for the other.
+    """
+    presented = client_authentication.presented(authorization, form)
+    is_application = services.applications.peek(presented.client_id.lower()) is not None
+    if not (is_application or features.off(services, [entity_types.FEATURE])):
+        entity = await identify(services, authorization, form, hints, base_url)
+        if entity is not None:
+            return entity
+    return await client_authentication.identify(services, authorization, form, hints, base_url)
+
+
+def finder(services: Services, tenant_id: TenantId) -> FindEntity:
+    """Finds the entity that a token of ours was issued to, in one tenant: id -> tenant, entity and type, or None."""
+
+    async def find_entity(entity_id: str) -> tuple[Document, Document, Document] | None:
+        entity = await services.entities.cached(tenant_id, entity_id)
+        if entity is None:
+            return None
+        try:
+            tenant = await clients.tenant_of(services, None, entity_id, entity)
+        except InvalidRequest:
+            return None
+        return tenant, entity, await _type(services, entity)
+
+    return find_entity
+
+
+async def _entity(services: Services, client_id: str) -> Document | None:
+    # A client id that is a UUID is kept, and so looked for, as every id.
+    return await services.entities.cached_where_across_tenants({"clientId": parse_id(client_id) or client_id})
+
+
+async def _type(services: Services, entity: Document) -> Document:
+    """Its type, which cannot be deleted while it is there."""
+    found = await services.entity_types.cached(None, entity["type"]["id"])
+    if found is None:
+        raise LookupError(f"the entity {entity['id']} has no type")
+    return found

@@ -1,0 +1,153 @@
+"""Grants: what a user or an entity, the recipient, may do with an entity, the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from identity.call import Call, Document
+from identity.domain.entities import entities as rules
+from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
+from identity.errors import Conflict, Duplicate, FieldError, Invalid, NotFound
+from identity.ids import TenantId, new_id, parse_id
+from identity.operations.entities import entities, entity_types
+from identity.operations.objects import crud
+from identity.services import Services
+from identity.store.entities import recipient
+from identity.store.mongo import Session
+
+
+async def prepare(services: Services, _call: Call, document: Document, _stored: Document | None) -> Document:
+    """The grant as it is stored. Raises Invalid."""
+    tenant_id = TenantId(document["tenantId"])
+    target = await services.entities.get(tenant_id, document["entityId"])
+    entity_type = await services.entity_types.get(None, target["type"]["id"])
+    errors = rules.grant_problems(document, entity_type)
+    errors += await _recipient_problems(services, tenant_id, document)
+    crud.gather(errors)
+    private = {"entityName": target["name"], "typeId": entity_type["id"]}
+    return {**document, "permissions": rules.granted(entity_type, document["permissions"]), "private": private}
+
+
+RESOURCE = Resource(
+    "grant",
+    "/api/entity/grant",
+    "api/entity-grant.json",
+    "entity_grants",
+    "grants",
+    "Grant",
+    verbs=frozenset({"search"}),
+    unique=(
+        Unique("recipientEntity", ("entityId", "recipientEntityId"), "grant.recipientEntityId", sparse=True),
+        Unique("user", ("entityId", "userId"), "grant.userId", sparse=True),
+    ),
+    search=SearchRules(
+        {"entityId": "exact", "name": "text", "userId": "exact"},
+        {"insertInstant": "insertInstant", "name": "private.entityName"},
+        members={"name": "private.entityName"},
+    ),
+    prepare=prepare,
+    feature=entity_types.FEATURE,
+)
+
+
+async def upsert(services: Services, call: Call, entity_id: str, body: Document) -> None:
+    """Make a grant, or replace the one that the recipient has. Raises NotFound and Invalid."""
+    target = await crud.retrieve(services, call, entities.RESOURCE, entity_id)
+    tenant_id = TenantId(target["tenantId"])
+    own = {"id": new_id(), "tenantId": tenant_id, "entityId": entity_id, **crud.stamps(call.now)}
+
+    async def attempt() -> Document:
+        grant = await crud.judged(services, call, RESOURCE, body, lambda fresh: {**fresh, **own}, None)
+        stored = await services.entity_grants.find_where(tenant_id, {"entityId": entity_id, **recipient(grant)})
+        if stored is not None:
+            grant |= crud.restamped(stored, call.now)
+            await services.entity_grants.replace(tenant_id, grant, stored["lastUpdateInstant"])
+        else:
+            await _insert(services, tenant_id, grant)
+        return grant
+
+    await crud.retried(attempt)
+
+
+async def retrieve_all(services: Services, call: Call, entity_id: str) -> list[Document]:
+    """Every grant on an entity, the newest first. Raises NotFound."""
+    target = await crud.retrieve(services, call, entities.RESOURCE, entity_id)
+    found = await services.entity_grants.find_all(TenantId(target["tenantId"]), {"entityId": entity_id})
+    return [await shown(services, grant) for grant in found]
+
+
+async def retrieve(services: Services, call: Call, entity_id: str, wanted: Mapping[str, str]) -> Document:
+    """The grant of one recipient on an entity. Raises NotFound and Invalid."""
+    return await shown(services, await _find(services, call, entity_id, wanted))
+
+
+async def delete(services: Services, call: Call, entity_id: str, wanted: Mapping[str, str]) -> None:
+    """Take the grant of one recipient away. Raises NotFound and Invalid."""
+    grant = await _find(services, call, entity_id, wanted)
+    await services.entity_grants.delete(TenantId(grant["tenantId"]), grant["id"])
+
+
+async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
+    """`grants` and `total`. Raises Invalid."""
+    total, found = await crud.search(services, call, RESOURCE, criteria, prefix)
+    return {"total": total, "grants": [await shown(services, grant) for grant in found]}
+
+
+async def shown(services: Services, grant: Document) -> Document:
+    """The grant with its target, and with those of its permissions that the target's type still has."""
+    target = await services.entities.cached(TenantId(grant["tenantId"]), grant["entityId"])
+    if target is not None:
+        target = await entities.told(services, target)
+        names = rules.permission_names(target["type"])
+        grant = {**grant, "entity": target, "permissions": [name for name in grant["permissions"] if name in names]}
+    return crud.shown(services, RESOURCE, grant)
+
+
+async def _find(services: Services, call: Call, entity_id: str, wanted: Mapping[str, str]) -> Document:
+    target = await crud.retrieve(services, call, entities.RESOURCE, entity_id)
+    if not wanted:
+        message = "You must specify the [recipientEntityId] or the [userId]."
+        raise Invalid.field("missing", "recipientEntityId", message)
+    ids = {name: parse_id(value) for name, value in wanted.items()}
+    crud.gather(
+        [
+            FieldError.of("couldNotConvert", name, f"The [{name}] must be a UUID.")
+            for name, value in ids.items()
+            if value is None
+        ]
+    )
+    grant = await services.entity_grants.find_where(TenantId(target["tenantId"]), {"entityId": entity_id, **ids})
+    if grant is None:
+        raise NotFound
+    return grant
+
+
+async def _insert(services: Services, tenant_id: TenantId, grant: Document) -> None:
+    """Add a grant while its target and its recipient are held. Raises NotFound, Invalid, and Conflict to try again."""
+
+    async def write(session: Session) -> None:
+        if not await services.entities.hold(tenant_id, grant["entityId"], session):
+            raise NotFound
+        holder = services.users if "userId" in grant else services.entities
+        ((member, value),) = recipient(grant).items()
+        if not await holder.hold(tenant_id, value, session):
+            raise Invalid([_unknown(member)])
+        await services.entity_grants.insert(tenant_id, grant, session)
+
+    try:
+        await services.database.in_transaction(write)
+    except Duplicate as duplicate:
+        raise Conflict from duplicate
+
+
+async def _recipient_problems(services: Services, tenant_id: TenantId, grant: Document) -> list[FieldError]:
+    errors = []
+    for member, value in recipient(grant).items():
+        holder = services.users if member == "userId" else services.entities
+        if await holder.cached(tenant_id, value) is None:
+            errors.append(_unknown(member))
+    return errors
+
+
+def _unknown(member: str) -> FieldError:
+    return FieldError.of("invalid", f"grant.{member}", f"The [grant.{member}] must name one of the same tenant.")

@@ -1,0 +1,117 @@
+"""Entity types: what entities can be, and the permissions that can be granted on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from identity.call import Call, Document
+from identity.domain.objects import subresources
+from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
+from identity.domain.objects.subresources import Part
+from identity.errors import FieldError
+from identity.operations.objects import crud, key_references, references
+from identity.services import Services
+from identity.store.mongo import Session
+
+FEATURE = "entityManagement"
+
+_JWT = "entityType.jwtConfiguration"
+
+
+async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
+    """The type as it is stored: a change leaves its permissions alone. Raises Invalid."""
+    if stored is None:
+        document["permissions"] = [PERMISSION.fresh(document, entry, call.now) for entry in document["permissions"]]
+    else:
+        document["permissions"] = stored["permissions"]
+    document = _counted(document)
+    errors = subresources.repeated(document["permissions"], "entityType.permissions")
+    errors += _token_problems(document["jwtConfiguration"])
+    errors += await key_references.problems(services, call, document["jwtConfiguration"], stored, _JWT)
+    crud.gather(errors)
+    return document
+
+
+RESOURCE = Resource(
+    "entityType",
+    "/api/entity/type",
+    "api/entity-type.json",
+    "entity_types",
+    "entityTypes",
+    "Entity type",
+    tenant_scoped=False,
+    unique=(Unique("name", ("name",), "entityType.name"),),
+    search=SearchRules(
+        {"name": "text"},
+        {
+            "entityTypePermissionsCount": "private.permissionsCount",
+            "id": "_id",
+            "insertInstant": "insertInstant",
+            "lastUpdateInstant": "lastUpdateInstant",
+            "name": "name",
+        },
+    ),
+    prepare=prepare,
+    feature=FEATURE,
+)
+
+
+async def create(services: Services, call: Call, body: Document, type_id: str | None) -> Document:
+    """A new entity type. Raises Invalid."""
+    made = await crud.create(services, call, RESOURCE, body, type_id)
+    if made["jwtConfiguration"]["enabled"]:
+        await key_references.published_keys(services, made["jwtConfiguration"]["accessTokenKeyId"])
+    return made
+
+
+async def update(services: Services, call: Call, body: Document, type_id: str) -> Document:
+    """Replace an entity type; its permissions stay. Raises NotFound and Invalid."""
+    return await crud.update(services, call, RESOURCE, body, type_id, _writer(services))
+
+
+async def patch(services: Services, call: Call, kind: str, body: Any, type_id: str) -> Document:
+    """Change parts of an entity type. Raises NotFound and Invalid."""
+    return await crud.patch(services, call, RESOURCE, kind, body, type_id, _writer(services))
+
+
+def _writer(services: Services) -> crud.Write:
+    """Writes a changed type, and waits until the key that it signs with from now on is known everywhere."""
+
+    async def write(document: Document, stored: Document) -> None:
+        async def put(session: Session | None) -> None:
+            document["private"] = rotation.private_at(services.clock.now())
+            await services.entity_types.replace(None, document, stored["lastUpdateInstant"], session)
+
+        rotation = await key_references.of_entity_type(services, document, stored)
+        await references.keeping(services, RESOURCE, document, stored, put)
+        await key_references.in_force(services, document["private"])
+
+    return write
+
+
+async def _settle(services: Services, owner: Document, before: Document, after: Document | None) -> None:
+    """Grants follow a permission that gets another name, and lose one that is gone."""
+    name = None if after is None else after["name"]
+    if name != before["name"]:
+        await services.entity_grants.rename_permission_across_tenants(owner["id"], before["name"], name)
+
+
+def _counted(owner: Document) -> Document:
+    """The number of permissions stands beside them, for the search to sort by."""
+    return {**owner, "private": {**owner.get("private", {}), "permissionsCount": len(owner["permissions"])}}
+
+
+PERMISSION = Part(
+    "permission", "permissions", RESOURCE, "api/entity-type-permission.json", complete=_counted, settle=_settle
+)
+
+
+def _token_problems(jwt_configuration: Document) -> list[FieldError]:
+    """Own tokens need a key and a lifetime."""
+    if not jwt_configuration["enabled"]:
+        return []
+    return [
+        FieldError.of("missing", f"{_JWT}.{name}", f"You must specify the [{_JWT}.{name}] property.")
+        for name in ("accessTokenKeyId", "timeToLiveInSeconds")
+        if not jwt_configuration.get(name)
+    ]

@@ -1,0 +1,69 @@
+"""The tokens that a client shows at the introspection and revocation endpoints: which of ours they are, and whose."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.errors import InvalidClient
+from identity.ids import TenantId
+from identity.operations.clients import clients
+from identity.operations.clients.clients import Client
+from identity.operations.entities import entity_clients
+from identity.operations.entities.entity_clients import EntityClient
+from identity.services import Services
+from identity.store.refresh_tokens import Presented
+from identity.tokens import access_tokens
+from identity.tokens.issuer import FindClient, VerifiedEntityToken, VerifiedToken
+from identity.tokens.jws import Rejection
+
+ACCESS_TOKEN = "access_token"  # noqa: S105 (the name of a kind of token)
+ID_TOKEN = "id_token"  # noqa: S105
+REFRESH_TOKEN = "refresh_token"  # noqa: S105
+
+
+async def find_jwt(
+    services: Services, call: Call, client: Client | EntityClient, token: str
+) -> VerifiedToken | VerifiedEntityToken | None:
+    """The access or ID token, if it is one of the client's tenant and still alive; whether it is revoked is not asked.
+
+    A token of an entity is also that of the entities that it is for. Raises InvalidClient for one that was issued to
+    other clients only.
+    """
+    find_client = _within(client.tenant_id, clients.finder(services))
+    find_entity = entity_clients.finder(services, client.tenant_id)
+    found = await services.tokens.verify_any_access_token(token, find_client, find_entity, call.now)
+    if found is Rejection.INVALID:
+        found = await services.tokens.verify_id_token(token, find_client, call.now)
+    if isinstance(found, Rejection):
+        return None
+    if isinstance(found, VerifiedEntityToken):
+        _require(isinstance(client, EntityClient) and client.entity_id in {found.claims["sub"], *found.targets})
+    else:
+        _require(isinstance(client, Client) and client.client_id in access_tokens.audiences(found.claims))
+    return found
+
+
+async def find_refresh_token(services: Services, call: Call, client: Client, token: str) -> Presented | None:
+    """The live record of a refresh token, by its present value or by one that was rotated out lately.
+
+    Raises InvalidClient for one of another client.
+    """
+    presented = await services.refresh_tokens.present(client.tenant_id, token, call.now)
+    if presented is None or not (presented.is_current or presented.spent_instant is not None):
+        return None
+    _require(client.client_id == presented.record.get("applicationId"))
+    return presented
+
+
+def _within(tenant_id: TenantId, find_client: FindClient) -> FindClient:
+    """The clients of one tenant: a token of another tenant is nothing here."""
+
+    async def find(client_id: str) -> tuple[Document, Document] | None:
+        found = await find_client(client_id)
+        return found if found is not None and found[0]["id"] == tenant_id else None
+
+    return find
+
+
+def _require(is_own: bool) -> None:
+    if not is_own:
+        raise InvalidClient("client_id_mismatch", "The token was not issued to this client.")

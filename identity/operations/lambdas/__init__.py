@@ -1,0 +1,1 @@
+"""Lambdas: administrators' JavaScript, validated, stored and invoked."""

@@ -1,0 +1,150 @@
+"""Lambdas: JavaScript of administrators that the service runs; kept, judged, and invoked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from identity.call import Call, Document
+from identity.domain.lambdas import default_lambdas
+from identity.domain.lambdas import lambdas as rules
+from identity.domain.objects.resource_definition import Resource, SearchRules
+from identity.errors import Duplicate, FieldError, Invalid, LambdaFailed
+from identity.operations.objects import crud, event_logs, references
+from identity.services import Services
+from identity.store.mongo import Session
+
+
+async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
+    """Judge the body by running it, and a new type by who uses the old one. Raises Invalid and Unavailable."""
+    errors = []
+    kind, body = document.get("type"), document.get("body")
+    if kind is not None and body is not None:
+        errors += await _body_problems(services, kind, body)
+    if kind is not None and stored is not None and kind != stored["type"]:
+        errors += await _type_problems(services, call, stored["id"])
+    crud.gather(errors)
+    return document
+
+
+RESOURCE = Resource(
+    "lambda",
+    "/api/lambda",
+    "api/lambda.json",
+    "lambdas",
+    "lambdas",
+    "Lambda",
+    tenant_scoped=False,
+    search=SearchRules(
+        {"body": "text", "name": "text", "type": "exact"},
+        {"engineType": "engineType", "id": "_id", "insertInstant": "insertInstant", "name": "name"},
+    ),
+    prepare=prepare,
+)
+
+
+async def add_defaults(services: Services, call: Call, ids: Mapping[str, str]) -> None:
+    """Make those of the lambdas that an instance comes with that are not there; `ids`: type -> id."""
+
+    async def add(kind: str, lambda_id: str) -> None:
+        lambda_ = {
+            "body": default_lambdas.BODIES[kind].lstrip(),
+            "debug": False,
+            "engineType": rules.ENGINE,
+            "id": lambda_id,
+            "name": f"Default {kind.removesuffix('Reconcile')} reconcile",
+            "type": kind,
+            **crud.stamps(call.now),
+        }
+        with contextlib.suppress(Duplicate):
+            await services.documents["lambdas"].insert(None, lambda_)
+
+    await asyncio.gather(*(add(kind, lambda_id) for kind, lambda_id in ids.items()))
+
+
+async def retrieve_all(services: Services, kind: str | None) -> list[Document]:
+    """Every lambda, or those of a type. Raises Invalid for a type that does not exist."""
+    if kind and kind not in rules.FUNCTIONS:
+        message = f"The [type] must be one of {', '.join(sorted(rules.FUNCTIONS))}."
+        raise Invalid.field("couldNotConvert", "type", message)
+    return await services.documents["lambdas"].find_all(None, {"type": kind} if kind else None)
+
+
+async def reference_problems(services: Services, resource: str, document: Document) -> list[FieldError]:
+    """A field error for each lambda that a tenant or an application names and that is not there, or of another type."""
+    errors = []
+    for member, kind in rules.REFERENCES[resource].items():
+        section, _, name = member.partition(".")
+        lambda_id = document.get(section, {}).get(name)
+        if lambda_id is not None and not await is_of_type(services, lambda_id, kind):
+            path = f"{resource}.{member}"
+            errors.append(FieldError.of("invalid", path, f"The [{path}] must name a lambda of type {kind}."))
+    return errors
+
+
+async def is_of_type(services: Services, lambda_id: str, kind: str) -> bool:
+    """Whether the lambda exists and is of the type."""
+    found = await services.documents["lambdas"].cached(None, lambda_id)
+    return found is not None and found["type"] == kind
+
+
+async def invoke(services: Services, call: Call, lambda_id: str, kind: str, *arguments: Any) -> list[Any]:
+    """Run the lambda, and answer the arguments (JSON values) as its function left them.
+
+    Each is still of its own kind: an object stays an object. Where there is no such lambda of the type, they are
+    answered as they are. Raises LambdaFailed, after an event log was written; Unavailable when too many wait.
+    """
+    lambda_ = await services.documents["lambdas"].cached(None, lambda_id)
+    if lambda_ is None or lambda_["type"] != kind:
+        return list(arguments)
+    outcome = await services.sandbox.call(lambda_["body"], rules.FUNCTIONS[kind], orjson.dumps(arguments))
+    if lambda_["debug"] and outcome.printed:
+        await event_logs.record(services, call, "Debug", f"{_called(lambda_)} printed:\n{outcome.printed}")
+    if outcome.result is None:
+        raise await failure(services, call, lambda_, outcome.problem or "nothing came back")
+    try:
+        return rules.returned(outcome.result, arguments)
+    except rules.ReturnedError as error:
+        raise await failure(services, call, lambda_, str(error)) from error
+
+
+async def failed(services: Services, call: Call, lambda_id: str, reason: str) -> LambdaFailed:
+    """As `failure`, for a caller that has the id alone."""
+    return await failure(services, call, await services.documents["lambdas"].get(None, lambda_id), reason)
+
+
+async def failure(services: Services, call: Call, lambda_: Document, reason: str) -> LambdaFailed:
+    """What to raise when a lambda failed, or left behind what its caller cannot use; writes the event log."""
+    await event_logs.record(services, call, "Error", f"{_called(lambda_)} failed: {reason}")
+    return LambdaFailed("A lambda failed. The event log says how.", log_detail=f"lambda {lambda_['id']}")
+
+
+def _called(lambda_: Document) -> str:
+    return f"The {lambda_['type']} lambda [{lambda_['name']}] with the id [{lambda_['id']}]"
+
+
+async def _body_problems(services: Services, kind: str, body: str) -> list[FieldError]:
+    outcome = await services.sandbox.check(body, rules.FUNCTIONS[kind])
+    if outcome.problem is None:
+        return []
+    place = "" if outcome.line is None else f" in line {outcome.line}"
+    reason = outcome.problem.partition("\n")[0]
+    return [FieldError.of("invalid", "lambda.body", f"The [lambda.body] cannot be used: {reason}{place}.")]
+
+
+async def _type_problems(services: Services, call: Call, lambda_id: str) -> list[FieldError]:
+    """A lambda of another type than is wanted would not be run: who relies on it has to let go of it first."""
+
+    async def nothing(_session: Session | None) -> None:
+        """Only the question is of interest."""
+
+    try:
+        await references.removing(services, RESOURCE, lambda_id, call.now, nothing)
+    except Invalid:
+        message = "The [lambda.type] cannot be changed while a tenant, application or identity provider uses it."
+        return [FieldError.of("inUse", "lambda.type", message)]
+    return []

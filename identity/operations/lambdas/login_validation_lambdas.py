@@ -1,0 +1,73 @@
+"""The lambdas that say no: to a login that lacks nothing else, and to a registration that a user makes on their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from identity.call import Call, Document
+from identity.domain.lambdas import lambdas as rules
+from identity.domain.objects import event_info
+from identity.domain.users import registrations, users
+from identity.errors import FieldError, GeneralError, LoginPrevented
+from identity.operations.lambdas import lambdas
+from identity.services import Services
+
+Errors = tuple[Sequence[FieldError], Sequence[GeneralError]]
+
+
+async def require_login(
+    services: Services,
+    call: Call,
+    tenant: Document,
+    user: Document,
+    application: Document | None,
+    authentication_type: str,
+) -> None:
+    """Ask the tenant's lambda about a login. Raises LoginPrevented with its errors, and LambdaFailed."""
+    lambda_id = tenant["lambdaConfiguration"].get("loginValidationId")
+    if lambda_id is None:
+        return
+    registration = None if application is None else users.find_registration(user, application["id"])
+    context = _context(call, application, authenticationType=authentication_type)
+    fields, general = await _errors(services, call, lambda_id, "LoginValidation", user, registration, context)
+    if fields or general:
+        raise LoginPrevented(lambda_id, fields, general)
+
+
+async def registration_errors(
+    services: Services, call: Call, application: Document, user: Document, registration: Document
+) -> Errors:
+    """What the application's lambda has against a registration that a user makes on their own. Raises LambdaFailed."""
+    lambda_id = application["lambdaConfiguration"].get("selfServiceRegistrationValidationId")
+    if lambda_id is None:
+        return (), ()
+    kind = "SelfServiceRegistrationValidation"
+    return await _errors(services, call, lambda_id, kind, user, registration, _context(call, application))
+
+
+async def _errors(
+    services: Services,
+    call: Call,
+    lambda_id: str,
+    kind: str,
+    user: Document,
+    registration: Document | None,
+    context: Document,
+) -> Errors:
+    shown = None if registration is None else registrations.secured(registration)
+    result, *_ = await lambdas.invoke(
+        services, call, lambda_id, kind, rules.fresh_result(), users.secured(user), shown, context
+    )
+    try:
+        return rules.errors_of(result)
+    except rules.ReturnedError as error:
+        raise await lambdas.failed(services, call, lambda_id, str(error)) from error
+
+
+def _context(call: Call, application: Document | None, **more: object) -> Document:
+    """What a validation may know of the request."""
+    return {
+        "applicationId": None if application is None else application["id"],
+        "eventInfo": event_info.of(call),
+        **more,
+    }

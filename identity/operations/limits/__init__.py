@@ -1,0 +1,1 @@
+"""Rate limits of logins, codes, messages and anonymous requests."""

@@ -1,0 +1,85 @@
+"""Rate limits of failed logins: by account, by the user's address, and by both.
+
+An attempt is taken before credentials are compared and given back when they were right. Nothing but time resets a
+counter. A tenant that enables `rateLimitConfiguration.failedLogin` limits the account itself, wherever attempts come
+from. Without that setting nobody can lock the owner of an account out by failing on purpose: after `ACCOUNT_FAILURES`
+failures each network has `NETWORK_FAILURES` more attempts at the account, so that guessing from many addresses is
+slow while the owner, at an address of their own, still logs in.
+
+The address is the one in `Call.user_address`: callers with an API key and authenticated clients act for many users,
+and count only under an address that they state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Final
+
+from identity.call import Call, Document
+from identity.domain.objects import ip_addresses
+from identity.domain.users import users as rules
+from identity.errors import Unavailable
+from identity.ids import TenantId
+from identity.services import Services
+from identity.store.rate_limits import Limit
+
+ACCOUNT_FAILURES: Final = 100
+"""How many failures an account has in a window before attempts are limited by network as well."""
+NETWORK_FAILURES: Final = 10
+ADDRESS_FAILURES: Final = 500
+FAILURE_WINDOW_SECONDS: Final = 900
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attempt:
+    """The limits that an attempt was counted against; with `wait_seconds` it was refused, and counts nowhere."""
+
+    limits: Sequence[Limit]
+    wait_seconds: int | None = None
+
+
+async def begin(services: Services, call: Call, tenant: Document, user: Document | None, login_id: str = "") -> Attempt:
+    """Count an attempt at an account; one that does not exist is counted by its login id, with the same outcome."""
+    tenant_id = TenantId(tenant["id"])
+    account = rules.login_key(login_id) if user is None else str(user["id"])
+    configured = tenant["rateLimitConfiguration"]["failedLogin"]
+    limit = Limit("login-account", account, ACCOUNT_FAILURES, FAILURE_WINDOW_SECONDS)
+    if configured["enabled"]:
+        limit = Limit("login-account", account, configured["limit"], configured["timePeriodInSeconds"])
+    wait_seconds = await services.rate_limits.take(tenant_id, [limit])
+    if wait_seconds is not None and configured["enabled"]:
+        return Attempt((), wait_seconds)
+    taken = [limit] if wait_seconds is None else []
+    others = [*([] if taken else _by_network(call, account)), *by_address(call)]
+    wait_seconds = await services.rate_limits.take(tenant_id, others)
+    if wait_seconds is not None:
+        await services.rate_limits.give_back(tenant_id, taken)
+        return Attempt((), wait_seconds)
+    return Attempt((*taken, *others))
+
+
+async def give_back(services: Services, tenant: Document, attempt: Attempt) -> None:
+    """Give back an attempt that succeeded, or whose credentials were not compared."""
+    await services.rate_limits.give_back(TenantId(tenant["id"]), attempt.limits)
+
+
+def by_address(call: Call) -> list[Limit]:
+    """The limit of failures from the user's address, for all accounts together; none where that is not known."""
+    address = call.user_address
+    if address is None:
+        return []
+    return [Limit("login-address", ip_addresses.network(address), ADDRESS_FAILURES, FAILURE_WINDOW_SECONDS)]
+
+
+def too_many(wait_seconds: int) -> Unavailable:
+    """The error of an attempt that was refused."""
+    return Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
+
+
+def _by_network(call: Call, account: str) -> list[Limit]:
+    address = call.user_address
+    if address is None:
+        return []
+    subject = f"{account} {ip_addresses.network(address)}"
+    return [Limit("login-account-network", subject, NETWORK_FAILURES, FAILURE_WINDOW_SECONDS)]

@@ -1,0 +1,1 @@
+"""Logins: password verification, the second step, known devices, login records, and threat detection."""

@@ -1,0 +1,1 @@
+"""Mail and text messages: templates, rendering, queueing, and notifications to users."""

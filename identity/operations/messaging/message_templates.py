@@ -1,0 +1,52 @@
+"""Message templates: what the generic verbs cannot judge, and how a message would look."""
+
+from __future__ import annotations
+
+import asyncio
+
+from identity.call import Call, Document
+from identity.domain.messaging import mail_templates, message_templates
+from identity.domain.messaging.template_language import ParseError, RenderError
+from identity.domain.objects.resource_definition import CREATE_TO_SEARCH, Resource, Unique
+from identity.errors import FieldError
+from identity.operations.messaging import email_templates
+from identity.operations.objects import crud
+from identity.services import Services
+
+
+async def prepare(_services: Services, _call: Call, document: Document, _stored: Document | None) -> Document:
+    """Judge every variant. Raises Invalid with the lines of what is wrong."""
+    crud.gather(await asyncio.to_thread(message_templates.problems, document))
+    return document
+
+
+RESOURCE = Resource(
+    "messageTemplate",
+    "/api/message/template",
+    "api/message-template.json",
+    "message_templates",
+    "messageTemplates",
+    "Message template",
+    tenant_scoped=False,
+    verbs=CREATE_TO_SEARCH - {"search"},
+    unique=(Unique("name", ("name",), "messageTemplate.name"),),
+    prepare=prepare,
+)
+
+
+async def preview(services: Services, call: Call, request: Document) -> Document:
+    """`message` as it would look for an example user, and `errors` where it could not be made."""
+    template = request["messageTemplate"]
+    locales = [request["locale"]] if "locale" in request else []
+    tenant = await services.tenants.cached(None, call.tenant_id or services.default_tenant_id)
+    values = email_templates.example(tenant, call.now)
+    message: Document = {"phoneNumber": values["user"]["mobilePhone"]}
+    try:
+        message["textMessage"] = await asyncio.to_thread(
+            message_templates.render, template, values, locales, preview=True
+        )
+    except (ParseError, RenderError) as error:
+        path = f"messageTemplate.{mail_templates.variant(template, message_templates.TEXT, locales)[0]}"
+        found = FieldError.of("invalid", path, error.message)
+        return {"message": message, "errors": {"fieldErrors": {path: [{"code": found.code, "message": found.message}]}}}
+    return {"message": message}

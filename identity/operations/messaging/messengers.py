@@ -1,0 +1,81 @@
+"""Messengers: what the generic verbs cannot judge, which is everything that refers to something outside of the object.
+
+A generic messenger is a receiver of JSON; the published kinds Twilio and Kafka are not served, and refused by name.
+"""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain.objects.resource_definition import CREATE_TO_SEARCH, Resource, Unique
+from identity.domain.objects.stored_credentials import Credential
+from identity.domain.webhooks import webhook_headers
+from identity.errors import FieldError
+from identity.ids import parse_id
+from identity.operations.objects import crud
+from identity.outbound import tls
+from identity.outbound.addresses import check_url
+from identity.services import Services
+
+
+async def prepare(services: Services, _call: Call, document: Document, _stored: Document | None) -> Document:
+    """Judge where messages go, and what goes with them. Raises Invalid."""
+    messenger = _normalised(document)
+    errors = _url_problems(services, messenger) + await _certificate_problems(services, messenger)
+    reason = webhook_headers.problem(messenger["headers"])
+    if reason is not None:
+        errors.append(_problem("headers", f"The headers cannot be used: {reason}."))
+    crud.gather(errors)
+    return messenger
+
+
+RESOURCE = Resource(
+    "messenger",
+    "/api/messenger",
+    "api/messenger.json",
+    "messengers",
+    "messengers",
+    "Messenger",
+    tenant_scoped=False,
+    verbs=CREATE_TO_SEARCH - {"search"},
+    unique=(Unique("name", ("name",), "messenger.name"),),
+    sealed=("headers.*", "httpAuthenticationPassword"),
+    credentials=(
+        Credential("headers.*", ("url",)),
+        Credential("httpAuthenticationPassword", ("httpAuthenticationUsername", "url")),
+    ),
+    prepare=prepare,
+)
+
+
+def _normalised(document: Document) -> Document:
+    """The published example names a key where a certificate is expected."""
+    key_id = parse_id(document.get("sslCertificate", ""))
+    if key_id is None:
+        return document
+    rest = {name: value for name, value in document.items() if name != "sslCertificate"}
+    return {"sslCertificateId": key_id, **rest}
+
+
+def _url_problems(services: Services, messenger: Document) -> list[FieldError]:
+    reason = check_url(messenger["url"], services.config.webhooks.allowed_networks) if "url" in messenger else None
+    return [] if reason is None else [_problem("url", f"The URL cannot be used: {reason}.")]
+
+
+async def _certificate_problems(services: Services, messenger: Document) -> list[FieldError]:
+    pem, key_id = messenger.get("sslCertificate"), messenger.get("sslCertificateId")
+    errors = []
+    if pem is not None and not tls.is_certificate(pem):
+        errors.append(_problem("sslCertificate", "The [messenger.sslCertificate] must be a PEM certificate."))
+    if key_id is not None and not await _has_certificate(services, key_id):
+        message = "The [messenger.sslCertificateId] must name a key with a certificate and a private key."
+        errors.append(_problem("sslCertificateId", message))
+    return errors
+
+
+async def _has_certificate(services: Services, key_id: str) -> bool:
+    key = await services.keys.cached(None, key_id)
+    return key is not None and "certificate" in key and "privateKey" in key
+
+
+def _problem(member: str, message: str) -> FieldError:
+    return FieldError.of("invalid", f"messenger.{member}", message)

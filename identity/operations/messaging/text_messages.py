@@ -1,0 +1,123 @@
+"""Text messages by template: rendered for their reader, taken for good before anybody is told, sent by a messenger.
+
+A generic messenger gets a POST of `{"phoneNumber": …, "textMessage": …}`, as published; what it does with it is its
+own. `Idempotency-Key` is the same in every attempt at one message (an extension).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Final
+
+import orjson
+
+from identity.call import Call, Document
+from identity.domain.messaging import message_templates
+from identity.domain.messaging.template_language import ParseError, RenderError
+from identity.domain.webhooks import delivery_loop_detection, webhook_headers
+from identity.errors import ServiceError
+from identity.ids import Secret, TenantId, new_id
+from identity.operations.messaging import mail
+from identity.operations.messaging.webhook_keys import WebhookKeys
+from identity.operations.objects import event_logs
+from identity.outbound.http import OutboundError, Request
+from identity.outbound.tls import is_trust_anchor
+from identity.services import Services
+from identity.store.text_messages import TextMessage
+
+_KEPT_ANSWER_BYTES: Final = 1000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failure:
+    """A messenger that has not taken a message; `reason` is for the event log, and holds nothing of the message."""
+
+    url: str
+    reason: str
+
+
+async def send_sms(  # noqa: PLR0913 (who, by what, to whom, and with which words)
+    services: Services,
+    call: Call,
+    tenant_id: TenantId,
+    messenger_id: str,
+    message_template_id: str,
+    to: Document | str,
+    data: Document,
+    *,
+    application: Document | None = None,
+    phone_number: str | None = None,
+) -> bool:
+    """Take a text message for a user (a stored document) or a phone number; False, with an event log, if it cannot go.
+
+    `phone_number` is where it goes when that is not the user's `mobilePhone`, such as the phone of a two-factor method.
+    The template reads `user`, `tenant` and `application` as the API shows them, and the members of `data`. Once this
+    answers True the message is stored, and a worker hands it to the messenger, again and again if need be.
+    """
+    template = await services.documents["message_templates"].cached(None, message_template_id)
+    messenger = await services.documents["messengers"].cached(None, messenger_id)
+    if template is None or messenger is None:
+        which = "message template" if template is None else "messenger"
+        return await _refused(services, call, message_template_id, messenger_id, f"There is no such {which}.")
+    number = phone_number or (to if isinstance(to, str) else to.get("mobilePhone") or to.get("phoneNumber"))
+    if not number:
+        return await _refused(services, call, message_template_id, messenger_id, "The user has no phone number.")
+    tenant = await services.tenants.get(None, tenant_id)
+    values = {**await mail.values(services, tenant, application, to), **data}
+    languages = to.get("preferredLanguages", []) if isinstance(to, dict) else []
+    try:
+        text = await asyncio.to_thread(message_templates.render, template, values, languages)
+    except (ParseError, RenderError) as error:
+        return await _refused(services, call, message_template_id, messenger_id, error.message)
+    message = TextMessage(new_id(), tenant_id, messenger_id, number, text, call.origin.trace, call.via)
+    await services.text_messages.add([message], call.now)
+    return True
+
+
+async def deliver(services: Services, message: TextMessage) -> Failure | None:
+    """Hand a message to its messenger; None when it was taken, or the messenger is gone."""
+    messenger = await services.documents["messengers"].cached(None, message.messenger_id)
+    if messenger is None:
+        return None
+    try:
+        response = await services.http.request(await _request(services, messenger, message))
+    except (ServiceError, LookupError, ValueError) as error:
+        return Failure(messenger["url"], f"its certificate cannot be used ({type(error).__name__})")
+    except OutboundError as error:
+        return Failure(messenger["url"], f"{error.kind}: {error.message}")
+    if 200 <= response.status < 300:
+        return None
+    return Failure(messenger["url"], f"status {response.status}")
+
+
+async def _request(services: Services, messenger: Document, message: TextMessage) -> Request:
+    username = messenger.get("httpAuthenticationUsername")
+    key_id = messenger.get("sslCertificateId")
+    certificate = None if key_id is None else await WebhookKeys.certificate_of(services.keys, key_id)
+    own = certificate[0] if certificate is not None and is_trust_anchor(certificate[0]) else None
+    headers = {"Accept": "application/json", **webhook_headers.sendable(messenger["headers"])}
+    return Request(
+        method="POST",
+        url=messenger["url"],
+        headers={
+            **headers,
+            "Content-Type": "application/json",
+            "Idempotency-Key": message.message_id,
+            **delivery_loop_detection.passed_on(message.trace, message.via, services.mark),
+        },
+        body=orjson.dumps({"phoneNumber": message.phone_number, "textMessage": message.text}),
+        connect_timeout_ms=messenger["connectTimeout"],
+        read_timeout_ms=messenger["readTimeout"],
+        basic=(username, Secret(messenger.get("httpAuthenticationPassword") or "")) if username else None,
+        client_certificate=certificate,
+        trust_pem=messenger.get("sslCertificate"),
+        added_trust_pem=own,
+        max_response_bytes=_KEPT_ANSWER_BYTES,
+    )
+
+
+async def _refused(services: Services, call: Call, template_id: str, messenger_id: str, reason: str) -> bool:
+    text = f"A message by the message template [{template_id}] for the messenger [{messenger_id}] could not be made: "
+    await event_logs.record(services, call, "Error", text + reason)
+    return False

@@ -1,0 +1,95 @@
+"""The events about users and registrations, with the payloads that receivers know."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain.users import registrations, users
+from identity.events.bus import Event
+from identity.ids import TenantId
+from identity.services import Services
+
+
+def about(event_type: str, user: Document, **extra: object) -> Event:
+    """An event about a user; `extra` are the members that its type has beside `user`."""
+    return Event(event_type, {"user": users.secured(user), **extra})
+
+
+def of_update(original: Document, user: Document) -> list[Event]:
+    """What webhooks may veto about an update: the update, and each login id that changes its value."""
+    return [
+        about("user.update", user, original=users.secured(original)),
+        *(
+            about("user.identity.update", user, loginIdType=kind, previousLoginId=before, newLoginId=after)
+            for kind, before, after in users.changed_identities(original, user)
+        ),
+    ]
+
+
+def after_update(original: Document, user: Document, *, new_password: bool) -> list[Event]:
+    """What is told after an update was committed."""
+    events = [about("user.update.complete", user, original=users.secured(original))]
+    if original.get("email") and original.get("email") != user.get("email"):
+        events.append(about("user.email.update", user, previousEmail=original["email"]))
+    if new_password:
+        events.append(about("user.password.update", user))
+    return events + two_factor_changes(original, user)
+
+
+def of_verified_email(user: Document) -> list[Event]:
+    """What webhooks may veto about an address that becomes verified; `user` is who it is then."""
+    return [about("user.email.verified", user), of_verified_identity(user, "email", user["email"])]
+
+
+def of_verified_identity(user: Document, login_id_type: str, login_id: str) -> Event:
+    """What webhooks may veto about a login id that becomes verified."""
+    return about("user.identity.verified", user, loginId=login_id, loginIdType=login_id_type)
+
+
+def two_factor_changes(original: Document | None, user: Document) -> list[Event]:
+    """One event for every two-factor method that was added or removed."""
+    before = {} if original is None else _methods(original)
+    after = _methods(user)
+    return [
+        *(about("user.two-factor.method.add", user, method=after[key]) for key in after if key not in before),
+        *(about("user.two-factor.method.remove", user, method=before[key]) for key in before if key not in after),
+    ]
+
+
+def about_registration(
+    event_type: str, user: Document, registration: Document, original: Document | None = None
+) -> Event:
+    """An event about one registration, which travels beside its user."""
+    before = {} if original is None else {"original": registrations.secured(original)}
+    return Event(
+        event_type,
+        {
+            "user": registrations.secured_user(user),
+            "applicationId": registration["applicationId"],
+            "registration": registrations.secured(registration),
+            **before,
+        },
+    )
+
+
+async def announce_duplicates(
+    services: Services, call: Call, event_type: str, user: Document, others: list[Document]
+) -> None:
+    """Tell that a request failed because others have its login ids: one event for each of them."""
+    events = [_duplicate(event_type, user, other) for other in others]
+    await services.bus.announce(call.within(TenantId(user["tenantId"])), events)
+
+
+def _duplicate(event_type: str, user: Document, existing: Document) -> Event:
+    shared = users.shared_login_ids(user, existing)
+    names = {"email": "duplicateEmail", "phoneNumber": "duplicatePhoneNumber", "username": "duplicateUsername"}
+    return about(
+        event_type,
+        user,
+        existing=users.secured(existing),
+        duplicateIdentities=[{"type": kind, "value": value} for kind, value in sorted(shared.items())],
+        **{names[kind]: value for kind, value in shared.items()},
+    )
+
+
+def _methods(user: Document) -> dict[str, Document]:
+    return {method["id"]: method for method in users.secured(user)["twoFactor"]["methods"]}

@@ -1,0 +1,1 @@
+"""Operations that every object shares: generic verbs, search, references, and logs."""

@@ -1,0 +1,403 @@
+"""Create, retrieve, update, patch, delete and search for any row of resources.py.
+
+The order is always the same: the object must exist, the result must fit its schema, `prepare` judges state, the
+unique indexes judge uniqueness.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from identity import permissions
+from identity.call import ApiKeyCaller, Call, Caller, Document
+from identity.domain.objects import patch as patches
+from identity.domain.objects import rejected_members, stored_credentials
+from identity.domain.objects import search as searches
+from identity.domain.objects.resource_definition import Resource
+from identity.errors import Conflict, Duplicate, FieldError, GeneralError, Invalid, NotFound, Unavailable, with_article
+from identity.ids import TenantId, new_id
+from identity.instants import Instant
+from identity.operations.objects import features, references
+from identity.schemas import fill
+from identity.services import Services
+from identity.store.documents import Documents
+from identity.store.mongo import Session
+from identity.store.mongo import Write as DeferredWrite
+
+T = TypeVar("T")
+
+Write = Callable[[Document, Document], Awaitable[None]]
+"""(wanted, stored): writes the change, where that is more than replacing the document."""
+
+Commit = Callable[[Services, Call, Document | None, Document | None, DeferredWrite], Awaitable[None]]
+"""(services, call, after, before, write): commits the change of one object with its events and with other writes.
+
+`before` is None for a creation, `after` for a deletion.
+"""
+
+Complete = Callable[[Document], Document]
+"""The members that a caller sent, with those that the service adds."""
+
+_ATTEMPTS = 16
+_PAUSE_SECONDS = 0.004
+
+READ_ONLY = ("id", "insertInstant", "lastUpdateInstant")
+
+
+async def create(
+    services: Services,
+    call: Call,
+    resource: Resource,
+    wanted: Document,
+    object_id: str | None,
+    commit: Commit | None = None,
+) -> Document:
+    """Add an object under the given id, or a random one. Raises Invalid."""
+    tenant_id = scope_of(call, resource)
+    own = {"id": object_id or new_id(), **stamps(call.now)}
+    if tenant_id is not None:
+        own["tenantId"] = tenant_id
+    document = await judged(services, call, resource, wanted, lambda fresh: {**fresh, **own}, None)
+
+    insert = functools.partial(documents_of(services, resource).insert, tenant_id, document)
+    write = functools.partial(references.keeping, services, resource, document, None, insert)
+    await writing(resource, document, (commit or _commit)(services, call, document, None, write))
+    return document
+
+
+async def retrieve(services: Services, call: Call, resource: Resource, object_id: str) -> Document:
+    """The object. Raises NotFound."""
+    tenant_id = await tenant_of(services, call, resource, object_id)
+    return await documents_of(services, resource).get(tenant_id, object_id)
+
+
+async def retrieve_all(services: Services, call: Call, resource: Resource) -> list[Document]:
+    """Every object that the caller can see, the newest first."""
+    return [document async for document in retrieve_each(services, call, resource)]
+
+
+def retrieve_each(
+    services: Services, call: Call, resource: Resource, where: Mapping[str, Any] | None = None
+) -> AsyncIterator[Document]:
+    """As `retrieve_all`, one after the other, and only those that match."""
+    documents = documents_of(services, resource)
+    if resource.tenant_scoped and call.tenant_id is None:
+        return documents.each_across_tenants(where or {})
+    return documents.each(scope_of(call, resource), where)
+
+
+async def update(
+    services: Services,
+    call: Call,
+    resource: Resource,
+    wanted: Document,
+    object_id: str,
+    write: Write | None = None,
+    commit: Commit | None = None,
+) -> Document:
+    """Replace the object. Raises NotFound and Invalid."""
+    return await _change(services, call, resource, object_id, lambda _stored: wanted, write, commit)
+
+
+async def patch(
+    services: Services,
+    call: Call,
+    resource: Resource,
+    content_type: str,
+    body: Any,
+    object_id: str,
+    write: Write | None = None,
+    commit: Commit | None = None,
+) -> Document:
+    """Change parts of the object by one of the three kinds of patch. Raises NotFound and Invalid."""
+
+    def patched(stored: Document) -> Document:
+        return patches.apply(content_type, {resource.name: patch_form(services, resource, stored)}, body)
+
+    return await _change(services, call, resource, object_id, patched, write, commit)
+
+
+async def delete(
+    services: Services, call: Call, resource: Resource, object_id: str, commit: Commit | None = None
+) -> None:
+    """Remove the object. Raises NotFound, and Invalid with `[inUse]` where others refer to it."""
+    stored = await retrieve(services, call, resource, object_id)
+    if resource.erase is not None:
+        await resource.erase(services, call, stored)
+        return
+    tenant_id = stored.get("tenantId") if resource.tenant_scoped else None
+
+    remove = functools.partial(_remove, documents_of(services, resource), tenant_id, object_id)
+    write = functools.partial(references.removing, services, resource, object_id, call.now, remove)
+    await (commit or _commit)(services, call, None, stored, write)
+
+
+async def search(
+    services: Services, call: Call, resource: Resource, request: Mapping[str, Any], prefix: str
+) -> tuple[int, list[Document]]:
+    """How many objects match, and one page of them. Raises Invalid."""
+    query = searches.read(resource.search, request, prefix)
+    documents = documents_of(services, resource)
+    if resource.tenant_scoped and call.tenant_id is None:
+        return await documents.search_across_tenants(query)
+    return await documents.search(scope_of(call, resource), query)
+
+
+def shown(services: Services, resource: Resource, document: Document) -> Document:
+    """The object as its API shows it."""
+    return shown_by_schema(services, resource.schema, resource.name, document)
+
+
+def shown_by_schema(services: Services, schema: str, name: str, document: Document) -> Document:
+    """Return the members of a document that the schema of its resource allows in responses."""
+    answer: Document = services.schemas[schema].show({name: document})[name]
+    return answer
+
+
+def visible(services: Services, caller: Caller, resource: Resource, document: Document) -> Document:
+    """As `shown`, with credentials masked unless the caller's API key may change objects of this kind."""
+    answer = shown(services, resource, document)
+    if not isinstance(caller, ApiKeyCaller):
+        return stored_credentials.masked(resource.credentials, answer)
+    granted = caller.api_key["permissions"]["endpoints"]
+    is_unmasked = permissions.may_change(granted, resource.path)
+    return answer if is_unmasked else stored_credentials.masked(resource.credentials, answer)
+
+
+def request_form(stored: Document) -> Document:
+    """A stored object as a PUT would send it."""
+    return {name: value for name, value in stored.items() if name not in READ_ONLY and name != "private"}
+
+
+def patch_form(services: Services, resource: Resource, stored: Document) -> Document:
+    """What a patch is applied to: the object as its caller can read it.
+
+    Write-only members are absent and other credentials masked, so that a JSON Patch can neither copy nor test them;
+    `judged` puts back those that the patch leaves alone.
+    """
+    return request_form(stored_credentials.masked(resource.credentials, shown(services, resource, stored)))
+
+
+def documents_of(services: Services, resource: Resource) -> Documents:
+    """The collection of a resource."""
+    return services.documents[resource.collection]
+
+
+def scope_of(call: Call, resource: Resource) -> TenantId | None:
+    """The tenant to work in, or None for objects of the whole instance. Raises Invalid when a tenant must be named."""
+    return require_tenant(call) if resource.tenant_scoped else None
+
+
+def require_tenant(call: Call) -> TenantId:
+    """The tenant of the call; Invalid with `[TenantIdRequired]` when none was named and several exist."""
+    if call.tenant_id is None:
+        raise Invalid.whole(
+            "[TenantIdRequired]",
+            "A tenant id is required. Assign a tenant to the API key or send the X-FusionAuth-TenantId header.",
+        )
+    return call.tenant_id
+
+
+async def tenant_of(services: Services, call: Call, resource: Resource, object_id: str) -> TenantId | None:
+    """The tenant of an existing object: the call's, else the object's own. Raises NotFound."""
+    if not resource.tenant_scoped:
+        return None
+    if call.tenant_id is not None:
+        return call.tenant_id
+    found = await documents_of(services, resource).cached_across_tenants(object_id)
+    if found is None:
+        raise NotFound
+    return TenantId(found["tenantId"])
+
+
+def stamps(now: Instant) -> Document:
+    """The instants of a new object."""
+    return {"insertInstant": now, "lastUpdateInstant": now}
+
+
+def restamped(stored: Document, now: Instant) -> Document:
+    """The instants of a changed object; the second always moves, because it is also the object's version."""
+    return {
+        "id": stored["id"],
+        "insertInstant": stored["insertInstant"],
+        "lastUpdateInstant": max(now, stored["lastUpdateInstant"] + 1),
+    }
+
+
+async def judged(
+    services: Services, call: Call, resource: Resource, wanted: Document, complete: Complete, stored: Document | None
+) -> Document:
+    """The document to store, after the judgement of its schema and of its resource.
+
+    Raises Invalid with the errors of both, so that a caller hears of everything at once: what the schema refuses is
+    taken out, and the resource judges the rest. Credentials that the request does not state are filled in or dropped
+    before the resource judges.
+    """
+    shape = services.schemas[resource.schema]
+    tidy, errors = shape.examine(wanted)
+    given = tidy.get(resource.name)
+    if not errors:
+        document = stored_credentials.resolved(resource.credentials, complete(given), stored)
+        return await _licensed(services, call, resource, document, stored)
+    if not isinstance(given, dict):
+        raise Invalid(errors)
+    rest, rejected = rejected_members.remainder(tidy, errors, functools.partial(fill, shape.schema), shape.errors)
+    if not isinstance(rest.get(resource.name), dict):
+        raise Invalid(errors)
+    further, general = await _further(services, call, resource, complete(rest[resource.name]), stored)
+    raise Invalid([*errors, *rejected_members.beside(further, rejected)], general)
+
+
+async def _further(
+    services: Services, call: Call, resource: Resource, rest: Document, stored: Document | None
+) -> tuple[list[FieldError], tuple[GeneralError, ...]]:
+    """What else is wrong with an object that has errors already: by its resource, and by its unique indexes."""
+    fields: list[FieldError] = []
+    general: tuple[GeneralError, ...] = ()
+    try:
+        await _licensed(
+            services, call, resource, stored_credentials.resolved(resource.credentials, rest, stored), stored
+        )
+    except Invalid as more:
+        fields += more.fields
+        general = more.general
+    try:
+        await require_free(services, resource, rest, stored)
+    except Invalid as taken:
+        fields += taken.fields
+    return fields, general
+
+
+async def _licensed(
+    services: Services, call: Call, resource: Resource, document: Document, stored: Document | None
+) -> Document:
+    """As `_prepared`, with an error for each switched-off feature that the object begins to use."""
+    unlicensed = features.problems(services, resource.name, document, stored)
+    try:
+        prepared = await _prepared(services, call, resource, document, stored)
+    except Invalid as error:
+        raise Invalid(error.fields, [*error.general, *unlicensed], log_detail=error.log_detail) from error
+    gather([], unlicensed)
+    return prepared
+
+
+async def _prepared(
+    services: Services, call: Call, resource: Resource, document: Document, stored: Document | None
+) -> Document:
+    return document if resource.prepare is None else await resource.prepare(services, call, document, stored)
+
+
+async def writing(resource: Resource, document: Document, write: Awaitable[None]) -> None:
+    """Await a write, and report a duplicate on the field that the index guards."""
+    try:
+        await write
+    except Duplicate as duplicate:
+        raise duplicate_error(resource, document, duplicate) from duplicate
+
+
+def duplicate_error(resource: Resource, document: Document, duplicate: Duplicate) -> Invalid:
+    """The field error of a duplicate: the id, or the field of the unique index."""
+    for unique in resource.unique:
+        if unique.index == duplicate.index:
+            name = unique.field.partition(".")[2]
+            # A secret is not said again, not even to whoever sent it: messages end in logs.
+            value = "..." if name in resource.sealed else _value(document, name)
+            return Invalid.field(
+                "duplicate", unique.field, f"{with_article(resource.label)} with {name} = [{value}] already exists."
+            )
+    return Invalid.field(
+        "duplicate", resource.id_name, f"{with_article(resource.label)} with id = [{document['id']}] already exists."
+    )
+
+
+async def require_free(services: Services, resource: Resource, document: Document, stored: Document | None) -> None:
+    """Raise Invalid for an id or a unique value that another object has: no webhook is asked about what cannot be.
+
+    The unique indexes have the last word: who comes at the same time is told by `writing`.
+    """
+    documents = documents_of(services, resource)
+    if stored is None and await documents.find_all_across_tenants({"_id": document["id"]}):
+        raise duplicate_error(resource, document, Duplicate("_id_"))
+    for unique in resource.unique:
+        where = {key: document.get(key) for key in unique.keys}
+        is_new = stored is None or any(stored.get(key) != value for key, value in where.items())
+        found = await documents.find_all_across_tenants(where) if is_new and None not in where.values() else []
+        if any(other["id"] != document["id"] for other in found):
+            raise duplicate_error(resource, document, Duplicate(unique.index))
+
+
+async def retried(change: Callable[[], Awaitable[T]]) -> T:
+    """Run a read-modify-write again when somebody else changed the object in between.
+
+    Raises Unavailable when the others are always faster. The pauses are random, so that callers who met once part.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            return await change()
+        except Conflict:
+            await asyncio.sleep(_PAUSE_SECONDS * min(2**attempt, 32) * random.random())  # noqa: S311 (no secret)
+    raise Unavailable("Others are changing this object at the same time. Try again.")
+
+
+async def _change(
+    services: Services,
+    call: Call,
+    resource: Resource,
+    object_id: str,
+    wanted_of: Callable[[Document], Document],
+    write: Write | None,
+    commit: Commit | None,
+) -> Document:
+    tenant_id = await tenant_of(services, call, resource, object_id)
+    documents = documents_of(services, resource)
+
+    async def replace(document: Document, stored: Document) -> None:
+        put = functools.partial(documents.replace, tenant_id, document, stored["lastUpdateInstant"])
+        keep = functools.partial(references.keeping, services, resource, document, stored, put)
+        await (commit or _commit)(services, call, document, stored, keep)
+
+    async def attempt() -> Document:
+        stored = await documents.get(tenant_id, object_id)
+        own = restamped(stored, call.now)
+        own |= {name: stored[name] for name in ("private", "tenantId") if name in stored}
+
+        def complete(fresh: Document) -> Document:
+            return {**fresh, **own}
+
+        document = await judged(services, call, resource, wanted_of(stored), complete, stored)
+        await writing(resource, document, (write or replace)(document, stored))
+        return document
+
+    return await retried(attempt)
+
+
+async def _commit(
+    _services: Services, _call: Call, _after: Document | None, _before: Document | None, write: DeferredWrite
+) -> None:
+    """Commit an object that has no events."""
+    await write(None)
+
+
+async def _remove(
+    documents: Documents, tenant_id: TenantId | None, object_id: str, session: Session | None = None
+) -> None:
+    # Of several concurrent deletions only one succeeds, so that only one emits events.
+    if not await documents.delete(tenant_id, object_id, session):
+        raise NotFound
+
+
+def _value(document: Document, path: str) -> object:
+    value: Any = document
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def gather(errors: list[FieldError], general: Sequence[GeneralError] = ()) -> None:
+    """Raise Invalid when there are errors."""
+    if errors or general:
+        raise Invalid(errors, general)

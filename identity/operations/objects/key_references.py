@@ -1,0 +1,208 @@
+"""What tenants and applications say of keys: whether a key can do what it is wanted for, and what a change of it means.
+
+A change of signing keys is answered when it is in force: first every process hears of it, then the new key signs
+(docs/decisions/0021).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import uuid
+from collections.abc import Callable, Iterator
+
+from identity.call import Call, Document
+from identity.domain.clients import security_profiles
+from identity.domain.configuration import applications, key_rotation, key_usage
+from identity.domain.configuration.key_rotation import VERIFICATION_MEMBERS
+from identity.domain.configuration.tenants import KEY_MEMBERS
+from identity.errors import FieldError
+from identity.events.bus import Event
+from identity.ids import TenantId
+from identity.instants import Instant
+from identity.operations.objects import key_assignments
+from identity.services import Services
+from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, TYPES
+
+DEFAULT_KEY_NAME = "Default signing key"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rotation:
+    """What a change leads to: the events to offer before, and the `private` to store, by the instant of writing."""
+
+    private_at: Callable[[Instant], Document]
+    offered: tuple[Event, ...] = ()
+
+
+def default_signing_key_id(instance_id: str) -> str:
+    """The id of the key that an instance starts with: the same in every process that makes it."""
+    return str(uuid.uuid5(uuid.UUID(instance_id), DEFAULT_KEY_NAME))
+
+
+async def problems(
+    services: Services, call: Call, jwt_configuration: Document, stored: Document | None, path: str
+) -> list[FieldError]:
+    """A field error for each key of a jwtConfiguration that does not exist, cannot sign, or may not be named.
+
+    A tenant-scoped caller may name the keys that are assigned to its tenant already, those of `stored` and no others.
+    """
+    before = set() if stored is None else key_assignments.named_by(stored["jwtConfiguration"])
+    foreign = await key_assignments.not_assigned(services, call, key_assignments.named_by(jwt_configuration), before)
+    if foreign:
+        return list(_assignment_problems(jwt_configuration, foreign, path))
+    errors = [
+        FieldError.of("invalid", f"{path}.{name}", f"The [{path}.{name}] must name a key that can sign.")
+        for name in KEY_MEMBERS
+        if name in jwt_configuration and not await _may_sign(services, name, jwt_configuration[name])
+    ]
+    for name in VERIFICATION_MEMBERS.values():
+        for index, key_id in enumerate(jwt_configuration.get(name, [])):
+            if await services.keys.cached(None, key_id) is None:
+                field = f"{path}.{name}[{index}]"
+                errors.append(FieldError.of("invalid", field, f"The [{field}] must name an existing key."))
+    return errors
+
+
+async def strict_problems(services: Services, application: Document) -> list[FieldError]:
+    """An error for an application with the profile strict whose ID tokens another kind of key would sign."""
+    tenant = await services.tenants.cached(None, application["tenantId"])
+    if tenant is None or not security_profiles.is_strict(application):
+        return []
+    algorithm = await _algorithm(services, _configured(tenant, application, "idTokenKeyId"))
+    return [applications.contradiction(found) for found in security_profiles.id_token_contradictions(algorithm)]
+
+
+async def strict_tenant_problems(services: Services, document: Document, stored: Document | None) -> list[FieldError]:
+    """An error for a tenant whose new ID token key is unfit for applications with the profile strict that use it."""
+    key_id = document["jwtConfiguration"].get("idTokenKeyId")
+    if stored is None or key_id == stored["jwtConfiguration"].get("idTokenKeyId"):
+        return []
+    if not list(security_profiles.id_token_contradictions(await _algorithm(services, key_id))):
+        return []
+    for application in await services.applications.find_all(TenantId(document["id"])):
+        if security_profiles.is_strict(application) and not _has_own(application, "idTokenKeyId"):
+            field = "tenant.jwtConfiguration.idTokenKeyId"
+            message = f"The [{field}] must name an ES256, PS256 or EdDSA key: the application [{application['name']}]"
+            return [FieldError.of("invalid", field, f"{message} has the profile strict and no such key of its own.")]
+    return []
+
+
+def _assignment_problems(jwt_configuration: Document, foreign: set[str], path: str) -> Iterator[FieldError]:
+    named = {f"{path}.{name}": jwt_configuration.get(name) for name in KEY_MEMBERS}
+    for name in VERIFICATION_MEMBERS.values():
+        named |= {f"{path}.{name}[{index}]": key_id for index, key_id in enumerate(jwt_configuration.get(name, []))}
+    for field, key_id in named.items():
+        if key_id in foreign:
+            yield FieldError.of("invalid", field, f"The [{field}] must name a key that is assigned to the tenant.")
+
+
+async def can_sign(services: Services, key_id: str) -> bool:
+    """Whether the key exists and holds a secret or a private half to sign with."""
+    key = await services.keys.cached(None, key_id)
+    return key is not None and key["algorithm"] in TYPES and ("secret" in key or "privateKey" in key)
+
+
+async def can_verify(services: Services, key_id: str) -> bool:
+    """Whether the key exists and holds a secret or a public half."""
+    key = await services.keys.cached(None, key_id)
+    return key is not None and ("secret" in key or "publicKey" in key)
+
+
+async def of_tenant(services: Services, document: Document, stored: Document) -> Rotation:
+    """What a changed tenant leads to, for itself and for the applications that sign with its keys."""
+    before, after = stored["jwtConfiguration"], document["jwtConfiguration"]
+    changed = {member for member in KEY_MEMBERS if before.get(member) != after.get(member)}
+    if not changed and after["timeToLiveInSeconds"] >= before["timeToLiveInSeconds"]:
+        return Rotation(lambda _now: dict(stored.get("private", {})))
+    applications = [
+        application
+        for application in await services.applications.find_all(TenantId(document["id"]))
+        if not all(_has_own(application, member) for member in KEY_MEMBERS)
+    ]
+    lives = [int(key_rotation.setting(stored, application, "timeToLiveInSeconds")) for application in applications]
+    longest = max([*lives, before["timeToLiveInSeconds"]])
+    public = {member for member in changed if await _any_public(services, before.get(member), after.get(member))}
+    affected = [one["id"] for one in applications if not all(_has_own(one, member) for member in public)]
+    return Rotation(
+        lambda now: key_rotation.changed_tenant(stored, document, longest, now),
+        (_change_event(affected),) if public else (),
+    )
+
+
+async def of_application(services: Services, tenant: Document, document: Document, stored: Document) -> Rotation:
+    """What a changed application leads to."""
+    offered: tuple[Event, ...] = ()
+    for member in KEY_MEMBERS:
+        before, after = (_configured(tenant, each, member) for each in (stored, document))
+        if before != after and await _any_public(services, before, after):
+            offered = (_change_event([document["id"]]),)
+    return Rotation(lambda now: key_rotation.changed_application(tenant, stored, document, now), offered)
+
+
+async def of_entity_type(services: Services, document: Document, stored: Document) -> Rotation:
+    """What a changed entity type leads to. Its tokens are of no application: there is no event that tells of it."""
+    tenants = await services.tenants.cached_list(None, "all", {})
+    longest = max(int(tenant["jwtConfiguration"]["timeToLiveInSeconds"]) for tenant in tenants)
+    return Rotation(lambda now: key_rotation.changed_entity_type(stored, document, longest, now))
+
+
+async def in_force(services: Services, private: Document) -> None:
+    """Wait until a change of keys is in force; a moment, and none where no key changed."""
+    until = max((entry["until"] for entry in private.get("pendingKeys", {}).values()), default=0)
+    await _wait_until(services, until)
+
+
+async def published(services: Services, tenant: Document, application: Document | None = None) -> None:
+    """Wait until the keys that something new signs with are in the key set of every process."""
+    await published_keys(services, *(_configured(tenant, application, member) for member in KEY_MEMBERS))
+
+
+async def published_keys(services: Services, *wanted: str | None) -> None:
+    """Wait until these keys, as far as they are there, are in the key set of every process."""
+    key_ids = set(wanted)
+    # The key of the installation was there before any process answered for the first time.
+    key_ids -= {None, default_signing_key_id(services.instance_id)}
+    keys = [await services.keys.cached(None, str(key_id)) for key_id in key_ids]
+    made = max((key_usage.published_since(key) for key in keys if key is not None and key["type"] != "HMAC"), default=0)
+    await _wait_until(services, made + key_rotation.LAG_MS)
+
+
+async def _wait_until(services: Services, instant: int) -> None:
+    milliseconds = min(instant - services.clock.now(), key_rotation.LAG_MS)
+    if milliseconds > 0:
+        await asyncio.sleep(milliseconds / 1000)
+
+
+async def _algorithm(services: Services, key_id: str | None) -> str | None:
+    key = None if key_id is None else await services.keys.cached(None, key_id)
+    return None if key is None else str(key["algorithm"])
+
+
+async def _may_sign(services: Services, member: str, key_id: str) -> bool:
+    """Whether a key may be the one that a member names: a client secret signs ID tokens alone."""
+    if key_id in CLIENT_SECRET_KEYS:
+        return member == "idTokenKeyId"
+    return await can_sign(services, key_id)
+
+
+async def _any_public(services: Services, *key_ids: str | None) -> bool:
+    """Whether one of the keys has a public half."""
+    keys = [await services.keys.cached(None, key_id) for key_id in key_ids if key_id is not None]
+    return any(key is not None and key["type"] != "HMAC" for key in keys)
+
+
+def _has_own(application: Document, member: str) -> bool:
+    own = application["jwtConfiguration"]
+    return bool(own["enabled"] and member in own)
+
+
+def _configured(tenant: Document, application: Document | None, member: str) -> str | None:
+    holder = tenant if application is None or not _has_own(application, member) else application
+    key_id: str | None = holder["jwtConfiguration"].get(member)
+    return key_id
+
+
+def _change_event(application_ids: list[str]) -> Event:
+    """`jwt.public-key.update`: these applications sign with other keys from now on."""
+    return Event("jwt.public-key.update", {"applicationIds": sorted(application_ids)})

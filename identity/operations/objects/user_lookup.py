@@ -1,0 +1,47 @@
+"""Find one user by id or login id, and the tenant the user belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from identity.call import Call, Document
+from identity.errors import NotFound
+from identity.ids import TenantId
+from identity.operations.objects import crud
+from identity.services import Services
+
+
+async def retrieve(services: Services, call: Call, user_id: str) -> Document:
+    """The user. Raises NotFound."""
+    return await services.users.get(await tenant_of(services, call, user_id), user_id)
+
+
+async def retrieve_by_login_id(services: Services, call: Call, login_id: str, types: Iterable[str]) -> Document:
+    """The user who logs in with this value. Raises NotFound, and Invalid when no tenant is known."""
+    return _existing(await services.users.find_by_login_id(crud.require_tenant(call), login_id, types))
+
+
+async def retrieve_by_email(services: Services, call: Call, email: str) -> Document:
+    """The user with this email. Raises NotFound, and Invalid when no tenant is known."""
+    return _existing(await services.users.find_by_email(crud.require_tenant(call), email))
+
+
+async def retrieve_by_username(services: Services, call: Call, username: str) -> Document:
+    """The user with this unique username. Raises NotFound, and Invalid when no tenant is known."""
+    return _existing(await services.users.find_by_username(crud.require_tenant(call), username))
+
+
+async def tenant_of(services: Services, call: Call, user_id: str) -> TenantId:
+    """The tenant of an existing user: the call's, else the user's own. Raises NotFound."""
+    if call.tenant_id is not None:
+        return call.tenant_id
+    found = await services.users.cached_across_tenants(user_id)
+    if found is None:
+        raise NotFound(log_detail=f"users {user_id}")
+    return TenantId(found["tenantId"])
+
+
+def _existing(user: Document | None) -> Document:
+    if user is None:
+        raise NotFound
+    return user

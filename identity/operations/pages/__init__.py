@@ -1,0 +1,1 @@
+"""Operations behind the hosted and self-service pages."""

@@ -1,0 +1,62 @@
+"""The page that asks for what an application has to know of a user: what is missing, and what comes of the answer.
+
+It finds the login again by a login intent, as the consent page does. An answer that lacks something leaves the intent
+as it is; one that is good uses it up, so that one form gives one response.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from identity.call import Call, Document
+from identity.domain.users.self_registration import Question
+from identity.errors import GeneralError, Invalid, WebhookTransactionFailed
+from identity.operations.authorization import authorization, just_in_time_registration
+from identity.operations.clients.clients import Client
+from identity.operations.login_transactions.authorization_steps import Browser, LoginPage, Step
+from identity.operations.pages import consent_page
+from identity.operations.pages.consent_page import Waiting
+from identity.operations.pages.self_service import Refused
+from identity.services import Services
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Missing:
+    """The questions that the user has to answer."""
+
+    client: Client
+    user: Document
+    questions: tuple[Question, ...]
+
+
+async def show(services: Services, call: Call, waiting: Waiting, browser: Browser) -> Missing | Step:
+    """What to ask; or what comes next where nothing is missing any more. Raises OAuth2Error."""
+    recalled = await authorization.recall(services, call, waiting.proven, waiting.intent, browser)
+    if recalled is None:
+        return LoginPage(waiting.proven.client)
+    request, current = recalled
+    questions = just_in_time_registration.questions(waiting.proven.client, current.user)
+    if questions:
+        return Missing(waiting.proven.client, current.user, questions)
+    await consent_page.claim(services, waiting)
+    return await authorization.proceed(services, call, waiting.proven, request, current)
+
+
+async def answer(
+    services: Services, call: Call, waiting: Waiting, browser: Browser, form: Mapping[str, str]
+) -> Step | Refused:
+    """What an answer comes to. Raises OAuth2Error, and LambdaFailed."""
+    recalled = await authorization.recall(services, call, waiting.proven, waiting.intent, browser)
+    if recalled is None:
+        return LoginPage(waiting.proven.client)
+    request, current = recalled
+    try:
+        user = await just_in_time_registration.join(services, call, waiting.proven.client, current.user["id"], form)
+    except Invalid as error:
+        return Refused(error.fields, error.general)
+    except WebhookTransactionFailed:
+        return Refused(general=[GeneralError("registration.vetoed", "")])
+    await consent_page.claim(services, waiting)
+    current = dataclasses.replace(current, user=user)
+    return await authorization.proceed(services, call, waiting.proven, request, current)

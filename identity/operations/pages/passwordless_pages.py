@@ -1,0 +1,154 @@
+"""Logins by a mailed link or code on our own pages: asked for with a login id, completed by what the mail has.
+
+Whether anybody has the login id is never told. What the mail leads back with is the authorization request itself, which
+is judged again from its beginning; the code of the mail is used up by a form of ours, never by looking at an address:
+programs that look at the links of a mail before its reader does would otherwise log nobody in and use up every code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Final
+
+from identity.call import Call
+from identity.domain.login import login_outcomes as steps
+from identity.domain.users import users as user_rules
+from identity.errors import Invalid, InvalidRequest, NotFound, Unavailable
+from identity.operations.authorization import (
+    authorization,
+    device_approvals,
+    login_gates,
+    passwordless,
+    request_sources,
+)
+from identity.operations.clients.clients import Client
+from identity.operations.login import password_login
+from identity.operations.login_transactions.authorization_steps import (
+    Browser,
+    LoginPage,
+    NewLogin,
+    NotRegistered,
+    Proven,
+    Step,
+    StepFailed,
+)
+from identity.operations.login_transactions.halted_logins import HaltedLogin
+from identity.operations.providers import authorization_redirect
+from identity.operations.two_factor import two_factor_policy
+from identity.services import Services
+
+MARK: Final = "browser"
+"""The parameter that says in which browser a mail was asked for."""
+REMEMBER: Final = "rememberDevice"
+
+_OVER: Final = "passwordless.over"
+_REQUEST: Final = "oauth2/authorize.request.json"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """A mail is on its way, or would be if anybody had the login id; `code` only where the mail has a code to type."""
+
+    client: Client
+    code: str = dataclasses.field(default="", repr=False)
+
+
+def require_offered(client: Client) -> None:
+    """Raise InvalidRequest unless the application lets its users log in by mail."""
+    if not passwordless.is_offered(client):
+        raise InvalidRequest("unknown", "The application does not offer logins without a password.")
+
+
+async def begin(services: Services, call: Call, proven: Proven, browser: Browser) -> Step | None:
+    """What comes in place of the page; None when that is to be shown. Raises OAuth2Error."""
+    require_offered(proven.client)
+    return await authorization.in_place_of_page(services, call, proven, browser)
+
+
+async def ask(
+    services: Services, call: Call, proven: Proven, browser: Browser, login_id: str, mark: str, *, is_persistent: bool
+) -> Asked | steps.TooManyAttempts | Step:
+    """Mail a link or a code to whoever has a login id. Raises OAuth2Error.
+
+    `mark` is what the link says of the browser that asked. Who manages the domain of a login id answers for its users.
+    """
+    step = await begin(services, call, proven, browser)
+    if step is not None:
+        return step
+    client = proven.client
+    away = await authorization_redirect.by_domain(
+        services, call, proven, browser, login_id, is_persistent=is_persistent
+    )
+    if away is not None:
+        return away
+    state = {**link_parameters(services, proven), MARK: mark, REMEMBER: str(is_persistent).lower()}
+    try:
+        begun = await passwordless.send_to(services, call.within(client.tenant_id), client, login_id, state=state)
+    except Unavailable:
+        return steps.TooManyAttempts(0)
+    if not passwordless.asks_code(client):
+        return Asked(client)
+    return Asked(client, begun.code)
+
+
+async def login_id_of(services: Services, call: Call, proven: Proven, code: str) -> str | None:
+    """Whom a code would log in, for the page that asks whether to; None where it is over. Nothing is used up.
+
+    Raises Unavailable after too many codes that were none.
+    """
+    client = proven.client
+    inside = call.within(client.tenant_id)
+    try:
+        found = await passwordless.redeem(services, inside, code, application_id=client.client_id)
+    except (NotFound, Invalid):
+        return None
+    return user_rules.login_value(found.proven.user)
+
+
+async def log_in(
+    services: Services,
+    call: Call,
+    proven: Proven,
+    browser: Browser,
+    code: str,
+    one_time_code: str | None,
+    *,
+    is_persistent: bool,
+) -> Step | None:
+    """Log in with what a mail had, and go on; None for a code to type in that is wrong, or one that is over.
+
+    Raises OAuth2Error.
+    """
+    client, inside = proven.client, call.within(proven.client.tenant_id)
+    request = authorization.validated(call, proven)
+    if request.forbids_pages:
+        return await authorization.begin(services, call, proven, browser)
+    await device_approvals.require(services, call, client, request)
+    try:
+        found = await passwordless.redeem(services, inside, code, one_time_code, application_id=client.client_id)
+        credentials = await two_factor_policy.settled(services, inside, found.proven, browser.trust_id)
+        attempt = password_login.finish(
+            services, inside, credentials, passwordless.AUTHENTICATION_TYPE, along=found.along
+        )
+        result = await authorization.told(attempt)
+    except (NotFound, Invalid):
+        return None if one_time_code is not None else LoginPage(client, problem=StepFailed(_OVER))
+    except Unavailable:
+        return LoginPage(client, problem=steps.TooManyAttempts(0))
+    if isinstance(result, steps.Halt):
+        halted = HaltedLogin(result.user["id"], passwordless.AUTHENTICATION_TYPE, is_persistent=is_persistent)
+        return await login_gates.stop(services, call, proven, halted, result)
+    if not isinstance(result, steps.LoggedIn):
+        return LoginPage(client, user_rules.login_value(found.proven.user), result)
+    if authorization.is_kept_out(client, result.user):
+        return LoginPage(client, user_rules.login_value(result.user), NotRegistered())
+    fresh = NewLogin(result.user, passwordless.AUTHENTICATION_TYPE, is_persistent, is_judged=True)
+    return await authorization.enter(services, call, proven, request, browser, fresh)
+
+
+def link_parameters(services: Services, proven: Proven) -> Mapping[str, str]:
+    """The request as the link of a mail has it."""
+    declared, kept = services.schemas[_REQUEST].schema["properties"], request_sources.carried(proven.given)
+    found = {name: str(kept[name]) for name in declared if name in kept}
+    return {**found, "client_id": proven.client.client_id, "tenantId": proven.client.tenant_id}

@@ -1,0 +1,131 @@
+"""The pages of a login that waits for a second factor: choosing a method, showing its code, trusting the browser.
+
+After too many wrong codes, or when the challenge is over, the login begins again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from identity.call import Call, Document
+from identity.domain.login import login_outcomes as steps
+from identity.domain.two_factor import two_factor
+from identity.errors import NotFound, Unavailable, WrongCode
+from identity.ids import Secret
+from identity.operations.authorization import login_gates, pending_logins
+from identity.operations.login import two_factor_logins
+from identity.operations.login_transactions import halted_logins
+from identity.operations.login_transactions.authorization_steps import Browser, LoginPage, Step, StepFailed, Vetoed
+from identity.operations.login_transactions.halted_logins import Claim, Waiting
+from identity.operations.two_factor import two_factor_trust
+from identity.services import Services
+
+SENT: Final = "twoFactor.sent"
+WRONG: Final = "twoFactor.wrongCode"
+CHOOSE: Final = "twoFactor.choose"
+TOO_MANY: Final = "[RateLimitedException]"
+VETOED: Final = "[WebhookTransactionException]"
+_OVER: Final = "[TwoFactorTimeout]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Challenge:
+    """The user has to show a second factor; `message` is the key of what is to be said of the last attempt.
+
+    `methods` as they may be shown; `chosen` is the one whose code is asked for, None before any was chosen.
+    """
+
+    waiting: Waiting
+    methods: list[Document]
+    chosen: Document | None
+    message: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WentOn:
+    """The login went on; `trust` is what the browser shows from now on to be trusted, and for how many seconds."""
+
+    step: Step
+    trust: tuple[Secret, int] | None = None
+
+
+async def show(
+    services: Services, call: Call, waiting: Waiting, browser: Browser, message: str = ""
+) -> Challenge | Step:
+    """The page; or what comes next where no second factor is missing any more. Raises OAuth2Error."""
+    halt = await pending_logins.missing(services, call, waiting, browser)
+    if not isinstance(halt, steps.SecondFactorRequired) or "twoFactorId" not in waiting.halted.details:
+        return await pending_logins.resume(services, call, waiting, browser)
+    inside, details = call.within(waiting.client.tenant_id), waiting.halted.details
+    try:
+        found = await two_factor_logins.find(services, inside, details["twoFactorId"])
+    except NotFound:
+        return await _over(services, waiting)
+    chosen = two_factor.find_method(found.user, details["methodId"])
+    shown = None if chosen is None else two_factor.shown(chosen, is_masked=True)
+    return Challenge(waiting, found.methods(), shown, message or details.get("message", ""))
+
+
+async def choose(
+    services: Services, call: Call, waiting: Waiting, browser: Browser, method_id: str
+) -> Challenge | Step:
+    """Choose a method; if its codes are messages, one is sent. Raises OAuth2Error.
+
+    The answer has no message where one is needed: it is remembered for the page of the code.
+    """
+    page = await show(services, call, waiting, browser)
+    if not isinstance(page, Challenge):
+        return page
+    method = next((one for one in page.methods if one["id"] == method_id), None)
+    if method is None:
+        return dataclasses.replace(page, message=CHOOSE)
+    message = ""
+    if login_gates.sends(method):
+        inside, two_factor_id = call.within(waiting.client.tenant_id), waiting.halted.details["twoFactorId"]
+        try:
+            message = await login_gates.send(services, inside, two_factor_id, method_id)
+        except NotFound:
+            return await _over(services, waiting)
+    if not await halted_logins.remember_details(services, waiting, methodId=method_id, message=message):
+        raise halted_logins.over()
+    return dataclasses.replace(page, chosen=method, message=message)
+
+
+async def enter_code(
+    services: Services, call: Call, waiting: Waiting, browser: Browser, code: str, *, trusts: bool
+) -> Challenge | WentOn:
+    """Take a code. To trust the browser is only good where the login goes on. Raises OAuth2Error."""
+    page = await show(services, call, waiting, browser)
+    if not isinstance(page, Challenge):
+        return WentOn(page)
+    inside = call.within(waiting.client.tenant_id)
+    try:
+        verified = await two_factor_logins.verify(services, inside, waiting.halted.details["twoFactorId"], code)
+        halted = dataclasses.replace(waiting.halted.with_details(), second_factor=verified.method)
+        step = await pending_logins.resume(services, call, waiting, browser, halted, verified.along())
+    except WrongCode:
+        return dataclasses.replace(page, message=WRONG)
+    except Unavailable:
+        return dataclasses.replace(page, message=TOO_MANY)
+    except NotFound:
+        return WentOn(await _over(services, waiting))
+    if isinstance(step, LoginPage) and isinstance(step.problem, Vetoed):
+        return dataclasses.replace(page, message=VETOED)
+    if not trusts or isinstance(step, LoginPage):
+        return WentOn(step)
+    trust = await two_factor_trust.trust(
+        services,
+        inside,
+        waiting.client.tenant,
+        waiting.client.application,
+        verified.user,
+        secret=browser.trust_id,
+    )
+    return WentOn(step, trust)
+
+
+async def _over(services: Services, waiting: Waiting) -> Step:
+    """The login page: the challenge is met, was tried too often, or is too old."""
+    await Claim(services, waiting).write()
+    return LoginPage(waiting.client, problem=StepFailed(_OVER))

@@ -1,0 +1,167 @@
+"""The pages of a login whose address or registration has to be verified first: what they show, and what they take.
+
+Whoever is there has shown the right credentials. The link of the mail may be followed in any browser; a code is typed
+in here. Either way the login goes on from here, when it is judged again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Final
+
+from identity.call import Call, Document
+from identity.domain.login import login_outcomes as steps
+from identity.domain.users import users as rules
+from identity.errors import Invalid, NotFound, Unavailable, WebhookTransactionFailed
+from identity.operations.authorization import pending_logins
+from identity.operations.login_transactions import halted_logins
+from identity.operations.login_transactions.authorization_steps import Browser, LoginPage, Step, StepFailed
+from identity.operations.login_transactions.halted_logins import Claim, Waiting
+from identity.operations.verification import (
+    email_change_requests,
+    email_changes,
+    email_verifications,
+    registration_verifications,
+    verification_codes,
+)
+from identity.operations.verification.verification_codes import Started
+from identity.services import Services
+
+SENT: Final = "verificationRequired.sent"
+NOT_YET: Final = "verificationRequired.notYet"
+WRONG: Final = "verificationRequired.wrongCode"
+UNUSABLE: Final = "verificationRequired.unusableEmail"
+TOO_MANY: Final = "[RateLimitedException]"
+VETOED: Final = "[WebhookTransactionException]"
+OVER: Final = "verificationRequired.over"
+
+_HALTS: Final[Mapping[str, type[steps.Halt]]] = {
+    halted_logins.VERIFY_EMAIL: steps.EmailNotVerified,
+    halted_logins.VERIFY_REGISTRATION: steps.RegistrationNotVerified,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Gate:
+    """The user has to verify something; `message` is the key of what is to be said of the last attempt."""
+
+    waiting: Waiting
+    user: Document
+    message: str = ""
+    pending_email: str = ""
+
+    @property
+    def email(self) -> str:
+        """The address to verify: the pending one, else the user's own."""
+        return self.pending_email or str(self.user.get("email", ""))
+
+    @property
+    def is_email(self) -> bool:
+        """Whether it is the address; else it is the registration."""
+        return self.waiting.page == halted_logins.VERIFY_EMAIL
+
+    @property
+    def asks_code(self) -> bool:
+        """Whether the mail has a code, which is typed in here; else it has a link."""
+        client = self.waiting.client
+        place = client.tenant["emailConfiguration"] if self.is_email else client.application
+        return bool(place["verificationStrategy"] == verification_codes.FORM_FIELD)
+
+    @property
+    def may_change_email(self) -> bool:
+        """Whether another address may be given here: only right after the credentials, not with an existing session."""
+        unverified = self.waiting.client.tenant["emailConfiguration"]["unverified"]
+        is_confirmed = not self.waiting.halted.session_id
+        return self.is_email and is_confirmed and bool(unverified["allowEmailChangeWhenGated"])
+
+
+async def show(services: Services, call: Call, waiting: Waiting, browser: Browser, message: str = "") -> Gate | Step:
+    """The page; or what comes next where nothing is left to verify here. Raises OAuth2Error."""
+    halt = await pending_logins.missing(services, call, waiting, browser)
+    if isinstance(halt, _HALTS[waiting.page]):
+        pending = await email_changes.find_open(services, halt.user)
+        return Gate(waiting, halt.user, message, "" if pending is None else pending[1])
+    return await pending_logins.resume(services, call, waiting, browser)
+
+
+async def enter_code(services: Services, call: Call, waiting: Waiting, browser: Browser, code: str) -> Gate | Step:
+    """Take a code. After too many wrong ones the login is over. Raises OAuth2Error."""
+    gate = await show(services, call, waiting, browser)
+    if not isinstance(gate, Gate):
+        return gate
+    if not gate.asks_code or not code.strip():
+        return dataclasses.replace(gate, message=WRONG if gate.asks_code else NOT_YET)
+    try:
+        await _complete(services, call.within(waiting.client.tenant_id), gate, code.strip())
+    except Invalid:
+        return dataclasses.replace(gate, message=WRONG)
+    except Unavailable:
+        return dataclasses.replace(gate, message=TOO_MANY)
+    except WebhookTransactionFailed:
+        return dataclasses.replace(gate, message=VETOED)
+    except NotFound:
+        await Claim(services, waiting).write()
+        return LoginPage(waiting.client, problem=StepFailed(OVER))
+    return await show(services, call, waiting, browser)
+
+
+async def send_again(services: Services, call: Call, waiting: Waiting, browser: Browser) -> Gate | Step:
+    """Mail once more. Raises OAuth2Error."""
+    gate = await show(services, call, waiting, browser)
+    if not isinstance(gate, Gate):
+        return gate
+    try:
+        await _send(services, call.within(waiting.client.tenant_id), gate)
+    except Unavailable:
+        return dataclasses.replace(gate, message=TOO_MANY)
+    return dataclasses.replace(gate, message=SENT)
+
+
+async def change_email(services: Services, call: Call, waiting: Waiting, browser: Browser, email: str) -> Gate | Step:
+    """Hold another address as pending and send its verification. Raises OAuth2Error.
+
+    The page does not say why an address cannot be used: another user may have it.
+    """
+    gate = await show(services, call, waiting, browser)
+    if not isinstance(gate, Gate):
+        return gate
+    if not gate.may_change_email or not email_change_requests.is_new(gate.user, email or " "):
+        return dataclasses.replace(gate, message=UNUSABLE)
+    try:
+        await email_change_requests.begin(services, call, waiting.client, gate.user, email)
+    except Invalid:
+        return dataclasses.replace(gate, message=UNUSABLE)
+    except Unavailable:
+        return dataclasses.replace(gate, message=TOO_MANY)
+    return dataclasses.replace(gate, message=SENT, pending_email=rules.login_key(email))
+
+
+async def _complete(services: Services, call: Call, gate: Gate, code: str) -> None:
+    started = await _open(services, gate)
+    if started is None:
+        raise NotFound(log_detail="no verification is open")
+    if gate.is_email:
+        await email_verifications.complete(services, call, started.id, code)
+    else:
+        await registration_verifications.complete(services, call, started.id, code)
+
+
+async def _send(services: Services, call: Call, gate: Gate) -> None:
+    client = gate.waiting.client
+    if gate.is_email:
+        if gate.pending_email and await email_change_requests.send_again(services, call, client, gate.user):
+            return
+        await email_verifications.begin(services, call, client.tenant, gate.user, client.application)
+    else:
+        await registration_verifications.begin(services, call, client.tenant, gate.user, client.application)
+
+
+async def _open(services: Services, gate: Gate) -> Started | None:
+    client = gate.waiting.client
+    if gate.is_email:
+        pending = await email_changes.find_open(services, gate.user)
+        if pending is not None:
+            return pending[0]
+        return await verification_codes.open_one(services, client.tenant_id, "emailVerification", gate.user["id"])
+    return await registration_verifications.open_one(services, gate.user, client.client_id)

@@ -1,0 +1,1 @@
+"""Forgotten, required and voluntary password changes."""

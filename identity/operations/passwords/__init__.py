@@ -1,0 +1,1 @@
+"""Passwords of users: validation, hashing, verification, and breach detection."""

@@ -1,0 +1,106 @@
+"""Links by email to a local account whose address nobody verified: its earlier credentials are removed.
+
+Anyone can register an account under somebody else's address and wait for the owner to sign in through a provider
+(account pre-hijacking). The provider verified the address, so its user receives the account, and everything by which
+the earlier registrant could still sign in ends.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from identity.call import Call, Document
+from identity.domain.users import users as rules
+from identity.events.bus import Event, Write
+from identity.ids import TenantId
+from identity.operations.messaging import user_events
+from identity.operations.passwords import change_password_ids
+from identity.operations.sessions import session_termination
+from identity.operations.sessions.session_termination import SignOut
+from identity.operations.two_factor import two_factor_trust
+from identity.operations.users import identity_provider_links
+from identity.operations.verification import email_changes, verification_codes
+from identity.services import Services
+from identity.store.mongo import Session
+
+_CREDENTIALS = frozenset({"password", "previousPasswords", "verifiedPhone"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AccountClaim:
+    """The removal of a user's earlier credentials, with its events."""
+
+    stored: Document
+    sign_out: SignOut
+    links: tuple[Document, ...]
+
+    def before_commit(self, user: Document) -> list[Event]:
+        """What webhooks may veto."""
+        return [*self.sign_out.events, *user_events.of_verified_email(user)]
+
+    def after_commit(self, user: Document) -> list[Event]:
+        """What webhooks are notified of."""
+        return [identity_provider_links.event("user.identity-provider.unlink", user, link) for link in self.links]
+
+
+def is_due(user: Document) -> bool:
+    """Whether an existing account that was found by its email address must be claimed."""
+    return not user["verified"]
+
+
+def is_ambiguous(user: Document) -> bool:
+    """Whether somebody else proved a login identifier of the account: its phone number."""
+    return rules.has_verified_phone(user)
+
+
+def claimed(user: Document, call: Call) -> Document:
+    """The user without earlier credentials, with the verified address."""
+    kept = {name: value for name, value in user.items() if name != "passwordLastUpdateInstant"}
+    private = {name: value for name, value in user["private"].items() if name not in _CREDENTIALS}
+    registrations = [
+        {name: value for name, value in registration.items() if name != "authenticationToken"}
+        for registration in user["registrations"]
+    ]
+    without = {
+        **kept,
+        "passwordChangeRequired": False,
+        "private": private,
+        "registrations": registrations,
+        "twoFactor": {"methods": [], "recoveryCodes": []},
+    }
+    without.pop("passwordChangeReason", None)
+    return rules.verified_as(without, "Trusted", call.now)
+
+
+async def prepare(services: Services, call: Call, stored: Document) -> AccountClaim:
+    """Everything that ends with the claim of a stored user."""
+    tenant_id = TenantId(stored["tenantId"])
+    links = await services.identity_provider_links.find_of_user(tenant_id, stored["id"])
+    return AccountClaim(stored, await session_termination.prepare(services, call, stored), tuple(links))
+
+
+def within(services: Services, call: Call, claim: AccountClaim | None, change: Write[None]) -> Write[None]:
+    """The change, in one transaction with the end of the earlier credentials."""
+    if claim is None:
+        return change
+    tenant_id, user_id = TenantId(claim.stored["tenantId"]), claim.stored["id"]
+
+    async def write(session: Session | None) -> None:
+        # Before the change: it writes the link that stays.
+        await services.identity_provider_links.delete_all(tenant_id, {"userId": user_id}, session)
+        await two_factor_trust.withdraw(services, claim.stored, session)
+        await change(session)
+
+    return session_termination.together(services, call, claim.sign_out, write, as_one=True)
+
+
+async def finish(services: Services, call: Call, claim: AccountClaim | None) -> None:
+    """After the commit: end sessions and access tokens, and invalidate open verifications and password changes."""
+    if claim is None:
+        return
+    tenant_id, user_id = TenantId(claim.stored["tenantId"]), claim.stored["id"]
+    await session_termination.finish(services, call, claim.sign_out)
+    for owner in (user_id, email_changes.owner_of(user_id)):
+        await verification_codes.withdraw(services, tenant_id, email_changes.KIND, owner)
+    await services.tickets.withdraw(tenant_id, email_changes.REVOCATION, user_id)
+    await change_password_ids.withdraw(services, claim.stored)

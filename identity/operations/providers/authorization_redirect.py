@@ -1,0 +1,160 @@
+"""The way from our pages to an identity provider: which one a browser is sent to, and what it takes along.
+
+A browser goes by a button, by `idp_hint`, or because a provider manages the domain of the login id. State, nonce and
+PKCE verifier are new for every departure (RFC 9700 section 2.1) and stay here, with the whole authorization request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from identity.call import Call, Document
+from identity.domain.authorization import pkce
+from identity.domain.authorization.authorization_request import PUSHED
+from identity.domain.providers import identity_providers as rules
+from identity.domain.providers.identity_providers import Offer
+from identity.errors import Invalid
+from identity.ids import new_secret, parse_id
+from identity.operations.clients.clients import Client
+from identity.operations.limits import anonymous_request_limits
+from identity.operations.login_transactions import login_intents
+from identity.operations.login_transactions.authorization_steps import (
+    Browser,
+    LoginPage,
+    Proven,
+    ProviderFailed,
+    ToProvider,
+    UnknownProvider,
+)
+from identity.operations.objects import event_logs
+from identity.operations.providers import openid_connect
+from identity.operations.providers.openid_connect import SpokenTo
+from identity.services import Services
+
+COOKIE: Final = "federated.csrf"
+"""Ties what is under way at providers to the browser that began it."""
+CALLBACK: Final = "/oauth2/callback"
+"""Where providers send browsers back to: what operators register there."""
+LINK_PAGE: Final = "/oauth2/start-idp-link"
+"""Where somebody says who they are here, whom a provider knows."""
+
+_SCOPE: Final = "openid email"
+_NO_AUTHORIZATION_ENDPOINT: Final = "it has no authorization_endpoint that a browser can be sent to"
+
+
+async def offer(services: Services, client: Client) -> Offer:
+    """What the login page of a client offers beside a password."""
+    return rules.offer(await _providers(services, client), client.client_id)
+
+
+async def by_hint(
+    services: Services, call: Call, proven: Proven, browser: Browser, provider_id: str, *, is_persistent: bool = False
+) -> ToProvider | LoginPage:
+    """To the provider that `idp_hint` or a button names; the login page where there is none for the client."""
+    login_id = proven.given.get("login_hint", "")
+    wanted = parse_id(provider_id)
+    for provider in await _providers(services, proven.client):
+        if provider["id"] == wanted:
+            return await _depart(services, call, proven, browser, provider, login_id, is_persistent=is_persistent)
+    return LoginPage(proven.client, login_id, UnknownProvider())
+
+
+async def by_domain(
+    services: Services, call: Call, proven: Proven, browser: Browser, login_id: str, *, is_persistent: bool = False
+) -> ToProvider | LoginPage | None:
+    """To the provider that manages the domain of a login id, or a bare domain; None where none does."""
+    provider = rules.managing(await _providers(services, proven.client), login_id)
+    if provider is None:
+        return None
+    return await _depart(services, call, proven, browser, provider, login_id, is_persistent=is_persistent)
+
+
+async def _providers(services: Services, client: Client) -> Sequence[Document]:
+    """The providers that a client's users can be sent to. Nobody may change them: they are shared."""
+    found = await services.identity_providers.of_application_across_tenants(client.client_id)
+    return rules.reachable(found, client.tenant_id, client.client_id)
+
+
+async def _depart(
+    services: Services,
+    call: Call,
+    proven: Proven,
+    browser: Browser,
+    provider: Document,
+    login_id: str,
+    *,
+    is_persistent: bool,
+) -> ToProvider | LoginPage:
+    client = proven.client
+    try:
+        spoken_to = await openid_connect.spoken_to_as(services, call, rules.oauth2_for(provider, client.client_id))
+        url = _authorization_endpoint(spoken_to)
+    except Invalid as error:
+        await tell(services, call, client, provider, error.log_detail, "Error")
+        return LoginPage(client, login_id, ProviderFailed(error.general[0].code))
+    secret, state = browser.federation_secret or new_secret(), new_secret()
+    detour: Document = {
+        "codeVerifier": new_secret(),
+        "given": login_intents.of_request(services, proven),
+        "isPersistent": is_persistent,
+        "issuer": spoken_to.issuer,
+        "namesItself": spoken_to.published.get("authorization_response_iss_parameter_supported") is True,
+        # Without an issuer there are no keys to check an ID token with, and so no nonce that could be believed.
+        "nonce": new_secret() if spoken_to.issuer is not None and "openid" in _scope(spoken_to).split() else None,
+        "providerId": provider["id"],
+        "redirectUri": call.origin.base_url + CALLBACK,
+    }
+    if PUSHED not in proven.given:
+        anonymous_request_limits.require_small(detour)
+    await anonymous_request_limits.require_room(services, client.tenant_id, call.origin.ip_address)
+    ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
+    await services.provider_logins.issue(client.tenant_id, state, secret, detour, ttl_seconds)
+    is_post = bool(provider["postRequest"])
+    parameters = _parameters(spoken_to, detour, state, login_id, asks_for_form=is_post)
+    return ToProvider(client, url, parameters, secret, is_post=is_post)
+
+
+def _parameters(
+    spoken_to: SpokenTo, detour: Document, state: str, login_id: str, *, asks_for_form: bool
+) -> dict[str, str]:
+    """The authentication request (OpenID Connect Core 3.1.2.1); a form is asked for only where it is published."""
+    modes = spoken_to.published.get("response_modes_supported")
+    is_form = asks_for_form and isinstance(modes, list) and "form_post" in modes
+    wanted = {
+        "client_id": spoken_to.oauth2["client_id"],
+        "code_challenge": pkce.challenge(detour["codeVerifier"]),
+        "code_challenge_method": pkce.METHOD,
+        "login_hint": login_id or None,
+        "nonce": detour["nonce"],
+        "redirect_uri": detour["redirectUri"],
+        "response_mode": "form_post" if is_form else None,
+        "response_type": "code",
+        "scope": _scope(spoken_to),
+        "state": state,
+    }
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
+def _scope(spoken_to: SpokenTo) -> str:
+    return str(spoken_to.oauth2.get("scope") or _SCOPE)
+
+
+async def tell(
+    services: Services, call: Call, client: Client, provider: Document, reason: str, kind: event_logs.Kind
+) -> None:
+    """Tell administrators of a login that went wrong at a provider, or on the way to it."""
+    message = (
+        f"A login through the identity provider {provider['name']} ({provider['id']}) to the application"
+        f" {client.application['name']} ({client.client_id}) failed: {reason}"
+    )
+    inside = call.within(client.tenant_id)
+    await event_logs.debug(services, inside, client.tenant_id, f"provider {provider['id']}", message, kind)
+
+
+def _authorization_endpoint(spoken_to: SpokenTo) -> str:
+    """Where browsers go: what the issuer publishes wins over what is configured. Raises Invalid."""
+    url = spoken_to.published.get("authorization_endpoint") or spoken_to.oauth2.get("authorization_endpoint")
+    if not isinstance(url, str) or "#" in url or not url.isascii() or not rules.is_web_address(url):
+        raise openid_connect.failed("OpenIDConnectToken", _NO_AUTHORIZATION_ENDPOINT)
+    return url

@@ -1,0 +1,226 @@
+"""Tokens of console and game platforms: verified with the platform, which names the account.
+
+Each verifier returns an ExternalIdentity, whichever flow the tokens came through. Where the platform states which
+client a token was issued to, it must be the provider's own: any other application could otherwise present the tokens
+of its users here. Xbox does not state it, and Steam not always.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import urllib.parse
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from identity.call import Call, Document
+from identity.domain.providers import external_identities
+from identity.domain.providers.external_identities import ExternalIdentity
+from identity.errors import Unauthorized
+from identity.ids import Secret
+from identity.instants import numeric_date
+from identity.operations.providers import openid_connect
+from identity.operations.providers.login_trace import Trace
+from identity.outbound.federation import FederationError
+from identity.services import Services
+from identity.tokens import jws
+
+ENDPOINTS: Final[dict[str, str]] = {
+    "epic_accounts": "https://api.epicgames.dev/epic/id/v2/accounts",
+    "epic_token_info": "https://api.epicgames.dev/epic/oauth/v2/tokenInfo",
+    "nintendo_issuer": "https://accounts.nintendo.com",
+    "nintendo_keys": "https://accounts.nintendo.com/1.0.0/certificates",
+    "nintendo_user": "https://api.accounts.nintendo.com/2.0.0/users/me",
+    "sony_token_info": "https://auth.api.sonyentertainmentnetwork.com/2.0/oauth/token",
+    "steam_partner": "https://partner.steam-api.com",
+    "steam_public": "https://api.steampowered.com",
+    "xbox_user": "https://user.auth.xboxlive.com/user/authenticate",
+    "xbox_xsts": "https://xsts.auth.xboxlive.com/xsts/authorize",
+}
+"""The addresses of the platforms, by what each is for."""
+
+_SETTINGS: Final = (
+    *("apiMode", "client_id", "client_secret", "emailClaim", "uniqueIdClaim", "usernameClaim", "webAPIKey"),
+)
+_XBOX_HEADERS: Final = {"x-xbl-contract-version": "1"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """Tokens to verify, for a provider with the settings of one application."""
+
+    services: Services
+    call: Call
+    settings: Document = dataclasses.field(repr=False)
+    tokens: Sequence[str] = dataclasses.field(repr=False)
+
+
+Verify = Callable[[Request], Awaitable[ExternalIdentity]]
+
+
+async def identify(
+    services: Services, call: Call, provider: Document, application_id: str, tokens: Sequence[str], trace: Trace
+) -> ExternalIdentity:
+    """The account at the platform that the tokens belong to.
+
+    Raises Unauthorized where they cannot be trusted, Invalid where the platform gives no usable answer.
+    """
+    own = provider["applicationConfiguration"].get(application_id, {})
+    settings = {name: own.get(name, provider.get(name)) for name in _SETTINGS}
+    if len(tokens) not in COUNTS[provider["type"]] or not all(map(_is_sendable, tokens)):
+        raise Unauthorized(log_detail="the scope has too few or too many tokens, or one that cannot be sent")
+    try:
+        found = await VERIFIERS[provider["type"]](Request(services, call, settings, tokens))
+    except FederationError as error:
+        raise openid_connect.failed(provider["type"], str(error)) from error
+    trace.add_claims(provider["type"], found.claims)
+    return found
+
+
+async def _epic_games(request: Request) -> ExternalIdentity:
+    """An access token: https://dev.epicgames.com/docs/web-api-ref/authentication."""
+    federation, (token,) = request.services.federation, request.tokens
+    info = await federation.exchange(ENDPOINTS["epic_token_info"], {"token": token}, None)
+    if info.get("active") is not True:
+        raise Unauthorized(log_detail="the token is not active")
+    _require_client(request, info.get("client_id"))
+    account_id = str(info.get("account_id", ""))
+    url = f"{ENDPOINTS['epic_accounts']}?{urllib.parse.urlencode({'accountId': account_id})}"
+    accounts = await federation.get_json(url, headers={"Authorization": f"Bearer {token}"})
+    account = _first(accounts if isinstance(accounts, list) else [])
+    if account.get("accountId") != account_id:
+        raise Unauthorized(log_detail="the account of the token is not the one that was asked for")
+    return _identity(account, "accountId", "displayName")
+
+
+async def _nintendo(request: Request) -> ExternalIdentity:
+    """An access token, which is a JWT, and the user's resource."""
+    federation, (token,) = request.services.federation, request.tokens
+    find = openid_connect.key_finder(request.services, request.call, ENDPOINTS["nintendo_keys"])
+    verified = await jws.verify_foreign(token, find)
+    if isinstance(verified, jws.Rejection):
+        raise Unauthorized(log_detail=f"the token is {verified.value}")
+    claims = verified.claims
+    if (rejection := jws.judge_times(claims, numeric_date(request.call.now))) is not None:
+        raise Unauthorized(log_detail=f"the token is {rejection.value}")
+    if claims.get("iss") != ENDPOINTS["nintendo_issuer"] or claims.get("typ") != "token":
+        raise Unauthorized(log_detail="the token is no access token of Nintendo")
+    _require_client(request, claims.get("aud"))
+    user = await federation.userinfo(ENDPOINTS["nintendo_user"], token)
+    if user.get("id") != claims.get("sub"):
+        raise Unauthorized(log_detail="the user resource belongs to another user")
+    names = request.settings
+    return _identity(
+        user, names["uniqueIdClaim"] or "id", names["usernameClaim"] or "preferred_username",
+        email_claim=names["emailClaim"] or "email", token=token,
+    )  # fmt: skip
+
+
+async def _sony_psn(request: Request) -> ExternalIdentity:
+    """An access token, which the token resource describes to the client that it was issued to."""
+    federation, (token,) = request.services.federation, request.tokens
+    basic = (request.settings["client_id"], Secret(request.settings["client_secret"]))
+    url = f"{ENDPOINTS['sony_token_info']}/{urllib.parse.quote(token, safe='')}"
+    info = await federation.get_json(url, basic=basic, name=ENDPOINTS["sony_token_info"])
+    info = info if isinstance(info, dict) else {}
+    _require_client(request, info.get("client_id"))
+    return _identity(info, "user_id", "online_id", token=token)
+
+
+async def _steam(request: Request) -> ExternalIdentity:
+    """An OAuth access token, or an application id and a session ticket."""
+    if len(request.tokens) == 2:
+        steam_id, token = await _steam_ticket(request, *request.tokens), None
+    else:
+        steam_id, token = await _steam_token(request, request.tokens[0]), request.tokens[0]
+    found = await _steam_get(
+        request, "ISteamUser/GetPlayerSummaries/v2/", {"key": request.settings["webAPIKey"], "steamids": steam_id}
+    )
+    player = _first(found.get("players"))
+    if player.get("steamid") != steam_id:
+        raise Unauthorized(log_detail="the player of the token is unknown")
+    return _identity(player, "steamid", "personaname", token=token)
+
+
+async def _steam_token(request: Request, token: str) -> str:
+    found = await _steam_get(request, "ISteamUserOAuth/GetTokenDetails/v1/", {"access_token": token}, "steam_public")
+    if "client_id" in found:
+        _require_client(request, found["client_id"])
+    return _steam_id(found)
+
+
+async def _steam_ticket(request: Request, application_id: str, ticket: str) -> str:
+    query = {"key": request.settings["webAPIKey"], "appid": application_id, "ticket": ticket}
+    found = (await _steam_get(request, "ISteamUserAuth/AuthenticateUserTicket/v1/", query)).get("params")
+    if not isinstance(found, dict) or found.get("result") != "OK":
+        raise Unauthorized(log_detail="the session ticket is not valid")
+    return _steam_id(found)
+
+
+async def _steam_get(request: Request, path: str, query: Mapping[str, str], host: str | None = None) -> Document:
+    """The `response` of a method of the web API; tickets and players belong to the configured API mode."""
+    host = host or ("steam_partner" if request.settings["apiMode"] == "Partner" else "steam_public")
+    found = await request.services.federation.get_json(f"{ENDPOINTS[host]}/{path}?{urllib.parse.urlencode(query)}")
+    response = found.get("response") if isinstance(found, dict) else None
+    return response if isinstance(response, dict) else {}
+
+
+def _steam_id(found: Document) -> str:
+    steam_id = str(found.get("steamid", ""))
+    if not steam_id.isdigit():
+        raise Unauthorized(log_detail="there is no Steam id")
+    return steam_id
+
+
+async def _xbox(request: Request) -> ExternalIdentity:
+    """An access token of a Microsoft account, exchanged for a user token and that for the claims of the player."""
+    federation, (token,) = request.services.federation, request.tokens
+    properties = {"AuthMethod": "RPS", "SiteName": "user.auth.xboxlive.com", "RpsTicket": f"d={token}"}
+    body = {"RelyingParty": "http://auth.xboxlive.com", "TokenType": "JWT", "Properties": properties}
+    user = await federation.post_json(ENDPOINTS["xbox_user"], body, _XBOX_HEADERS)
+    wanted = {"SandboxId": "RETAIL", "UserTokens": [user.get("Token")]}
+    body = {"RelyingParty": "http://xboxlive.com", "TokenType": "JWT", "Properties": wanted}
+    answer = await federation.post_json(ENDPOINTS["xbox_xsts"], body, _XBOX_HEADERS)
+    claims = answer.get("DisplayClaims")
+    return _identity(_first(claims.get("xui") if isinstance(claims, dict) else None), "xid", "gtg")
+
+
+def _identity(
+    claims: Document, unique_id_claim: str, username_claim: str, *, email_claim: str = "email", token: str | None = None
+) -> ExternalIdentity:
+    if not external_identities.is_sound(claims):
+        raise Unauthorized(log_detail="the claims cannot be stored")
+    names = {
+        "uniqueIdClaim": unique_id_claim,
+        "usernameClaim": username_claim,
+        "emailClaim": email_claim,
+        "emailVerifiedClaim": "email_verified",
+    }
+    found = external_identities.read(names, claims, lambda_arguments=(claims,), token=token)
+    if found is None:
+        raise Unauthorized(log_detail="the platform gives no unique id")
+    return found
+
+
+def _require_client(request: Request, client_id: object) -> None:
+    if str(client_id) != request.settings["client_id"]:
+        raise Unauthorized(log_detail="the token was issued to another client")
+
+
+def _first(found: Any) -> Document:
+    """The first object of a list."""
+    return found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
+
+
+def _is_sendable(token: str) -> bool:
+    return bool(token) and token.isascii() and token.isprintable()
+
+
+VERIFIERS: Final[Mapping[str, Verify]] = {
+    "EpicGames": _epic_games,
+    "Nintendo": _nintendo,
+    "SonyPSN": _sony_psn,
+    "Steam": _steam,
+    "Xbox": _xbox,
+}
+COUNTS: Final[Mapping[str, tuple[int, ...]]] = {**dict.fromkeys(VERIFIERS, (1,)), "Steam": (1, 2)}
+"""type -> how many tokens may be given."""

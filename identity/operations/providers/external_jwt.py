@@ -1,0 +1,66 @@
+"""ExternalJWT: a token that somebody signed whose keys we were given is all it takes to log in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from identity.call import Call, Document
+from identity.domain.providers import external_identities
+from identity.domain.providers.external_identities import ExternalIdentity
+from identity.domain.providers.identity_providers import domain_of
+from identity.errors import Invalid, Unauthorized
+from identity.instants import numeric_date
+from identity.operations.providers.login_trace import Trace
+from identity.services import Services
+from identity.tokens import external_keys, jws
+from identity.tokens.signing_keys import SigningKey
+
+_LEEWAY_SECONDS = 60
+
+
+async def identify(
+    services: Services, call: Call, provider: Document, token: str | None, trace: Trace
+) -> ExternalIdentity:
+    """Whom the token speaks of. Raises Invalid where there is none, Unauthorized where it cannot be trusted.
+
+    A provider that manages domains speaks for nobody else.
+    """
+    if not token:
+        raise Invalid.field("blank", "encodedJWT", "You must specify the [encodedJWT] property.")
+
+    async def find(header: Mapping[str, object]) -> SigningKey | None:
+        return await _key(services, provider, header)
+
+    verified = await jws.verify_foreign(token, find)
+    if isinstance(verified, jws.Rejection):
+        raise Unauthorized(log_detail=f"the token is {verified.value}")
+    claims, now = verified.claims, numeric_date(call.now)
+    if not external_identities.is_sound(claims):
+        raise Unauthorized(log_detail="the claims of the token cannot be kept")
+    trace.add_claims("token", claims)
+    late = {**claims, "nbf": claims.get("nbf", 0) - _LEEWAY_SECONDS}
+    if (rejection := jws.judge_times(late, now)) is not None:
+        raise Unauthorized(log_detail=f"the token is {rejection.value}")
+    found = external_identities.read(provider["oauth2"], claims, lambda_arguments=(claims,))
+    if found is None:
+        raise Unauthorized(log_detail="the token lacks the claim of the unique id")
+    if provider["domains"] and (found.email is None or domain_of(found.email) not in provider["domains"]):
+        raise Unauthorized(log_detail="the provider does not manage the domain of the email")
+    return found
+
+
+async def _key(services: Services, provider: Document, header: Mapping[str, object]) -> SigningKey | None:
+    """The key that the header names by the parameter of the provider; the default one where it names none."""
+    name = header.get(provider["headerKeyParameter"])
+    default = provider.get("defaultKeyId")
+    if name is None:
+        return None if default is None else await services.tokens.key(default)
+    if not isinstance(name, str):
+        return None
+    if name in provider["keys"]:
+        return external_keys.of_pem(provider["keys"][name], name, header.get("alg"))
+    for key_id in (*provider["verificationKeyIds"], *([] if default is None else [default])):
+        key = await services.tokens.key(key_id)
+        if key is not None and name in {key_id, key.kid}:
+            return key
+    return None

@@ -1,0 +1,442 @@
+"""A login through an identity provider: who somebody is by the provider's word, then what of it is written here.
+
+An account that is linked is its user's. One that is not is treated as the provider's linking strategy has it. User,
+registration and link are written together, and the events around them are those of one change: a webhook that vetoes
+any of them leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from identity.call import Call, Document
+from identity.domain.login import login_outcomes as steps
+from identity.domain.providers import identity_providers as rules
+from identity.domain.providers.external_identities import ExternalIdentity
+from identity.domain.users import identity_provider_links as link_rules
+from identity.domain.users import registrations
+from identity.domain.users import users as user_rules
+from identity.errors import (
+    Conflict,
+    Duplicate,
+    Invalid,
+    LoginPrevented,
+    NotFound,
+    ServiceError,
+    Unauthorized,
+)
+from identity.events.bus import Event
+from identity.ids import ApplicationId, TenantId, UserId
+from identity.operations.clients import clients
+from identity.operations.clients.clients import Client
+from identity.operations.limits import login_limits
+from identity.operations.login import login_records, password_login, threats
+from identity.operations.login.threats import Judgement
+from identity.operations.messaging import user_events
+from identity.operations.objects import crud, features
+from identity.operations.providers import account_takeover_prevention, external_jwt, openid_connect, user_resolution
+from identity.operations.providers.account_takeover_prevention import AccountClaim
+from identity.operations.providers.login_trace import Trace
+from identity.operations.providers.user_resolution import Person
+from identity.operations.two_factor import two_factor_policy
+from identity.operations.users import identity_provider_links, login_responses
+from identity.operations.verification import registration_verifications
+from identity.services import Services
+from identity.store.mongo import Session
+
+T = TypeVar("T")
+
+SCHEMA = "api/identity-provider-login.request.json"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pending:
+    """Nobody is linked yet: the user has to say who they are, and `pending_id` completes the link."""
+
+    pending_id: str = dataclasses.field(repr=False)
+
+
+Outcome = steps.LoggedIn | steps.Halt | Pending
+"""What comes of a login that the provider said yes to."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One login: through which provider, to which client, who it is, and what the request wishes."""
+
+    provider: Document
+    client: Client
+    identity: ExternalIdentity
+    wishes: login_responses.Wishes
+    no_link: bool
+    trace: Trace
+    trust_id: str | None = dataclasses.field(default=None, repr=False)
+
+    @property
+    def authentication_type(self) -> str:
+        """As events and tokens have it."""
+        return rules.AUTHENTICATION_TYPES[self.provider["type"]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Change:
+    """What a login writes: the person, the link as it was found or is to be made, and what is in the way.
+
+    `judgement` is what is told of it beside that it happened.
+    """
+
+    person: Person
+    link: Document
+    is_new_link: bool
+    halt: steps.Halt | None
+    judgement: Judgement
+    claim: AccountClaim | None = None
+
+
+async def log_in(
+    services: Services, call: Call, body: Document, *, only: str | None = None, trust_id: str | None = None
+) -> login_responses.Answer:
+    """The Login API response for somebody who comes from a provider; `only` is the one type that is let in here.
+
+    `trust_id` is what the browser's cookie has of trust.
+
+    Raises Invalid, as LoginPrevented where a lambda refuses the login; LambdaFailed; Unauthorized where what the
+    provider says cannot be trusted; NotFound where nobody is linked and nobody may be; Unavailable after too many
+    failures from one address.
+    """
+    request = services.schemas[SCHEMA].read(body)
+    client = await clients.of_api(services, call.tenant_id, request["applicationId"])
+    provider = await _provider(services, client, request["identityProviderId"], only)
+    call = login_responses.informed(call.within(client.tenant_id), request)
+    wishes, trace = login_responses.Wishes.of(request), Trace()
+
+    async def attempt() -> login_responses.Answer:
+        identity = await _identified(services, call, provider, client, request, trace)
+        asked = _Attempt(provider, client, identity, wishes, request.get("noLink", False), trace, trust_id)
+        result = await _reconciled(services, call, asked)
+        if isinstance(result, Pending):
+            return login_responses.Answer(232, {"pendingIdPLinkId": result.pending_id})
+        return await login_responses.answer(services, call, client, result, asked.authentication_type, wishes)
+
+    answer = await _limited(services, call, provider, trace, attempt)
+    await trace.record(services, call, provider, f"answered with {answer.status}")
+    return answer
+
+
+async def authenticate(
+    services: Services,
+    call: Call,
+    client: Client,
+    provider: Document,
+    answer: Mapping[str, str],
+    *,
+    trust_id: str | None = None,
+) -> Outcome:
+    """Who comes back to our pages from an OpenID Connect provider with its answer, and what is in their way.
+
+    `trust_id` is what the browser's cookie has of trust.
+
+    Raises as `log_in` does.
+    """
+    call, trace = call.within(client.tenant_id), Trace()
+
+    async def attempt() -> Outcome:
+        identity = await openid_connect.identify(services, call, provider, client.client_id, answer, trace)
+        asked = _Attempt(provider, client, identity, login_responses.Wishes(), False, trace, trust_id)
+        return await _reconciled(services, call, asked)
+
+    result = await _limited(services, call, provider, trace, attempt)
+    await trace.record(services, call, provider, f"ended as {type(result).__name__}")
+    return result
+
+
+async def start(services: Services, call: Call, body: Document) -> None:
+    """Refuse with the reason. Raises Invalid.
+
+    The published API starts logins of HYPR and SAMLv2, which this service stores and does not log in through; the
+    other types have no start.
+    """
+    request = services.schemas["api/identity-provider-start.request.json"].read(body)
+    client = await clients.of_api(services, call.tenant_id, request["applicationId"])
+    kind = (await _provider(services, client, request["identityProviderId"], None))["type"]
+    if kind in rules.AUTHENTICATION_TYPES:
+        reason = f"Logins of type {kind} have no start. Complete them with POST /api/identity-provider/login."
+    else:
+        reason = f"Users cannot log in through identity providers of type {kind} here."
+    raise _invalid("identityProviderId", reason)
+
+
+async def _provider(services: Services, client: Client, provider_id: str, only: str | None) -> Document:
+    """The provider, if it is there for the client's users. Raises Invalid."""
+    provider = await services.documents["identity_providers"].cached(None, provider_id)
+    if (
+        provider is None
+        or not rules.is_of(provider, client.tenant_id)
+        or rules.settings_for(provider, client.client_id) is None
+    ):
+        raise _invalid("identityProviderId", "The [identityProviderId] names none that is enabled for the application.")
+    features.require_provider(services, provider)
+    if only not in {None, provider["type"]}:
+        raise _invalid("identityProviderId", f"The identity provider is not of type {only}.")
+    return provider
+
+
+async def _identified(
+    services: Services, call: Call, provider: Document, client: Client, request: Document, trace: Trace
+) -> ExternalIdentity:
+    data = request["data"]
+    if provider["type"] == rules.OPENID_CONNECT:
+        return await openid_connect.identify(services, call, provider, client.client_id, data, trace)
+    if provider["type"] == rules.EXTERNAL_JWT:
+        token = request.get("encodedJWT") or data.get("token")
+        return await external_jwt.identify(services, call, provider, token, trace)
+    raise _invalid(
+        "identityProviderId", f"Users cannot log in through identity providers of type {provider['type']} here."
+    )
+
+
+async def _limited(
+    services: Services, call: Call, provider: Document, trace: Trace, attempt: Callable[[], Awaitable[T]]
+) -> T:
+    """Try to log in, unless too many from this address failed lately. Raises Unavailable, and whatever the try does."""
+    tenant_id = crud.require_tenant(call)
+    limit = login_limits.by_address(call)
+    wait_seconds = await services.rate_limits.take(tenant_id, limit)
+    if wait_seconds is not None:
+        raise login_limits.too_many(wait_seconds)
+    try:
+        result = await attempt()
+    except ServiceError as error:
+        reason = f"refused with {error.status}: {error.log_detail or error.message}"
+        await trace.record(services, call, provider, reason)
+        if isinstance(error, LoginPrevented) or not isinstance(error, Invalid | Unauthorized):
+            await services.rate_limits.give_back(tenant_id, limit)
+        raise
+    await services.rate_limits.give_back(tenant_id, limit)
+    return result
+
+
+async def _reconciled(services: Services, call: Call, attempt: _Attempt) -> Outcome:
+    """What comes of a login whose identity is known. Whoever was overtaken by another one looks again."""
+    outcome: list[_Change | None] = []
+
+    async def once() -> Document:
+        change = await _change(services, call, attempt)
+        outcome.append(change)
+        if change is None or isinstance(change.halt, steps.Barred):
+            return {}
+        if change.halt is None:
+            await _require_valid(services, call, attempt, change.person)
+        return await _write(services, call, attempt, change)
+
+    user = await crud.retried(once)
+    change = outcome[-1]
+    if change is None:
+        return await _pending(services, attempt)
+    result = change.halt or _logged_in(user, attempt.client, change.judgement)
+    if change.halt is None:
+        await threats.tell(services, call, user, attempt.client.application, change.judgement)
+    attempt.trace.add(f"user {change.person.user['id']}: {type(result).__name__}")
+    return result
+
+
+async def _change(services: Services, call: Call, attempt: _Attempt) -> _Change | None:
+    """What the login is about to write; None where a link has to be completed by the user. Raises as `log_in` does."""
+    client, provider, identity = attempt.client, attempt.provider, attempt.identity
+    link = await services.identity_provider_links.find_account(client.tenant_id, provider["id"], identity.unique_id)
+    user = None if link is None else await services.users.find(client.tenant_id, link["userId"])
+    is_new = is_claim = False
+    if user is None:
+        if attempt.no_link or provider["linkingStrategy"] in {"Disabled", "Unsupported"}:
+            raise NotFound(log_detail="nobody is linked, and no link is to be made")
+        if provider["linkingStrategy"] == "CreatePendingLink":
+            return None
+        user, is_new = await user_resolution.by_strategy(services, call, client.tenant, provider, identity)
+        is_claim = not is_new and user_resolution.is_by_email(provider) and account_takeover_prevention.is_due(user)
+        if is_claim and account_takeover_prevention.is_ambiguous(user):
+            return None
+        link = await _new_link(services, call, attempt, UserId(user["id"]), stale=link)
+    assert link is not None
+    claim = await account_takeover_prevention.prepare(services, call, user) if is_claim else None
+    stored, user = user, account_takeover_prevention.claimed(user, call) if is_claim else user
+    person = Person(user, None if is_new else stored, _new_registration(call, attempt, user))
+    early = await _halt(services, call, attempt, user)
+    if not isinstance(early, steps.Barred):
+        person = await user_resolution.filled(
+            services, call, provider, client.application, person, identity, attempt.trace
+        )
+    judgement = threats.judge(services, call, person.user, is_new_device=attempt.wishes.is_new_device)
+    halt = await _halt(services, call, attempt, person.user)
+    return _Change(person, link, "slot" in link, halt, judgement, claim)
+
+
+async def _new_link(
+    services: Services, call: Call, attempt: _Attempt, user_id: UserId, *, stale: Document | None
+) -> Document:
+    """The link to make; `stale` is one to a user who is gone, which makes room first. Raises Invalid."""
+    tenant_id, provider, identity = attempt.client.tenant_id, attempt.provider, attempt.identity
+    if stale is not None:
+        await services.identity_provider_links.delete(tenant_id, stale["id"])
+    link = link_rules.new(
+        provider,
+        identity.unique_id,
+        tenant_id,
+        user_id,
+        call.now,
+        displayName=identity.display_name,
+        token=identity.token,
+    )
+    return {**link, "slot": await identity_provider_links.slot_for(services, tenant_id, user_id, provider)}
+
+
+def _new_registration(call: Call, attempt: _Attempt, user: Document) -> Document | None:
+    """The registration to make, where the provider makes any and the user has none."""
+    application = attempt.client.application
+    settings = rules.settings_for(attempt.provider, application["id"])
+    is_registered = user_rules.find_registration(user, application["id"]) is not None
+    if is_registered or settings is None or not settings["createRegistration"]:
+        return None
+    wanted: Document = {"data": {}, "preferredLanguages": [], "roles": [], "usernameStatus": "ACTIVE"}
+    return registrations.new(wanted, application, call.now, is_verified=not application["verifyRegistration"])
+
+
+async def _halt(services: Services, call: Call, attempt: _Attempt, user: Document) -> steps.Halt | None:
+    client = attempt.client
+    proven = steps.Authenticated(client.tenant, client.application, user, call.now, is_federated=True)
+    halt = steps.halt(await two_factor_policy.settled(services, call, proven, attempt.trust_id))
+    if not isinstance(halt, steps.SecondFactorRequired):
+        return halt
+    return dataclasses.replace(halt, authentication_type=attempt.authentication_type, told=_told(attempt.provider))
+
+
+async def _require_valid(services: Services, call: Call, attempt: _Attempt, person: Person) -> None:
+    """Ask the tenant's lambda, before anything of the login is written. Raises LoginPrevented and LambdaFailed."""
+    await password_login.validate(
+        services,
+        call,
+        person.user,
+        attempt.client.application,
+        attempt.authentication_type,
+        is_known=person.stored is not None,
+    )
+
+
+async def _write(services: Services, call: Call, attempt: _Attempt, change: _Change) -> Document:
+    """Write what the login changes, and answer the user as it is then. Raises Conflict when others were faster."""
+    tenant_id, application = attempt.client.tenant_id, attempt.client.application
+    stored = change.person.stored
+    moved = call.now if stored is None else max(call.now, stored["lastUpdateInstant"] + 1)
+    user = user_rules.filed({**change.person.user, "lastUpdateInstant": moved})
+    link = {name: value for name, value in change.link.items() if name != "slot"}
+    if change.is_new_link:
+        link["private"] = {"slot": change.link["slot"]}
+    finished = user if change.halt is not None else password_login.with_login(user, application, call)
+    registered = user_rules.find_registration(user, application["id"])
+
+    async def write(session: Session | None) -> None:
+        if session is None and (change.is_new_link or stored is None):
+            # Nobody listens, but user and link still come together or not at all.
+            return await services.database.in_transaction(write)
+        await _write_user(services, tenant_id, user, stored, session)
+        await _write_link(services, call, attempt, link, session, is_new=change.is_new_link)
+        if change.halt is None:
+            registered_id = None if registered is None else ApplicationId(application["id"])
+            await services.users.record_login(
+                tenant_id, UserId(user["id"]), registered_id, call.now, session=session, place=change.judgement.place
+            )
+            await login_records.add(services, call, finished, application["id"], session)
+        return None
+
+    offered, announced = _events(attempt, change, user, finished, link)
+    try:
+        whole = account_takeover_prevention.within(services, call, change.claim, write)
+        await services.bus.perform(call, whole, offered, announced)
+    except Duplicate as duplicate:
+        raise Conflict from duplicate
+    await account_takeover_prevention.finish(services, call, change.claim)
+    if registered is not None and (stored is None or user_rules.find_registration(stored, application["id"]) is None):
+        await registration_verifications.begin_for_new(services, call.within(tenant_id), finished, application)
+    return finished
+
+
+async def _write_user(
+    services: Services, tenant_id: TenantId, user: Document, stored: Document | None, session: Session | None
+) -> None:
+    if stored is None:
+        await services.users.insert(tenant_id, user, session)
+    else:
+        await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
+
+
+async def _write_link(
+    services: Services, call: Call, attempt: _Attempt, link: Document, session: Session | None, *, is_new: bool
+) -> None:
+    links, identity = services.identity_provider_links, attempt.identity
+    if is_new:
+        await links.insert(attempt.client.tenant_id, link, session)
+    elif not await links.refresh(
+        attempt.client.tenant_id, link, identity.display_name, identity.token, call.now, session
+    ):
+        raise Conflict
+
+
+def _events(
+    attempt: _Attempt, change: _Change, user: Document, finished: Document, link: Document
+) -> tuple[list[Event], list[Event]]:
+    """What webhooks may veto, and what they are told afterwards. A login is told of when it is complete."""
+    stored, registration = change.person.stored, change.person.registration
+    if stored is None:
+        offered, announced = [user_events.about("user.create", user)], [user_events.about("user.create.complete", user)]
+    else:
+        offered = user_events.of_update(stored, user)
+        announced = user_events.after_update(stored, user, new_password=False)
+    if change.claim is not None:
+        offered += change.claim.before_commit(user)
+        announced += change.claim.after_commit(user)
+    if registration is not None:
+        offered.append(user_events.about_registration("user.registration.create", user, registration))
+        announced.append(user_events.about_registration("user.registration.create.complete", user, registration))
+    if change.is_new_link:
+        announced.append(identity_provider_links.event("user.identity-provider.link", user, link))
+    if change.halt is None:
+        offered += _login_events(attempt, finished, change.judgement)
+    return offered, announced
+
+
+def _login_events(attempt: _Attempt, user: Document, judgement: Judgement) -> list[Event]:
+    told = _told(attempt.provider)
+    return password_login.told_all(judgement, user, attempt.client.application, attempt.authentication_type, **told)
+
+
+def _told(provider: Document) -> Document:
+    """What events tell of a login through a provider, beside the usual."""
+    return {"identityProviderId": provider["id"], "identityProviderName": provider["name"]}
+
+
+async def _pending(services: Services, attempt: _Attempt) -> Pending:
+    """The user has to say who they are, and completes the link with an id."""
+    identity, tenant = attempt.identity, attempt.client.tenant
+    link = {
+        "displayName": identity.display_name,
+        "email": identity.email,
+        "identityProviderId": attempt.provider["id"],
+        "identityProviderUserId": identity.unique_id,
+        "token": identity.token,
+        "username": identity.username,
+    }
+    ttl_seconds = tenant["externalIdentifierConfiguration"]["pendingAccountLinkTimeToLiveInSeconds"]
+    known = {name: value for name, value in link.items() if value is not None}
+    pending_id = await services.pending_links.issue(attempt.client.tenant_id, known, ttl_seconds)
+    attempt.trace.add("a link is pending")
+    return Pending(pending_id)
+
+
+def _logged_in(user: Document, client: Client, judgement: Judgement) -> steps.LoggedIn:
+    registration = user_rules.find_registration(user, client.application["id"])
+    return steps.LoggedIn(user, registration, threats=judgement.threats)
+
+
+def _invalid(path: str, message: str) -> Invalid:
+    return Invalid.field("invalid", path, message)

@@ -1,0 +1,65 @@
+"""SSO sessions as the refresh token APIs tell them: records without an application, of which no token comes.
+
+(Spec: OAuth, SSO facts.) Their value is the secret of a browser, and never told.
+"""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.events.bus import Event
+from identity.ids import TenantId, UserId
+from identity.instants import later
+from identity.operations.messaging import user_events
+from identity.operations.sessions import sso_sessions
+from identity.services import Services
+from identity.store.sso_sessions import SsoSession
+
+REVOKED = "jwt.refresh-token.revoke"
+
+
+async def of_user(services: Services, call: Call, tenant_id: TenantId, user_id: UserId) -> list[Document]:
+    """The records of a user's live sessions."""
+    idle_seconds = await _idle_seconds(services, tenant_id)
+    found = await services.sso_sessions.find_all(tenant_id, user_id) if idle_seconds > 0 else []
+    return [_listed(call, tenant_id, session, idle_seconds) for session in found]
+
+
+async def find(services: Services, call: Call, tenant_id: TenantId, session_id: str) -> Document | None:
+    """The record of a live session."""
+    idle_seconds = await _idle_seconds(services, tenant_id)
+    session = await services.sso_sessions.find_named(tenant_id, session_id) if idle_seconds > 0 else None
+    return None if session is None else _listed(call, tenant_id, session, idle_seconds)
+
+
+async def end(services: Services, call: Call, record: Document) -> None:
+    """End the session of a record, and tell the applications that joined it. Raises WebhookTransactionFailed."""
+    tenant_id = TenantId(record["tenantId"])
+    user = await services.users.find(tenant_id, UserId(record["userId"]))
+    if user is not None:
+        await services.bus.offer(call.within(tenant_id), [revocation(record, user)])
+    await sso_sessions.end_named(services, call, tenant_id, record["id"])
+
+
+def of(tenant_id: str, session: SsoSession) -> Document:
+    """A session as a refresh token of no application."""
+    begun = {"insertInstant": session.auth_instant, "startInstant": session.auth_instant}
+    return {"id": session.session_id, "tenantId": tenant_id, "userId": session.user_id, **begun}
+
+
+def revocation(record: Document, user: Document) -> Event:
+    """What tells of the end of a session. Access tokens live on, so that no lifetimes of them are told."""
+    return user_events.about(
+        REVOKED, user, applicationTimeToLiveInSeconds={}, refreshToken=record, userId=record["userId"]
+    )
+
+
+def _listed(call: Call, tenant_id: TenantId, session: SsoSession, idle_seconds: int) -> Document:
+    """The record, with the start by which readers work out when the session ends: that of its last use."""
+    record = of(tenant_id, session)
+    last_use = later(call.now, seconds=-idle_seconds) + session.left_ms
+    return {**record, "startInstant": max(record["insertInstant"], last_use)}
+
+
+async def _idle_seconds(services: Services, tenant_id: TenantId) -> int:
+    tenant = await services.tenants.cached(None, tenant_id)
+    return 0 if tenant is None else int(tenant["httpSessionMaxInactiveInterval"])

@@ -1,0 +1,1 @@
+"""Two-factor authentication: policy, trusted devices, codes, and methods."""

@@ -1,0 +1,86 @@
+"""What comes of a second factor: trust in the device it was shown on, and a token that shows it to another request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from identity.call import Call, Document
+from identity.domain.two_factor import two_factor
+from identity.ids import ApplicationId, Secret, TenantId, UserId, new_secret
+from identity.instants import later
+from identity.services import Services
+from identity.store.mongo import Session
+from identity.store.one_time_tokens import Use
+
+COOKIE: Final = "fusionauth.trust"
+"""The cookie with the secret of a trusted device."""
+
+_KIND: Final = "trust"
+
+
+async def counting(
+    services: Services, call: Call, user: Document, application: Document | None, secret: str | None
+) -> Sequence[Document]:
+    """The trusts of a device that a login of the user may rely on, each with `startInstant` and `expiration`."""
+    if not secret:
+        return []
+    tenant_id, user_id = TenantId(user["tenantId"]), UserId(user["id"])
+    found = await services.two_factor_trusts.find_live(tenant_id, user_id, secret, call.now)
+    return [] if found is None else two_factor.counting_trusts(found["trusts"], application, call.now)
+
+
+async def trust(
+    services: Services,
+    call: Call,
+    tenant: Document,
+    application: Document | None,
+    user: Document,
+    *,
+    secret: str | None = None,
+) -> tuple[Secret, int]:
+    """Trust a device for a while; answers what it shows from now on, and for how many seconds it counts.
+
+    `secret` is what it showed: the user's own device stays known by it, and gets trust for another application.
+    """
+    tenant_id, user_id = TenantId(tenant["id"]), UserId(user["id"])
+    seconds = _lifetime(tenant, application)
+    application_id = None if application is None else ApplicationId(application["id"])
+    expires = later(call.now, seconds=seconds)
+    known = None
+    if secret:
+        known = await services.two_factor_trusts.find_live(tenant_id, user_id, secret, call.now)
+    shown = new_secret() if known is None else Secret(secret)
+    await services.two_factor_trusts.trust(tenant_id, user_id, shown, application_id, now=call.now, expires=expires)
+    return shown, seconds
+
+
+async def withdraw(services: Services, user: Document, session: Session | None = None) -> None:
+    """Trust none of a user's devices any more."""
+    await services.two_factor_trusts.delete_all(TenantId(user["tenantId"]), {"userId": user["id"]}, session)
+
+
+async def issue_trust_token(services: Services, tenant: Document, user: Document, challenge: str | None) -> Secret:
+    """A token that says that the user showed a second factor just now; `challenge` is what it was asked for with."""
+    ttl_seconds = tenant["externalIdentifierConfiguration"]["trustTokenTimeToLiveInSeconds"]
+    document: Document = {} if challenge is None else {"trustChallenge": challenge}
+    token = await services.tickets.issue(TenantId(tenant["id"]), _KIND, user["id"], document, ttl_seconds)
+    assert token is not None
+    return token
+
+
+async def is_trust_token(services: Services, user: Document, token: str, challenge: str | None = None) -> bool:
+    """Whether a trust token is this user's, and was asked for with this challenge (or with none)."""
+    found = await services.tickets.find(TenantId(user["tenantId"]), _KIND, token)
+    return found is not None and found.owner == user["id"] and found.document.get("trustChallenge") == challenge
+
+
+def take_trust_token(services: Services, user: Document, token: str) -> Use:
+    """The one use of a trust token, for the write of the change that wants it; judge it first with `is_trust_token`."""
+    return services.tickets.use(TenantId(user["tenantId"]), _KIND, token)
+
+
+def _lifetime(tenant: Document, application: Document | None) -> int:
+    name = "twoFactorTrustIdTimeToLiveInSeconds"
+    own = {} if application is None else application["externalIdentifierConfiguration"]
+    return int(own.get(name) or tenant["externalIdentifierConfiguration"][name])

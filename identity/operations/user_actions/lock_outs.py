@@ -1,0 +1,179 @@
+"""Locking an account after failed logins, by the user action that its tenant names.
+
+An attempt is counted before its password is compared. The attempt that fails as one too many takes the action. From
+then on no attempt is told whether its password was right, and each makes the lock last longer: whoever could tell
+right from wrong would go on guessing. A login id that is nobody's is locked likewise, for show, so that a lock does
+not say that there is a user.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from identity.call import Call, Document
+from identity.domain.login.login_outcomes import AccountLocked
+from identity.domain.user_actions import action_logs as rules
+from identity.domain.user_actions import user_actions
+from identity.domain.users import users
+from identity.errors import Conflict, Duplicate, NotFound, WebhookTransactionFailed
+from identity.ids import TenantId, UserId
+from identity.operations.user_actions import action_expiry, action_phases, applied_actions
+from identity.operations.user_actions.action_phases import Phase
+from identity.services import Services
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to log in where failures lock; `count` is how many there were, with this one, in the window."""
+
+    tenant: Document
+    user: Document | None
+    login_id: str
+    count: int
+    is_locked: bool
+
+    @property
+    def tenant_id(self) -> TenantId:
+        """The tenant of the account."""
+        return TenantId(self.tenant["id"])
+
+    @property
+    def subject(self) -> str:
+        """What is counted for: the user, under whichever login id, or the login id that is nobody's."""
+        return self.login_id if self.user is None else str(self.user["id"])
+
+    @property
+    def settings(self) -> Document:
+        """What the tenant says of failed logins."""
+        found: Document = self.tenant["failedAuthenticationConfiguration"]
+        return found
+
+
+async def begin(
+    services: Services, call: Call, tenant: Document, user: Document | None, login_id: str
+) -> Attempt | None:
+    """Count an attempt; None where failures lock nobody."""
+    settings, tenant_id = tenant["failedAuthenticationConfiguration"], TenantId(tenant["id"])
+    if user is not None and any(one["isLockOut"] for one in rules.preventing(user, None, call.now)):
+        return Attempt(tenant, user, login_id, 0, is_locked=True)
+    if "userActionId" not in settings:
+        return None
+    login_id = users.login_key(login_id)
+    if user is None and await services.lock_outs.is_nobody_locked(tenant_id, login_id):
+        return Attempt(tenant, user, login_id, 0, is_locked=True)
+    uncounted = Attempt(tenant, user, login_id, 0, is_locked=False)
+    count = await services.lock_outs.count(tenant_id, uncounted.subject, settings["resetCountInSeconds"])
+    return dataclasses.replace(uncounted, count=count, is_locked=count > settings["tooManyAttempts"])
+
+
+async def give_back(services: Services, attempt: Attempt | None) -> None:
+    """Nothing was compared: the attempt does not count."""
+    if attempt is not None and attempt.count:
+        await services.lock_outs.give_back(attempt.tenant_id, attempt.subject)
+
+
+async def passed(services: Services, attempt: Attempt | None) -> None:
+    """The password was right: what failed before is forgotten."""
+    if attempt is not None:
+        await services.lock_outs.clear(attempt.tenant_id, attempt.subject)
+
+
+async def failed(services: Services, call: Call, attempt: Attempt | None) -> None:
+    """The password was wrong: lock the account if that was one failure too many. A veto leaves it open."""
+    if attempt is None or attempt.count < attempt.settings["tooManyAttempts"]:
+        return
+    definition = await _definition(services, attempt)
+    if definition is None:
+        return
+    if attempt.user is None:
+        await services.lock_outs.lock_nobody(attempt.tenant_id, attempt.login_id, _end(call, attempt), call.now)
+    else:
+        try:
+            await _lock(services, call, attempt, attempt.user, definition)
+        except (NotFound, WebhookTransactionFailed):
+            await services.lock_outs.clear(attempt.tenant_id, attempt.subject)
+            return
+    await services.lock_outs.settle(attempt.tenant_id, attempt.subject)
+
+
+async def refused(services: Services, call: Call, attempt: Attempt) -> AccountLocked:
+    """The answer to an attempt on a locked account, which stays locked for longer now."""
+    expiry = _end(call, attempt)
+    definition = await _definition(services, attempt)
+    if attempt.user is None:
+        action_id = await services.lock_outs.lock_nobody(attempt.tenant_id, attempt.login_id, expiry, call.now)
+        return AccountLocked((_provisional(definition, expiry) | {"actionId": action_id},))
+    tenant_id, user_id = attempt.tenant_id, UserId(attempt.user["id"])
+    log = await services.action_logs.find_lock_out(tenant_id, user_id)
+    if definition is None:
+        return AccountLocked(rules.preventing(attempt.user, None, call.now))
+    if log is None or not await services.action_logs.prolong(tenant_id, log["id"], expiry, call.now):
+        # It is being taken by the attempt that failed as one too many, or has just ended.
+        return AccountLocked((_provisional(definition, expiry),))
+    await services.users.prolong_prevention(tenant_id, user_id, log["id"], expiry)
+    return AccountLocked((rules.prevention(log) | {"expiry": max(expiry, log["expiry"])},))
+
+
+async def cancel_lock_out(services: Services, call: Call, tenant: Document, user: Document) -> None:
+    """Let a user in again whom failed logins locked out, where the tenant wants that of a reset password.
+
+    For whoever has reset one: there is nothing to veto any more.
+    """
+    settings, tenant_id = tenant["failedAuthenticationConfiguration"], TenantId(tenant["id"])
+    if not settings["actionCancelPolicy"]["onPasswordReset"]:
+        return
+    for _ in range(_TRIES):
+        log = await services.action_logs.find_lock_out(tenant_id, UserId(user["id"]))
+        if log is None or not rules.is_live(log, call.now):
+            return
+        is_mailed, notify = log.get("emailUserOnEnd", False), log.get("notifyUserOnEnd", False)
+        try:
+            await applied_actions.cancel_live(
+                services, call, log, {}, is_told=True, is_mailed=is_mailed, notify=notify, can_be_vetoed=False
+            )
+        except Conflict:
+            continue
+        return
+
+
+_TRIES = 8
+
+
+async def _lock(services: Services, call: Call, attempt: Attempt, user: Document, definition: Document) -> None:
+    """Take the action. Raises WebhookTransactionFailed, and NotFound for a user who is gone."""
+    is_mailed = attempt.settings["emailUser"] and definition["userEmailingEnabled"]
+    words = rules.words(definition, None, None, user.get("preferredLanguages", []))
+    log = applied_actions.new_log(
+        definition, user, call.now, **words, expiry=_end(call, attempt), emailUserOnEnd=is_mailed, notifyUserOnEnd=False
+    )
+    log["private"]["lockOutOf"] = user["id"]
+    phase = Phase("start", definition, log, user, is_told=True, is_mailed=is_mailed)
+    for _ in range(_TRIES):
+        try:
+            await action_phases.run(services, call, phase, applied_actions.writing_start(services, phase))
+        except Duplicate:
+            former = await services.action_logs.find_lock_out(attempt.tenant_id, UserId(user["id"]))
+            if former is not None and rules.is_live(former, call.now):
+                return
+            if former is not None:
+                await action_expiry.end(services, call, former)
+        else:
+            return
+
+
+async def _definition(services: Services, attempt: Attempt) -> Document | None:
+    """The user action that locks, as long as there is one that can."""
+    action_id = attempt.settings.get("userActionId")
+    found = None if action_id is None else await services.documents["user_actions"].cached(None, action_id)
+    return found if found is not None and user_actions.can_lock_out(found) else None
+
+
+def _end(call: Call, attempt: Attempt) -> int:
+    settings = attempt.settings
+    return rules.end_of_lock_out(call.now, settings["actionDuration"], settings["actionDurationUnit"])
+
+
+def _provisional(definition: Document | None, expiry: int) -> Document:
+    """What is told of a lock that is not written, or of nobody: the same members as of any other."""
+    name = "" if definition is None else definition["name"]
+    return {"name": name, "localizedName": name, "expiry": expiry, "applicationIds": [], "isLockOut": True}

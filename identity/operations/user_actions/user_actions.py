@@ -1,0 +1,94 @@
+"""User actions: create, change, deactivate, reactivate, delete. Taking one on a user is another subject."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from identity.call import Call, Document
+from identity.domain.objects.resource_definition import CREATE_TO_SEARCH, Resource, Unique
+from identity.domain.user_actions import user_actions as rules
+from identity.errors import FieldError
+from identity.operations.objects import crud, references
+from identity.services import Services
+from identity.store.mongo import Session
+
+_REFERENCE = "failedAuthenticationConfiguration.userActionId"
+
+
+async def prepare(services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
+    """Keep what is not the caller's to change, and judge. Raises Invalid."""
+    action = {**document, "active": True if stored is None else stored["active"]}
+    errors = rules.problems(action)
+    errors += await references.problems(services, RESOURCE, action, stored, ("email_templates",))
+    if stored is not None and rules.can_lock_out(stored) and not rules.can_lock_out(action):
+        errors += await _lock_out_problems(services, action)
+    crud.gather(errors)
+    return action
+
+
+RESOURCE = Resource(
+    "userAction",
+    "/api/user-action",
+    "api/user-action.json",
+    "user_actions",
+    "userActions",
+    "User Action",
+    tenant_scoped=False,
+    verbs=CREATE_TO_SEARCH - {"search"},
+    unique=(Unique("name", ("name",), "userAction.name"),),
+    prepare=prepare,
+)
+
+
+def retrieve_each(services: Services, call: Call, *, inactive: bool) -> AsyncIterator[Document]:
+    """The active user actions, or the inactive ones."""
+    return crud.retrieve_each(services, call, RESOURCE, {"active": not inactive})
+
+
+async def deactivate(services: Services, call: Call, action_id: str) -> None:
+    """Switch an action off: nobody can take it any more. Raises NotFound, and Invalid with `[inUse]`."""
+    await _set_active(services, call, action_id, active=False)
+
+
+async def reactivate(services: Services, call: Call, action_id: str) -> Document:
+    """Switch an action on again. Raises NotFound."""
+    return await _set_active(services, call, action_id, active=True)
+
+
+async def reference_problems(services: Services, tenant: Document) -> list[FieldError]:
+    """A field error when the action that locks users out of a tenant does not exist or does not do that."""
+    action_id = tenant["failedAuthenticationConfiguration"].get("userActionId")
+    if action_id is None:
+        return []
+    action = await services.documents[RESOURCE.collection].cached(None, action_id)
+    if action is not None and rules.can_lock_out(action):
+        return []
+    path = f"tenant.{_REFERENCE}"
+    return [FieldError.of("invalid", path, f"The [{path}] must name an active, temporal action that prevents login.")]
+
+
+async def _set_active(services: Services, call: Call, action_id: str, *, active: bool) -> Document:
+    actions = services.documents[RESOURCE.collection]
+
+    async def attempt() -> Document:
+        action = await actions.get(None, action_id)
+        version = action["lastUpdateInstant"]
+        action |= {"active": active, **crud.restamped(action, call.now)}
+
+        async def put(session: Session | None) -> None:
+            await actions.replace(None, action, version, session)
+
+        # An action that is switched off is gone for whoever refers to it.
+        await (put(None) if active else references.removing(services, RESOURCE, action_id, call.now, put))
+        return action
+
+    return await crud.retried(attempt)
+
+
+async def _lock_out_problems(services: Services, action: Document) -> list[FieldError]:
+    """A tenant would be left without its lock-out by an action that is no lock-out any more."""
+    if not await services.tenants.count(None, {_REFERENCE: action["id"]}):
+        return []
+    member = "preventLogin" if action["temporal"] else "temporal"
+    message = f"The [userAction.{member}] must stay as it is: a tenant locks users out by this action."
+    return [FieldError.of("inUse", f"userAction.{member}", message)]

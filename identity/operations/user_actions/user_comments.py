@@ -1,0 +1,69 @@
+"""Comments about users: add, retrieve, search. Nobody changes one, and they go with their user."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain.objects.resource_definition import Resource, SearchRules
+from identity.errors import FieldError, NotFound
+from identity.ids import TenantId, new_id
+from identity.operations.objects import crud, user_lookup
+from identity.operations.user_actions import action_requests
+from identity.services import Services
+from identity.store.mongo import Session
+
+RESOURCE = Resource(
+    "userComment",
+    "/api/user/comment",
+    "api/user-comment.json",
+    "user_comments",
+    "userComments",
+    "User comment",
+    verbs=frozenset({"search"}),
+    search=SearchRules(
+        {"comment": "text", "commenterId": "exact", "userId": "exact", "tenantId": "exact"},
+        {
+            "id": "_id",
+            "commenterId": "commenterId",
+            "insertInstant": "insertInstant",
+            "tenantId": "tenantId",
+            "userId": "userId",
+            "comment": "comment",
+        },
+        default="insertInstant DESC",
+        long=frozenset({"comment"}),
+    ),
+)
+
+
+async def add(services: Services, call: Call, body: Document) -> Document:
+    """Note something about a user; answers the comment. Raises Invalid."""
+    wanted = services.schemas[RESOURCE.schema].read(body)["userComment"]
+    tenant_id = await _tenant_of(services, call, wanted["userId"])
+    crud.gather(await action_requests.actioner_problems(services, call, tenant_id, wanted, "userComment.commenterId"))
+    comment = {**wanted, "id": new_id(), "insertInstant": call.now, "tenantId": tenant_id}
+
+    async def write(session: Session) -> None:
+        if not await services.users.hold(tenant_id, wanted["userId"], session):
+            raise NotFound
+        await services.documents[RESOURCE.collection].insert(tenant_id, comment, session)
+
+    await services.database.in_transaction(write)
+    return crud.shown(services, RESOURCE, comment)
+
+
+async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
+    """The comments about a user, the newest first. Raises NotFound for a user who is not there."""
+    tenant_id = await user_lookup.tenant_of(services, call, user_id)
+    if await services.users.cached(tenant_id, user_id) is None:
+        raise NotFound
+    found = await services.documents[RESOURCE.collection].find_all(tenant_id, {"userId": user_id})
+    return [crud.shown(services, RESOURCE, comment) for comment in found]
+
+
+async def _tenant_of(services: Services, call: Call, user_id: str) -> TenantId:
+    found = await services.users.cached_across_tenants(user_id)
+    if found is None or call.tenant_id not in {None, found["tenantId"]}:
+        path = "userComment.userId"
+        crud.gather([FieldError.of("invalid", path, f"The [{path}] must name an existing user.")])
+    assert found is not None, "a user who is not there is an error"
+    return TenantId(found["tenantId"])

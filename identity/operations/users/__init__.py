@@ -1,0 +1,1 @@
+"""Users, registrations, consents, families, imports and links to identity providers."""

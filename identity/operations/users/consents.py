@@ -1,0 +1,52 @@
+"""Consents: what the generic verbs cannot judge about what users may agree to."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
+from identity.errors import FieldError, NotFound
+from identity.operations.objects import crud, references
+from identity.operations.users import user_consents
+from identity.services import Services
+
+
+async def prepare(services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
+    """Judge the messages. Raises Invalid."""
+    errors = _email_plus_problems(document["emailPlus"])
+    errors += await references.problems(services, RESOURCE, document, stored, ("email_templates",))
+    crud.gather(errors)
+    return document
+
+
+async def erase(services: Services, _call: Call, stored: Document) -> None:
+    """Remove a consent with everything that users said to it. Raises NotFound."""
+    if not await services.documents[RESOURCE.collection].delete(None, stored["id"]):
+        raise NotFound
+    await user_consents.forget_consent(services, stored["id"])
+
+
+RESOURCE = Resource(
+    "consent",
+    "/api/consent",
+    "api/consent.json",
+    "consents",
+    "consents",
+    "Consent",
+    tenant_scoped=False,
+    unique=(Unique("name", ("name",), "consent.name"),),
+    search=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),
+    prepare=prepare,
+    erase=erase,
+)
+
+
+def _email_plus_problems(email_plus: Document) -> list[FieldError]:
+    """A second message needs a template, and a span of time that does not end before it begins."""
+    errors, path = [], "consent.emailPlus"
+    if email_plus["enabled"] and "emailTemplateId" not in email_plus:
+        field = f"{path}.emailTemplateId"
+        errors.append(FieldError.of("missing", field, f"You must specify the [{field}] property."))
+    if email_plus["maximumTimeToSendEmailInHours"] < email_plus["minimumTimeToSendEmailInHours"]:
+        field = f"{path}.maximumTimeToSendEmailInHours"
+        errors.append(FieldError.of("invalid", field, f"The [{field}] must not be less than the shortest wait."))
+    return errors

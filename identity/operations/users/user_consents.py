@@ -1,0 +1,223 @@
+"""What users consented to: given by the users in person, if they are old enough, or by somebody for them.
+
+A consent is told to its giver by mail, where it names a template; with `emailPlus` a second mail follows some time
+later, unless the consent was revoked by then.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from identity.call import Call, Document, Nobody, Origin
+from identity.domain.objects.resource_definition import Resource, Unique
+from identity.domain.users import ages
+from identity.errors import FieldError, Invalid
+from identity.ids import TenantId
+from identity.instants import Instant, later
+from identity.operations.messaging import mail
+from identity.operations.objects import crud, user_lookup
+from identity.operations.users import users
+from identity.services import Services
+from identity.store.mongo import Write
+
+_PATH = "userConsent"
+_DUE = "private.secondMailInstant"
+_RETRY_SECONDS = 600
+_CHANCE = random.SystemRandom()
+
+
+async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
+    """Judge consent, people and values. Raises Invalid."""
+    if stored is not None:
+        document |= {name: stored[name] for name in ("consentId", "giverUserId", "userId")}
+    document.pop("consent", None)
+    tenant_id = TenantId(document["tenantId"])
+    consent = await services.documents["consents"].cached(None, document.get("consentId", ""))
+    people = {name: await _user(services, tenant_id, document.get(name)) for name in ("giverUserId", "userId")}
+    errors = [_error("invalid", "consentId", "must name an existing consent")] if consent is None else []
+    errors += [_error("invalid", name, "must name an existing user") for name, one in people.items() if one is None]
+    if consent is not None:
+        errors += _value_problems(consent, document["values"])
+    crud.gather(errors)
+    assert consent is not None
+    giver, user = people["giverUserId"], people["userId"]
+    assert giver is not None
+    assert user is not None
+    if stored is None and giver["id"] == user["id"]:
+        years = ages.of_self_consent(consent, user)
+        if not ages.is_at_least(user, years, call.now):
+            raise Invalid([_error("tooYoung", "giverUserId", f"must be {years} years old to consent in person")])
+    return document
+
+
+RESOURCE = Resource(
+    "userConsent",
+    "/api/user/consent",
+    "api/user-consent.json",
+    "user_consents",
+    "userConsents",
+    "User Consent",
+    verbs=frozenset({"create", "retrieve", "update", "patch", "delete"}),
+    unique=(Unique("active", ("tenantId", "userId", "private.activeConsentId"), "userConsent.consentId", sparse=True),),
+    prepare=prepare,
+)
+
+
+async def create(services: Services, call: Call, body: Document, object_id: str | None) -> Document:
+    """Note a consent, and tell its giver of it. Raises Invalid."""
+    call = await _within(services, call, body)
+    document = await crud.create(services, call, RESOURCE, body, object_id, _commit)
+    if await _forget_if_gone(services, document):
+        raise Invalid([_error("invalid", "consentId", "must name an existing consent")])
+    await _tell(services, call, document, "consentEmailTemplateId")
+    return await shown(services, document)
+
+
+async def retrieve(services: Services, call: Call, object_id: str) -> Document:
+    """One consent. Raises NotFound."""
+    return await shown(services, await crud.retrieve(services, call, RESOURCE, object_id))
+
+
+async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
+    """The consents of a user, the newest first. Raises NotFound for a user who does not exist."""
+    tenant_id = await user_lookup.tenant_of(services, call, user_id)
+    await services.users.get(tenant_id, user_id)
+    found = await services.documents[RESOURCE.collection].find_all(tenant_id, {"userId": user_id})
+    return [await shown(services, one) for one in found]
+
+
+async def update(services: Services, call: Call, body: Document, object_id: str) -> Document:
+    """Change status and values; whose consent to what it is stays. Raises NotFound and Invalid."""
+    stored = await crud.retrieve(services, call, RESOURCE, object_id)
+    given = body.get(_PATH)
+    if isinstance(given, dict):
+        fixed = {name: stored[name] for name in ("consentId", "giverUserId", "userId")}
+        body = {**body, _PATH: {**given, **fixed}}
+    changed = await crud.update(services, call, RESOURCE, body, object_id, commit=_commit)
+    return await shown(services, changed)
+
+
+async def patch(services: Services, call: Call, kind: str, body: Any, object_id: str) -> Document:
+    """Change parts of it. Raises NotFound and Invalid."""
+    return await shown(services, await crud.patch(services, call, RESOURCE, kind, body, object_id, commit=_commit))
+
+
+async def revoke(services: Services, call: Call, object_id: str) -> None:
+    """From now on it does not hold. Raises NotFound."""
+    body = {_PATH: {"status": "Revoked"}}
+    await crud.patch(services, call, RESOURCE, "application/merge-patch+json", body, object_id, commit=_commit)
+
+
+async def forget_consent(services: Services, consent_id: str) -> None:
+    """Remove what users of all tenants said to a consent that is removed."""
+    await services.documents[RESOURCE.collection].delete_in_chunks_across_tenants({"consentId": consent_id})
+
+
+async def send_second_mails(services: Services) -> None:
+    """Send the second mails that are due; one that fails on the way is tried again."""
+    now = services.clock.now()
+    call = Call(None, Nobody(), now, Origin("", "", "", ""))
+    documents = services.documents[RESOURCE.collection]
+    for consent in await documents.find_all_across_tenants({_DUE: {"$lte": now}}):
+        tenant_id, due = TenantId(consent["tenantId"]), consent["private"]["secondMailInstant"]
+        own = {"_id": consent["id"], _DUE: due}
+        taken = {"$set": {_DUE: later(now, seconds=_RETRY_SECONDS)}}
+        if await documents.update(tenant_id, own, taken):
+            await _tell(services, call, consent, "emailPlus")
+            await documents.update(tenant_id, {"_id": consent["id"]}, {"$unset": {_DUE: ""}})
+
+
+async def shown(services: Services, document: Document) -> Document:
+    """A consent as the API shows it, with what it is about."""
+    consent = await _consent(services, document)
+    with_consent = {**document, **({} if consent is None else {"consent": consent})}
+    return crud.shown(services, RESOURCE, with_consent)
+
+
+async def _commit(
+    services: Services, call: Call, wanted: Document | None, stored: Document | None, write: Write
+) -> None:
+    """Store a user consent and schedule its second mail: when it is given, and when it is given again."""
+    assert wanted is not None, "user consents are revoked, never deleted"
+    _filed(wanted)
+    consent = await _consent(services, wanted)
+    if wanted["status"] == "Revoked":
+        wanted["private"].pop("secondMailInstant", None)
+    elif consent is not None and (stored is None or stored["status"] == "Revoked"):
+        _plan_second_mail(wanted, consent, call.now)
+    await write(None)
+
+
+def _filed(document: Document) -> None:
+    """Bring up to date what keeps a user from consenting twice to the same."""
+    private = {name: value for name, value in document.get("private", {}).items() if name != "activeConsentId"}
+    if document["status"] == "Active":
+        private["activeConsentId"] = document["consentId"]
+    document["private"] = private
+
+
+def _plan_second_mail(document: Document, consent: Document, now: Instant) -> None:
+    plus = consent["emailPlus"]
+    if plus["enabled"]:
+        hours = _CHANCE.uniform(plus["minimumTimeToSendEmailInHours"], plus["maximumTimeToSendEmailInHours"])
+        document["private"]["secondMailInstant"] = later(now, seconds=round(hours * 3600))
+
+
+async def _tell(services: Services, call: Call, document: Document, which: str) -> None:
+    """Send one of the two mails to the giver, where the consent has a template for it."""
+    consent = await _consent(services, document)
+    if consent is None or document["status"] != "Active":
+        return
+    template_id = consent["emailPlus"].get("emailTemplateId") if which == "emailPlus" else consent.get(which)
+    giver = await services.users.find(document["tenantId"], document["giverUserId"])
+    if template_id is not None and giver is not None:
+        user = await services.users.find(document["tenantId"], document["userId"])
+        data: Document = {"consent": consent, "userConsent": await shown(services, document)}
+        if user is not None:
+            data["consentingUser"] = await users.answer(services, user)
+        tenant_id = TenantId(document["tenantId"])
+        await mail.send(services, call.within(tenant_id), tenant_id, template_id, giver, data)
+
+
+async def _within(services: Services, call: Call, body: Document) -> Call:
+    """The call inside the tenant of the user that a body names, where it is in none."""
+    given = body.get(_PATH)
+    user_id = given.get("userId") if isinstance(given, dict) else None
+    if call.tenant_id is not None or not isinstance(user_id, str):
+        return call
+    user = await services.users.cached_across_tenants(user_id.strip().lower())
+    return call if user is None else call.within(TenantId(user["tenantId"]))
+
+
+async def _consent(services: Services, document: Document) -> Document | None:
+    found = await services.documents["consents"].cached(None, document["consentId"])
+    return None if found is None else {name: value for name, value in found.items() if name != "private"}
+
+
+async def _user(services: Services, tenant_id: TenantId, user_id: str | None) -> Document | None:
+    return None if user_id is None else await services.users.find(tenant_id, user_id)
+
+
+async def _forget_if_gone(services: Services, document: Document) -> bool:
+    """For a user or a consent that was removed while this was written."""
+    consent = await services.documents["consents"].find(None, document["consentId"])
+    user = await services.users.find(document["tenantId"], document["userId"])
+    if consent is None or user is None:
+        await services.documents[RESOURCE.collection].delete(document["tenantId"], document["id"])
+        return True
+    return False
+
+
+def _value_problems(consent: Document, values: list[str]) -> list[FieldError]:
+    unknown = [value for value in values if value not in consent["values"]]
+    if unknown:
+        return [_error("invalid", "values", f"must be of those of the consent: {', '.join(unknown)[:200]} is not")]
+    if len(values) > 1 and not consent["multipleValuesAllowed"]:
+        return [_error("invalid", "values", "may be one only")]
+    return []
+
+
+def _error(kind: str, name: str, what: str) -> FieldError:
+    path = f"{_PATH}.{name}"
+    return FieldError.of(kind, path, f"The [{path}] {what}.")

@@ -1,0 +1,1 @@
+"""Verification of email addresses, phone numbers and registrations."""

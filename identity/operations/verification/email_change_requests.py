@@ -1,0 +1,88 @@
+"""Requests of users to change their own email address: validated, held as pending, with both addresses notified."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain.messaging import builtin_mails
+from identity.domain.users import users as rules
+from identity.errors import FieldError
+from identity.ids import TenantId
+from identity.operations.clients import first_party_requests
+from identity.operations.clients.clients import Client
+from identity.operations.limits import send_limits
+from identity.operations.messaging import mail, user_notifications
+from identity.operations.objects import crud
+from identity.operations.verification import email_changes, email_verifications
+from identity.operations.verification.verification_codes import Started
+from identity.schemas import is_email
+from identity.services import Services
+
+PATH = "user.email"
+
+
+def is_new(user: Document, email: str) -> bool:
+    """Whether an address differs from the user's own."""
+    return rules.login_key(email) != rules.login_key(user.get("email", ""))
+
+
+async def begin(services: Services, call: Call, client: Client, user: Document, email: str) -> Started:
+    """Hold a change of address as pending until the new address is verified. The present one stays in use.
+
+    Raises Invalid for an address that cannot be used, and Unavailable when the tenant allows no more mails for now.
+    """
+    email, call = rules.login_key(email), call.within(client.tenant_id)
+    await require_usable(services, call, client.tenant, user, email)
+    await send_limits.take(services, client.tenant, "sendEmailVerification", user["id"])
+    started = await email_changes.start(services, client.tenant, user, email)
+    await _send_verification(services, call, client, user, email, started)
+    if user.get("email"):
+        await _notify_previous(services, call, client, user)
+    return started
+
+
+async def send_again(services: Services, call: Call, client: Client, user: Document) -> bool:
+    """Send the verification of the pending change once more; False where there is none. Raises Unavailable."""
+    found = await email_changes.find_open(services, user)
+    if found is None:
+        return False
+    await send_limits.take(services, client.tenant, "sendEmailVerification", user["id"])
+    email = found[1]
+    started = await email_changes.start(services, client.tenant, user, email)
+    await _send_verification(services, call.within(client.tenant_id), client, user, email, started)
+    return True
+
+
+async def require_usable(services: Services, call: Call, tenant: Document, user: Document, email: str) -> None:
+    """Raise Invalid for an address that is malformed, blocked or in use."""
+    email = rules.login_key(email)
+    if not is_email(email):
+        crud.gather([FieldError.of("notEmail", PATH, "The [user.email] is not an email address.")])
+    wanted = {**user, "email": email}
+    errors = rules.blocked_problems(wanted, tenant["registrationConfiguration"]["blockedDomains"])
+    others = await services.users.find_duplicates(TenantId(tenant["id"]), wanted)
+    if others:
+        await user_notifications.tell_in_use(services, call, tenant, wanted, others, "update")
+    crud.gather(errors + rules.duplicate_problems(wanted, others))
+
+
+async def _send_verification(
+    services: Services, call: Call, client: Client, user: Document, email: str, started: Started
+) -> None:
+    template = email_verifications.template_of(client.tenant, client.application)
+    link = {"link": first_party_requests.address(call, client, f"/email/verify/{started.id}")}
+    await mail.send(
+        services, call, client.tenant_id, template or builtin_mails.document(builtin_mails.VERIFY_NEW_EMAIL),
+        user, {**started.mail_values(), **link},
+        application=client.application, extras=mail.Extras(address=email),
+    )  # fmt: skip
+
+
+async def _notify_previous(services: Services, call: Call, client: Client, user: Document) -> None:
+    """Send the present address the link that revokes the change."""
+    token = await email_changes.issue_revocation(services, user)
+    data = {
+        "link": first_party_requests.address(call, client, f"/email/revoke-change/{token}"),
+        "previousEmail": user["email"],
+    }
+    template = builtin_mails.document(builtin_mails.EMAIL_CHANGE_REQUESTED)
+    await mail.send(services, call, client.tenant_id, template, user, data, application=client.application)

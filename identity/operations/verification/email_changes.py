@@ -1,0 +1,186 @@
+"""Pending changes of a user's own email address: applied when the new address is verified, revoked from the old one.
+
+A pending change is an open email verification under an owner of its own, so that the mails, links and codes of
+verification complete it. Starting another change replaces it. The revocation token that the old address receives
+cancels a pending change and reverts a completed one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from identity.call import Call, Document
+from identity.domain.users import users as rules
+from identity.errors import Duplicate, NotFound
+from identity.ids import Secret, TenantId
+from identity.operations.messaging import user_events, user_notifications
+from identity.operations.objects import crud
+from identity.operations.passwords import change_password_ids
+from identity.operations.sessions import session_termination
+from identity.operations.verification import verification_codes, verified_users
+from identity.operations.verification.verification_codes import Kind, Started
+from identity.operations.verification.verified_users import Change
+from identity.services import Services
+from identity.store.mongo import Session
+from identity.store.one_time_tokens import Ticket, Use
+
+KIND: Final[Kind] = "emailVerification"
+REVOCATION: Final = "email-change-revocation"
+REVOCATION_SECONDS: Final = 72 * 3600
+"""How long the previous address can revoke a change."""
+
+_PASSWORDLESS: Final = "passwordless"
+
+
+def owner_of(user_id: str) -> str:
+    """The owner of the verification that completes a user's pending change."""
+    return f"change {user_id}"
+
+
+def is_change(ticket: Ticket) -> bool:
+    """Whether a verification completes a pending change."""
+    return "previousEmail" in ticket.document
+
+
+async def start(services: Services, tenant: Document, user: Document, email: str) -> Started:
+    """Hold a change of address as pending, in place of any earlier one. Raises Unavailable."""
+    about = {
+        "userId": user["id"],
+        "email": email,
+        "previousEmail": user.get("email", ""),
+        "revocations": _revocations(user),
+    }
+    strategy = tenant["emailConfiguration"]["verificationStrategy"]
+    return await verification_codes.start(services, tenant, KIND, owner_of(user["id"]), about, strategy)
+
+
+async def find_open(services: Services, user: Document) -> tuple[Started, str] | None:
+    """The verification of the user's pending change and its address."""
+    tenant_id = TenantId(user["tenantId"])
+    started = await verification_codes.open_one(services, tenant_id, KIND, owner_of(user["id"]))
+    ticket = None if started is None else await services.tickets.find(tenant_id, KIND, started.id)
+    if started is None or ticket is None or ticket.document["previousEmail"] != user.get("email", ""):
+        return None
+    return started, ticket.document["email"]
+
+
+async def complete(services: Services, call: Call, ticket: Ticket, use: Use) -> Document:
+    """Apply a pending change whose new address was verified; answers the user.
+
+    Raises NotFound where the user's address changed or another user took the new one meanwhile, and
+    WebhookTransactionFailed with the verification still open.
+    """
+    before = await services.users.get(ticket.tenant_id, ticket.document["userId"])
+    email = ticket.document["email"]
+
+    def change_of(stored: Document) -> Change:
+        if stored.get("email", "") != ticket.document["previousEmail"]:
+            raise NotFound(log_detail="the address was changed meanwhile")
+        if _revocations(stored) != ticket.document["revocations"]:
+            raise NotFound(log_detail="the change was revoked meanwhile")
+        changed = rules.moved(_verified_with(stored, email, call), call.now)
+        offered = [*user_events.of_update(stored, changed), *user_events.of_verified_email(changed)]
+        return Change(changed, offered, user_events.after_update(stored, changed, new_password=False))
+
+    try:
+        user, _is_new = await verified_users.write(services, call, before, change_of, use)
+    except Duplicate as duplicate:
+        await _report_duplicate(services, call, {**before, "email": email})
+        raise NotFound(log_detail="another user has the new address") from duplicate
+    await _settle(services, call, before, user)
+    return user
+
+
+async def issue_revocation(services: Services, user: Document) -> Secret:
+    """A token by which the user's present address revokes a change of it."""
+    verification = {name: user[name] for name in ("verified", "verifiedInstant") if name in user}
+    about = {
+        "email": user["email"],
+        "verification": verification,
+        "verifiedReason": user["private"].get("verifiedReason"),
+    }
+    tenant_id = TenantId(user["tenantId"])
+    token = await services.tickets.issue(tenant_id, REVOCATION, user["id"], about, REVOCATION_SECONDS)
+    assert token is not None
+    return token
+
+
+async def revoke(services: Services, call: Call, tenant_id: TenantId, token: str) -> None:
+    """Cancel the pending change, restore the previous address if it was replaced, and end every session.
+
+    Of concurrent callers with the same token one succeeds. Raises NotFound for an unknown or used token and for an
+    address that another user has by now, and WebhookTransactionFailed.
+    """
+    ticket = await services.tickets.find(tenant_id, REVOCATION, token)
+    if ticket is None:
+        raise NotFound(log_detail="no such revocation token")
+    use = services.tickets.use(ticket.tenant_id, REVOCATION, token)
+    call = call.within(ticket.tenant_id)
+    await services.tickets.withdraw(ticket.tenant_id, KIND, owner_of(ticket.owner))
+    before = await services.users.get(ticket.tenant_id, ticket.owner)
+    try:
+        user = await crud.retried(lambda: _restore(services, call, ticket, use))
+    except Duplicate as duplicate:
+        raise NotFound(log_detail="another user has the previous address") from duplicate
+    await services.tickets.withdraw(ticket.tenant_id, REVOCATION, ticket.owner)
+    await _settle(services, call, before, user)
+
+
+async def _restore(services: Services, call: Call, ticket: Ticket, use: Use) -> Document:
+    stored = await services.users.get(ticket.tenant_id, ticket.owner)
+    is_replaced = stored.get("email") != ticket.document["email"]
+    restored = _restored(stored, ticket.document) if is_replaced else stored
+    # The count lets a completion that has consumed its verification already fail.
+    private = {**restored["private"], "emailChangeRevocations": _revocations(stored) + 1}
+    user = rules.moved({**restored, "private": private}, call.now)
+    sign_out = await session_termination.prepare(services, call, stored)
+    offered = [*(user_events.of_update(stored, user) if is_replaced else ()), *sign_out.events]
+    announced = user_events.after_update(stored, user, new_password=False) if is_replaced else ()
+
+    async def write(session: Session | None) -> None:
+        await verification_codes.spend(use)
+        await services.users.replace(ticket.tenant_id, user, stored["lastUpdateInstant"], session)
+
+    change = session_termination.together(services, call, sign_out, write)
+    await services.bus.perform(call, change, offered, announced)
+    await session_termination.finish(services, call, sign_out)
+    return user
+
+
+def _revocations(user: Document) -> int:
+    """How many changes of address were revoked so far."""
+    return int(user["private"].get("emailChangeRevocations", 0))
+
+
+def _verified_with(stored: Document, email: str, call: Call) -> Document:
+    """The user with a verified address that inherits nothing from the previous one."""
+    user = {name: value for name, value in stored.items() if name != "verifiedInstant"}
+    return rules.verified_as({**user, "email": email}, "Completed", call.now)
+
+
+def _restored(stored: Document, about: Document) -> Document:
+    user = {name: value for name, value in stored.items() if name not in {"verified", "verifiedInstant"}}
+    private = {name: value for name, value in stored["private"].items() if name != "verifiedReason"}
+    if about["verifiedReason"] is not None:
+        private["verifiedReason"] = about["verifiedReason"]
+    return {**user, **about["verification"], "email": about["email"], "private": private}
+
+
+async def _settle(services: Services, call: Call, before: Document, user: Document) -> None:
+    """After the commit: invalidate what was sent to the replaced address and send the configured notices."""
+    tenant_id, user_id = TenantId(user["tenantId"]), str(user["id"])
+    for owner in (user_id, owner_of(user_id)):
+        await verification_codes.withdraw(services, tenant_id, KIND, owner)
+    await change_password_ids.withdraw(services, user)
+    await services.tickets.withdraw(tenant_id, _PASSWORDLESS, user_id)
+    tenant = await services.tenants.get(None, tenant_id)
+    await user_notifications.tell_changes(services, call, tenant, before, user, new_password=False)
+
+
+async def _report_duplicate(services: Services, call: Call, user: Document) -> None:
+    tenant_id = TenantId(user["tenantId"])
+    others = await services.users.find_duplicates(tenant_id, user)
+    if others:
+        await user_notifications.tell_in_use(
+            services, call, await services.tenants.get(None, tenant_id), user, others, "update"
+        )

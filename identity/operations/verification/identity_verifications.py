@@ -1,0 +1,197 @@
+"""The identity API: login ids verified by a code that the caller or this service sends, of users and of those to come.
+
+A login id that nobody has yet is verified for whoever is created with it: the id that was completed is the proof.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from identity.call import Call, Document
+from identity.domain.messaging.mail_messages import Address
+from identity.domain.users import users as rules
+from identity.errors import Forbidden, Invalid, NotFound
+from identity.events.bus import Event
+from identity.ids import TenantId
+from identity.operations.limits import send_limits
+from identity.operations.objects import crud
+from identity.operations.verification import (
+    email_verifications,
+    phone_verifications,
+    verification_codes,
+    verified_login_ids,
+)
+from identity.operations.verification.verification_codes import Kind, Started
+from identity.schemas import is_email
+from identity.services import Services
+from identity.store.mongo import Session
+from identity.store.one_time_tokens import Ticket
+
+_VERIFY: Final = "api/identity-verify.request.json"
+_START: Final = "api/identity-verify-start.request.json"
+_SEND: Final = "api/identity-verify-send.request.json"
+_COMPLETE: Final = "api/identity-verify-complete.request.json"
+
+_KINDS: Final[dict[str, Kind]] = {"email": "emailVerification", "phoneNumber": "phoneVerification"}
+_MUST_EXIST: Final = "mustExist"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Open:
+    """A verification that was started: what its id stands for, and the user, if there is one yet."""
+
+    ticket: Ticket
+    kind: Kind
+    login_id_type: str
+    user: Document | None
+
+    @property
+    def login_id(self) -> str:
+        """What is to be verified."""
+        return str(self.ticket.document[self.login_id_type])
+
+
+async def verify(services: Services, call: Call, body: Document) -> None:
+    """Say of a user's login id that it is verified. Raises Invalid, NotFound and WebhookTransactionFailed."""
+    request = services.schemas[_VERIFY].read(body)
+    tenant_id = crud.require_tenant(call)
+    kind, login_id = request["loginIdType"], request["loginId"]
+    user = await services.users.find_by_login_id(tenant_id, _normalised(kind, login_id), [kind])
+    if user is None:
+        raise NotFound(log_detail="no user with this login id")
+    if kind == "email":
+        await email_verifications.verified(services, call, user, "Administrative")
+    else:
+        await phone_verifications.verified(services, call, user, "Administrative")
+
+
+async def start(services: Services, call: Call, body: Document) -> Document:
+    """Begin to verify a login id, and send nothing: `verificationId`, and `oneTimeCode` where a form asks for one.
+
+    Raises Invalid, NotFound without a user who must exist, Forbidden where the tenant does not verify such login ids.
+    """
+    request = services.schemas[_START].read(body)
+    tenant = await services.tenants.get(None, crud.require_tenant(call))
+    kind, value = request["loginIdType"], _normalised(request["loginIdType"], request["loginId"])
+    application_id = await _application_id(services, tenant, request)
+    strategy = _strategy(tenant, kind)
+    user = await services.users.find_by_login_id(TenantId(tenant["id"]), value, [kind])
+    if request["existingUserStrategy"] == _MUST_EXIST and user is None:
+        raise NotFound(log_detail="no user with this login id")
+    if request["existingUserStrategy"] != _MUST_EXIST and user is not None:
+        raise Invalid.field("duplicate", "loginId", "A User with this [loginId] exists already.")
+    about = {kind: value, "state": request.get("state", {}), "applicationId": application_id}
+    owner = f"new {value}" if user is None else user["id"]
+    wanted = request.get("verificationStrategy") or strategy
+    started = await verification_codes.start(services, tenant, _KINDS[kind], owner, about, wanted)
+    return started.answer()
+
+
+async def send(services: Services, call: Call, body: Document) -> None:
+    """Send what completes a verification to the login id itself, once more if it is asked for again.
+
+    Raises Invalid, NotFound, Unavailable when the tenant allows no more messages for now.
+    """
+    request = services.schemas[_SEND].read(body)
+    found = await _open(services, call, request["verificationId"])
+    tenant_id = found.ticket.tenant_id
+    tenant = await services.tenants.get(None, tenant_id)
+    started = await verification_codes.open_one(services, tenant_id, found.kind, found.ticket.owner)
+    if started is None or started.id != request["verificationId"]:
+        raise NotFound(log_detail="another verification took the place of this one")
+    limited: send_limits.Kind = "sendEmailVerification" if found.login_id_type == "email" else "sendPhoneVerification"
+    await send_limits.take(services, tenant, limited, found.ticket.owner)
+    if not await _sent(services, call.within(tenant_id), tenant, found, started):
+        message = "The tenant has no template, or no messenger, for messages that verify a login id of this type."
+        raise Invalid.field("notConfigured", "verificationId", message)
+
+
+async def complete(services: Services, call: Call, body: Document) -> Document:
+    """Verify the login id that an id was made for; answers the `state` that its start was given.
+
+    Of many who show the id, one gets through. Raises Invalid, NotFound and WebhookTransactionFailed.
+    """
+    request = services.schemas[_COMPLETE].read(body)
+    verification_id = request["verificationId"]
+    found = await _open(services, call, verification_id)
+    code = request.get("oneTimeCode")
+    await verification_codes.judge(services, call.tenant_id, found.kind, verification_id, code)
+    if found.user is None:
+        await _prove(services, call, found, verification_id)
+    else:
+        use = services.tickets.use(found.ticket.tenant_id, found.kind, verification_id)
+        verified = (email_verifications if found.login_id_type == "email" else phone_verifications).verified
+        await verified(services, call, found.user, "Completed", use=use)
+    return {"state": found.ticket.document.get("state", {})}
+
+
+async def _open(services: Services, call: Call, verification_id: str) -> Open:
+    """What an id stands for. Raises NotFound, also when its user has another login id by now."""
+    for login_id_type, kind in _KINDS.items():
+        ticket = await services.tickets.find(call.tenant_id, kind, verification_id)
+        if ticket is None:
+            continue
+        user = None
+        if not ticket.owner.startswith("new "):
+            user = await services.users.get(ticket.tenant_id, ticket.owner)
+            if user.get(login_id_type) != ticket.document[login_id_type]:
+                break
+        return Open(ticket, kind, login_id_type, user)
+    raise NotFound(log_detail="no such verification")
+
+
+async def _prove(services: Services, call: Call, found: Open, verification_id: str) -> None:
+    """Let the id be the proof for whoever is created with the login id."""
+    tenant_id = found.ticket.tenant_id
+    tenant = await services.tenants.get(None, tenant_id)
+    use = services.tickets.use(tenant_id, found.kind, verification_id)
+    event = Event("user.identity.verified", {"loginId": found.login_id, "loginIdType": found.login_id_type})
+
+    async def write(_session: Session | None) -> None:
+        await verification_codes.spend(use)
+        await verified_login_ids.keep(services, tenant, verification_id, found.login_id_type, found.login_id)
+
+    await services.bus.perform(call.within(tenant_id), write, [event])
+    await verification_codes.withdraw(services, tenant_id, found.kind, found.ticket.owner)
+
+
+async def _sent(services: Services, call: Call, tenant: Document, found: Open, started: Started) -> bool:
+    if found.login_id_type == "phoneNumber":
+        return await phone_verifications.send(services, call, tenant, found.login_id, found.user, started)
+    application_id = found.ticket.document.get("applicationId")
+    application = (
+        None if application_id is None else await services.applications.cached(TenantId(tenant["id"]), application_id)
+    )
+    to = Address(found.login_id, "") if found.user is None else found.user
+    return await email_verifications.send_mail(services, call, tenant, to, application, started)
+
+
+async def _application_id(services: Services, tenant: Document, request: Document) -> str | None:
+    application_id: str | None = request.get("applicationId")
+    if application_id is not None and await services.applications.cached(tenant["id"], application_id) is None:
+        raise Invalid.field("invalid", "applicationId", "The [applicationId] must name an existing application.")
+    return application_id
+
+
+def _strategy(tenant: Document, kind: str) -> str:
+    """How the tenant verifies this kind of login id. Raises Forbidden where it does not."""
+    is_email = kind == "email"
+    if not (tenant["emailConfiguration"]["verifyEmail"] if is_email else phone_verifications.is_on(tenant)):
+        raise Forbidden(log_detail=f"the tenant does not verify the login ids of type {kind}")
+    if is_email:
+        return str(tenant["emailConfiguration"]["verificationStrategy"])
+    return phone_verifications.strategy(tenant)
+
+
+def _normalised(kind: str, login_id: str) -> str:
+    """The login id as users have it. Raises Invalid for one that no user can have."""
+    if kind == "email":
+        email = rules.login_key(login_id)
+        if not is_email(email):
+            raise Invalid.field("notEmail", "loginId", "The [loginId] is not an email address.")
+        return email
+    number: str = rules.normalised({"phoneNumber": login_id.strip()})["phoneNumber"]
+    if not rules.is_phone_number(number):
+        raise Invalid.field("invalidPhone", "loginId", "The [loginId] must be an E.164 number.")
+    return number

@@ -1,0 +1,97 @@
+"""What callers are told of the verifications that users have open: those with an API key, and who logs in."""
+
+from __future__ import annotations
+
+from identity.call import Call, Document
+from identity.domain.login import login_outcomes as steps
+from identity.ids import TenantId
+from identity.operations.clients.clients import Client
+from identity.operations.messaging import user_views
+from identity.operations.verification import email_verifications, registration_verifications, verification_codes
+from identity.operations.verification.verification_codes import Started
+from identity.services import Services
+
+
+async def of_user(services: Services, user: Document, *, with_codes: bool) -> Document:
+    """The members of an answer about a user: the ids, and with what has just begun the codes of forms."""
+    email = await _of_email(services, user)
+    found: Document = {}
+    if email is not None:
+        found |= {"emailVerificationId": email.id, "verificationIds": [_listed(email, user, with_codes=with_codes)]}
+        if email.one_time_code is not None and with_codes:
+            found["emailVerificationOneTimeCode"] = email.one_time_code
+    registrations = await _of_registrations(services, user)
+    if registrations:
+        found["registrationVerificationIds"] = {one: started.id for one, started in registrations.items()}
+    codes = {one: started.one_time_code for one, started in registrations.items() if started.one_time_code is not None}
+    if codes and with_codes:
+        found["registrationVerificationOneTimeCodes"] = codes
+    return found
+
+
+async def of_registration(services: Services, user: Document, registration: Document, *, is_new_user: bool) -> Document:
+    """The members of an answer about a registration that was made, perhaps together with its user."""
+    found: Document = {}
+    if not registration["verified"]:
+        started = await registration_verifications.open_one(services, user, registration["applicationId"])
+        if started is not None:
+            found["registrationVerificationId"] = started.id
+            if started.one_time_code is not None:
+                found["registrationVerificationOneTimeCode"] = started.one_time_code
+    email = await _of_email(services, user) if is_new_user else None
+    if email is not None:
+        found["verificationIds"] = [_listed(email, user, with_codes=True)]
+    return found
+
+
+async def of_gated_user(
+    services: Services, call: Call, client: Client | None, result: steps.EmailNotVerified
+) -> Document:
+    """The body of 212. Where a form asks for a code the id is in it, and the code in a mail.
+
+    Raises Unavailable when a mail has to go out and the tenant allows no more of them for now.
+    """
+    body: Document = {"user": await user_views.answer(services, result.user)}
+    tenant_id = TenantId(result.user["tenantId"])
+    tenant = await services.tenants.get(None, tenant_id)
+    if tenant["emailConfiguration"]["verificationStrategy"] == verification_codes.FORM_FIELD:
+        application = None if client is None else client.application
+        started = await email_verifications.resumed(services, call.within(tenant_id), result.user, application)
+        body |= {"emailVerificationId": started.id, "identityVerificationId": started.id}
+    return body
+
+
+async def of_gated_registration(
+    services: Services, call: Call, client: Client | None, result: steps.RegistrationNotVerified
+) -> Document:
+    """The body of 213, made as that of 212. Raises as `of_gated_user` does."""
+    body: Document = {"user": await user_views.answer(services, result.user)}
+    application = None if client is None else client.application
+    if application is not None and application["verificationStrategy"] == verification_codes.FORM_FIELD:
+        inside = call.within(TenantId(result.user["tenantId"]))
+        started = await registration_verifications.resumed(services, inside, result.user, application)
+        body |= {"registrationVerificationId": started.id}
+    return body
+
+
+async def _of_email(services: Services, user: Document) -> Started | None:
+    """Nobody is looked up who is verified, or need not be: this stands in the way of every look at a user."""
+    tenant_id = TenantId(user["tenantId"])
+    tenant = await services.tenants.cached(None, tenant_id)
+    if "email" not in user or user["verified"] or tenant is None or not tenant["emailConfiguration"]["verifyEmail"]:
+        return None
+    return await verification_codes.open_one(services, tenant_id, email_verifications.KIND, user["id"])
+
+
+async def _of_registrations(services: Services, user: Document) -> dict[str, Started]:
+    found = {
+        one["applicationId"]: await registration_verifications.open_one(services, user, one["applicationId"])
+        for one in user["registrations"]
+        if not one["verified"]
+    }
+    return {application_id: started for application_id, started in found.items() if started is not None}
+
+
+def _listed(started: Started, user: Document, *, with_codes: bool) -> Document:
+    code = {} if started.one_time_code is None or not with_codes else {"oneTimeCode": started.one_time_code}
+    return {"id": started.id, "type": "email", "value": user["email"], **code}

@@ -1,0 +1,1 @@
+"""Webhooks: configuration, delivery repair, event logs, and monitoring of failing receivers."""

@@ -1,0 +1,62 @@
+"""The public keys of clients: those in an application's `jwks`, or those it publishes at its `jwksURI`."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping
+from typing import Any, Final
+
+from identity.call import Document
+from identity.domain.clients import security_profiles
+from identity.ids import TenantId
+from identity.instants import Instant
+from identity.outbound.client_key_fetch import PublishedKeys
+from identity.tokens.external_keys import OF_CLIENTS, KeySet
+from identity.tokens.signing_keys import SigningKey
+
+_MAXIMUM_SETS: Final = 1000
+
+
+class ClientKeys:
+    """Finds the key that a client signed with; key sets are parsed once, and those used last are kept."""
+
+    def __init__(self, published: PublishedKeys) -> None:
+        self._published = published
+        self._sets: collections.OrderedDict[str, tuple[Document, KeySet]] = collections.OrderedDict()
+
+    async def find(
+        self, tenant_id: TenantId, application: Document, header: Mapping[str, Any], now: Instant
+    ) -> SigningKey | None:
+        """The application's key that may have signed a token with this header, or None.
+
+        A kid that the published key set does not have is looked for again there, at most once a minute. Raises
+        ClientKeysError when the key set cannot be had.
+        """
+        oauth = application["oauthConfiguration"]
+        algorithm = header.get("alg")
+        if algorithm not in OF_CLIENTS or not security_profiles.is_algorithm_allowed(oauth, algorithm):
+            return None
+        if "jwks" in oauth:
+            return self._in(application["id"], oauth["jwks"], header)
+        if "jwksURI" not in oauth:
+            return None
+        url = oauth["jwksURI"]
+        key = self._in(application["id"], await self._published.get(tenant_id, url, now), header)
+        if key is None:
+            key = self._in(application["id"], await self._published.get(tenant_id, url, now, again=True), header)
+        return key
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._published.close()
+
+    def _in(self, application_id: str, jwks: Document, header: Mapping[str, Any]) -> SigningKey | None:
+        known = self._sets.get(application_id)
+        # What is kept is one document until it changes, here and in the caches where it comes from.
+        if known is None or known[0] is not jwks:
+            known = (jwks, KeySet(jwks))
+            self._sets[application_id] = known
+        self._sets.move_to_end(application_id)
+        while len(self._sets) > _MAXIMUM_SETS:
+            self._sets.popitem(last=False)
+        return known[1].find(header, OF_CLIENTS)

@@ -1,0 +1,321 @@
+"""The handler families: authenticate, find the tenant, parse, validate, call, render.
+
+A route is a path template and a handler class, whose methods are declared by `@endpoint`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import re
+from collections.abc import Awaitable, Collection, Mapping
+from typing import Any, ClassVar
+
+import orjson
+import structlog
+import tornado.web
+
+from identity.call import ApiKeyCaller, Call, Caller, Document, Nobody, Origin
+from identity.domain.objects import request_members
+from identity.errors import Invalid, LoopDetected, MethodNotAllowed, NotFound, ServiceError, Unavailable
+from identity.operations.objects import audited_writes, features
+from identity.permissions import endpoint_of
+from identity.services import Services
+from identity.store.outages import OUTAGES
+from identity.web import authentication, cross_origin, method_override
+from identity.web.client_address import AddressBook
+from identity.web.cross_origin import CrossOriginAccess
+from identity.web.endpoint import Access, Endpoint, Method, Parameters, Reply, Tenancy
+from identity.web.error_bodies import errors_body
+from identity.web.in_flight import InFlight
+from identity.web.request import Reading
+from identity.web.request_context import Lineage
+from identity.web.response import Answering
+
+_log = structlog.get_logger(__name__)
+
+_NULL = "null"
+
+_KEYED = frozenset({Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY})
+_ROUTINE = frozenset({404, 405})
+_REFUSALS = frozenset(range(400, 500))
+_OTHER_SCHEMES: Mapping[Access, Collection[str]] = {
+    Access.CLIENT_OR_KEY: {"basic"},
+    Access.KEY_OR_BEARER: {"bearer", "jwt"},
+}
+"""Where an Authorization header may be something else than an API key: by which schemes it is."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Route:
+    """A path template such as `/api/webhook/{webhookId}`, its handler class, and what the handler is given."""
+
+    template: str
+    handler: type[Family]
+    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def pattern(self) -> str:
+        """The regular expression of the template; a trailing slash is let through."""
+        return re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", self.template) + "/?"
+
+
+class Family(Reading, Answering):
+    """What every handler shares; the families differ in how they read bodies and render errors."""
+
+    services: Services
+    caller: Caller
+    cross_origin: ClassVar[CrossOriginAccess] = CrossOriginAccess.CONFIGURED
+    takes_proof: ClassVar[bool] = False
+
+    def initialize(
+        self, *, services: Services, addresses: AddressBook, in_flight: InFlight, template: str, **arguments: Any
+    ) -> None:
+        """Take what the application hands to every handler."""
+        self.services, self.addresses, self.in_flight, self.template = services, addresses, in_flight, template
+        # Names a request in the logs and nothing else: it may be guessed, and must not cost a system call.
+        self.request_id = f"{random.getrandbits(128):032x}"
+        self.event_info: Document = {}
+        self.caller = Nobody()
+        self.refusal: ServiceError | None = None
+        self.lineage = Lineage(services, self.request, template)
+        for name, value in arguments.items():
+            setattr(self, name, value)
+        self.require_secure_transport(services.config.server.hsts_seconds)
+
+    @property
+    def method(self) -> str:
+        """The method that the request is authorized and audited as: HEAD counts as GET (RFC 9110 section 9.3.2)."""
+        return "GET" if self.request.method == "HEAD" else self.request.method or ""
+
+    async def head(self, **path: str) -> None:
+        """Answer as GET does; Tornado sends the headers alone."""
+        answer = self.get(**path)
+        if answer is not None:
+            await answer
+
+    def prepare(self) -> Awaitable[None] | None:
+        """Judge a request that a page of another site may have made; others pass without a pause.
+
+        One that a delivery of ours has brought about is refused: its events would be delivered, and so on for ever.
+        """
+        if self.lineage.is_endless(self.request_id):
+            error = LoopDetected("The request was brought about by deliveries of events that would have no end.")
+            self.send(Reply(errors_body(error), error.status))
+            return None
+        if "Origin" not in self.request.headers or self.cross_origin in cross_origin.SELF_JUDGED:
+            return None
+        return self.judge_origin()
+
+    async def judge_origin(self) -> None:
+        """Refuse the request, answer it if it is a preflight, or let it go on with the headers for its answer."""
+        verdict = await cross_origin.judge(
+            self.services, self.cross_origin, self.request, self.addresses.base_url(self.request), self.origin
+        )
+        self.cross_origin_headers = verdict.headers
+        for name, value in verdict.headers.items():
+            self.set_header(name, value)
+        if verdict.status is not None:
+            self.send(Reply(status=verdict.status, reason=verdict.reason))
+
+    async def run(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> None:
+        """One request from its headers to its reply, with every failure rendered by the family."""
+        with self.in_flight:
+            await self.run_counted(declared, method, path)
+
+    async def run_counted(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> None:
+        """As `run`, inside the count of requests in flight."""
+        try:
+            reply = await self.answer(declared, method, path)
+        except ServiceError as error:
+            self.refusal = error
+            self.refuse(error)
+        except tornado.web.HTTPError:
+            raise
+        except OUTAGES as error:
+            _log.warning("a store is away", request_id=self.request_id, route=self.template, error=type(error).__name__)
+            self.refuse(Unavailable("The service cannot answer this request now. Try again."))
+        except Exception:  # noqa: BLE001 (logged whole, and answered with nothing of it)
+            _log.exception("request failed", request_id=self.request_id, route=self.template)
+            self.fail()
+        else:
+            if reply.pieces is None:
+                self.send(reply)
+            else:
+                await self.send_pieces(reply.pieces, reply.headers)
+
+    async def answer(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> Reply:
+        """Authenticate, find the tenant, read the body, call."""
+        self.declared = declared
+        call = await self.open_call(declared)
+        self.caller = call.caller
+        features.require(self.services, self.feature(declared))
+        reply = await method(call, **self.path_ids(path), **self.read_body(declared))
+        await self.performed(call, reply)
+        return reply
+
+    def read_body(self, declared: Endpoint) -> dict[str, Any]:
+        """What the method is handed of the body. Raises Invalid."""
+        if declared.raw_body:
+            return {"body": self.json_object()}
+        if declared.body is not None:
+            return {"body": self.services.schemas[declared.body].read(self.json_object())}
+        if self.request.method == "DELETE":
+            self.optional_body()  # not all look at it, but what there is must be JSON, and may tell of the origin
+        return {}
+
+    async def performed(self, call: Call, reply: Reply) -> None:
+        """What a family does after a call that was not refused."""
+
+    async def open_call(self, declared: Endpoint) -> Call:
+        """The call, with its caller and tenant. Raises Unauthorized, and Invalid for an unknown tenant."""
+        now = self.services.clock.now()
+        if not self.services.system.is_fresh:
+            await self.services.system.refresh()
+        origin = self.origin()
+        method = self.method
+        authorization = self.request.headers.get("Authorization", "")
+        header = self.request.headers.get("X-FusionAuth-TenantId")
+        if declared.access in _KEYED or _is_key(declared.access, authorization):
+            self.caller = await authentication.caller(
+                self.services, authorization, origin, now, endpoint_of(self.template), method,
+                key_manager=declared.access is Access.KEY_MANAGER, optional=declared.access is Access.OPTIONAL_KEY,
+            )  # fmt: skip
+        elif declared.access is Access.RECOGNIZED_KEY:
+            self.caller = await authentication.recognized(
+                self.services, authorization, origin, now, endpoint_of(self.template), method, header
+            )
+        call = Call(None, self.caller, now, origin, self.event_info)
+        if declared.tenancy is Tenancy.BY_OPERATION:
+            return call
+        find = authentication.named_tenant if declared.tenancy is Tenancy.AS_NAMED else authentication.tenant
+        return dataclasses.replace(call, tenant_id=await find(self.services, self.caller, header))
+
+    def feature(self, declared: Endpoint) -> str | None:
+        """The feature of `license.features` that this method belongs to."""
+        return declared.feature
+
+    def origin(self) -> Origin:
+        """Where the request came from."""
+        return Origin(
+            self.addresses.client_address(self.request, self.services.system.settings.trusted_proxies),
+            self.request.headers.get("User-Agent", "")[:512],
+            self.request_id,
+            self.addresses.base_url(self.request),
+            self.lineage.trace,
+            self.lineage.via,
+        )
+
+    def log_refusal(self, status: int, reason: str) -> None:
+        """Log why a request was refused without a body, at debug level for what is routinely not found."""
+        if status not in _REFUSALS:
+            return
+        log = _log.debug if status in _ROUTINE else _log.info
+        caller = {"api_key_id": self.caller.api_key["id"]} if isinstance(self.caller, ApiKeyCaller) else {}
+        log(
+            "request refused",
+            status=status,
+            reason=reason or refusal_reason(self.refusal),
+            route=self.template,
+            method=self.request.method,
+            address=self.origin().ip_address,
+            request_id=self.request_id,
+            **caller,
+        )
+
+    def on_finish(self) -> None:
+        """The answer is out."""
+        self.lineage.end(self.get_status(), self.request_id)
+
+    def data_received(self, chunk: bytes) -> None:
+        """Bodies are read whole, within `server.max_body_bytes`."""
+
+
+def refusal_reason(error: ServiceError | None) -> str:
+    """What the log says of a refusal; it holds no secret."""
+    if error is None:
+        return "unknown"
+    return error.log_detail or error.message or type(error).__name__
+
+
+def _is_key(access: Access, authorization: str) -> bool:
+    """Whether a header that may hold the credentials of a client, or an access token, holds something else."""
+    scheme = authorization.strip().partition(" ")[0].lower()
+    return bool(scheme) and scheme not in _OTHER_SCHEMES.get(access, {scheme})
+
+
+class ApiHandler(Family):
+    """The management API: JSON in, JSON out with members in alphabetical order, the Errors object on 400."""
+
+    json_options = orjson.OPT_SORT_KEYS
+
+    def initialize(self, **arguments: Any) -> None:
+        """Apply the method override before anything reads the method: routing, permissions, CORS, audit log."""
+        if method_override.is_patch(self.request):
+            self.request.method = "PATCH"
+        super().initialize(**arguments)
+
+    def query(self) -> Parameters:
+        """The query parameters; `null`, which clients send for values that are not set, counts as absent."""
+        query = super().query()
+        for name in [name for name, value in query.items() if value == _NULL]:
+            del query[name]
+        return query
+
+    def texts(self, name: str) -> list[str]:
+        """Every value of a repeatable query parameter but `null`."""
+        return [text for text in super().texts(name) if text != _NULL]
+
+    async def performed(self, call: Call, reply: Reply) -> None:
+        """Write a row of the audit log, where the operator asks for that."""
+        method = self.method
+        if self.services.config.audit.api_writes and method != "GET" and isinstance(call.caller, ApiKeyCaller):
+            endpoint = endpoint_of(self.template)
+            # An id that is no UUID is a secret, such as that of a change of password.
+            path = self.request.path if self.uuid_paths else self.named(self.template)
+            flags = {name: value for name, value in self.query().items() if value in {"true", "false"}}
+            write = audited_writes.ApiWrite(method, endpoint, path, flags, reply.status)
+            await audited_writes.record(self.services, call, call.caller, write)
+
+    def request_schema(self) -> str | None:
+        """The schema of the JSON body, by its name in schemas/; None where the endpoint declares none."""
+        name = self.declared.body or self.declared.takes
+        name = None if name is None else name.format(**vars(self))
+        return name if name is not None and name.startswith("api/") else None
+
+    def ignored_members(self) -> list[request_members.Path]:
+        """The members of the JSON body that the schema does not name."""
+        name = None if self.json_request is None else self.request_schema()
+        return [] if name is None else request_members.ignored(self.services.schemas[name].schema, self.json_request)
+
+    def send(self, reply: Reply) -> None:
+        """Name the members of the request that had no effect."""
+        if ignored := self.ignored_members():
+            self.set_header(request_members.HEADER, request_members.listed(ignored))
+        super().send(reply)
+
+    def refuse(self, error: ServiceError) -> None:
+        """The Errors JSON for 400, 413, 503, 504, 508 and 512; an empty body for the rest."""
+        if isinstance(error, Invalid):
+            error = request_members.with_suggestions(error, self.ignored_members())
+        headers = {"Allow": self.allow()} if error.status == MethodNotAllowed.status else {}
+        self.send(Reply(errors_body(error), error.status, headers))
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """As elsewhere, but 400 always has an Errors body, because clients read one."""
+        if status_code != Invalid.status:
+            super().write_error(status_code, **kwargs)
+        elif self.content_type().startswith(("multipart/", "application/x-www-form-urlencoded")):
+            self.refuse(self.unsupported(self.content_type()))
+        else:
+            self.refuse(Invalid.whole("[invalid]", "The path of the request cannot be read."))
+
+
+class Missing(Family):
+    """What no route matches."""
+
+    SUPPORTED_METHODS = ("GET", "HEAD", "POST", "DELETE", "PATCH", "PUT", "OPTIONS")
+
+    async def prepare(self) -> None:
+        """404, empty, whatever the method."""
+        self.send(Reply(status=NotFound.status, reason="no route has this path"))

@@ -1,0 +1,61 @@
+"""What a request comes from: the trace that it belongs to, and the services whose deliveries brought it about."""
+
+from __future__ import annotations
+
+from tornado.httputil import HTTPHeaders, HTTPServerRequest
+
+from identity import trace_context
+from identity.domain.webhooks import delivery_loop_detection
+from identity.services import Services
+from identity.trace_context import TraceContext
+
+_HTTP_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
+_OTHER_METHOD = "_OTHER"
+
+
+class Lineage:
+    """Of one request, with its span where a collector is named."""
+
+    __slots__ = ("_method", "_services", "_span", "_template", "trace", "via")
+
+    def __init__(self, services: Services, request: HTTPServerRequest, template: str) -> None:
+        self._services = services
+        self._template = template
+        self._method = request.method if request.method in _HTTP_METHODS else None
+        self.trace, self.via = _trace(request.headers), _via(request.headers)
+        self._span = services.tracer.begin(f"{self._method or 'HTTP'} {template}", "server", self.trace)
+        if self._span is not None:
+            self.trace = self._span.context
+
+    def is_endless(self, request_id: str) -> bool:
+        """Whether the request belongs to deliveries that go round in circles. If so, that is noted."""
+        if not self.via or not delivery_loop_detection.is_endless(self.via, self._services.mark):
+            return False
+        self._services.deliverer.note_loop(self._template, self.via, request_id)
+        return True
+
+    def end(self, status: int, request_id: str) -> None:
+        """End the span: only the route is told, because paths and queries name people and hold codes."""
+        if self._span is not None:
+            attributes: dict[str, str | int | bool] = {
+                "http.request.method": self._method or _OTHER_METHOD,
+                "http.response.status_code": status,
+                "http.route": self._template,
+                "identity.request.id": request_id,
+            }
+            self._span.end(attributes, str(status) if status >= 500 else None)
+
+
+def _trace(headers: HTTPHeaders) -> TraceContext | None:
+    """Asked for every request, of which nearly all have none."""
+    if trace_context.PARENT_HEADER not in headers:
+        return None
+    return trace_context.read(headers[trace_context.PARENT_HEADER], headers.get(trace_context.STATE_HEADER))
+
+
+def _via(headers: HTTPHeaders) -> tuple[str, ...]:
+    return (
+        delivery_loop_detection.read(headers[delivery_loop_detection.HEADER])
+        if delivery_loop_detection.HEADER in headers
+        else ()
+    )

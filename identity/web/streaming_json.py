@@ -1,0 +1,172 @@
+"""Bodies of which one member is a long list: read in steps, so that nobody has to wait for the end of a hundred MB.
+
+The items are handed over one by one and are not kept here. An item may be as large as an ordinary body.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from identity.background_tasks import Pace
+from identity.call import Document
+from identity.web import json_body
+
+LARGEST_ITEM: Final = 2**20
+"""How many bytes one item, or one member beside the list, may have."""
+
+_TOO_LONG = f"one of its items has more than {LARGEST_ITEM} bytes"
+_PIECE = 64 * 2**10
+_BLANKS = re.compile(r"[ \t\n\r]*+")
+
+Take = Callable[[Any], None]
+"""Is handed each item; what it raises ends the reading."""
+
+
+async def read(body: bytes, name: str, take: Take) -> Document:
+    """Hand every item of the list under `name` to `take`; answers the other members, with a `name` that holds no item.
+
+    Raises Invalid as `json_body.parse_object` does.
+    """
+    if not body.strip():
+        raise json_body.missing()
+    reader = _Reader(body)
+    try:
+        return await reader.members(name, take)
+    except json_body.RefusedError as error:
+        raise json_body.invalid(str(error)) from error
+    except RecursionError as error:
+        raise json_body.too_deep() from error
+
+
+class _Reader:
+    """A place in a JSON text; `_text` is the piece of it that is decoded, from `_offset` bytes on."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._scan = json_body.decoder().raw_decode
+        self._text = ""
+        self._at = 0
+        self._offset = 0
+        self._read = 0
+        self._pace = Pace()
+
+    async def members(self, name: str, take: Take) -> Document:
+        if self._next() != "{":
+            raise json_body.invalid("a JSON object is expected")
+        self._at += 1
+        pairs: list[tuple[str, Any]] = []
+        names: list[tuple[str, None]] = []
+        while self._next() != "}":
+            if names:
+                self._expect(",")
+            key = self._key()
+            names.append((key, None))
+            self._expect(":")
+            if key != name or self._next() != "[":
+                pairs.append((key, self._value()))
+            elif not await self._items(take):
+                pairs.append((key, []))
+        self._at += 1
+        if self._next():
+            self._fail("Extra data")
+        json_body.unrepeated(names)
+        return json_body.unrepeated(pairs)
+
+    async def _items(self, take: Take) -> int:
+        """Hand over every item of the list that begins here; answers how many there are."""
+        self._at += 1
+        count = 0
+        while self._next() != "]":
+            if count:
+                self._expect(",")
+            count += 1
+            take(self._value())
+            await self._pace.step()
+        self._at += 1
+        return count
+
+    def _key(self) -> str:
+        if self._next() != '"':
+            self._fail("Expecting property name enclosed in double quotes")
+        return str(self._value())
+
+    def _expect(self, character: str) -> None:
+        if self._next() != character:
+            self._fail(f"Expecting {character!r} delimiter")
+        self._at += 1
+
+    def _value(self) -> Any:
+        """The value that begins here; more of the text is decoded until it is there as a whole."""
+        self._next()
+        while True:
+            try:
+                value, end = self._scan(self._text, self._at)
+            except json.JSONDecodeError as error:
+                if self._is_at_end or self._is_long:
+                    self._at = error.pos
+                    self._fail(error.msg)
+            else:
+                # A number at the very end of what is decoded may go on.
+                if end < len(self._text) or self._is_at_end:
+                    raw = self._text[self._at : end].encode()
+                    if len(raw) > LARGEST_ITEM:
+                        raise json_body.RefusedError(_TOO_LONG)
+                    json_body.require_shallow(raw)
+                    self._at = end
+                    return value
+            self._more()
+
+    @property
+    def _is_at_end(self) -> bool:
+        return self._read >= len(self._body)
+
+    @property
+    def _is_long(self) -> bool:
+        return self._read - self._offset > LARGEST_ITEM
+
+    def _next(self) -> str:
+        """The next character that is no blank, or nothing at the end; it is not passed."""
+        blanks = 0
+        while True:
+            at = _blanks_end(self._text, self._at)
+            blanks, self._at = blanks + at - self._at, at
+            if at < len(self._text):
+                return self._text[at]
+            if self._is_at_end:
+                return ""
+            if blanks > LARGEST_ITEM:
+                raise json_body.RefusedError(f"it has more than {LARGEST_ITEM} blanks in a row")
+            self._more()
+
+    def _bytes_before(self) -> int:
+        return len(self._text[: self._at].encode())
+
+    def _more(self) -> None:
+        """Let go of what is passed, and decode as much again as is left; a piece at least."""
+        self._offset += self._bytes_before()
+        self._text, self._at = self._text[self._at :], 0
+        piece = self._body[self._read : self._read + max(_PIECE, len(self._text))]
+        self._read += len(piece)
+        try:
+            self._text += self._decoder.decode(piece, self._is_at_end)
+        except UnicodeDecodeError as error:
+            raise json_body.invalid("it is not UTF-8") from error
+
+    def _fail(self, what: str) -> NoReturn:
+        if self._is_long:
+            raise json_body.RefusedError(_TOO_LONG)
+        place = self._offset + self._bytes_before()
+        line = self._body.count(b"\n", 0, place) + 1
+        column = place - self._body.rfind(b"\n", 0, place)
+        raise json_body.invalid(f"{what} at line {line} column {column}")
+
+
+def _blanks_end(text: str, at: int) -> int:
+    match = _BLANKS.match(text, at)
+    assert match is not None
+    return match.end()

@@ -1,0 +1,98 @@
+"""The claims parameter: what is read, what is kept of it, and what is not understood."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from identity.domain.authorization import claims_request
+from identity.domain.authorization.claims_request import ACR, NOTHING, ClaimsRequest, Wish
+from identity.errors import InvalidRequest
+
+
+def parsed(members, acr_values=None) -> ClaimsRequest:
+    return claims_request.parsed(json.dumps(members), acr_values)
+
+
+def test_example_of_openid_connect_core_5_5():
+    request = parsed(
+        {
+            "userinfo": {
+                "given_name": {"essential": True},
+                "nickname": None,
+                "email": {"essential": True},
+                "email_verified": {"essential": True},
+                "picture": None,
+                "http://example.info/claims/groups": None,
+            },
+            "id_token": {
+                "auth_time": {"essential": True},
+                "acr": {"values": ["urn:mace:incommon:iap:silver"]},
+            },
+        }
+    )
+    assert request.userinfo == {
+        "given_name": Wish(is_essential=True),
+        "nickname": Wish(),
+        "email": Wish(is_essential=True),
+        "email_verified": Wish(is_essential=True),
+        "picture": Wish(),
+    }
+    assert request.id_token == {ACR: Wish(values=('"urn:mace:incommon:iap:silver"',))}
+
+
+def test_nothing_asked_is_nothing_kept():
+    for request in (claims_request.parsed(None, None), parsed({}), parsed({"userinfo": None, "id_token": {"x": None}})):
+        assert request == NOTHING
+        assert request.document() is None
+    assert ClaimsRequest.of(None) is NOTHING
+
+
+def test_what_is_kept_says_the_same_but_for_what_was_essential():
+    request = parsed({"userinfo": {"email": {"essential": True}, "name": {"value": "Ada"}}}, "a b")
+    kept = request.document()
+    assert kept == {"userinfo": {"email": None, "name": ['"Ada"']}, "id_token": {"acr": ['"a"', '"b"']}}
+    assert ClaimsRequest.of(json.loads(json.dumps(kept))).document() == kept
+
+
+def test_claims_says_more_of_the_class_than_acr_values():
+    request = parsed({"id_token": {"acr": {"essential": True, "value": "gold"}}}, "bronze")
+    assert request.acr == Wish(is_essential=True, values=('"gold"',))
+    assert claims_request.parsed(None, "bronze").acr == Wish(values=('"bronze"',))
+
+
+@pytest.mark.parametrize(("told", "accepted"), [(True, True), ("true", False), (1, False), (None, False)])
+def test_values_are_compared_with_their_types(told, accepted):
+    [wish] = parsed({"userinfo": {"email_verified": {"value": True}}}).userinfo.values()
+    assert wish.accepts(told) is accepted
+
+
+def test_objects_are_the_same_in_any_order_of_members():
+    [wish] = parsed({"userinfo": {"address": {"value": {"a": 1, "b": 2}}}}).userinfo.values()
+    assert wish.accepts({"b": 2, "a": 1})
+
+
+def test_user_who_is_asked_for_is_the_only_one_it_is_about():
+    request = parsed({"id_token": {"sub": {"value": "one"}}})
+    assert request.is_about("one") and not request.is_about("other")
+    assert parsed({"id_token": {"sub": None}}).is_about("anybody") and NOTHING.is_about("anybody")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 0, 2**64, -(2**63), 1e300, "", "\x00", "\U0001f600", [], [[]], {}, {"$a.b": [None]}, "x" * 2000],
+)
+def test_whatever_values_are_asked_for_can_be_kept(value):
+    members = {"userinfo": {"email": {"value": value}, "name": {"values": [value, value]}}}
+    kept = parsed(members).document()
+    assert kept is not None
+    assert all(isinstance(text, str) for texts in kept["userinfo"].values() for text in texts)
+    assert ClaimsRequest.of(kept).document() == kept
+
+
+@pytest.mark.parametrize("depth", [300, 2000])
+def test_deep_values_are_refused(depth):
+    text = '{"userinfo": {"email": {"value": ' + depth * "[" + depth * "]" + "}}}"
+    with pytest.raises(InvalidRequest, match="claims"):
+        claims_request.parsed(text, None)

@@ -1,0 +1,96 @@
+"""Who is asked what: the prompt matrix, what an earlier answer is good for, and what an answer grants."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.domain.authorization import consent
+from identity.domain.authorization.consent import Decision
+from identity.errors import AccessDenied
+
+WANTED = ("openid", "offline_access", "email", "phone", "calendar", "unheard-of")
+MODES = ("AlwaysPrompt", "RememberDecision", "NeverPrompt")
+ANSWERED = Decision(frozenset({"email", "calendar"}), frozenset({"phone"}))
+
+
+def application(relationship="ThirdParty", mode="AlwaysPrompt", required=(), disabled=()):
+    provided = {
+        name: {"enabled": name not in disabled, "required": name in required}
+        for name in ("address", "email", "phone", "profile")
+    }
+    return {
+        "oauthConfiguration": {"relationship": relationship, "consentMode": mode, "providedScopePolicy": provided},
+        "scopes": [{"name": "calendar", "required": "calendar" in required}],
+    }
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("again", [False, True])
+def test_first_parties_are_never_asked_about(mode, again):
+    assert consent.question(application("FirstParty", mode), WANTED, None, again=again) is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "earlier", "again", "asks"),
+    [
+        ("AlwaysPrompt", None, False, True),
+        ("AlwaysPrompt", None, True, True),
+        ("RememberDecision", None, False, True),
+        ("RememberDecision", ANSWERED, False, False),
+        ("RememberDecision", ANSWERED, True, True),
+        ("NeverPrompt", None, False, False),
+        ("NeverPrompt", None, True, False),
+    ],
+)
+def test_prompt_matrix_of_third_parties(mode, earlier, again, asks):
+    assert (consent.question(application(mode=mode), WANTED, earlier, again=again) is not None) is asks
+
+
+def test_question_tells_required_optional_and_unknown_scopes_apart():
+    question = consent.question(application(required=("email",)), WANTED, None, again=False)
+    assert question is not None
+    assert question.required == ("email",)
+    assert question.optional == ("phone", "calendar")
+    assert question.unknown == ("unheard-of",)
+    assert question.approved == frozenset()
+
+
+def test_nothing_is_asked_where_no_scope_is_anybodys_business():
+    assert consent.question(application(), ("openid", "offline_access", "unheard-of"), None, again=True) is None
+
+
+def test_disabled_scope_is_unknown_and_nobody_is_asked():
+    assert consent.to_ask(application(disabled=("email",)), ("email", "phone")) == ("phone",)
+
+
+def test_earlier_answer_has_to_cover_every_scope():
+    app = application(mode="RememberDecision")
+    assert consent.question(app, ("email",), ANSWERED, again=False) is None
+    assert consent.question(app, ("email", "phone"), ANSWERED, again=False) is None
+    assert consent.question(app, ("email", "profile"), ANSWERED, again=False) is not None
+
+
+def test_declined_scope_that_became_required_is_asked_for_again():
+    app = application(mode="RememberDecision", required=("phone",))
+    question = consent.question(app, ("email", "phone"), ANSWERED, again=False)
+    assert question is not None
+    assert question.approved == ANSWERED.approved
+    assert consent.question(app, ("email",), ANSWERED, again=False) is None
+
+
+def test_what_is_granted_is_what_was_approved_and_what_nobody_is_asked_about():
+    assert consent.granted(application(), WANTED, ANSWERED) == (
+        "openid", "offline_access", "email", "calendar", "unheard-of",
+    )  # fmt: skip
+    assert consent.granted(application("FirstParty"), WANTED, Decision()) == WANTED
+
+
+def test_answer_decides_what_was_asked_and_nothing_else():
+    question = consent.question(application(required=("email",)), WANTED, None, again=False)
+    assert question is not None
+    decision = question.answered({"email", "calendar", "profile", "openid"})
+    assert decision == Decision(frozenset({"email", "calendar"}), frozenset({"phone"}))
+    with pytest.raises(AccessDenied) as refusal:
+        question.answered({"calendar"})
+    assert refusal.value.reason == "missing_required_scope"
+    assert "email" in refusal.value.description

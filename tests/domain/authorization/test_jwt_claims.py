@@ -1,0 +1,166 @@
+"""What tokens and userinfo say of a user, by policy and scope."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.domain.authorization import jwt_claims
+from tests.builders import NOW, make_application, make_registration, make_user
+
+ADDRESS = {"street_address": "1 Main Street", "country": "NZ"}
+FULL = {
+    "username": "someone",
+    "firstName": "Some",
+    "middleName": "Middle",
+    "lastName": "One",
+    "fullName": "Dr. Some One",
+    "birthDate": "1990-02-28",
+    "imageUrl": "https://example.com/i.png",
+    "mobilePhone": "555 1234",
+    "preferredLanguages": ["es_MX", "en"],
+    "timezone": "America/Denver",
+    "verified": True,
+    "data": {
+        "nickname": "Sam",
+        "website": "https://example.com",
+        "profile": "https://example.com/p",
+        "gender": "x",
+        "address": ADDRESS,
+    },
+}
+PROFILE = {
+    "name": "Dr. Some One",
+    "given_name": "Some",
+    "middle_name": "Middle",
+    "family_name": "One",
+    "nickname": "Sam",
+    "preferred_username": "someone",
+    "profile": "https://example.com/p",
+    "picture": "https://example.com/i.png",
+    "website": "https://example.com",
+    "gender": "x",
+    "birthdate": "1990-02-28",
+    "zoneinfo": "America/Denver",
+    "locale": "es-MX",
+    "updated_at": NOW // 1000,
+}
+EMAIL = {"email": "user@example.com", "email_verified": True}
+
+
+@pytest.fixture
+def strict():
+    return make_application({"scopeHandlingPolicy": "Strict"})
+
+
+@pytest.fixture
+def compatible():
+    return make_application({"scopeHandlingPolicy": "Compatibility"})
+
+
+@pytest.mark.parametrize(
+    ("scopes", "expected"),
+    [
+        ((), {}),
+        (("openid", "offline_access", "other"), {}),
+        (("profile",), PROFILE),
+        (("email",), EMAIL),
+        (("address",), {"address": ADDRESS}),
+        (("phone",), {"phone_number": "555 1234"}),
+        (("profile", "email"), {**PROFILE, **EMAIL}),
+    ],
+)
+def test_every_scope_gives_every_claim_that_has_a_value(scopes, expected):
+    assert jwt_claims.scope_claims(make_user(**FULL), scopes) == expected
+
+
+def test_claims_without_a_value_are_left_out():
+    user = make_user()
+    assert jwt_claims.scope_claims(user, ("profile", "phone", "address")) == {"updated_at": NOW // 1000}
+    assert jwt_claims.scope_claims(make_user(email=None, username="x"), ("email",)) == {}
+
+
+def test_name_is_composed_where_there_is_no_full_name():
+    assert jwt_claims.scope_claims(make_user(firstName="Some", lastName="One"), ("profile",))["name"] == "Some One"
+
+
+def test_phone_number_is_verified_only_as_an_identity():
+    identity = {"type": "phoneNumber", "value": "+15551234567", "verified": True}
+    user = make_user(phoneNumber="+15551234567", mobilePhone="555 9", identities=[identity])
+    expected = {"phone_number": "+15551234567", "phone_number_verified": True}
+    assert jwt_claims.scope_claims(user, ("phone",)) == expected
+    user["identities"] = []
+    assert jwt_claims.scope_claims(user, ("phone",))["phone_number_verified"] is False
+
+
+def test_address_in_data_may_be_one_text():
+    user = make_user(data={"address": "1 Main Street\nAuckland"})
+    assert jwt_claims.scope_claims(user, ("address",)) == {"address": {"formatted": "1 Main Street\nAuckland"}}
+
+
+@pytest.mark.parametrize("value", [7, True, [], {"a": 1}, None])
+def test_data_of_the_wrong_type_is_no_claim(value):
+    user = make_user(data={"nickname": value, "address": [value]})
+    assert set(jwt_claims.scope_claims(user, ("profile", "address"))) == {"updated_at"}
+
+
+def test_data_is_no_way_to_other_claims():
+    user = make_user(data={"sub": "admin", "roles": ["admin"], "email": "x@y.z", "name": "Other"})
+    assert set(jwt_claims.scope_claims(user, ("profile", "address"))) == {"updated_at"}
+
+
+def test_strict_userinfo_follows_the_scopes(strict):
+    user = make_user(**FULL)
+    token = {"sub": user["id"], "applicationId": strict["id"], "roles": ["admin"], "custom": 1}
+    assert jwt_claims.userinfo_claims(user, strict, token, ("openid", "email")) == {"sub": user["id"], **EMAIL}
+
+
+def test_compatible_userinfo_tells_the_token_and_the_user(compatible):
+    user = make_user(**FULL)
+    token = {
+        "sub": user["id"],
+        "applicationId": compatible["id"],
+        "roles": ["admin"],
+        "custom": 1,
+        **dict.fromkeys(("aud", "exp", "iat", "iss", "jti", "tid", "tty", "gty", "sid", "scope", "auth_time"), "x"),
+    }
+    kept = ("birthdate", "family_name", "given_name", "middle_name", "name", "picture", "preferred_username")
+    assert jwt_claims.userinfo_claims(user, compatible, token, ()) == {
+        "sub": user["id"],
+        "applicationId": compatible["id"],
+        "roles": ["admin"],
+        "custom": 1,
+        "phone_number": "555 1234",
+        **EMAIL,
+        **{name: PROFILE[name] for name in kept},
+    }
+
+
+def test_access_token_names_application_and_roles_of_the_registered(strict, compatible):
+    user = make_user(registrations=[make_registration(strict, "b", "a")])
+    assert jwt_claims.access_token_claims(user, strict) == {"applicationId": strict["id"], "roles": ["a", "b"]}
+    assert jwt_claims.access_token_claims(user, compatible) == {"email": "user@example.com", "email_verified": False}
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_id_token_has_the_claims_of_its_scopes(alone, strict, compatible):
+    user = make_user(**FULL)
+    granted = ("openid", "email", "address")
+    address = {"address": ADDRESS} if alone else {}
+    assert jwt_claims.id_token_claims(user, strict, granted, alone=alone) == {**EMAIL, **address}
+    login_ids = {**EMAIL, "preferred_username": "someone"}
+    assert jwt_claims.id_token_claims(user, compatible, ("openid",), alone=alone) == login_ids
+
+
+@pytest.mark.parametrize("oauth", [{"idTokenClaims": "Minimal"}, {"profile": "strict"}])
+@pytest.mark.parametrize("policy", ["Strict", "Compatibility"])
+def test_minimal_id_token_has_claims_of_the_user_only_when_it_comes_alone(policy, oauth):
+    user, application = make_user(**FULL), make_application({"scopeHandlingPolicy": policy, **oauth})
+    granted = ("openid", "email")
+    assert jwt_claims.id_token_claims(user, application, granted, alone=False) == {}
+    assert jwt_claims.id_token_claims(user, application, granted, alone=True)["email"] == "user@example.com"
+
+
+def test_everything_that_is_told_is_published_as_supported(strict):
+    told = set(jwt_claims.scope_claims(make_user(**FULL), ("profile", "email", "address", "phone")))
+    assert told <= set(jwt_claims.CLAIMS_SUPPORTED)
+    assert jwt_claims.is_strict(strict)

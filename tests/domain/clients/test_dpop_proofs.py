@@ -1,0 +1,103 @@
+"""What a DPoP proof says of its request: each claim is compared, and nothing beside what the RFC leaves out."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.domain.clients.dpop_proofs import LEEWAY_SECONDS, is_same_target, is_thumbprint, problem
+
+URL = "https://resource.example.org/protectedresource"
+NOW = 1562262618
+CLAIMS = {"jti": "e1j3V_bKic8-LAEB", "htm": "GET", "htu": URL, "iat": NOW}
+
+# RFC 9449 section 7.1.
+TOKEN = "Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU"
+ATH = "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"
+
+
+def found(token: str | None = None, **changes: object) -> str | None:
+    claims = {name: value for name, value in {**CLAIMS, **changes}.items() if value is not None}
+    return problem(claims, method="GET", url=URL, now=NOW, access_token=token)
+
+
+def test_example_of_the_rfc_fits():
+    assert found() is None
+    assert found(TOKEN, ath=ATH) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"jti": None}, "jti"),
+        ({"jti": ""}, "jti"),
+        ({"jti": 1}, "jti"),
+        ({"htm": None}, "htm"),
+        ({"htm": "get"}, "htm"),
+        ({"htm": "POST"}, "htm"),
+        ({"htu": None}, "htu"),
+        ({"htu": 1}, "htu"),
+        ({"htu": URL + "/"}, "htu"),
+        ({"iat": None}, "iat"),
+        ({"iat": NOW - LEEWAY_SECONDS - 1}, "iat"),
+        ({"iat": NOW + LEEWAY_SECONDS + 1}, "iat"),
+    ],
+)
+def test_attack_40_claim_of_another_request_is_a_problem(changes, name):
+    assert name in found(**changes)
+
+
+def test_time_is_within_a_minute_either_way():
+    assert found(iat=NOW - LEEWAY_SECONDS) is None
+    assert found(iat=NOW + LEEWAY_SECONDS) is None
+
+
+@pytest.mark.parametrize("ath", [None, "", ATH[:-1], ATH.lower(), "é", 1])
+def test_attack_40_token_has_to_be_the_one_that_is_hashed(ath):
+    assert "ath" in found(TOKEN, ath=ath)
+
+
+@pytest.mark.parametrize(
+    "htu",
+    [
+        "https://id.example.com/oauth2/token",
+        "HTTPS://ID.Example.COM/oauth2/token",
+        "https://id.example.com:443/oauth2/token",
+        "https://id.example.com/oauth2/token?query=1",
+        "https://id.example.com/oauth2/token#fragment",
+        "https://id.example.com/oauth2/%74oken",
+    ],
+)
+def test_same_target_however_it_is_written(htu):
+    assert is_same_target(htu, "https://id.example.com/oauth2/token")
+
+
+@pytest.mark.parametrize(
+    "htu",
+    [
+        "",
+        "/oauth2/token",
+        "http://id.example.com/oauth2/token",
+        "https://id.example.com:8443/oauth2/token",
+        "https://id.example.com/oauth2/Token",
+        "https://id.example.com/oauth2/token/",
+        "https://id.example.com/oauth2%2Ftoken",
+        "https://id.example.com/oauth2/../oauth2/token",
+        "https://id.example.com.evil.com/oauth2/token",
+        "https://user@id.example.com/oauth2/token",
+        "https://id.example.com:port/oauth2/token",
+        "https://[::1/oauth2/token",
+        "https:id.example.com/oauth2/token",
+    ],
+)
+def test_attack_40_another_target_is_another(htu):
+    assert not is_same_target(htu, "https://id.example.com/oauth2/token")
+
+
+def test_address_without_a_path_is_that_of_the_root():
+    assert is_same_target("https://id.example.com", "https://id.example.com/")
+    assert is_same_target("https://id.example.com/a%2fb", "https://id.example.com/a%2Fb")
+
+
+def test_thumbprint_is_43_characters_of_base64url():
+    assert is_thumbprint(ATH)
+    assert not any(map(is_thumbprint, ("", ATH[:-1], ATH + "A", ATH[:-1] + "=", ATH[:-1] + "\n")))

@@ -1,0 +1,18 @@
+"""How long refresh tokens live, by the policy of their application."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.domain.clients.refresh_tokens import Policy
+from identity.instants import Instant
+
+
+@pytest.mark.parametrize(
+    ("expiration", "ends"),
+    [("Fixed", 160_000), ("SlidingWindow", 160_000), ("SlidingWindowWithMaximumLifetime", 90_000)],
+)
+def test_time_counts_from_the_start_and_the_longest_life_from_the_first_of_all(expiration: str, ends: int) -> None:
+    policy = Policy(60, 90, expiration, is_one_time=False, grace_seconds=0)
+    assert policy.expires(Instant(0), Instant(100_000)) == ends
+    assert policy.expires(Instant(0), Instant(0)) == 60_000

@@ -1,0 +1,91 @@
+"""Resource indicators: which URIs may be asked for, and which of them a token may name."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.domain.authorization import request_objects
+from identity.domain.clients import resource_indicators
+from identity.errors import InvalidTarget
+
+ONE, OTHER, URN = "https://one.example.com/", "https://other.example.com/api?x=1", "urn:example:api"
+OAUTH = {"authorizedResourceUris": [ONE, OTHER, URN]}
+OFF = {"authorizedResourceUris": []}
+
+
+def refuse(check, *arguments) -> str:
+    with pytest.raises(InvalidTarget) as caught:
+        check(*arguments)
+    assert (caught.value.error, caught.value.reason, caught.value.status) == ("invalid_target", None, 400)
+    return caught.value.description
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (None, ()),
+        (ONE, (ONE,)),
+        (f"{OTHER} {ONE} {OTHER}", (OTHER, ONE)),
+        (URN, (URN,)),
+    ],
+)
+def test_each_resource_of_the_list_may_be_asked_for(text, wanted):
+    assert resource_indicators.requested(text, OAUTH) == wanted
+    assert resource_indicators.requested(text, OFF) == resource_indicators.requested(text, {}) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://one.example.com",  # compared octet by octet (RFC 3986 section 6.2.1)
+        "HTTPS://one.example.com/",
+        "https://one.example.com/#fragment",
+        "https://one.example.com/#",
+        "//one.example.com/",
+        "/api",
+        "one",
+        ":",
+        "https:",
+        "https://one.example.com/\t",
+        f"{ONE} https://unknown.example.com/",
+        f"{ONE}  {OTHER}",
+        " ",
+    ],
+)
+def test_anything_else_is_no_target(text):
+    assert "resource" in refuse(resource_indicators.requested, text, OAUTH)
+    assert resource_indicators.requested(text, OFF) == ()
+
+
+def test_no_more_than_ten_thousand_may_be_named():
+    assert resource_indicators.requested(" ".join([ONE] * 10_000), OAUTH) == (ONE,)
+    refuse(resource_indicators.requested, " ".join([ONE] * 10_001), OAUTH)
+
+
+def test_code_gives_what_its_request_named_and_is_asked_for_at_least_one():
+    assert resource_indicators.of_code(f"{URN} {ONE}", [ONE, URN], OAUTH) == (URN, ONE)
+    assert resource_indicators.of_code(None, [], OAUTH) == ()
+    assert resource_indicators.of_code(None, [ONE], OFF) == ()
+    refuse(resource_indicators.of_code, None, [ONE], OAUTH)
+    refuse(resource_indicators.of_code, OTHER, [ONE], OAUTH)
+    refuse(resource_indicators.of_code, f"{ONE} {OTHER}", [ONE], OAUTH)
+    refuse(resource_indicators.of_code, ONE, [], OAUTH)
+
+
+def test_attack_28_refresh_narrows_and_never_widens():
+    assert resource_indicators.of_refresh(None, [ONE, OTHER], OAUTH) == (ONE, OTHER)
+    assert resource_indicators.of_refresh(OTHER, [ONE, OTHER], OAUTH) == (OTHER,)
+    refuse(resource_indicators.of_refresh, URN, [ONE, OTHER], OAUTH)
+    refuse(resource_indicators.of_refresh, f"{ONE} {URN}", [ONE, OTHER], OAUTH)
+    # What the application was forbidden since is not given any more.
+    assert resource_indicators.of_refresh(None, [ONE, "https://gone.example.com/"], OAUTH) == (ONE,)
+    refuse(resource_indicators.of_refresh, "https://gone.example.com/", [ONE, "https://gone.example.com/"], OAUTH)
+    assert resource_indicators.of_refresh(ONE, [ONE], OFF) == ()
+
+
+def test_request_object_names_several_in_a_list():
+    assert request_objects.parameters({"resource": [ONE, URN]}, ["resource"]) == {"resource": f"{ONE} {URN}"}
+    assert request_objects.parameters({"resource": ONE}, ["resource"]) == {"resource": ONE}
+    for value in ([ONE, 1.5], [[ONE]], {"a": ONE}):
+        with pytest.raises(ValueError, match="has a resource"):
+            request_objects.parameters({"resource": value}, ["resource"])

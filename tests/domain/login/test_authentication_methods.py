@@ -1,0 +1,44 @@
+"""Which methods of RFC 8176 stand behind which authenticationType."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.domain.login import authentication_methods
+
+
+@pytest.mark.parametrize(
+    ("authentication_type", "methods"),
+    [
+        ("PASSWORD", ("pwd",)),
+        ("LDAP_CONNECTOR", ("pwd",)),
+        ("ONE_TIME_PASSWORD", ("otp",)),
+        ("PASSWORDLESS", ("otp",)),
+        ("WebAuthn", ("hwk",)),
+        ("OPENID_CONNECT", ("fed",)),
+        ("FEDERATED_JWT", ("fed",)),
+        ("SAMLv2IdpInitiated", ("fed",)),
+        ("PING", ()),
+        ("REFRESH_TOKEN", ()),
+        ("unheard of", ()),
+    ],
+)
+def test_type_tells_the_method(authentication_type, methods):
+    assert authentication_methods.of(authentication_type) == methods
+
+
+@pytest.mark.parametrize(
+    ("authentication_type", "second_factor", "methods"),
+    [
+        ("PASSWORD", "authenticator", ("pwd", "otp", "mfa")),
+        ("PASSWORD", "sms", ("pwd", "otp", "sms", "mfa")),
+        ("PASSWORD", "recoveryCode", ("pwd", "otp", "mfa")),
+        ("PASSWORDLESS", "email", ("otp", "mfa")),
+        ("OPENID_CONNECT", "authenticator", ("fed", "otp", "mfa")),
+        ("PASSWORD", "trust", ("pwd",)),
+        ("PASSWORD", "", ("pwd",)),
+        ("PING", "authenticator", ()),
+    ],
+)
+def test_second_factor_is_told_beside_the_first(authentication_type, second_factor, methods):
+    assert authentication_methods.of(authentication_type, second_factor) == methods

@@ -1,0 +1,82 @@
+"""`event.info`: the caller's word first, the request's own facts where it is silent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from identity.call import ApiKeyCaller, Call, Caller, Nobody, Origin
+from identity.domain.objects import event_info
+from identity.instants import Instant
+
+KEYED = ApiKeyCaller({})
+
+
+def info(
+    given: dict[str, Any], ip_address: str = "192.0.2.7", user_agent: str = "Browser/1", caller: Caller = KEYED
+) -> dict[str, Any]:
+    call = Call(None, caller, Instant(0), Origin(ip_address, user_agent, "r", "http://x"), given)
+    return event_info.of(call)
+
+
+def test_request_tells_address_and_user_agent() -> None:
+    assert info({}) == {"ipAddress": "192.0.2.7", "userAgent": "Browser/1"}
+
+
+def test_caller_knows_better() -> None:
+    assert info({"ipAddress": "198.51.100.1", "os": "Linux"}) == {
+        "ipAddress": "198.51.100.1",
+        "os": "Linux",
+        "userAgent": "Browser/1",
+    }
+
+
+def test_address_and_place_of_a_caller_without_a_key_are_ignored() -> None:
+    given = {"ipAddress": "198.51.100.1", "location": {"city": "Denver"}, "os": "Linux"}
+    assert info(given, caller=Nobody()) == {"ipAddress": "192.0.2.7", "os": "Linux", "userAgent": "Browser/1"}
+
+
+def test_nothing_known_is_left_out() -> None:
+    assert info({}, "", "") == {}
+
+
+def test_members_of_another_name_or_type_are_left_out() -> None:
+    given = {"ipAddress": 7, "deviceName": "", "password": "secret", "data": [1], "location": "here"}
+    assert info(given) == {"ipAddress": "192.0.2.7", "userAgent": "Browser/1"}
+
+
+def test_stranger_does_not_fill_the_logs() -> None:
+    long = {"deviceName": "x" * 1001, "os": "x" * 1000, "data": {"a": "x" * 10_000}}
+    usual = {"ipAddress": "192.0.2.7", "userAgent": "Browser/1"}
+    assert info(long, caller=Nobody()) == {**usual, "os": "x" * 1000}
+    assert info({"data": {"a": "x" * 9000}}, caller=Nobody())["data"] == {"a": "x" * 9000}
+    call = Call(None, ApiKeyCaller({}), Instant(0), Origin("192.0.2.7", "Browser/1", "r", "http://x"), long)
+    assert event_info.of(call) == {**usual, **long}
+
+
+def test_location_gets_its_display_string() -> None:
+    location = {"city": "Denver", "country": "US", "latitude": 39.7, "longitude": True, "planet": "Earth"}
+    assert info({"location": location, "data": {"a": 1}}) == {
+        "data": {"a": 1},
+        "ipAddress": "192.0.2.7",
+        "location": {"city": "Denver", "country": "US", "displayString": "Denver, US", "latitude": 39.7},
+        "userAgent": "Browser/1",
+    }
+
+
+def test_places_that_are_nowhere_and_endless_names_are_left_out() -> None:
+    given = {"city": "x" * 256, "region": "CO", "latitude": 90.1, "longitude": -180}
+    assert info({"location": given})["location"] == {"displayString": "CO", "longitude": -180, "region": "CO"}
+    assert "location" not in info({"location": {"latitude": 10**400, "city": ""}})
+
+
+def test_place_of_the_address_is_told_where_the_caller_tells_none() -> None:
+    def locate(address: str) -> dict[str, Any] | None:
+        return {"city": "Denver"} if address == "198.51.100.1" else None
+
+    def located(given: dict[str, Any]) -> Any:
+        call = Call(None, KEYED, Instant(0), Origin("192.0.2.7", "", "r", "http://x"), given)
+        return event_info.of(call, locate).get("location")
+
+    assert located({"ipAddress": "198.51.100.1"}) == {"city": "Denver", "displayString": "Denver"}
+    assert located({"ipAddress": "198.51.100.1", "location": {"city": "Paris"}})["city"] == "Paris"
+    assert located({}) is None

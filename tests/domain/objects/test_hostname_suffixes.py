@@ -1,0 +1,49 @@
+"""The endings by which names are found, and the longest piece of what is searched for."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from identity.domain.objects import hostname_suffixes, search
+from identity.domain.objects.resource_definition import SearchRules
+
+RULES = SearchRules({"name": "text"}, {"name": "name"})
+
+
+def test_every_ending_is_kept_once_and_cut_short() -> None:
+    assert hostname_suffixes.of("abab") == ["ab", "abab", "b", "bab"]
+    assert hostname_suffixes.of("") == []
+    long = "x" * 5 + "y" * hostname_suffixes.LENGTH
+    assert max(map(len, hostname_suffixes.of(long))) == hostname_suffixes.LENGTH
+    assert "x" + "y" * (hostname_suffixes.LENGTH - 1) in hostname_suffixes.of(long)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("My Application", "appl"),
+        ("My Application", "MY*TION"),
+        ("My Application", "*"),
+        ("100 % (a.b) [c]", "(a.b)"),
+        ("5 * 3", "5 ** 3"),
+        ("Straße", "STRASSE".casefold()[:4]),
+        ("ΌΔΟΣ", "όδος"),
+        ("x" * 191, "x" * 191),
+        ("a long name that goes on and on and on", "that goes on and on and on"),
+    ],
+)
+def test_name_that_holds_a_text_has_an_ending_that_begins_with_it(name: str, text: str) -> None:
+    (criterion,) = search.read(RULES, {"name": text}, "").criteria
+    pattern = hostname_suffixes.looked_up(criterion.piece)
+    assert any(re.search(pattern, ending) for ending in hostname_suffixes.of(name))
+
+
+@pytest.mark.parametrize(
+    ("text", "piece"),
+    [("a*bcd*ef", "bcd"), ("*", ""), ("x**y*z", "x*y"), (" Foo ", "foo"), ("***a", "*"), ("*ab", "ab")],
+)
+def test_longest_piece_is_looked_up(text: str, piece: str) -> None:
+    (criterion,) = search.read(RULES, {"name": text}, "").criteria
+    assert criterion.piece == piece

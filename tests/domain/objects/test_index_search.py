@@ -1,0 +1,106 @@
+"""Reading the index search: terms, sorting, pages, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from identity.domain.objects.index_search import COUNT_LIMIT, IndexQuery, SortField, Term, next_results, read
+from identity.domain.users.user_search import FIELDS
+from identity.errors import Invalid
+from identity.ids import base64url, new_id
+
+
+def codes(**criteria: Any) -> list[str]:
+    with pytest.raises(Invalid) as caught:
+        read(FIELDS, criteria, "search.")
+    return [error.code for error in caught.value.fields]
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        (None, None),
+        ("", None),
+        ("*", None),
+        ("**", None),
+        ("Ann", Term(None, "ann")),
+        (" Ann* ", Term(None, "ann", open_end=True)),
+        ("*nn", Term(None, "nn", open_start=True)),
+        ("email:A@Example.com", Term("email", "a@example.com")),
+        ('fullName:"Ann Lee"', Term("fullName", "ann lee")),
+        ("email:*", Term("email", "", open_start=True, open_end=True)),
+        ("a.b:c", None),
+    ],
+)
+def test_terms(text: str | None, term: Term | None) -> None:
+    if text == "a.b:c":
+        assert codes(queryString=text) == ["[invalid]search.queryString"]
+    else:
+        assert read(FIELDS, {"queryString": text}, "").term == term
+
+
+def test_ids_win_over_everything_and_lose_repetitions() -> None:
+    one, two = new_id(), new_id()
+    query = read(FIELDS, {"ids": [one.upper(), two, one], "queryString": {}, "startRow": -1}, "")
+    assert query == IndexQuery(ids=(one, two), number_of_results=2)
+    assert read(FIELDS, {"ids": one}, "").ids == (one,)
+
+
+def test_sorting_names_fields_of_the_store() -> None:
+    fields = [{"name": "login", "order": "DESC"}, {"name": "id", "missing": "_first"}, {"name": "fullName"}]
+    assert read(FIELDS, {"sortFields": fields}, "").sort == (
+        SortField("private.login", descending=True),
+        SortField("_id", missing_first=True),
+        SortField("fullName"),
+    )
+
+
+def test_totals_are_capped_unless_asked_for() -> None:
+    assert read(FIELDS, {}, "").count_limit == COUNT_LIMIT
+    assert read(FIELDS, {"accurateTotal": True}, "").count_limit == 0
+    assert read(FIELDS, {"accurateTotal": "true"}, "").count_limit == 0
+    for nothing in (None, "", False, "FALSE"):
+        assert read(FIELDS, {"accurateTotal": nothing}, "").count_limit == COUNT_LIMIT
+    for wrong in ("yes", 1, [], {"$ne": 1}):
+        assert codes(accurateTotal=wrong) == ["[couldNotConvert]search.accurateTotal"]
+
+
+def test_the_next_page_asks_for_the_same_again() -> None:
+    criteria = {"queryString": "a*", "sortFields": [{"name": "email"}], "numberOfResults": 7, "accurateTotal": True}
+    query = read(FIELDS, criteria, "")
+    for page in (1, 2):
+        criteria = {"nextResults": next_results(criteria, query, "")}
+        query = read(FIELDS, criteria, "")
+        assert (query.start_row, query.number_of_results, query.count_limit) == (7 * page, 7, 0)
+        assert query.sort == (SortField("email"),) and query.term == Term(None, "a", open_end=True)
+
+
+@pytest.mark.parametrize("text", ["a\x00*", "name:*\x00", "\ud800", "a\udfff*"], ids=ascii)
+def test_what_no_text_can_hold_is_refused_wherever_it_comes_from(text: str) -> None:
+    assert codes(queryString=text) == ["[invalid]search.queryString"]
+    assert codes(nextResults=base64url(json.dumps({"queryString": text}).encode())) == ["[invalid]search.queryString"]
+
+
+@pytest.mark.parametrize(
+    "token", ["x", "!!!", base64url(b"[]"), base64url(b"{" * 900), base64url(b'{"nextResults": "x"}'), "a" * 5000, 5]
+)
+def test_a_token_that_is_none_of_ours_is_refused(token: Any) -> None:
+    assert codes(nextResults=token) == ["[invalid]search.nextResults"]
+
+
+def test_a_forged_token_is_judged_like_any_request() -> None:
+    forged = base64url(b'{"sortFields": [{"name": "private.password.hash"}], "startRow": {"$gt": 0}}')
+    assert codes(nextResults=forged) == ["[invalid]search.sortFields[0]", "[invalid]search.startRow"]
+
+
+def test_every_mistake_is_told_at_once() -> None:
+    assert codes(query="{}", queryString=5, sortFields=[5], startRow="x", numberOfResults=-1) == [
+        "[invalid]search.query",
+        "[invalid]search.queryString",
+        "[invalid]search.sortFields[0]",
+        "[invalid]search.startRow",
+        "[invalid]search.numberOfResults",
+    ]

@@ -1,0 +1,103 @@
+"""Reading a kickstart file: what is wrong with it is said, and where; nothing in it is taken for more than it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.domain.objects.kickstart import Kickstart, Source
+from identity.errors import StartupError
+
+TENANT = "0b9d0a55-5a0e-4e0e-8a5c-0000000000aa"
+FILES = {"loop.txt": "@{loop.txt}", "loop.yaml": "- '&{loop.yaml}'", "part.json": '["#{name}", "\\\\#{name}"]'}
+
+
+def evaluated(text: str, **environ: str) -> Kickstart:
+    def read(name: str) -> str:
+        try:
+            return FILES[name]
+        except KeyError:
+            raise FileNotFoundError(name) from None
+
+    source = Source(text, read, environ)
+    return source.evaluated({"FUSIONAUTH_TENANT_ID": source.default_tenant_id or TENANT})
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("apiKeys: []", "apiKeys must hold at least one key"),
+        ("requests: []", "apiKeys must hold at least one key"),
+        ("apiKeys: {}", "apiKeys must be a list"),
+        ("[]", "the kickstart file must be a map"),
+        ("apiKeys: [", "neither YAML nor JSON"),
+        ('{"apiKeys": // comment\n []}', "neither YAML nor JSON"),
+        ("apiKeys: [{description: x}]", "API key 1: key must be a text"),
+        ("apiKeys: [{key: ' '}]", "API key 1: key must be a text"),
+        ("apiKeys: [{key: abc, id: nonsense}]", "API key 1: the id [nonsense] must be a UUID"),
+        ("apiKeys: [{key: abc, permissions: {endpoints: {/api/user: [GET]}}}]", "global and unrestricted"),
+        (f"apiKeys: [{{key: abc, tenantId: {TENANT}}}]", "global and unrestricted"),
+        (f"apiKeys: [{{key: abc, ipAccessControlListId: {TENANT}}}]", "global and unrestricted"),
+        ("apiKeys: [{key: abc, expirationInstant: 1}]", "global and unrestricted"),
+        ("apiKeys: [{key: abc}]\nrequests: [5]", "request 1 must be a map"),
+        ("apiKeys: [{key: abc}]\nrequests: [{method: GET, url: /api/user}]", "request 1: the method [GET]"),
+        ("apiKeys: [{key: abc}]\nrequests: [{method: POST, url: 'http://x/api'}]", "request 1: the url"),
+        ("apiKeys: [{key: abc}]\nrequests: [{method: POST, url: '//x/api'}]", "request 1: the url"),
+        ("apiKeys: [{key: abc}]\nrequests: [{method: POST, url: ''}]", "request 1: the url"),
+        ("apiKeys: [{key: abc}]\nsettings: {readTimeout: true}", "settings.readTimeout must be a number"),
+        (
+            "apiKeys: [{key: abc}]\nrequests: [{method: POST, url: /a, body: {a: !!set {b}}}]",
+            "cannot be written as JSON",
+        ),
+        ("apiKeys: [{key: abc}]\nrequests: [{method: POST, url: /a, body: .nan}]", "cannot be written as JSON"),
+        ("apiKeys: [{key: abc}]\nsettings: {readTimeout: soon}", "settings.readTimeout must be a number"),
+        ("apiKeys: [{key: '#{nobody}'}]", "there is no variable [nobody]"),
+        ("apiKeys: [{key: '#{ENV.NO_SUCH_NAME}'}]", "there is no variable [ENV.NO_SUCH_NAME]"),
+        ("apiKeys: [{key: '@{nothing.txt}'}]", "the included file [nothing.txt] cannot be read"),
+        ("apiKeys: [{key: '@{loop.txt}'}]", "included in itself"),
+        ("apiKeys: ['&{loop.yaml}']", "included in itself"),
+        ("variables: {defaultTenantId: nonsense}\napiKeys: [{key: abc}]", "defaultTenantId must be a UUID"),
+    ],
+)
+def test_file_that_is_wrong_says_what_and_where(text: str, told: str) -> None:
+    with pytest.raises(StartupError) as refused:
+        evaluated(text)
+    assert told in str(refused.value)
+
+
+def test_a_value_of_a_variable_is_text_and_no_expression_again() -> None:
+    """What the environment holds is data: it reads no files and no other variables."""
+    found = evaluated(
+        "variables: {a: '#{ENV.A}'}\napiKeys: [{key: k, name: '#{a}'}]", A="@{part.json} #{a} &{part.json}"
+    )
+    assert found.api_keys[0]["name"] == "@{part.json} #{a} &{part.json}"
+
+
+def test_variables_are_made_in_order_and_once() -> None:
+    text = "variables: {b: '#{UUID()}', a: '#{b}-#{b}'}\napiKeys: [{key: k, name: '#{a}'}]"
+    name = evaluated(text).api_keys[0]["name"]
+    assert name[:36] == name[37:]
+
+
+def test_included_value_has_its_expressions_put_in_place() -> None:
+    text = "variables: {name: x}\napiKeys: [{key: k}]\nrequests: [{method: post, url: /a, body: '&{part.json}'}]"
+    assert evaluated(text).requests[0].body == ["x", "#{name}"]
+    assert evaluated(text).requests[0].method == "POST"
+
+
+def test_json_and_yaml_say_the_same() -> None:
+    as_json = (
+        '{"apiKeys": [{"key": "k"}], "requests": [{"method": "PUT", "url": "/a", "tenantId": "t", "body": {"a": 1}}]}'
+    )
+    as_yaml = "apiKeys: [{key: k}]\nrequests: [{method: PUT, url: /a, tenantId: t, body: {a: 1}}]"
+    assert evaluated(as_json) == evaluated(as_yaml)
+
+
+def test_url_needs_no_leading_slash_and_a_timeout_may_be_text() -> None:
+    text = "apiKeys: [{key: k}]\nsettings: {readTimeout: '9000'}\nrequests: [{method: POST, url: api/user, body: {}}]"
+    assert evaluated(text).requests[0].url == "/api/user"
+    assert evaluated(text).read_timeout == 9000
+
+
+def test_dates_and_words_of_yaml_stay_what_json_would_have() -> None:
+    text = "apiKeys: [{key: k}]\nrequests: [{method: POST, url: /a, body: {birthDate: 1990-02-03, n: null}}]"
+    assert evaluated(text).requests[0].body == {"birthDate": "1990-02-03", "n": None}

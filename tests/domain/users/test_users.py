@@ -1,0 +1,208 @@
+"""Users as values: login ids, what is derived, what is kept, what is shown to whom."""
+
+from __future__ import annotations
+
+import base64
+import copy
+from typing import Any
+
+import pytest
+
+from identity.domain.users import users
+from identity.ids import TenantId, UserId
+from identity.instants import Instant
+
+NOW = Instant(1_700_000_000_000)
+LATER = Instant(NOW + 5000)
+SECRET = base64.b64encode(b"12345678901234567890").decode()
+
+
+def wanted(**members: Any) -> dict[str, Any]:
+    plain = {
+        "data": {},
+        "memberships": [],
+        "passwordChangeRequired": False,
+        "preferredLanguages": [],
+        "twoFactor": {"methods": [], "recoveryCodes": []},
+        "usernameStatus": "ACTIVE",
+    }
+    return copy.deepcopy(plain | members)
+
+
+def make_user(**members: Any) -> dict[str, Any]:
+    return users.filed(users.with_username(users.new(wanted(**members), UserId("u"), TenantId("t"), NOW)))
+
+
+def kinds(errors: Any) -> set[str]:
+    return {error.code for error in errors}
+
+
+def test_login_value_prefers_email_to_username_to_phone() -> None:
+    everything = {"email": "a@example.com", "username": "ann", "phoneNumber": "+15551234567"}
+    assert users.login_value(make_user(**everything)) == "a@example.com"
+    assert users.login_value(make_user(**{**everything, "email": ""})) == "ann"
+    assert users.login_value(make_user(phoneNumber="+15551234567")) == "+15551234567"
+
+
+def test_a_new_user_has_no_trace_of_the_password_that_was_sent() -> None:
+    user = make_user(email="a@example.com", password="p", salt="s", factor=1, encryptionScheme="bcrypt")
+    assert not {"password", "salt", "factor", "encryptionScheme"} & user.keys()
+
+
+def test_look_up_keys_follow_the_user() -> None:
+    user = make_user(email="a@example.com", username="Ann", firstName="ANN", lastName="Lee")
+    assert user["private"] == {
+        "login": "a@example.com",
+        "terms": ["a@example.com", "ann", "lee"],
+        "usernameKey": "ann",
+    }
+    renamed = users.filed(users.with_username(users.replaced(user, wanted(email="b@example.com"), LATER)))
+    assert renamed["private"] == {"login": "b@example.com", "terms": ["b@example.com"]}
+
+
+def test_identities_keep_the_instants_of_what_did_not_change() -> None:
+    user = make_user(email="a@example.com", username="Ann")
+    user["identities"][0]["lastLoginInstant"] = NOW
+    changed = users.replaced(user, wanted(email="a@example.com", username="Bob"), LATER)
+    email, username = users.filed(users.with_username(changed))["identities"]
+    assert (email["insertInstant"], email["lastUpdateInstant"], email["lastLoginInstant"]) == (NOW, NOW, NOW)
+    assert (username["value"], username["insertInstant"]) == ("Bob", LATER)
+    assert "lastLoginInstant" not in username
+
+
+def test_identities_tell_why_they_are_verified_or_not() -> None:
+    user = users.filed(users.verified_as(make_user(email="a@example.com", username="Ann"), "Skipped", NOW))
+    told = {identity["type"]: (identity["verified"], identity["verifiedReason"]) for identity in user["identities"]}
+    assert told == {"email": (True, "Skipped"), "username": (False, "Unverifiable")}
+    assert user["verifiedInstant"] == NOW
+    pending = users.verified_as(user, "Pending", LATER)
+    assert pending["verified"] is False
+    assert users.verified_as(pending, "Completed", LATER)["verifiedInstant"] == NOW
+
+
+def test_a_replacement_keeps_what_is_fixed_and_always_moves_its_instant() -> None:
+    user = {**make_user(email="a@example.com", firstName="Ann"), "active": False, "verified": True}
+    fresh = users.replaced(user, wanted(email="b@example.com"), NOW)
+    assert (fresh["active"], fresh["verified"], fresh["id"]) == (False, True, "u")
+    assert fresh["lastUpdateInstant"] == NOW + 1
+    assert "firstName" not in fresh
+
+
+def test_a_required_change_of_password_has_a_reason_for_as_long_as_it_is_required() -> None:
+    user = make_user(email="a@example.com")
+    required = users.replaced(user, wanted(email="a@example.com", passwordChangeRequired=True), LATER)
+    assert required["passwordChangeReason"] == "Administrative"
+    expired = {**required, "passwordChangeReason": "Expired"}
+    still = users.replaced(expired, wanted(email="a@example.com", passwordChangeRequired=True), LATER)
+    assert still["passwordChangeReason"] == "Expired"
+    assert "passwordChangeReason" not in users.replaced(expired, wanted(email="a@example.com"), LATER)
+
+
+def test_only_a_method_with_the_same_id_keeps_its_secret() -> None:
+    stored = {"methods": [{"id": "AAAA", "method": "authenticator", "secret": SECRET}], "recoveryCodes": ["c"]}
+    sent = [{"id": "AAAA", "method": "authenticator"}, {"id": "BBBB", "method": "authenticator"}]
+    kept = users.with_kept_secrets({"methods": sent, "recoveryCodes": []}, stored)
+    assert [method.get("secret") for method in kept["methods"]] == [SECRET, None]
+    assert kept["recoveryCodes"] == ["c"]
+    gone = users.with_kept_secrets({"methods": [], "recoveryCodes": []}, stored)
+    assert gone == {"methods": [], "recoveryCodes": []}
+
+
+def test_the_form_that_is_patched_holds_no_secret_and_nothing_fixed() -> None:
+    method = {"id": "AAAA", "method": "authenticator", "secret": SECRET}
+    user = make_user(email="a@example.com", twoFactor={"methods": [method], "recoveryCodes": ["a recovery code"]})
+    user["private"]["password"] = {"hash": "h-1"}
+    form = users.request_form(user)
+    assert not any(secret in str(form) for secret in (SECRET, "a recovery code", "h-1"))
+    assert not {"id", "tenantId", "verified", "registrations", "insertInstant", "lastUpdateInstant"} & form.keys()
+
+
+def test_events_and_answers_hold_no_secret() -> None:
+    method = {"id": "AAAA", "method": "authenticator", "secret": SECRET}
+    user = make_user(email="a@example.com", twoFactor={"methods": [method], "recoveryCodes": ["a recovery code"]})
+    user["registrations"] = [{"applicationId": "x", "authenticationToken": "t-1"}]
+    before = copy.deepcopy(user)
+    assert not any(secret in str(users.secured(user)) for secret in (SECRET, "a recovery code", "t-1", "private"))
+    assert "a recovery code" not in str(users.visible(user)) and "private" not in users.visible(user)
+    assert user == before
+
+
+@pytest.mark.parametrize("number", ["+15551234567", "+4930123456"])
+def test_phone_numbers_are_e164(number: str) -> None:
+    assert users.is_phone_number(number)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "",
+        "5551234567",
+        "+0555123456",
+        "+1555",
+        "+1234567890123456",
+        "+1 555 123",
+        "+\u0661\u0662\u0663\u0664\u0665\u0666\u0667",
+    ],
+)
+def test_other_texts_are_no_phone_numbers(number: str) -> None:
+    assert not users.is_phone_number(number)
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({}, {"[blank]user.email", "[blank]user.username"}),
+        ({"email": "a@example.com"}, set()),
+        ({"phoneNumber": "+15551234567"}, set()),
+        ({"username": "a\tb"}, {"[invalid]user.username"}),
+        ({"username": "a", "mobilePhone": "555-555-5555"}, set()),
+        ({"username": "a", "mobilePhone": "(555) 555-5555"}, set()),
+        ({"username": "a", "mobilePhone": "+49 30 123456 ext. 7"}, set()),
+        ({"username": "a", "mobilePhone": "call me"}, {"[invalid]user.mobilePhone"}),
+        ({"username": "a", "mobilePhone": "\u0665\u0665\u0665\u0665\u0665\u0665\u0665"}, {"[invalid]user.mobilePhone"}),
+        (
+            {"username": "a", "twoFactor": {"methods": [{"id": "A", "method": "sms"}], "recoveryCodes": []}},
+            {"[blank]user.twoFactor.methods[0].mobilePhone"},
+        ),
+        (
+            {
+                "username": "a",
+                "twoFactor": {
+                    "methods": [{"id": "AAAA", "method": "email", "email": "a@example.com"}] * 2,
+                    "recoveryCodes": [],
+                },
+            },
+            {"[duplicate]user.twoFactor.methods[1].id"},
+        ),
+    ],
+)
+def test_problems_of_a_user(members: dict[str, Any], expected: set[str]) -> None:
+    assert kinds(users.problems(make_user(**members))) == expected
+
+
+def test_blocked_domains_compare_without_regard_to_case_and_as_a_whole() -> None:
+    blocked = ["Blocked.example"]
+    assert kinds(users.blocked_problems({"email": "a@blocked.example"}, blocked)) == {"[blocked]user.email"}
+    assert not users.blocked_problems({"email": "a@not-blocked.example"}, blocked)
+    assert not users.blocked_problems({"email": "a@sub.blocked.example"}, blocked)
+    assert not users.blocked_problems({}, blocked)
+
+
+def test_duplicates_tell_whether_the_other_user_is_active() -> None:
+    user = make_user(email="a@example.com", username="Ann")
+    active, inactive = make_user(email="a@example.com"), {**make_user(username="ANN"), "active": False}
+    assert kinds(users.duplicate_problems(user, [active, inactive])) == {
+        "[duplicate]user.email",
+        "[inactive]user.username",
+    }
+
+
+def test_a_changed_login_id_is_one_that_had_a_value_and_has_another() -> None:
+    before = make_user(email="a@example.com", username="ann")
+    after = make_user(email="b@example.com", phoneNumber="+15551234567")
+    assert users.changed_identities(before, after) == [("email", "a@example.com", "b@example.com")]
+
+
+def test_a_username_suffix_has_the_digits_that_were_asked_for() -> None:
+    suffix = users.username_suffix("#", 4)
+    assert suffix[0] == "#" and len(suffix) == 5 and suffix[1:].isdigit()

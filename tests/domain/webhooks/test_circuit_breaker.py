@@ -1,0 +1,77 @@
+"""The circuit breaker with the clock in the test's hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from identity.domain.webhooks.circuit_breaker import CircuitBreaker, Rules
+from identity.domain.webhooks.webhook_health import percent
+
+RULES = Rules(failure_ratio=0.7, minimum_attempts=10, window_seconds=300, pause_seconds=30)
+
+
+def after(outcomes: str, rules: Rules = RULES, every: float = 1.0) -> CircuitBreaker:
+    """A breaker that saw these outcomes, `s` or `f`, one each `every` seconds from second 0."""
+    breaker = CircuitBreaker(rules)
+    for index, outcome in enumerate(outcomes):
+        breaker.note(index * every, success=outcome == "s")
+    return breaker
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "is_open"),
+    [
+        ("", False),
+        ("fffffffff", False),
+        ("ffffffffff", True),
+        ("sssfffffff", True),
+        ("ssssffffff", False),
+        ("s" * 90 + "f" * 10, False),
+    ],
+)
+def test_it_opens_when_enough_of_enough_attempts_failed(outcomes, is_open):
+    assert after(outcomes).is_open is is_open
+
+
+def test_old_attempts_do_not_count():
+    assert not after("ffffffffff", every=40).is_open
+    assert after("ffffffffff", every=30).is_open
+
+
+def test_it_never_opens_when_it_is_switched_off():
+    assert not after("f" * 100, Rules(minimum_attempts=0)).is_open
+
+
+def test_a_closed_one_lets_everything_through():
+    assert CircuitBreaker(RULES).room(0, held=5) is None
+
+
+def test_an_open_one_lets_one_probe_through_after_the_pause():
+    breaker = after("ffffffffff")
+    opened = 9.0
+    assert breaker.room(opened + 29, held=0) == 0
+    assert breaker.room(opened + 30, held=0) == 1
+    assert breaker.room(opened + 30, held=1) == 0
+
+
+def test_a_failed_probe_starts_the_pause_anew():
+    breaker = after("ffffffffff")
+    breaker.note(40, success=False)
+    assert breaker.is_open
+    assert (breaker.room(69, held=0), breaker.room(70, held=0)) == (0, 1)
+
+
+def test_a_successful_probe_closes_it_with_nothing_remembered():
+    breaker = after("ffffffffff")
+    breaker.note(40, success=True)
+    assert (breaker.is_open, breaker.room(40, held=7)) == (False, None)
+    breaker.note(41, success=False)
+    assert not breaker.is_open
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(0, 0), (49, 0), (50, 50), (69, 50), (70, 70), (90, 90), (99, 90), (100, 100), (500, 100)]
+)
+def test_the_way_to_being_disabled_has_marks(seconds, expected):
+    assert percent(seconds, 100) == expected
+    assert percent(seconds, 0) == 0

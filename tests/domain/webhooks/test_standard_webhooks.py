@@ -1,0 +1,98 @@
+"""Standard Webhooks signatures, checked by the reference library."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from identity.domain.webhooks import standard_webhooks as rules
+from identity.instants import Instant, SystemClock, later
+
+NOW = Instant(1_700_000_000_000)
+BODY = '{"event":{"name":"Zoë"}}'.encode()
+
+
+def signed(secret: str, timestamp: int) -> dict[str, str]:
+    content = rules.signed_content("msg_1", timestamp, BODY)
+    signature = rules.hmac_signature(secret, content)
+    return {"webhook-id": "msg_1", "webhook-timestamp": str(timestamp), "webhook-signature": signature}
+
+
+def test_the_reference_library_accepts_what_we_sign():
+    secret = rules.secret_text(bytes(range(32)))
+    headers = signed(secret, SystemClock().now() // 1000)
+    assert Webhook(secret).verify(BODY, headers) == {"event": {"name": "Zoë"}}
+    with pytest.raises(WebhookVerificationError):
+        Webhook(secret).verify(BODY + b" ", headers)
+    with pytest.raises(WebhookVerificationError):
+        Webhook(rules.secret_text(bytes(32))).verify(BODY, headers)
+
+
+def test_the_signature_is_hmac_sha256_over_id_timestamp_and_body():
+    content = rules.signed_content("msg_1", 1_700_000_000, b"{}")
+    assert content == b"msg_1.1700000000.{}"
+    expected = base64.b64encode(hmac.new(b"k" * 32, content, hashlib.sha256).digest()).decode()
+    assert rules.hmac_signature(rules.secret_text(b"k" * 32), content) == f"v1,{expected}"
+
+
+VECTOR = b'{"test": 2432232314}'
+"""The example that the libraries of Standard Webhooks and of Svix share: id, instant, keys and signatures below."""
+
+
+def test_the_shared_vectors_of_both_versions_come_out():
+    content = rules.signed_content("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, VECTOR)
+    secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    assert rules.hmac_signature(secret, content) == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    private = base64.b64decode(
+        "6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
+    )
+    signature = Ed25519PrivateKey.from_private_bytes(private[:32]).sign(content)
+    assert rules.serialized(rules.VERSIONS["Ed25519"], signature) == (
+        "v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg=="
+    )
+
+
+def test_a_new_secret_signs_with_the_old_one_until_the_overlap_is_over():
+    private = rules.with_new_secret({}, "whsec_one", NOW, 60)
+    assert private == {"secret": "whsec_one", "previousSecrets": []}
+    private = rules.with_new_secret(private, "whsec_two", NOW, 60)
+    assert rules.live_secrets(private, later(NOW, seconds=59)) == ("whsec_two", "whsec_one")
+    assert rules.live_secrets(private, later(NOW, seconds=60)) == ("whsec_two",)
+
+
+def test_without_an_overlap_the_old_secret_is_gone_at_once():
+    private = rules.with_new_secret({"secret": "whsec_one"}, "whsec_two", NOW, 0)
+    assert rules.live_secrets(private, NOW) == ("whsec_two",)
+
+
+def test_old_secrets_are_kept_to_their_end_and_dead_ones_not_at_all():
+    private: dict = {}
+    for number in range(4):
+        private = rules.with_new_secret(private, f"whsec_{number}", NOW, 60)
+    assert [old["secret"] for old in private["previousSecrets"]] == ["whsec_2", "whsec_1", "whsec_0"]
+    private = rules.with_new_secret(private, "whsec_late", later(NOW, seconds=61), 60)
+    assert [old["secret"] for old in private["previousSecrets"]] == ["whsec_3"]
+
+
+def test_a_removed_secret_signs_no_more():
+    private = rules.without_secret({"secret": "whsec_one", "previousSecrets": [], "other": 1})
+    assert private == {"other": 1}
+    assert rules.live_secrets(private, NOW) == ()
+
+
+def test_the_previous_key_signs_until_its_end():
+    configuration = {
+        "enabled": True,
+        "signingKeyId": "new",
+        "previousSigningKeyId": "old",
+        "previousSigningKeyEndInstant": later(NOW, seconds=60),
+    }
+    assert rules.live_keys(configuration, NOW) == ("new", "old")
+    assert rules.live_keys(configuration, later(NOW, seconds=60)) == ("new",)
+    assert rules.live_keys({**configuration, "enabled": False}, NOW) == ()
+    assert rules.live_keys({"enabled": True, "signingKeyId": "new"}, NOW) == ("new",)

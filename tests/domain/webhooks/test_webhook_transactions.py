@@ -1,0 +1,59 @@
+"""The truth table of transaction types, whole."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from identity.domain.webhooks.webhook_transactions import is_satisfied, stricter
+from identity.schemas import load
+
+# Successes needed among n = 0..6 webhooks.
+NEEDED = {
+    "None": (0, 0, 0, 0, 0, 0, 0),
+    "Any": (0, 1, 1, 1, 1, 1, 1),
+    "SimpleMajority": (0, 1, 1, 2, 2, 3, 3),
+    "SuperMajority": (0, 1, 2, 2, 3, 4, 4),
+    "AbsoluteMajority": (0, 1, 2, 3, 4, 5, 6),
+}
+
+
+def test_table_names_every_transaction_type() -> None:
+    tenant = load("api/tenant.json")["properties"]["tenant"]["properties"]
+    entry = tenant["eventConfiguration"]["properties"]["events"]["additionalProperties"]
+    assert set(entry["properties"]["transactionType"]["enum"]) == set(NEEDED)
+
+
+@pytest.mark.parametrize("transaction_type", NEEDED)
+@pytest.mark.parametrize("asked", range(7))
+def test_transaction_needs_exactly_as_many_successes_as_the_table_says(transaction_type: str, asked: int) -> None:
+    needed = NEEDED[transaction_type][asked]
+    for successes in range(asked + 1):
+        assert is_satisfied(transaction_type, successes, asked) == (successes >= needed)
+
+
+@given(st.sampled_from(sorted(NEEDED)), st.integers(1, 10_000), st.floats(0, 1))
+def test_rules_are_those_of_fractions_without_the_errors_of_fractions(kind: str, asked: int, share: float) -> None:
+    least = {"None": Fraction(0), "Any": Fraction(1, asked), "SimpleMajority": Fraction(1, 2)}
+    least |= {"SuperMajority": Fraction(2, 3), "AbsoluteMajority": Fraction(1)}
+    for successes in {round(asked * share), *(round(asked * least[kind]) + near for near in (-1, 0, 1))}:
+        if 0 <= successes <= asked:
+            assert is_satisfied(kind, successes, asked) == (Fraction(successes, asked) >= least[kind])
+
+
+def test_more_successes_never_turn_a_satisfied_transaction_down() -> None:
+    for transaction_type in NEEDED:
+        for asked in range(60):
+            verdicts = [is_satisfied(transaction_type, successes, asked) for successes in range(asked + 1)]
+            assert verdicts == sorted(verdicts)
+            assert verdicts[-1]
+
+
+def test_the_stricter_of_two_types_is_that_which_needs_more() -> None:
+    order = list(NEEDED)
+    for one in order:
+        for other in order:
+            assert stricter(one, other) == order[max(order.index(one), order.index(other))]

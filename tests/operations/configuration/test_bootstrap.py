@@ -1,0 +1,64 @@
+"""What a start does to an instance of an earlier version."""
+
+from __future__ import annotations
+
+from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
+from identity.domain.configuration.themes import DEFAULT_ID
+from identity.operations.configuration import bootstrap
+from identity.wiring import own_call
+from tests.conftest import DEFAULT_TENANT
+
+APPLICATION = f"/api/application/{ADMINISTRATOR_APPLICATION_ID}"
+THEME = f"/api/theme/{DEFAULT_ID}"
+
+
+async def start(service) -> None:
+    await bootstrap.ensure(service.services, own_call(service.services.clock))
+
+
+async def named(service, application: str, theme: str) -> None:
+    stored = service.services
+    change = {"$set": {"name": application}}
+    await stored.applications.update(DEFAULT_TENANT, {"_id": ADMINISTRATOR_APPLICATION_ID}, change)
+    await stored.documents["themes"].update(None, {"_id": DEFAULT_ID}, {"$set": {"name": theme}})
+
+
+async def names(api) -> tuple[str, str]:
+    application, theme = await api.get(APPLICATION), await api.get(THEME)
+    return application.json()["application"]["name"], theme.json()["theme"]["name"]
+
+
+async def test_tools_find_application_and_theme_by_their_published_names(service, api) -> None:
+    found = (await api.get("/api/application/search", params={"name": "FusionAuth"})).json()["applications"]
+    assert ADMINISTRATOR_APPLICATION_ID in {one["id"] for one in found}
+    found = (await api.get("/api/theme/search", params={"name": "FusionAuth"})).json()["themes"]
+    assert DEFAULT_ID in {one["id"] for one in found}
+
+
+async def test_names_of_an_earlier_version_become_the_published_ones(service, api) -> None:
+    await named(service, "Administration", "Default")
+    await start(service)
+    assert await names(api) == ("FusionAuth", "FusionAuth")
+    await test_tools_find_application_and_theme_by_their_published_names(service, api)
+
+
+async def test_names_that_an_administrator_chose_stay(service, api) -> None:
+    try:
+        await named(service, "Ours", "Our theme")
+        await start(service)
+        assert await names(api) == ("Ours", "Our theme")
+    finally:
+        await named(service, "Administration", "Default")
+        await start(service)
+
+
+async def test_published_name_that_is_taken_stops_no_start(service, api) -> None:
+    await named(service, "Administration", "FusionAuth")
+    other = (await api.post("/api/application", json={"application": {"name": "FusionAuth"}})).json()["application"]
+    try:
+        await start(service)
+        assert (await names(api))[0] == "Administration"
+    finally:
+        await api.delete(f"/api/application/{other['id']}", params={"hardDelete": "true"})
+        await start(service)
+    assert (await names(api))[0] == "FusionAuth"

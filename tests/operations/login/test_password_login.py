@@ -1,0 +1,341 @@
+"""Logging in with a password: outcomes, their order, what is counted, what is told to whom."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any
+
+import httpx
+import pytest
+
+from identity import app
+from identity.call import Call, Nobody, Origin
+from identity.domain.login import login_outcomes as outcomes
+from identity.domain.login.login_outcomes import LoginResult
+from identity.errors import Unavailable, WebhookTransactionFailed
+from identity.ids import TenantId, new_id
+from identity.operations.limits import login_limits
+from identity.operations.login import password_login
+from tests import webhooks
+from tests.conftest import EMAIL_TEMPLATE
+from tests.receiver import answers, receiving, until
+
+PASSWORD = "correct horse battery staple"
+
+
+class Desk:
+    """One tenant with one user, and somebody who tries to log in."""
+
+    def __init__(self, service: app.Service, api: httpx.AsyncClient) -> None:
+        self.services = service.services
+        self.api = api
+        self.tenant_id = TenantId(api.headers["X-FusionAuth-TenantId"])
+        self.user: dict[str, Any] = {}
+        self.application: dict[str, Any] | None = None
+
+    async def configure(self, **tenant: Any) -> None:
+        answer = await self.api.patch(f"/api/tenant/{self.tenant_id}", json={"tenant": tenant})
+        assert answer.status_code == 200, answer.text
+
+    async def add_user(self, **members: Any) -> None:
+        wanted = {"email": f"{new_id()}@example.com", "username": "Ann", "password": PASSWORD, **members}
+        answer = await self.api.post("/api/user", json={"user": wanted})
+        assert answer.status_code == 200, answer.text
+        self.user = answer.json()["user"]
+
+    async def change_user(self, **members: Any) -> None:
+        answer = await self.api.patch(f"/api/user/{self.user['id']}", json={"user": members})
+        assert answer.status_code == 200, answer.text
+
+    async def register(self, **application: Any) -> None:
+        answer = await self.api.post("/api/application", json={"application": {"name": new_id(), **application}})
+        assert answer.status_code == 200, answer.text
+        self.application = answer.json()["application"]
+        body = {"registration": {"applicationId": self.application["id"]}}
+        made = await self.api.post(f"/api/user/registration/{self.user['id']}", json=body)
+        assert made.status_code == 200, made.text
+
+    async def stored(self) -> dict[str, Any]:
+        return await self.services.users.get(self.tenant_id, self.user["id"])
+
+    async def log_in(
+        self, login_id: str | None = None, password: str = PASSWORD, *, address: str | None = None, **types: Any
+    ) -> LoginResult:
+        origin = Origin(address or _address(), "test", new_id(), "http://localhost")
+        call = Call(self.tenant_id, Nobody(), self.services.clock.now(), origin)
+        credentials = password_login.Credentials(login_id or self.user["email"], password, **types)
+        application = self.application
+        if application is not None:
+            application = await self.services.applications.get(self.tenant_id, application["id"])
+        return await password_login.authenticate(self.services, call, credentials, application)
+
+
+def _address() -> str:
+    raw = int(new_id().replace("-", "")[:6], 16)
+    return f"10.{raw >> 16 & 255}.{raw >> 8 & 255}.{raw & 255}"
+
+
+@pytest.fixture
+async def desk(service: app.Service, tenant_api: httpx.AsyncClient) -> Desk:
+    made = Desk(service, tenant_api)
+    await made.add_user()
+    return made
+
+
+async def test_the_right_password_logs_in_and_is_noted(desk: Desk) -> None:
+    await desk.register()
+    assert desk.application is not None
+    result = await desk.log_in(f" {desk.user['email'].upper()} ")
+    assert isinstance(result, outcomes.LoggedIn)
+    assert result.registration is not None
+    stored = await desk.stored()
+    noted = stored["lastLoginInstant"]
+    assert noted == result.user["lastLoginInstant"] == result.registration["lastLoginInstant"]
+    assert stored["registrations"][0]["lastLoginInstant"] == noted
+    assert {entry["type"]: entry.get("lastLoginInstant") for entry in stored["identities"]} == {
+        "email": noted,
+        "username": None,
+    }
+    assert stored["lastUpdateInstant"] == result.user["lastUpdateInstant"]
+    shown = (await desk.api.get(f"/api/user/{desk.user['id']}")).json()["user"]
+    assert shown["lastLoginInstant"] == noted
+
+
+async def test_a_user_without_a_registration_logs_in_without_one(desk: Desk) -> None:
+    await desk.register()
+    assert desk.application is not None
+    await desk.api.delete(f"/api/user/registration/{desk.user['id']}/{desk.application['id']}")
+    result = await desk.log_in("ann")
+    assert isinstance(result, outcomes.LoggedIn) and result.registration is None
+
+
+@pytest.mark.parametrize("password", ["wrong", "", PASSWORD.upper(), PASSWORD + " ", "x" * 1_000_000, "\x00"])
+async def test_any_other_password_is_wrong(desk: Desk, password: str) -> None:
+    assert await desk.log_in(password=password) == outcomes.WrongCredentials()
+    assert "lastLoginInstant" not in await desk.stored()
+
+
+async def test_an_unknown_user_a_wrong_type_and_another_tenant_are_wrong_credentials(
+    desk: Desk, service: app.Service, api: httpx.AsyncClient
+) -> None:
+    assert await desk.log_in("nobody@example.com") == outcomes.WrongCredentials()
+    assert await desk.log_in("ann", types=("email",)) == outcomes.WrongCredentials()
+    elsewhere = Desk(service, api)
+    assert await elsewhere.log_in(desk.user["email"]) == outcomes.WrongCredentials()
+    await desk.change_user(usernameStatus="PENDING")
+    assert await desk.log_in("ann") == outcomes.WrongCredentials()
+    assert isinstance(await desk.log_in(), outcomes.LoggedIn)
+
+
+async def test_what_is_wrong_with_a_user_is_told_only_to_who_knows_the_password(desk: Desk, clock: Any) -> None:
+    states: list[tuple[Any, dict[str, Any]]] = [
+        (outcomes.Expired, {"expiry": 1}),
+        (outcomes.PasswordChangeRequired, {"expiry": None, "passwordChangeRequired": True}),
+    ]
+    for outcome, change in states:
+        await desk.change_user(**change)
+        assert isinstance(await desk.log_in(), outcome)
+        assert await desk.log_in(password="wrong") == outcomes.WrongCredentials()
+    await desk.api.delete(f"/api/user/{desk.user['id']}")
+    assert isinstance(await desk.log_in(), outcomes.Deactivated)
+    assert await desk.log_in(password="wrong") == outcomes.WrongCredentials()
+    assert "lastLoginInstant" not in await desk.stored()
+
+
+async def test_a_second_factor_is_never_skipped(desk: Desk) -> None:
+    await desk.change_user(twoFactor={"methods": [{"method": "email", "email": "a@example.com"}]})
+    assert isinstance(await desk.log_in(), outcomes.SecondFactorRequired)
+
+
+async def test_gates_for_unverified_users_and_registrations(desk: Desk) -> None:
+    await desk.register(
+        verifyRegistration=True, verificationEmailTemplateId=EMAIL_TEMPLATE, unverified={"behavior": "Gated"}
+    )
+    assert isinstance(await desk.log_in(), outcomes.RegistrationNotVerified)
+    gate = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE, "unverified": {"behavior": "Gated"}}
+    await desk.configure(emailConfiguration=gate)
+    assert isinstance(await desk.log_in(), outcomes.EmailNotVerified)
+
+
+async def test_an_old_password_has_to_be_changed_where_the_tenant_says_so(desk: Desk, clock: Any) -> None:
+    await desk.configure(maximumPasswordAge={"enabled": True, "days": 3})
+    assert isinstance(await desk.log_in(), outcomes.LoggedIn)
+    clock.advance(seconds=3 * 86_400 + 1)
+    result = await desk.log_in()
+    assert isinstance(result, outcomes.PasswordChangeRequired) and result.reason == "Expired"
+
+
+async def test_a_password_below_new_rules_has_to_be_changed(desk: Desk) -> None:
+    await desk.configure(passwordValidationRules={"requireNumber": True})
+    assert isinstance(await desk.log_in(), outcomes.LoggedIn)
+    await desk.configure(passwordValidationRules={"validateOnLogin": True})
+    result = await desk.log_in()
+    assert isinstance(result, outcomes.PasswordChangeRequired) and result.reason == "Validation"
+
+
+async def test_a_good_login_moves_the_password_to_the_tenants_scheme(desk: Desk) -> None:
+    scheme = {"encryptionScheme": "salted-pbkdf2-hmac-sha256", "encryptionSchemeFactor": 1000}
+    await desk.configure(passwordEncryptionConfiguration=scheme)
+    await desk.log_in()
+    assert (await desk.stored())["private"]["password"]["scheme"] == "argon2id"
+    await desk.configure(passwordEncryptionConfiguration={"modifyEncryptionSchemeOnLogin": True})
+    assert await desk.log_in(password="wrong") == outcomes.WrongCredentials()
+    assert (await desk.stored())["private"]["password"]["scheme"] == "argon2id"
+    for _ in range(2):
+        assert isinstance(await desk.log_in(), outcomes.LoggedIn)
+        password = (await desk.stored())["private"]["password"]
+        assert (password["scheme"], password["factor"]) == ("salted-pbkdf2-hmac-sha256", 1000)
+
+
+async def test_a_password_moves_to_the_tenants_scheme_before_the_second_factor_is_asked_for(desk: Desk) -> None:
+    scheme = {"encryptionScheme": "salted-pbkdf2-hmac-sha256", "encryptionSchemeFactor": 1000}
+    await desk.configure(passwordEncryptionConfiguration={**scheme, "modifyEncryptionSchemeOnLogin": True})
+    await desk.change_user(twoFactor={"methods": [{"method": "email", "email": "a@example.com"}]})
+    assert isinstance(await desk.log_in(), outcomes.SecondFactorRequired)
+    assert (await desk.stored())["private"]["password"]["scheme"] == "salted-pbkdf2-hmac-sha256"
+
+
+async def test_an_account_is_closed_after_too_many_failures_whoever_asks_and_however_it_is_named(desk: Desk) -> None:
+    await desk.configure(
+        rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 3, "timePeriodInSeconds": 60}}
+    )
+    for name in (desk.user["email"], "ann", "ANN"):
+        assert await desk.log_in(name, "wrong") == outcomes.WrongCredentials()
+    result = await desk.log_in()
+    assert isinstance(result, outcomes.TooManyAttempts) and 0 < result.wait_seconds <= 60
+    await desk.add_user(username="bob")
+    assert isinstance(await desk.log_in(), outcomes.LoggedIn)
+
+
+async def test_unknown_users_are_counted_like_known_ones(desk: Desk) -> None:
+    await desk.configure(
+        rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}}
+    )
+    assert await desk.log_in("nobody", "wrong") == outcomes.WrongCredentials()
+    assert isinstance(await desk.log_in("NOBODY", "wrong"), outcomes.TooManyAttempts)
+
+
+async def test_success_neither_counts_nor_resets_what_failed(desk: Desk) -> None:
+    await desk.configure(
+        rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}}
+    )
+    assert await desk.log_in(password="wrong") == outcomes.WrongCredentials()
+    for _ in range(4):
+        assert isinstance(await desk.log_in(), outcomes.LoggedIn)
+    assert await desk.log_in(password="wrong") == outcomes.WrongCredentials()
+    assert isinstance(await desk.log_in(), outcomes.TooManyAttempts)
+
+
+async def test_an_attempt_that_could_not_be_judged_is_not_counted(desk: Desk) -> None:
+    await desk.configure(
+        rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}}
+    )
+    services = desk.services
+
+    class Busy:
+        async def verify(self, *_arguments: Any) -> bool:
+            raise Unavailable
+
+    desk.services = dataclasses.replace(services, passwords=Busy())  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            await desk.log_in()
+    desk.services = services
+    assert isinstance(await desk.log_in(), outcomes.LoggedIn)
+
+
+async def test_many_guesses_at_once_are_no_way_around_the_limit(desk: Desk) -> None:
+    await desk.configure(
+        rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 3, "timePeriodInSeconds": 60}}
+    )
+    results = await asyncio.gather(*(desk.log_in(password=f"guess {n}") for n in range(24)))
+    assert sum(result == outcomes.WrongCredentials() for result in results) == 3
+
+
+async def test_an_address_that_fails_for_everybody_is_refused_for_everybody(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(login_limits, "ADDRESS_FAILURES", 3)
+    for n in range(3):
+        assert await desk.log_in(f"user-{n}", "wrong", address="2001:db8::1") == outcomes.WrongCredentials()
+    assert isinstance(await desk.log_in(address="2001:db8::2"), outcomes.TooManyAttempts)
+    assert isinstance(await desk.log_in(address="2001:db8:1::1"), outcomes.LoggedIn)
+
+
+def watch(desk: Desk) -> list[str]:
+    """What is compared from now on, in its order: `verify` for a user's hash, `pretend` for nobody's."""
+    calls: list[str] = []
+    pool = desk.services.passwords
+
+    class Watched:
+        async def verify(self, *arguments: Any) -> bool:
+            calls.append("verify")
+            return await pool.verify(*arguments)
+
+        async def pretend(self, *arguments: Any) -> None:
+            calls.append("pretend")
+            await pool.pretend(*arguments)
+
+    desk.services = dataclasses.replace(desk.services, passwords=Watched())  # type: ignore[arg-type]
+    return calls
+
+
+async def test_attack_44_wrong_password_of_a_cheaper_scheme_costs_what_nobody_costs(desk: Desk) -> None:
+    await desk.add_user(username=new_id(), encryptionScheme="salted-md5", factor=1)
+    calls = watch(desk)
+    assert await desk.log_in(desk.user["email"], "wrong") == outcomes.WrongCredentials()
+    assert calls == ["verify", "pretend"]
+    assert isinstance(await desk.log_in(desk.user["email"]), outcomes.LoggedIn)
+    assert calls == ["verify", "pretend", "verify"]
+
+
+async def test_unknown_users_cost_what_wrong_passwords_cost(desk: Desk) -> None:
+    calls = watch(desk)
+    await desk.log_in(password="wrong")
+    await desk.log_in("nobody", "wrong")
+    await desk.api.delete(f"/api/user/{desk.user['id']}")
+    await desk.log_in(password="wrong")
+    assert calls == ["verify", "pretend", "verify"]
+
+
+def events_of(receiver: Any) -> list[dict[str, Any]]:
+    return sorted((request.event for request in receiver.requests), key=lambda event: event["createInstant"])
+
+
+async def listen(desk: Desk, url: str, transaction_type: str, *types: str) -> None:
+    await webhooks.listen(desk.api, {"id": desk.tenant_id}, url, types, transaction_type)
+
+
+async def test_success_and_failure_are_told_but_not_an_unknown_user(desk: Desk) -> None:
+    await desk.register()
+    assert desk.application is not None
+    async with receiving() as receiver:
+        await listen(desk, receiver.url, "None", "user.login.success", "user.login.failed")
+        await desk.log_in("nobody", "wrong")
+        await desk.log_in(password="wrong", address="192.0.2.7")
+        await receiver.wait_for(1)
+        await desk.log_in(address="192.0.2.7")
+        await receiver.wait_for(2)
+        failed, success = events_of(receiver)
+    assert (failed["type"], success["type"]) == ("user.login.failed", "user.login.success")
+    for event in (failed, success):
+        assert event["applicationId"] == desk.application["id"]
+        assert event["authenticationType"] == "PASSWORD"
+        assert event["ipAddress"] == event["info"]["ipAddress"] == "192.0.2.7"
+        assert event["linkedObjectId"] == event["user"]["id"] == desk.user["id"]
+        assert event["tenantId"] == desk.tenant_id
+        assert "private" not in event["user"]
+    assert failed["reason"] == {"code": "credentials"} and "connectorId" not in failed
+    assert success["connectorId"] == "e3306678-a53a-4964-9040-1c96f36dda72"
+
+
+async def test_a_veto_stops_a_login_and_leaves_no_trace_but_changes_nothing_about_a_failed_one(desk: Desk) -> None:
+    async with receiving(answers(500)) as receiver:
+        await listen(desk, receiver.url, "AbsoluteMajority", "user.login.success", "user.login.failed")
+        before = await desk.stored()
+        with pytest.raises(WebhookTransactionFailed):
+            await desk.log_in()
+        assert await desk.stored() == before
+        assert await desk.log_in(password="wrong") == outcomes.WrongCredentials()
+        await until(lambda: len(receiver.requests) >= 2)

@@ -1,0 +1,126 @@
+"""Writing the event log: numbers, the event, and that a failing record fails nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+import structlog.testing
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from identity import app
+from identity.call import Call, Nobody, Origin
+from identity.ids import new_id
+from identity.operations.objects import event_logs
+from tests.receiver import receiving, until
+
+
+def call_of(service: app.Service) -> Call:
+    origin = Origin("127.0.0.1", "", "", service.base_url)
+    return Call(None, Nobody(), service.services.clock.now(), origin)
+
+
+async def rows(service: app.Service, marker: str) -> list[dict[str, Any]]:
+    found = service.services.database.collection("event_logs").find({"message": {"$regex": marker}}).sort("_id", 1)
+    return [dict(row) async for row in found]
+
+
+async def test_row_has_its_number_instant_type_and_message(service: app.Service) -> None:
+    marker = new_id()
+    call = call_of(service)
+    await event_logs.record(service.services, call, "Debug", f"{marker} one")
+    await event_logs.record(service.services, call, "Error", f"{marker} two")
+    first, second = await rows(service, marker)
+    assert first == {"_id": first["_id"], "insertInstant": call.now, "message": f"{marker} one", "type": "Debug"}
+    assert second["_id"] > first["_id"] > 0
+    assert second["type"] == "Error"
+
+
+async def test_racing_writers_never_share_a_number(service: app.Service) -> None:
+    marker = new_id()
+    call = call_of(service)
+    await asyncio.gather(
+        *(event_logs.record(service.services, call, "Information", f"{marker} {n}") for n in range(64))
+    )
+    numbers = [row["_id"] for row in await rows(service, marker)]
+    assert len(set(numbers)) == len(numbers) == 64
+
+
+async def test_overlong_message_is_cut(service: app.Service) -> None:
+    marker = new_id()
+    await event_logs.record(service.services, call_of(service), "Debug", marker + "x" * 100_000)
+    (row,) = await rows(service, marker)
+    assert len(row["message"]) == 65_536
+
+
+async def test_text_that_cannot_be_stored_is_mended(service: app.Service) -> None:
+    marker = new_id()
+    await event_logs.record(service.services, call_of(service), "Debug", f"{marker} \ud83d é\x00")
+    (row,) = await rows(service, marker)
+    assert row["message"] == f"{marker} ? é\x00"
+
+
+async def test_every_row_is_announced_to_webhooks_that_ask_for_it(service: app.Service, api: httpx.AsyncClient) -> None:
+    marker = new_id()
+    async with receiving() as receiver:
+        wanted = {
+            "url": receiver.url,
+            "connectTimeout": 1000,
+            "readTimeout": 1000,
+            "global": True,
+            "eventsEnabled": {"event-log.create": True},
+        }
+        made = (await api.post("/api/webhook", json={"webhook": wanted})).json()["webhook"]
+        try:
+            await event_logs.record(service.services, call_of(service), "Error", f"{marker} failed")
+            await until(lambda: any(marker in request.body.decode() for request in receiver.requests))
+        finally:
+            await api.delete(f"/api/webhook/{made['id']}")
+    (event,) = [request.event for request in receiver.requests if marker in request.body.decode()]
+    (row,) = await rows(service, marker)
+    assert event.keys() == {"createInstant", "eventLog", "id", "type"}
+    assert event["type"] == "event-log.create"
+    assert event["eventLog"] == {
+        "id": row["_id"],
+        "insertInstant": row["insertInstant"],
+        "message": f"{marker} failed",
+        "type": "Error",
+    }
+
+
+async def test_failing_record_is_logged_and_breaks_nobody(
+    service: app.Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> int:
+        raise RuntimeError("no numbers")
+
+    monkeypatch.setattr(service.services.event_logs, "next_id", broken)
+    with structlog.testing.capture_logs() as logs:
+        await event_logs.record(service.services, call_of(service), "Error", "nobody reads this")
+    (entry,) = [log for log in logs if log["event"] == "event log not written"]
+    assert entry["text"] == "nobody reads this"
+    assert entry["error"] == "RuntimeError"
+
+
+async def test_what_callers_can_bring_about_is_told_sixty_times_a_minute(service: app.Service) -> None:
+    marker, other = new_id(), new_id()
+    call, tenant_id = call_of(service), service.services.default_tenant_id
+    for _ in range(62):
+        await event_logs.debug(service.services, call, tenant_id, marker, marker)
+    await event_logs.debug(service.services, call, tenant_id, other, other)
+    assert len(await rows(service, marker)) == 60
+    assert [row["type"] for row in await rows(service, other)] == ["Debug"]
+
+
+async def test_debug_is_silent_while_the_counters_are_away(
+    service: app.Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> None:
+        raise RedisConnectionError("gone")
+
+    marker = new_id()
+    monkeypatch.setattr(service.services.rate_limits, "take", away)
+    await event_logs.debug(service.services, call_of(service), service.services.default_tenant_id, marker, marker)
+    assert await rows(service, marker) == []

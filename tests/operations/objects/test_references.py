@@ -1,0 +1,193 @@
+"""What is referred to stays, and nothing refers to what is gone, whoever comes at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from identity import app
+from identity.call import Call, Nobody, Origin
+from identity.domain.objects.resource_definition import Resource
+from identity.errors import Invalid
+from identity.ids import new_id
+from identity.operations.configuration import applications
+from identity.operations.objects import references
+from identity.services import Services
+from tests.receiver import until
+
+Document = dict[str, Any]
+
+
+def call_of(service: app.Service) -> Call:
+    return Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", service.base_url))
+
+
+async def make_key(api) -> str:
+    answer = await api.post("/api/key/generate", json={"key": {"name": f"Key {new_id()}", "algorithm": "ES256"}})
+    return str(answer.json()["key"]["id"])
+
+
+async def make_list(api) -> str:
+    body = {"ipAccessControlList": {"name": new_id(), "entries": [{"startIPAddress": "*", "action": "Allow"}]}}
+    return str((await api.post("/api/ip-acl", json=body)).json()["ipAccessControlList"]["id"])
+
+
+async def test_of_one_who_deletes_and_one_who_refers_only_one_gets_through(api, tenant_api) -> None:
+    """Forty keys, each of which is deleted and given to a new application at the same moment."""
+
+    async def race(key_id: str) -> None:
+        body = {"application": {"name": new_id(), "jwtConfiguration": {"accessTokenKeyId": key_id}}}
+        made, deleted = await asyncio.gather(
+            tenant_api.post("/api/application", json=body), api.delete(f"/api/key/{key_id}")
+        )
+        exists = (await api.get(f"/api/key/{key_id}")).status_code == 200
+        assert (made.status_code, deleted.status_code) == ((200, 400) if exists else (400, 200))
+        codes = str((deleted if exists else made).json())
+        assert "[inUse]keyId" in codes or "[invalid]application.jwtConfiguration.accessTokenKeyId" in codes
+
+    await asyncio.gather(*map(race, [await make_key(api) for _ in range(40)]))
+
+
+async def test_many_who_refer_to_the_same_at_once_all_get_through(api, tenant_api) -> None:
+    key_id = await make_key(api)
+
+    async def make() -> int:
+        body = {"application": {"name": new_id(), "jwtConfiguration": {"accessTokenKeyId": key_id}}}
+        return (await tenant_api.post("/api/application", json=body)).status_code
+
+    assert await asyncio.gather(*(make() for _ in range(48))) == [200] * 48
+    assert "[inUse]keyId" in (await api.delete(f"/api/key/{key_id}")).text
+
+
+async def test_what_was_deleted_after_it_was_looked_up_is_refused_when_it_is_written(service, api, tenant) -> None:
+    key_id = await make_key(api)
+    document = {"id": new_id(), "tenantId": tenant["id"], "jwtConfiguration": {"idTokenKeyId": key_id}}
+    assert (await api.delete(f"/api/key/{key_id}")).status_code == 200
+    with pytest.raises(Invalid) as refused:
+        await references.keeping(service.services, applications.RESOURCE, document, None, _never)
+    assert str(refused.value) == "[invalid]application.jwtConfiguration.idTokenKeyId"
+
+
+async def test_who_wants_to_delete_what_another_transaction_holds_waits_for_its_end(service, api, tenant) -> None:
+    """The write of the holder is not visible yet when the other looks for it."""
+    services: Services = service.services
+    key_id = await make_key(api)
+    document = {"id": new_id(), "tenantId": tenant["id"], "jwtConfiguration": {"accessTokenKeyId": key_id}}
+    held, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow_insert(session: Any) -> None:
+        await services.applications.insert(
+            tenant["id"], {**document, "name": new_id(), "lastUpdateInstant": 1}, session
+        )
+        held.set()
+        await go_on.wait()
+
+    writing = asyncio.create_task(references.keeping(services, applications.RESOURCE, document, None, slow_insert))
+    await held.wait()
+    deleting = asyncio.create_task(api.delete(f"/api/key/{key_id}"))
+    await asyncio.wait({deleting}, timeout=0.05)
+    go_on.set()
+    await writing
+    assert "[inUse]keyId" in (await deleting).text
+    await services.applications.delete(tenant["id"], document["id"])
+
+
+async def test_who_refers_to_a_key_does_not_make_every_process_read_it_again(service, api, tenant_api) -> None:
+    services: Services = service.services
+    key_id, other = await make_key(api), await make_key(api)
+
+    async def refer() -> None:
+        body = {"application": {"name": new_id(), "jwtConfiguration": {"accessTokenKeyId": key_id}}}
+        assert (await tenant_api.post("/api/application", json=body)).status_code == 200
+
+    await refer()  # the first time makes the member
+
+    async def has_heard(name: str) -> None:
+        """The stream tells of changes in their order: after this one all before are told."""
+        stored = await services.keys.get(None, other)
+        await services.database.collection("keys").update_one({"_id": other}, {"$set": {"name": name}})
+        assert stored["name"] != name
+
+        async def is_known() -> bool:
+            known = await services.keys.cached(None, other)
+            return known is not None and known["name"] == name
+
+        await until(is_known)
+
+    await services.keys.cached(None, other)
+    await has_heard(new_id())
+    before = await services.keys.cached(None, key_id)
+    await refer()
+    await has_heard(new_id())
+    assert await services.keys.cached(None, key_id) is before
+
+
+async def test_names_are_found_in_members_lists_and_lists_of_objects_until_they_end(service, monkeypatch) -> None:
+    services: Services = service.services
+    rows = (
+        references.Reference("tenants", ("a.one", "many"), "keys"),
+        references.Reference("tenants", ("private.past.id",), "keys", until="end"),
+    )
+    monkeypatch.setattr(references, "TABLE", rows)
+    resource = Resource("key", "", "", "keys", "", "Key", tenant_scoped=False)
+    one, listed, past, free = (new_id() for _ in range(4))
+    document = {
+        "id": new_id(),
+        "a": {"one": one},
+        "many": [listed, new_id()],
+        "private": {"past": [{"id": past, "end": 1000}, {"id": new_id(), "end": 9000}]},
+    }
+    await services.tenants.insert(None, {**document, "name": new_id()})
+    try:
+
+        async def refused(key_id: str, now: Any) -> bool:
+            try:
+                await references.removing(services, resource, key_id, now, _nothing)
+            except Invalid as error:
+                return str(error) == "[inUse]keyId"
+            return False
+
+        assert await refused(one, 0)
+        assert await refused(listed, 0)
+        assert await refused(past, 999)
+        assert not await refused(past, 1000)
+        assert not await refused(free, 0)
+    finally:
+        await services.tenants.delete(None, document["id"])
+
+
+async def test_look_ups_are_served_by_an_index(service) -> None:
+    """For every row of the table: with many documents a walk through all of them would hold the deletion up."""
+    for row in references.TABLE:
+        where = references._naming(row, new_id(), service.services.clock.now())
+        plan = await service.services.database.motor.command(
+            {"explain": {"find": row.source, "filter": where}, "verbosity": "queryPlanner"}
+        )
+        assert "COLLSCAN" not in str(plan["queryPlanner"]["winningPlan"]), row
+        assert "IXSCAN" in str(plan["queryPlanner"]["winningPlan"]), row
+
+
+async def test_access_list_in_use_stays(api, tenant) -> None:
+    uses = [
+        ("tenant", f"/api/tenant/{tenant['id']}", "PATCH"),
+        ("application", "/api/application", "POST"),
+    ]
+    for wrapper, path, method in uses:
+        list_id = await make_list(api)
+        body = {wrapper: {"name": new_id(), "accessControlConfiguration": {"uiIPAccessControlListId": list_id}}}
+        answer = await api.request(method, path, json=body)
+        assert answer.status_code == 200, answer.text
+        assert "[inUse]ipAccessControlListId" in (await api.delete(f"/api/ip-acl/{list_id}")).text
+        cleared = {wrapper: {**body[wrapper], "accessControlConfiguration": {}}}
+        await api.put(f"/api/{wrapper}/{answer.json()[wrapper]['id']}", json=cleared)
+        assert (await api.delete(f"/api/ip-acl/{list_id}")).status_code == 200
+
+
+async def _never(_session: Any) -> None:
+    raise AssertionError("nothing may be written")
+
+
+async def _nothing(_session: Any) -> None:
+    pass

@@ -1,0 +1,99 @@
+"""Judging a password: each find in each mode, and sources that cannot say."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from identity.config import License
+from identity.domain.login.breached_passwords import digest
+from identity.operations.passwords import breached_passwords
+from identity.services import Services
+from tests.builders import make_tenant, make_user
+
+USER = make_user(email="ada+shop@example.com")
+
+
+class Known:
+    """A source with these texts; None in place of them: it does not answer."""
+
+    def __init__(self, texts: set[str] | None) -> None:
+        self.hashes = None if texts is None else {digest(text) for text in texts}
+        self.asked = 0
+
+    async def has(self, wanted: str) -> bool | None:
+        self.asked += 1
+        return None if self.hashes is None else wanted in self.hashes
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+Make = Callable[..., Services]
+
+
+@pytest.fixture
+def knowing(service) -> Make:
+    def make(texts: set[str] | None, *, pairs: bool = True, license_: License | None = None) -> Services:
+        config = service.services.config
+        settings = dataclasses.replace(config.breaches, pairs=pairs)
+        config = dataclasses.replace(config, breaches=settings, license=license_ or config.license)
+        return dataclasses.replace(service.services, config=config, breached_passwords=Known(texts))
+
+    return make
+
+
+def tenant(mode: str = "High", **members: Any) -> dict[str, Any]:
+    return make_tenant(passwordValidationRules={"breachDetection": {"enabled": True, "matchMode": mode, **members}})
+
+
+FINDS = {
+    "ExactMatch": ("ada+shop@example.com:a rare one", "a rare one", {"High", "Medium", "Low"}),
+    "SubAddressMatch": ("ada@example.com:a rare one", "a rare one", {"High", "Medium"}),
+    "CommonPassword": ("nothing at all", "LetMeIn", {"High", "Medium", "Low"}),
+    "PasswordOnly": ("a rare one", "a rare one", {"High"}),
+}
+
+
+@pytest.mark.parametrize("mode", ["High", "Medium", "Low"])
+@pytest.mark.parametrize("find", sorted(FINDS))
+async def test_each_find_counts_in_its_modes_and_has_its_code(knowing: Make, find: str, mode: str) -> None:
+    text, password, modes = FINDS[find]
+    services = knowing({text})
+    expected = find if mode in modes else "None"
+    assert await breached_passwords.judge(services, tenant(mode), USER, password) == expected
+    errors = await breached_passwords.problems(services, tenant(mode), USER, password, "password")
+    assert [error.code for error in errors] == ([f"[breached{find}]password"] if mode in modes else [])
+
+
+async def test_the_worst_find_is_told(knowing: Make) -> None:
+    texts = {"ada+shop@example.com:letmein", "ada@example.com:letmein", "letmein"}
+    for lost, expected in ((set(), "ExactMatch"), ({"ada+shop@example.com:letmein"}, "SubAddressMatch")):
+        assert await breached_passwords.judge(knowing(texts - lost), tenant(), USER, "letmein") == expected
+    assert await breached_passwords.judge(knowing({"letmein"}), tenant(), USER, "letmein") == "CommonPassword"
+
+
+async def test_pairs_are_looked_for_where_the_source_has_them(knowing: Make) -> None:
+    services = knowing({"ada+shop@example.com:a rare one"}, pairs=False)
+    assert await breached_passwords.judge(services, tenant(), USER, "a rare one") == "None"
+    assert services.breached_passwords.asked == 1
+
+
+async def test_a_source_that_does_not_answer_stands_in_nobody_s_way(knowing: Make) -> None:
+    services = knowing(None)
+    assert await breached_passwords.judge(services, tenant(), USER, "a rare one") is None
+    assert await breached_passwords.problems(services, tenant(), USER, "a rare one", "password") == []
+    # What is known without it is known all the same.
+    assert await breached_passwords.judge(services, tenant(), USER, "letmein") == "CommonPassword"
+    assert await breached_passwords.judge(services, tenant("Low"), USER, "a rare one") is None
+
+
+async def test_nothing_is_looked_for_where_tenant_or_operator_have_it_off(knowing: Make) -> None:
+    services = knowing({"letmein"})
+    assert await breached_passwords.judge(services, tenant(enabled=False), USER, "letmein") is None
+    unlicensed = knowing({"letmein"}, license_=License({breached_passwords.FEATURE: False}))
+    assert await breached_passwords.judge(unlicensed, tenant(), USER, "letmein") is None
+    assert services.breached_passwords.asked == unlicensed.breached_passwords.asked == 0

@@ -1,0 +1,53 @@
+"""What a login by API answers for each of its outcomes; those of federated logins are in tests/federation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from identity.call import Call, Nobody, Origin
+from identity.domain.login import login_outcomes as steps
+from identity.errors import NotFound, Unavailable
+from identity.operations.clients import clients
+from identity.operations.clients.clients import TenantHints
+from identity.operations.users import login_responses
+from tests import relying_party
+
+
+@pytest.fixture
+async def answer(service, api) -> Any:
+    """Answers a result, for an application and a user of it."""
+    rp = await relying_party.make(api)
+    client = await clients.find(service.services, TenantHints(), rp.client_id)
+    call = Call(client.tenant_id, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
+
+    async def answered(make: Any) -> login_responses.Answer:
+        user = await service.services.users.get(rp.tenant["id"], rp.user["id"])
+        return await login_responses.answer(
+            service.services, call, client, make(user), "PASSWORD", login_responses.Wishes.of({"noJWT": True})
+        )
+
+    return answered
+
+
+async def test_a_change_of_password_is_203_with_its_reason_and_an_id(answer):
+    found = await answer(lambda user: steps.PasswordChangeRequired(user, "Expired"))
+    assert found.status == 203
+    assert len(found.body.pop("changePasswordId")) == 43
+    assert found.body == {"changePasswordReason": "Expired"}
+
+
+async def test_wrong_credentials_are_not_found(answer):
+    with pytest.raises(NotFound):
+        await answer(lambda user: steps.WrongCredentials())
+
+
+async def test_too_many_attempts_have_to_wait(answer):
+    with pytest.raises(Unavailable, match="in 42 seconds"):
+        await answer(lambda user: steps.TooManyAttempts(42))
+
+
+async def test_a_login_without_tokens_is_just_the_user(answer):
+    found = await answer(lambda user: steps.LoggedIn(user, user["registrations"][0]))
+    assert (found.status, set(found.body)) == (200, {"user"})

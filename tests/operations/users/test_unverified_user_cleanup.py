@@ -1,0 +1,243 @@
+"""Users and registrations that nobody verified are removed after the days that tenant or application give them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from identity import app
+from identity.ids import new_id
+from identity.operations.users import unverified_user_cleanup
+from tests.api.test_families import make_family, put
+from tests.api.test_user_consents import born
+from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, ShiftedClock
+from tests.hearing import Hearing
+from tests.receiver import answers, receiving
+from tests.veto import unchanged
+
+Document = dict[str, Any]
+
+DAY = 86_400
+DAYS = 10
+POLICY = {"unverified": {"enabled": True, "numberOfDaysToRetain": DAYS}}
+
+
+class Attic:
+    """A tenant, and an application, that remove what was not verified for ten days."""
+
+    def __init__(self, api: httpx.AsyncClient, service: app.Service, tenant_id: str, application_id: str) -> None:
+        self.api, self.service, self.tenant_id, self.application_id = api, service, tenant_id, application_id
+
+    async def wait(self, clock: ShiftedClock, *, seconds: float) -> None:
+        """Let time pass, with the turns of those hours taken: the service's own sweeper must not come between."""
+        hour = 3600 * 1000
+        for turn in (0, 1):
+            value = str((clock.now() + seconds * 1000) // hour + turn).partition(".")[0]
+            await self.service.services.one_time_ids.use(DEFAULT_TENANT, "sweep", "unverified", value, 3600)
+        clock.advance(seconds=seconds)
+
+    async def sweep(self) -> None:
+        await unverified_user_cleanup.sweep(self.service.services)
+
+    async def change_tenant(self, **members: Any) -> None:
+        answer = await self.api.patch(f"/api/tenant/{self.tenant_id}", json={"tenant": members})
+        assert answer.status_code == 200, answer.text
+
+    async def change_application(self, **members: Any) -> None:
+        answer = await self.api.patch(f"/api/application/{self.application_id}", json={"application": members})
+        assert answer.status_code == 200, answer.text
+
+    async def made(self, **members: Any) -> Document:
+        user = {"email": f"{new_id()}@example.com", "password": "password", **members.pop("user", {})}
+        path, body = "/api/user", {"user": user, **members}
+        if "registration" in members:
+            path = "/api/user/registration"
+        answer = await self.api.post(path, json=body)
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    async def registered(self, **members: Any) -> Document:
+        return await self.made(registration={"applicationId": self.application_id}, skipVerification=True, **members)
+
+    async def verify(self, kind: str, verification_id: str) -> None:
+        assert (await self.api.post(f"/api/user/verify-{kind}/{verification_id}")).status_code == 200
+
+    async def is_there(self, made: Document) -> bool:
+        return (await self.api.get(f"/api/user/{made['user']['id']}")).status_code == 200
+
+    async def is_registered(self, made: Document) -> bool:
+        path = f"/api/user/registration/{made['user']['id']}/{self.application_id}"
+        return (await self.api.get(path)).status_code == 200
+
+
+@pytest.fixture
+async def attic(service: app.Service, tenant: Document, tenant_api: httpx.AsyncClient) -> AsyncIterator[Attic]:
+    body = {"application": {
+        "name": f"App {new_id()}", "verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE,
+        "registrationDeletePolicy": POLICY,
+    }}  # fmt: skip
+    application = (await tenant_api.post("/api/application", json=body)).json()["application"]
+    attic = Attic(tenant_api, service, tenant["id"], application["id"])
+    email = {"verifyEmail": True, "verifyEmailWhenChanged": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
+    await attic.change_tenant(emailConfiguration=email, userDeletePolicy=POLICY)
+    yield attic
+    # The clock of the service is everybody's: what others move it by must not remove what they have just made.
+    await attic.change_tenant(userDeletePolicy={"unverified": {"enabled": False}})
+    await attic.change_application(registrationDeletePolicy={"unverified": {"enabled": False}})
+
+
+async def test_user_who_was_not_verified_goes_after_the_days_and_not_before(attic: Attic, clock) -> None:
+    made, verified, skipped = await attic.made(), await attic.made(), await attic.made(skipVerification=True)
+    await attic.verify("email", verified["emailVerificationId"])
+    nameless = await attic.made(user={"email": None, "username": f"name-{new_id()}"})
+    await attic.wait(clock, seconds=DAYS * DAY - 60)
+    await attic.sweep()
+    assert await attic.is_there(made)
+    await attic.wait(clock, seconds=120)
+    await attic.sweep()
+    assert not await attic.is_there(made)
+    assert all([await attic.is_there(one) for one in (verified, skipped, nameless)])
+
+
+async def test_new_address_of_a_user_has_its_own_days_and_an_old_user_stays(attic: Attic, clock) -> None:
+    young, old = await attic.made(), await attic.made()
+    await attic.verify("email", old["emailVerificationId"])
+    await attic.wait(clock, seconds=(DAYS - 1) * DAY)
+    for made in (young, old):
+        change = {"user": {"email": f"{new_id()}@example.com"}}
+        assert (await attic.api.patch(f"/api/user/{made['user']['id']}", json=change)).status_code == 200
+    await attic.wait(clock, seconds=2 * DAY)
+    await attic.sweep()
+    assert await attic.is_there(young)
+    await attic.wait(clock, seconds=DAYS * DAY)
+    await attic.sweep()
+    assert not await attic.is_there(young) and await attic.is_there(old)
+
+
+async def test_nobody_goes_where_it_is_off_or_nothing_is_verified(attic: Attic, clock) -> None:
+    made, registered = await attic.made(), await attic.registered()
+    await attic.wait(clock, seconds=(DAYS + 1) * DAY)
+    await attic.change_tenant(userDeletePolicy={"unverified": {"enabled": False}})
+    await attic.change_application(registrationDeletePolicy={"unverified": {"enabled": False}})
+    await attic.sweep()
+    await attic.change_tenant(userDeletePolicy=POLICY, emailConfiguration={"verifyEmail": False})
+    await attic.change_application(registrationDeletePolicy=POLICY, verifyRegistration=False)
+    await attic.sweep()
+    assert await attic.is_there(made) and await attic.is_registered(registered)
+
+
+async def test_registration_that_was_not_verified_goes_and_its_user_stays(attic: Attic, clock) -> None:
+    made, verified = await attic.registered(), await attic.registered()
+    await attic.verify("registration", verified["registrationVerificationId"])
+    skipped = await attic.registered(skipRegistrationVerification=True)
+    await attic.wait(clock, seconds=DAYS * DAY - 60)
+    await attic.sweep()
+    assert await attic.is_registered(made)
+    await attic.wait(clock, seconds=120)
+    await attic.sweep()
+    assert not await attic.is_registered(made) and await attic.is_there(made)
+    assert await attic.is_registered(verified) and await attic.is_registered(skipped)
+
+
+async def test_webhooks_hear_of_it_once_however_many_processes_sweep(attic: Attic, clock) -> None:
+    made, registered = await attic.made(), await attic.registered()
+    await attic.wait(clock, seconds=(DAYS + 1) * DAY)
+    async with receiving() as receiver:
+        hearing = Hearing(attic.api, receiver, attic.tenant_id)
+        kinds = [f"user.{what}{when}" for what in ("delete", "registration.delete") for when in ("", ".complete")]
+        await hearing.listen(kinds)
+        await asyncio.gather(*(attic.sweep() for _ in range(3)))
+        events = await hearing.heard(*kinds)
+    for event, who in zip(events, (made, made, registered, registered), strict=True):
+        assert event["user"]["id"] == event["linkedObjectId"] == who["user"]["id"]
+    assert events[2]["registration"]["applicationId"] == events[2]["applicationId"] == attic.application_id
+
+
+async def test_who_is_vetoed_stays_as_they_were_and_is_tried_again_while_others_go(attic: Attic, clock) -> None:
+    made, registered = await attic.made(), await attic.registered()
+    await attic.wait(clock, seconds=(DAYS + 1) * DAY)
+    async with receiving(answers(500)) as receiver:
+        hearing = Hearing(attic.api, receiver, attic.tenant_id)
+        await hearing.listen(["user.delete", "user.registration.delete"], "AbsoluteMajority")
+        # Mails that nobody takes are tried again meanwhile.
+        async with unchanged(attic.service, attic.tenant_id, except_for=("mails ",)):
+            await attic.sweep()
+        await hearing.heard("user.delete", "user.registration.delete")
+        receiver.behaviour = answers(200)
+        await attic.sweep()
+        await hearing.heard("user.delete", "user.registration.delete")
+    assert not await attic.is_there(made) and not await attic.is_registered(registered)
+
+
+async def test_user_verified_while_webhooks_are_asked_stays(attic: Attic, clock) -> None:
+    made = await attic.made()
+    await attic.wait(clock, seconds=(DAYS + 1) * DAY)
+    is_asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def behave(request: Any, writer: Any) -> None:
+        is_asked.set()
+        await may_answer.wait()
+        await answers(200)(request, writer)
+
+    async with receiving(behave) as receiver:
+        hearing = Hearing(attic.api, receiver, attic.tenant_id)
+        await hearing.listen(["user.delete"], "AbsoluteMajority")
+        sweep = asyncio.create_task(attic.sweep())
+        await is_asked.wait()
+        answer = await attic.api.post("/api/user/verify-email", json={"userId": made["user"]["id"]})
+        assert answer.status_code == 200
+        may_answer.set()
+        await sweep
+    assert await attic.is_there(made)
+
+
+async def test_more_than_one_batch_goes_at_once(attic: Attic, clock, monkeypatch) -> None:
+    monkeypatch.setattr(unverified_user_cleanup, "_BATCH", 2)
+    made = [await attic.made() for _ in range(5)]
+    await attic.wait(clock, seconds=(DAYS + 1) * DAY)
+    await attic.sweep()
+    assert not any([await attic.is_there(one) for one in made])
+
+
+async def test_one_process_an_hour_takes_the_turn(attic: Attic, clock) -> None:
+    made = await attic.made()
+    await attic.change_tenant(userDeletePolicy={"unverified": {"enabled": False}})
+    clock.advance(seconds=3 * 365 * DAY)  # an hour that nobody else has had
+    await unverified_user_cleanup.take_turn(attic.service.services)
+    await attic.change_tenant(userDeletePolicy=POLICY)
+    await unverified_user_cleanup.take_turn(attic.service.services)
+    assert await attic.is_there(made)
+    clock.advance(seconds=3600)
+    await unverified_user_cleanup.take_turn(attic.service.services)
+    assert not await attic.is_there(made)
+
+
+async def test_children_whom_no_parent_took_in_go_where_the_tenant_wants_that(attic: Attic, clock) -> None:
+    parent = await attic.made(user={"birthDate": "1980-01-01"}, skipVerification=True)
+    relative = await attic.made(user={"birthDate": "1980-01-01"}, skipVerification=True)
+    child = {"birthDate": born(9), "parentEmail": parent["user"]["email"]}
+    alone, with_relative, taken_in = [await attic.made(user=dict(child), skipVerification=True) for _ in range(3)]
+    await attic.change_tenant(familyConfiguration={"enabled": True, "deleteOrphanedAccountsDays": DAYS})
+    for owner, member in ((relative, with_relative), (parent, taken_in)):
+        family = await make_family(attic.api, owner["user"])
+        assert (await put(attic.api, family, member["user"], role="Child")).status_code == 200
+    await attic.wait(clock, seconds=DAYS * DAY - 60)
+    await attic.change_tenant(familyConfiguration={"deleteOrphanedAccounts": True})
+    await attic.sweep()
+    assert await attic.is_there(alone)
+    await attic.wait(clock, seconds=120)
+    await attic.change_tenant(familyConfiguration={"deleteOrphanedAccounts": False})
+    await attic.sweep()
+    assert await attic.is_there(alone)
+    await attic.change_tenant(familyConfiguration={"deleteOrphanedAccounts": True})
+    async with receiving(answers(200)) as receiver:
+        hearing = Hearing(attic.api, receiver, attic.tenant_id)
+        await hearing.listen(["user.delete", "user.delete.complete"])
+        await attic.sweep()
+        events = await hearing.heard("user.delete", "user.delete.complete")
+    assert [event["user"]["id"] for event in events] == [alone["user"]["id"]] * 2
+    assert [await attic.is_there(one) for one in (alone, with_relative, taken_in, parent)] == [False, True, True, True]

@@ -1,0 +1,177 @@
+"""Webhooks that fail for days are switched off, in four told steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from identity.ids import EventId, WebhookId, new_id
+from identity.operations.webhooks.webhook_monitoring import WebhookWatch
+from identity.store.outbox_rows import Attempt, Lease, Outcome
+from identity.store.webhook_health import WebhookHealth
+from tests.receiver import receiving
+from tests.webhooks import told
+
+PERIOD = 432_000
+
+
+@pytest.fixture
+async def webhook(api) -> dict[str, Any]:
+    wanted = {"url": "https://example.com/hook", "connectTimeout": 1000, "readTimeout": 1000}
+    return dict((await api.post("/api/webhook", json={"webhook": wanted})).json()["webhook"])
+
+
+@pytest.fixture
+def watch(service) -> WebhookWatch:
+    return WebhookWatch(service.services, list)
+
+
+def outcome(service, webhook: dict[str, Any], status: int) -> Outcome:
+    now = service.services.clock.now()
+    lease = Lease(new_id(), EventId(new_id()), WebhookId(webhook["id"]), 0, "user.create", b"{}", now, "token")
+    return Outcome(lease, Attempt(now, now, webhook["url"], status), None)
+
+
+async def status(api, webhook: dict[str, Any]) -> str:
+    return str((await api.get(f"/api/webhook/{webhook['id']}")).json()["webhook"]["status"])
+
+
+async def test_days_of_failure_disable_a_webhook_and_each_step_is_told_once(service, api, clock, webhook, watch):
+    await watch.look([outcome(service, webhook, 500)])
+    for share, steps in [(0.49, 0), (0.02, 1), (0.01, 1), (0.2, 2), (0.2, 3)]:
+        clock.advance(seconds=PERIOD * share)
+        await watch.look([outcome(service, webhook, 500)])
+        assert len(await told(service, webhook)) == steps, share
+    assert [text.partition(" % ")[0][-2:] for text in await told(service, webhook)] == ["50", "70", "90"]
+    assert await status(api, webhook) == "Active"
+    clock.advance(seconds=PERIOD * 0.1)
+    await watch.look([outcome(service, webhook, 500)])
+    assert await status(api, webhook) == "Disabled"
+    assert (await told(service, webhook))[-1].endswith(f"was disabled. Every delivery failed for {PERIOD} seconds.")
+
+
+async def test_one_success_ends_the_count(service, api, clock, webhook, watch):
+    await watch.look([outcome(service, webhook, 500)])
+    clock.advance(seconds=PERIOD * 0.6)
+    await watch.look([outcome(service, webhook, 200), outcome(service, webhook, 500)])
+    await watch.look([outcome(service, webhook, 500)])
+    clock.advance(seconds=PERIOD * 0.45)
+    await watch.look([outcome(service, webhook, 500)])
+    assert await told(service, webhook) == []
+
+
+async def test_a_success_in_another_process_ends_it_too(service, api, clock, webhook, watch):
+    other = WebhookWatch(service.services, list)
+    await other.look([outcome(service, webhook, 200)])
+    await watch.look([outcome(service, webhook, 500)])
+    clock.advance(seconds=PERIOD * 0.6)
+    await other.look([outcome(service, webhook, 200)])
+    await watch.look([outcome(service, webhook, 500)])
+    assert await told(service, webhook) == []
+
+
+async def test_an_answer_to_a_question_is_a_success(service, api, tenant, tenant_api, clock, watch):
+    """One that fails with all it is told, and says yes to what it is asked, has the last word about changes."""
+    events = {"user.create": {"enabled": True, "transactionType": "AbsoluteMajority"}}
+    change = {"tenant": {"eventConfiguration": {"events": events}}}
+    assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=change)).status_code == 200
+    async with receiving() as receiver:
+        wanted = {"url": receiver.url, "connectTimeout": 5000, "readTimeout": 5000, "tenantIds": [tenant["id"]]}
+        wanted["eventsEnabled"] = {"user.create": True}
+        webhook = (await api.post("/api/webhook", json={"webhook": wanted})).json()["webhook"]
+        await watch.look([outcome(service, webhook, 500)])
+        user = {"user": {"username": new_id(), "password": "password"}}
+        assert (await tenant_api.post("/api/user", json=user)).status_code == 200
+        assert len(receiver.requests) == 1
+        clock.advance(seconds=PERIOD * 1.5)
+        await watch.look([outcome(service, webhook, 500)])
+        assert (await status(api, webhook), await told(service, webhook)) == ("Active", [])
+        # From then on it has a whole period again, in which it has to succeed once more.
+        clock.advance(seconds=1)
+        await watch.look([outcome(service, webhook, 500)])
+        clock.advance(seconds=PERIOD * 0.9)
+        await watch.look([outcome(service, webhook, 500)])
+        assert await status(api, webhook) == "Active"
+        clock.advance(seconds=PERIOD * 0.1)
+        await watch.look([outcome(service, webhook, 500)])
+        assert await status(api, webhook) == "Disabled"
+
+
+async def test_a_change_of_the_webhook_is_another_chance(service, api, clock, webhook, watch):
+    await watch.look([outcome(service, webhook, 500)])
+    clock.advance(seconds=PERIOD * 0.99)
+    await api.patch(f"/api/webhook/{webhook['id']}", json={"webhook": {"description": "mended"}})
+    clock.advance(seconds=PERIOD * 0.1)
+    await watch.look([outcome(service, webhook, 500)])
+    assert (await status(api, webhook), await told(service, webhook)) == ("Active", [])
+
+
+async def test_after_a_change_of_the_webhook_each_step_is_told_anew(service, api, clock, webhook, watch):
+    for _ in range(2):
+        await watch.look([outcome(service, webhook, 500)])
+        clock.advance(seconds=PERIOD * 0.75)
+        await watch.look([outcome(service, webhook, 500)])
+        await api.patch(f"/api/webhook/{webhook['id']}", json={"webhook": {"description": "mended"}})
+        clock.advance(seconds=1)
+    assert [text.partition(" % ")[0][-2:] for text in await told(service, webhook)] == ["70", "70"]
+
+
+async def test_who_was_to_disable_a_webhook_and_died_leaves_it_to_the_next(service, api, clock, webhook, watch):
+    await watch.look([outcome(service, webhook, 500)])
+    clock.advance(seconds=PERIOD)
+    assert await WebhookHealth(service.services.database).claim_warning(None, WebhookId(webhook["id"]), 100)
+    await watch.look([outcome(service, webhook, 500)])
+    assert await status(api, webhook) == "Disabled"
+
+
+async def test_failures_further_apart_than_twice_the_period_are_forgotten(service, api, clock, webhook, watch):
+    await watch.look([outcome(service, webhook, 500)])
+    clock.advance(seconds=PERIOD * 2.1)
+    await watch.look([outcome(service, webhook, 500)])
+    assert (await status(api, webhook), await told(service, webhook)) == ("Active", [])
+
+
+async def test_410_disables_at_once_and_is_told_once(service, api, webhook, watch):
+    await watch.look([outcome(service, webhook, 410), outcome(service, webhook, 410)])
+    await watch.look([outcome(service, webhook, 410)])
+    assert await status(api, webhook) == "Disabled"
+    assert await told(service, webhook) == [
+        f"The webhook [{webhook['id']}] was disabled. The receiver answered 410 (Gone)."
+    ]
+
+
+async def test_what_happened_to_a_webhook_that_is_gone_hurts_nobody(service, api, webhook, watch):
+    await api.delete(f"/api/webhook/{webhook['id']}")
+    await watch.look([outcome(service, webhook, 410)])
+    await watch.look([outcome(service, webhook, 500)])
+    assert await told(service, webhook) == []
+
+
+async def test_one_of_many_processes_tells(service):
+    health, webhook_id = WebhookHealth(service.services.database), WebhookId(new_id())
+    now = service.services.clock.now()
+    await health.failed(None, webhook_id, now, 1, now, now)
+    assert await health.claim_warning(None, webhook_id, 50)
+    assert not await health.claim_warning(None, webhook_id, 50)
+    assert await health.claim_warning(None, webhook_id, 70)
+    assert not await health.claim_warning(None, webhook_id, 50)
+    assert not await health.claim_warning(None, WebhookId(new_id()), 50)
+
+
+async def test_a_webhook_is_found_as_it_is_now_with_what_it_takes_to_deliver(api, watch):
+    """The watch has a memory without any."""
+    wanted = {
+        "url": "https://example.com/hook",
+        "connectTimeout": 1000,
+        "readTimeout": 1000,
+        "headers": {"X-Key": "sesame"},
+        "httpAuthenticationUsername": "anna",
+        "httpAuthenticationPassword": "a password",
+    }
+    made = (await api.post("/api/webhook", json={"webhook": wanted})).json()["webhook"]
+    found = await watch.webhook_now(WebhookId(made["id"]))
+    assert found is not None
+    assert {name: found[name] for name in wanted} == wanted
+    await api.delete(f"/api/webhook/{made['id']}")
+    assert await watch.webhook_now(WebhookId(made["id"])) is None

@@ -1,0 +1,213 @@
+"""Names: looked up once for all who ask, and a name server that keeps silent holds up nobody but its own."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from identity.outbound import name_resolution
+from identity.outbound.http import HttpClient, OutboundError, Request
+from identity.outbound.name_resolution import FRESH_SECONDS, KEPT_SECONDS, Names, UnknownNameError
+from tests import certificates
+from tests.receiver import receiving, until
+
+LOOPBACK = [ipaddress.ip_network("127.0.0.0/8")]
+LONG = 20.0
+
+
+class NameServers:
+    """What they say of each name: addresses, nothing, or (for `silent` names) not a word until the test is over."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, tuple[str, ...]] = {}
+        self.asked: Counter[str] = Counter()
+        self.over = threading.Event()
+
+    def look_up(self, host: str) -> tuple[str, ...]:
+        self.asked[host] += 1
+        if host.startswith("silent"):
+            self.over.wait()
+        return self.known.get(host, ())
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServers]:
+    found = NameServers()
+    monkeypatch.setattr(name_resolution, "look_up", found.look_up)
+    yield found
+    found.over.set()
+
+
+class Seconds:
+    """A clock in the test's hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def post(url: str, connect_timeout_ms: int) -> Request:
+    return Request("POST", url, {}, b"{}", connect_timeout_ms, 10_000)
+
+
+async def test_attack_64_receivers_whose_name_server_is_silent_hold_up_nobody_else(servers: NameServers) -> None:
+    """More calls than libcurl has threads to look names up, to one such receiver, and more such receivers."""
+    servers.known["good.example.com"] = ("127.0.0.1",)
+    client = HttpClient(allowed_networks=LOOPBACK)
+    async with receiving() as receiver:
+        silent = ["silent.example.com"] * 60 + [f"silent{number}.example.com" for number in range(40)]
+        waiting = [
+            asyncio.create_task(client.request(post(f"http://{name}:{receiver.port}/", 20_000))) for name in silent
+        ]
+        await until(lambda: len(servers.asked) == 41)
+        answer = await client.request(post(f"http://good.example.com:{receiver.port}/hook", 20_000))
+        assert answer.status == 200
+        assert receiver.requests[0].headers["host"] == f"good.example.com:{receiver.port}"
+        assert not any(each.done() for each in waiting)
+        assert servers.asked["silent.example.com"] == 1
+        await client.close()
+        assert {type(each) for each in await asyncio.gather(*waiting, return_exceptions=True)} == {OutboundError}
+
+
+async def test_the_name_is_what_tls_asks_for_and_verifies(servers: NameServers, tmp_path: Path) -> None:
+    """Not the address that it leads to, though the certificate is good for that, too."""
+    servers.known |= {"good.example.com": ("127.0.0.1",), "other.example.com": ("127.0.0.1",)}
+    trusted = tmp_path / "ca.pem"
+    trusted.write_text(certificates.authority().pem)
+    context = certificates.server_context(certificates.make("s", certificates.authority(), name="good.example.com"))
+    asked: list[str | None] = []
+    context.sni_callback = lambda _socket, name, _context: asked.append(name)
+    client = HttpClient(allowed_networks=LOOPBACK, ca_file=trusted)
+    async with receiving(tls=context) as receiver:
+        answer = await client.request(post(f"https://good.example.com:{receiver.port}/", 20_000))
+        assert answer.status == 200
+        with pytest.raises(OutboundError) as caught:
+            await client.request(post(f"https://other.example.com:{receiver.port}/", 20_000))
+        assert caught.value.kind == "tls"
+    assert asked == ["good.example.com", "other.example.com"]
+    await client.close()
+
+
+async def test_a_silent_name_server_is_told_as_a_timeout_and_a_name_that_is_none_as_such(servers: NameServers) -> None:
+    client = HttpClient(allowed_networks=LOOPBACK)
+    for host, kind, words in (
+        ("silent.example.com", "timeout", "Resolving timed out after 50 milliseconds"),
+        ("nobody.example.com", "dns", "Could not resolve host: nobody.example.com"),
+    ):
+        with pytest.raises(OutboundError) as caught:
+            await client.request(post(f"https://{host}/", 50))
+        assert (caught.value.kind, caught.value.message) == (kind, words)
+    await client.close()
+
+
+async def test_an_answer_is_good_for_a_minute_and_then_asked_for_again(servers: NameServers) -> None:
+    seconds = Seconds()
+    known = Names(seconds)
+    servers.known["a.example.com"] = ("192.0.2.1", "2001:db8::1")
+    assert await known.addresses("a.example.com", LONG) == ("192.0.2.1", "2001:db8::1")
+    servers.known["a.example.com"] = ("192.0.2.2",)
+    seconds.now += FRESH_SECONDS - 1
+    assert await known.addresses("a.example.com", LONG) == ("192.0.2.1", "2001:db8::1")
+    assert servers.asked["a.example.com"] == 1
+    seconds.now += 1
+    assert await known.addresses("a.example.com", LONG) == ("192.0.2.2",)
+
+
+async def test_the_last_answer_stands_in_for_a_name_server_that_fails_and_not_for_ever(servers: NameServers) -> None:
+    seconds = Seconds()
+    known = Names(seconds)
+    servers.known["a.example.com"] = ("192.0.2.1",)
+    await known.addresses("a.example.com", LONG)
+    del servers.known["a.example.com"]
+    seconds.now += KEPT_SECONDS - 1
+    assert await known.addresses("a.example.com", LONG) == ("192.0.2.1",)
+    assert servers.asked["a.example.com"] == 2
+    seconds.now += 1
+    with pytest.raises(UnknownNameError):
+        await known.addresses("a.example.com", LONG)
+
+
+async def test_the_last_answer_stands_in_for_a_name_server_that_falls_silent(servers: NameServers) -> None:
+    seconds = Seconds()
+    known = Names(seconds)
+    servers.over.set()
+    servers.known["silent.example.com"] = ("192.0.2.1",)
+    await known.addresses("silent.example.com", LONG)
+    servers.over.clear()
+    seconds.now += FRESH_SECONDS
+    assert await known.addresses("silent.example.com", 0.1) == ("192.0.2.1",)
+    # Nobody else waits while that is asked.
+    assert await known.addresses("silent.example.com", 1e6) == ("192.0.2.1",)
+    known.close()
+
+
+async def test_what_was_not_found_is_looked_for_again(servers: NameServers) -> None:
+    known = Names()
+    with pytest.raises(UnknownNameError):
+        await known.addresses("late.example.com", LONG)
+    servers.known["late.example.com"] = ("192.0.2.1",)
+    assert await known.addresses("late.example.com", LONG) == ("192.0.2.1",)
+
+
+async def test_as_much_is_remembered_and_looked_for_as_there_are_places(
+    servers: NameServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(name_resolution, "_MOST_KNOWN", 2)
+    monkeypatch.setattr(name_resolution, "MOST_AT_A_TIME", 1)
+    servers.known |= {f"{letter}.example.com": ("192.0.2.1",) for letter in "abc"}
+    known = Names()
+    for letter in "abca":
+        await known.addresses(f"{letter}.example.com", LONG)
+    assert servers.asked == {"a.example.com": 2, "b.example.com": 1, "c.example.com": 1}
+    with pytest.raises(TimeoutError):
+        await known.addresses("silent.example.com", 0.01)
+    with pytest.raises(TimeoutError):
+        await known.addresses("b.example.com", 0.01)
+    servers.over.set()
+    assert await known.addresses("b.example.com", LONG) == ("192.0.2.1",)
+
+
+async def test_a_search_that_cannot_begin_finds_nothing_and_the_next_one_does(
+    servers: NameServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Names()
+    servers.known["a.example.com"] = ("192.0.2.1",)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", broken)
+        with pytest.raises(UnknownNameError):
+            await known.addresses("a.example.com", LONG)
+    assert await known.addresses("a.example.com", LONG) == ("192.0.2.1",)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://EXAMPLE.com/x", "+example.com:443:192.0.2.1,[2001:db8::1]"),
+        ("http://example.com", "+example.com:80:192.0.2.1,[2001:db8::1]"),
+        ("http://example.com:8080/", "+example.com:8080:192.0.2.1,[2001:db8::1]"),
+        ("http://192.0.2.1/", None),
+        ("http://[2001:db8::1]:8080/", None),
+        ("http://localhost:8080/", None),
+        ("http://a.localhost/", None),
+    ],
+)
+def test_names_are_told_apart_from_addresses(url: str, expected: str | None) -> None:
+    found = name_resolution.target_of(url)
+    assert (None if found is None else found.resolved(("192.0.2.1", "2001:db8::1"))) == expected
+
+
+def test_the_system_is_asked_and_what_it_does_not_know_is_nothing() -> None:
+    assert "127.0.0.1" in name_resolution.look_up("localhost")
+    assert name_resolution.look_up("a" * 64 + ".example") == ()

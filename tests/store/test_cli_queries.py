@@ -1,0 +1,36 @@
+"""Applications and tenants as a command line reads them beside the service."""
+
+from __future__ import annotations
+
+import pytest
+from pymongo.errors import OperationFailure
+
+from identity.errors import StartupError
+from identity.ids import new_id
+from identity.store import cli_queries
+from tests import relying_party
+
+
+async def test_active_applications_come_with_their_own_tenants_and_without_secrets(api, service):
+    one, other = await relying_party.make(api), await relying_party.make(api)
+    gone = await relying_party.make(api)
+    await api.delete(f"/api/application/{gone.client_id}", headers={"X-FusionAuth-TenantId": gone.tenant["id"]})
+    found = {
+        application["id"]: (tenant, application)
+        for tenant, application in await cli_queries.active_clients_across_tenants(service.services.database)
+    }
+    assert gone.client_id not in found
+    for rp in (one, other):
+        tenant, application = found[rp.client_id]
+        assert (tenant["id"], application["name"]) == (rp.tenant["id"], rp.application["name"])
+        assert "clientSecret" not in application["oauthConfiguration"]
+        assert "private" not in application
+
+
+async def test_what_may_not_be_read_is_told_as_a_message(service, monkeypatch):
+    def refused(*_arguments: object) -> None:
+        raise OperationFailure(f"not authorized on {new_id()} to execute command, full error: {{}}", 13)
+
+    monkeypatch.setattr(type(service.services.database), "collection", refused)
+    with pytest.raises(StartupError, match=r"let applications be read.*not authorized on .* to execute command$"):
+        await cli_queries.active_clients_across_tenants(service.services.database)

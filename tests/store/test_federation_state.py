@@ -1,0 +1,74 @@
+"""Detours: known to one browser, come back from once, of one tenant and one kind, readable by nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from identity.ids import TenantId, fingerprint, new_id, new_secret
+from identity.store.federation_state import Detours
+
+DETOUR = {"nonce": "a nonce", "codeVerifier": "a verifier"}
+
+
+@pytest.fixture
+def detours(redis, vault) -> Detours:
+    return Detours(redis, vault, "provider")
+
+
+@pytest.fixture
+def tenant_id() -> TenantId:
+    return TenantId(new_id())
+
+
+@pytest.fixture
+async def detour_id(detours, tenant_id) -> str:
+    made = new_secret()
+    await detours.issue(tenant_id, made, "this browser", DETOUR, 30)
+    return made
+
+
+async def test_id_is_good_once_and_says_whose_it_is(detours, tenant_id, detour_id):
+    assert await detours.find_across_tenants(detour_id, "this browser") == (tenant_id, DETOUR)
+    assert await detours.consume_across_tenants(detour_id, "this browser") == (tenant_id, DETOUR)
+    assert await detours.consume_across_tenants(detour_id, "this browser") is None
+    assert await detours.find_across_tenants(detour_id, "this browser") is None
+
+
+async def test_of_64_racing_callers_one_comes_back(detours, tenant_id, detour_id):
+    found = await asyncio.gather(*(detours.consume_across_tenants(detour_id, "this browser") for _ in range(64)))
+    assert [each for each in found if each is not None] == [(tenant_id, DETOUR)]
+
+
+async def test_another_browser_neither_sees_nor_spends_it(detours, detour_id):
+    for other in ("", "another browser"):
+        assert await detours.find_across_tenants(detour_id, other) is None
+        assert await detours.consume_across_tenants(detour_id, other) is None
+    assert await detours.consume_across_tenants(detour_id, "this browser") is not None
+
+
+async def test_an_id_of_one_kind_is_nothing_to_another(detours, detour_id, redis, vault):
+    assert await Detours(redis, vault, "link").consume_across_tenants(detour_id, "this browser") is None
+    assert await detours.find_across_tenants(detour_id, "this browser") is not None
+
+
+async def test_two_tenants_keep_their_own(detours, tenant_id, detour_id):
+    other = TenantId(new_id())
+    await detours.issue(other, "the other id", "this browser", {"nonce": "other"}, 30)
+    assert await detours.find_across_tenants("the other id", "this browser") == (other, {"nonce": "other"})
+    assert await detours.find_across_tenants(detour_id, "this browser") == (tenant_id, DETOUR)
+
+
+async def test_unknown_id_is_nothing(detours):
+    assert await detours.find_across_tenants("nobody made this", "") is None
+    assert await detours.consume_across_tenants("nobody made this", "") is None
+
+
+async def test_store_holds_neither_id_nor_content_and_forgets(detours, detour_id, redis):
+    key = redis.key("detour", "provider", fingerprint(detour_id))
+    stored = await redis.client.hgetall(key)
+    assert set(stored) == {"tenant", "browser", "detour"}
+    assert not {"verifier", "this browser", detour_id} & set(stored.values())
+    assert "verifier" not in stored["detour"]
+    assert 0 < await redis.client.ttl(key) <= 30

@@ -1,0 +1,76 @@
+"""What many want at the same time is asked for at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from identity.store.request_coalescing import Together
+
+
+class Doubling:
+    """Answers each number with its double, when it is let."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.may_answer = asyncio.Event()
+
+    async def do(self, numbers: Sequence[int]) -> Sequence[int]:
+        self.batches.append(list(numbers))
+        await self.may_answer.wait()
+        if 13 in numbers:
+            raise ConnectionError("away")
+        return [2 * number for number in numbers]
+
+
+async def asked(together: Together[int, int], *numbers: int) -> list[asyncio.Task[int]]:
+    """Those who ask, in this order, each of whom has begun to wait."""
+    tasks = [asyncio.create_task(together.ask(number)) for number in numbers]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    return tasks
+
+
+async def test_whoever_asks_while_others_are_answered_is_in_the_next_batch() -> None:
+    doubling = Doubling()
+    together = Together(doubling.do)
+    first = await asked(together, 1)
+    later = await asked(together, 2, 3)
+    assert doubling.batches == [[1]]
+    doubling.may_answer.set()
+    assert await asyncio.gather(*first, *later) == [2, 4, 6]
+    assert doubling.batches == [[1], [2, 3]]
+
+
+async def test_a_batch_has_its_bound() -> None:
+    doubling = Doubling()
+    together = Together(doubling.do, most=2)
+    tasks = [*await asked(together, 1), *await asked(together, 2, 3, 4)]
+    doubling.may_answer.set()
+    assert await asyncio.gather(*tasks) == [2, 4, 6, 8]
+    assert doubling.batches == [[1], [2, 3], [4]]
+
+
+async def test_a_failure_is_told_to_its_batch_alone() -> None:
+    doubling = Doubling()
+    together = Together(doubling.do)
+    first = await asked(together, 1)
+    failing = await asked(together, 13, 2)
+    doubling.may_answer.set()
+    assert await asyncio.gather(*first) == [2]
+    told = await asyncio.gather(*failing, return_exceptions=True)
+    assert [type(failure) for failure in told] == [ConnectionError] * 2
+    assert await together.ask(4) == 8
+
+
+async def test_who_gives_up_takes_nothing_from_the_others() -> None:
+    doubling = Doubling()
+    together = Together(doubling.do)
+    leaving, staying = [*await asked(together, 1), *await asked(together, 2)]
+    leaving.cancel()
+    doubling.may_answer.set()
+    assert await staying == 4
+    with pytest.raises(asyncio.CancelledError):
+        await leaving

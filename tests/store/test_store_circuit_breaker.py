@@ -1,0 +1,76 @@
+"""The guard: one timeout closes the way to MongoDB for everybody, and one good ping opens it again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from pymongo.errors import AutoReconnect, NetworkTimeout, OperationFailure
+
+from identity.store.store_circuit_breaker import Guard, Guarded, within
+
+
+class _Server:
+    """Answers, refuses, or hangs; counts what it is asked."""
+
+    name = "things"
+
+    def __init__(self) -> None:
+        self.hangs = False
+        self.asked = 0
+        self.back = asyncio.Event()
+
+    async def find_one(self, answer: object) -> object:
+        self.asked += 1
+        if self.hangs:
+            await asyncio.Event().wait()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def ping(self) -> None:
+        await self.back.wait()
+
+
+async def test_after_one_timeout_nothing_is_asked_until_a_ping_is_answered() -> None:
+    server = _Server()
+    guard = Guard(server.ping)
+    things = Guarded(server, guard)
+    assert await things.find_one("first") == "first"
+    server.hangs = True
+    with within(0.01), pytest.raises(NetworkTimeout):
+        await things.find_one("lost")
+    for _ in range(100):
+        with pytest.raises(AutoReconnect):
+            things.find_one("refused")
+    assert server.asked == 2
+    server.hangs = False
+    server.back.set()
+    while True:
+        try:
+            assert await things.find_one("again") == "again"
+            break
+        except AutoReconnect:
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("error", [OperationFailure("refused"), AutoReconnect("the connection was closed")])
+async def test_an_error_that_came_at_once_closes_nothing(error: Exception) -> None:
+    server = _Server()
+    things = Guarded(server, Guard(server.ping))
+    with pytest.raises(type(error)):
+        await things.find_one(error)
+    assert await things.find_one("next") == "next"
+    assert things.name == "things"
+
+
+async def test_work_that_may_take_its_time_is_not_cut_off() -> None:
+    server = _Server()
+    things = Guarded(server, Guard(server.ping))
+    server.hangs = True
+    with within(0):
+        asked = asyncio.ensure_future(things.find_one("long"))
+    done, _ = await asyncio.wait({asked}, timeout=0.05)
+    assert not done
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
