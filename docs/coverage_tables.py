@@ -120,7 +120,7 @@ class Place:
 @functools.cache
 def code_index() -> list[Place]:
     """The modules of identity/."""
-    places = []
+    geoip = []
     for file in sorted((ROOT / "identity").rglob("*.py")):
         nodes = list(ast.walk(ast.parse(file.read_text())))
         texts = _texts(nodes)
@@ -128,22 +128,22 @@ def code_index() -> list[Place]:
         patterns = [one for one in found if one is not None]
         if _TELLS_BOTH in _names(nodes):
             patterns.append(_EVERY_COMPLETE)
-        places.append(Place(f"`{file.relative_to(ROOT)}`", texts, tuple(patterns)))
-    return places
+        geoip.append(Place(f"`{file.relative_to(ROOT)}`", texts, tuple(patterns)))
+    return geoip
 
 
 @functools.cache
 def test_index() -> list[Place]:
     """The test functions, each with its decorators and with the constants of its file that it names."""
-    places = []
+    geoip = []
     for file in sorted((ROOT / "tests").rglob("test_*.py")):
         module = ast.parse(file.read_text())
         constants = _constants(module)
         for function in _test_functions(module):
             nodes = list(ast.walk(function))
             texts = [_texts(nodes), *(constants[name] for name in _names(nodes) & constants.keys())]
-            places.append(Place(f"`{file.relative_to(ROOT)}::{function.name}`", frozenset().union(*texts)))
-    return places
+            geoip.append(Place(f"`{file.relative_to(ROOT)}::{function.name}`", frozenset().union(*texts)))
+    return geoip
 
 
 def _constants(module: ast.Module) -> dict[str, frozenset[str]]:
@@ -195,8 +195,8 @@ def _rows(values: Iterable[str], code: Iterable[Place], tests: Iterable[Place]) 
         yield f"`{value}`", _few(code, value), _few(tests, value)
 
 
-def _few(places: Iterable[Place], value: str) -> str:
-    holding = (place.name for place in places if place.holds(value))
+def _few(geoip: Iterable[Place], value: str) -> str:
+    holding = (place.name for place in geoip if place.holds(value))
     return "<br>".join(itertools.islice(holding, _SHOWN)) or "not yet"
 
 

@@ -35,7 +35,7 @@ class Pace:
             self._began = time.perf_counter()
 
 
-class Takings(Generic[T]):
+class ShieldedTask(Generic[T]):
     """What a loop takes, such as leases: ending the loop in the midst of it loses nothing that was taken."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Takings(Generic[T]):
         return [task.result() for task in done if not task.cancelled() and task.exception() is None]
 
 
-class Afterwards:
+class BackgroundWork:
     """Work of which the caller must not learn by how long it takes: it goes on when the answer is out.
 
     There is a bound to how much goes on at once; who would go beyond it waits, so that nothing is left undone.

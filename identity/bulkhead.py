@@ -16,7 +16,7 @@ class _Waiting:
     admitted: asyncio.Future[None]
 
 
-class Shares:
+class Bulkhead:
     """So much altogether, and so much of it for one owner, so that one that hangs does not have it all.
 
     What is larger than that is given to one who then has it alone. First come, first served, but nobody waits for

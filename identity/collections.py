@@ -22,7 +22,7 @@ from identity.operations.users import families, user_consents
 from identity.services import Collections
 from identity.store.action_logs import ActionLogs
 from identity.store.api_keys import ApiKeys
-from identity.store.append_only_logs import Logbook
+from identity.store.append_only_logs import AppendOnlyLog
 from identity.store.cache import Freshness
 from identity.store.documents import Documents
 from identity.store.entities import Entities, EntityGrants
@@ -124,8 +124,8 @@ class Stores(Collections):
             system=system,
             outbox=outbox,
             webhook_event_log=WebhookEventLog(database, vault),
-            audit_logs=Logbook(database, "audit_logs", audit_logs.RESOURCE.search, tenant_scoped=True),
-            event_logs=Logbook(database, "event_logs", event_logs.RESOURCE.search, tenant_scoped=False),
+            audit_logs=AppendOnlyLog(database, "audit_logs", audit_logs.RESOURCE.search, tenant_scoped=True),
+            event_logs=AppendOnlyLog(database, "event_logs", event_logs.RESOURCE.search, tenant_scoped=False),
             login_records=LoginRecords(database),
             mails=Mails(database, vault),
             text_messages=TextMessages(database, vault),

@@ -46,11 +46,11 @@ class PasswordPool:
 
         Half of the threads work at them, one at least, and never more are waiting. Raises ValueError as `hash` does.
         """
-        places = max(1, self._threads // 2)
+        geoip = max(1, self._threads // 2)
         rest, under_way = iter(wanted), collections.deque[asyncio.Task[StoredPassword]]()
         try:
             while True:
-                while len(under_way) < places and (one := next(rest, None)) is not None:
+                while len(under_way) < geoip and (one := next(rest, None)) is not None:
                     under_way.append(asyncio.create_task(self.hash(*one)))
                 if not under_way:
                     return

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from identity.background_tasks import Afterwards
+from identity.background_tasks import BackgroundWork
 from identity.config import Config
 from identity.events.bus import Bus
 from identity.events.delivery import Deliverer
@@ -14,7 +14,7 @@ from identity.ids import TenantId
 from identity.instants import Clock
 from identity.outbound import breached_passwords
 from identity.outbound.federation import FederationClient
-from identity.outbound.geoip import Places
+from identity.outbound.geoip import GeoIpDatabase
 from identity.outbound.http import HttpClient
 from identity.outbound.spans import Tracer
 from identity.password_pool import PasswordPool
@@ -22,7 +22,7 @@ from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
 from identity.store.action_logs import ActionLogs
 from identity.store.api_keys import ApiKeys
-from identity.store.append_only_logs import Logbook
+from identity.store.append_only_logs import AppendOnlyLog
 from identity.store.authorization_codes import AuthorizationCodes
 from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
@@ -30,7 +30,7 @@ from identity.store.dpop_nonces import DpopNonces
 from identity.store.entities import Entities, EntityGrants
 from identity.store.failed_api_keys import FailedApiKeys
 from identity.store.families import Families
-from identity.store.federation_state import Detours
+from identity.store.federation_state import FederationStates
 from identity.store.group_members import GroupMembers
 from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.identity_providers import IdentityProviders
@@ -44,7 +44,7 @@ from identity.store.mails import Mails
 from identity.store.mongo import Database
 from identity.store.name_reservations import Claims
 from identity.store.one_time_ids import OneTimeIds
-from identity.store.one_time_tokens import Tickets
+from identity.store.one_time_tokens import OneTimeTokens
 from identity.store.open_verifications import OpenVerifications
 from identity.store.pending_links import PendingLinks
 from identity.store.pushed_requests import PushedRequests
@@ -81,8 +81,8 @@ class Collections:
     logout_notices: LogoutNotices
     refresh_tokens: RefreshTokens
     system: SystemSettingsCache
-    audit_logs: Logbook
-    event_logs: Logbook
+    audit_logs: AppendOnlyLog
+    event_logs: AppendOnlyLog
     login_records: LoginRecords
     claims: Claims
     identity_provider_links: IdentityProviderLinks
@@ -94,17 +94,17 @@ class Collections:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Passing:
+class EphemeralStores:
     """What operations use of Redis: state that ends by itself."""
 
     redis: Redis
     pending_links: PendingLinks
     pushed_requests: PushedRequests
-    provider_logins: Detours
+    provider_logins: FederationStates
     """Browsers that are at an identity provider."""
-    link_logins: Detours
+    link_logins: FederationStates
     """Browsers whose user has to say which account a pending link is for."""
-    backend_logins: Detours
+    backend_logins: FederationStates
     """Browsers that log in through the hosted backend."""
     authorization_codes: AuthorizationCodes
     device_grants: DeviceGrants
@@ -115,19 +115,19 @@ class Passing:
     failed_api_keys: FailedApiKeys
     revocations: Revocations
     one_time_ids: OneTimeIds
-    tickets: Tickets
+    one_time_tokens: OneTimeTokens
     open_verifications: OpenVerifications
 
     @classmethod
-    def over(cls, redis: Redis, vault: Vault) -> Passing:
+    def over(cls, redis: Redis, vault: Vault) -> EphemeralStores:
         """Everything over one Redis and one vault."""
         return cls(
             redis=redis,
             pending_links=PendingLinks(redis, vault),
             pushed_requests=PushedRequests(redis),
-            provider_logins=Detours(redis, vault, "provider"),
-            link_logins=Detours(redis, vault, "link"),
-            backend_logins=Detours(redis, vault, "backend"),
+            provider_logins=FederationStates(redis, vault, "provider"),
+            link_logins=FederationStates(redis, vault, "link"),
+            backend_logins=FederationStates(redis, vault, "backend"),
             authorization_codes=AuthorizationCodes(redis),
             device_grants=DeviceGrants(redis),
             sso_sessions=SsoSessions(redis),
@@ -137,13 +137,13 @@ class Passing:
             failed_api_keys=FailedApiKeys(redis),
             revocations=Revocations(redis),
             one_time_ids=OneTimeIds(redis),
-            tickets=Tickets(redis),
+            one_time_tokens=OneTimeTokens(redis),
             open_verifications=OpenVerifications(redis, vault),
         )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Services(Collections, Passing):
+class Services(Collections, EphemeralStores):
     """Everything an operation may reach for."""
 
     config: Config
@@ -154,7 +154,7 @@ class Services(Collections, Passing):
     instance: InstanceStore
     known_devices: KnownDevices
     report_counts: ReportCounts
-    places: Places
+    geoip: GeoIpDatabase
     dpop_nonces: DpopNonces
     tokens: TokenIssuer
     passwords: PasswordPool
@@ -173,7 +173,7 @@ class Services(Collections, Passing):
     mark: str
     """How this service is called in the list of those that a delivery has come through."""
     webhook_health: WebhookHealth
-    afterwards: Afterwards
+    afterwards: BackgroundWork
     """For work of which callers must not learn by how long it takes."""
     wake_workers: Callable[[], None]
     """Says that there are deliveries to be made."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import prometheus_client
 
 from identity import __version__
-from identity.background_tasks import Afterwards
+from identity.background_tasks import BackgroundWork
 from identity.call import Call, Document, Nobody, Origin
 from identity.collections import Stores
 from identity.config import ClientKeys as ClientKeysSettings
@@ -17,7 +17,7 @@ from identity.config import Config, IdentityProviders
 from identity.domain.webhooks import delivery_loop_detection
 from identity.domain.webhooks.delivery_schedule import Schedule
 from identity.events.bus import SYNCHRONOUS_AT_A_TIME, Bus
-from identity.events.delivery import Bounds, Deliverer, Equipment
+from identity.events.delivery import Bounds, Deliverer, DeliveryDependencies
 from identity.events.failures import FailureLog
 from identity.events.metrics import Metrics
 from identity.ids import TenantId, new_id
@@ -29,12 +29,12 @@ from identity.operations.webhooks.webhook_monitoring import WebhookWatch
 from identity.outbound import breached_passwords, tracing
 from identity.outbound.client_key_fetch import PublishedKeys
 from identity.outbound.federation import FederationClient
-from identity.outbound.geoip import Places
+from identity.outbound.geoip import GeoIpDatabase
 from identity.outbound.http import HttpClient
 from identity.password_pool import PasswordPool
 from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
-from identity.services import Collections, Passing, Services
+from identity.services import Collections, EphemeralStores, Services
 from identity.store.changes import ChangeListener
 from identity.store.dpop_nonces import DpopNonces
 from identity.store.instance import InstanceStore
@@ -45,7 +45,7 @@ from identity.store.wakeups import Wakeups
 from identity.store.webhook_health import WebhookHealth
 from identity.tokens.client_jwks import ClientKeys
 from identity.tokens.issuer import TokenIssuer
-from identity.tokens.key_refresh_throttling import SecondLooks
+from identity.tokens.key_refresh_throttling import KeyRefreshThrottle
 from identity.tokens.signing_keys import KeyRing
 from identity.web.in_flight import InFlight
 from identity.workers.deliver import DeliveryWorker
@@ -90,7 +90,7 @@ class _Delivery:
     message_wakeups: Wakeups
     webhooks: Callable[[], Awaitable[Sequence[Document]]]
     bus: Bus
-    places: Places
+    geoip: GeoIpDatabase
 
 
 def wired(
@@ -108,11 +108,11 @@ def wired(
     tracer = tracing.tracer_of(config.tracing, registry, __version__, instance_id)
     mark = delivery_loop_detection.mark_of(instance_id)
     bounds = Bounds(config.webhooks.payload_warn_bytes, config.webhooks.payload_max_bytes)
-    equipment = Equipment(mark, tracer, Metrics(registry), bounds)
+    equipment = DeliveryDependencies(mark, tracer, Metrics(registry), bounds)
     delivery = _delivery(config, clock, stores, redis, ring, equipment)
     services = Services(
         **_members(stores, Collections),
-        **_members(Passing.over(redis, stores.vault), Passing),
+        **_members(EphemeralStores.over(redis, stores.vault), EphemeralStores),
         config=config,
         clock=clock,
         schemas=Schemas(),
@@ -121,7 +121,7 @@ def wired(
         instance=InstanceStore(stores.database),
         known_devices=KnownDevices(stores.vault),
         report_counts=ReportCounts(stores.database),
-        places=delivery.places,
+        geoip=delivery.geoip,
         dpop_nonces=DpopNonces(stores.vault),
         tokens=TokenIssuer(ring, _second_looks(stores)),
         passwords=PasswordPool(),
@@ -135,7 +135,7 @@ def wired(
         tracer=tracer,
         mark=mark,
         webhook_health=WebhookHealth(stores.database),
-        afterwards=Afterwards(),
+        afterwards=BackgroundWork(),
         wake_workers=delivery.wakeups.notify,
     )
     delivery.deliverer.failures.write_to(lambda message: event_logs.record(services, own_call(clock), "Error", message))
@@ -152,7 +152,7 @@ def schedule(config: Config) -> Schedule:
     return Schedule(config.webhooks.schedule, config.webhooks.jitter, config.webhooks.is_published)
 
 
-def _members(part: object, kind: type[Collections | Passing]) -> dict[str, Any]:
+def _members(part: object, kind: type[Collections | EphemeralStores]) -> dict[str, Any]:
     return {field.name: getattr(part, field.name) for field in dataclasses.fields(kind)}
 
 
@@ -167,7 +167,7 @@ def _parts(
         services.client_keys.close,
         services.breached_passwords.close,
         services.sandbox.close,
-        services.places.close,
+        services.geoip.close,
         services.afterwards.finish,
     )
     workers = _workers(services, stores, delivery, registry, role)
@@ -181,7 +181,7 @@ def _ring(stores: Stores) -> KeyRing:
 
 
 def _delivery(
-    config: Config, clock: Clock, stores: Stores, redis: Redis, ring: KeyRing, equipment: Equipment
+    config: Config, clock: Clock, stores: Stores, redis: Redis, ring: KeyRing, equipment: DeliveryDependencies
 ) -> _Delivery:
     tenants_, webhooks_ = stores.documents["tenants"], stores.documents["webhooks"]
     http = HttpClient(
@@ -201,7 +201,7 @@ def _delivery(
     async def every_webhook() -> Sequence[Document]:
         return await webhooks_.cached_list(None, "all", {})
 
-    places = Places(config.geoip.file)
+    geoip = GeoIpDatabase(config.geoip.file)
     bus = Bus(
         stores.database,
         stores.outbox,
@@ -210,10 +210,10 @@ def _delivery(
         webhooks=every_webhook,
         tenant=lambda wanted: tenants_.cached(None, wanted),
         wake=wakeups.notify,
-        locate=places.find,
+        locate=geoip.find,
     )
     waking = (wakeups, mail_wakeups, logout_wakeups, message_wakeups)
-    return _Delivery(http, deliverer, *waking, every_webhook, bus, places)
+    return _Delivery(http, deliverer, *waking, every_webhook, bus, geoip)
 
 
 def _federation(config: Config) -> FederationClient:
@@ -278,13 +278,13 @@ def _workers(
     return (*listeners, *prefetch, worker, *queues, Sweeper(services))
 
 
-def _second_looks(stores: Stores) -> SecondLooks:
+def _second_looks(stores: Stores) -> KeyRefreshThrottle:
     def forget(tenant_id: str, settings_id: str) -> None:
         stores.documents["tenants"].forget(tenant_id)
         stores.documents["applications"].forget(settings_id)
         stores.documents["entity_types"].forget(settings_id)
 
-    return SecondLooks(forget)
+    return KeyRefreshThrottle(forget)
 
 
 def _closing(services: Services) -> Callable[[], Awaitable[None]]:

@@ -30,7 +30,7 @@ class FakeConsoles:
     key: Document
     clock: Any
     tokens: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
-    tickets: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
+    one_time_tokens: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
     name: str = "Player One"
     changed: Document = dataclasses.field(default_factory=dict)
     """path -> what it answers in place of the usual."""
@@ -74,7 +74,7 @@ class FakeConsoles:
     def issue_ticket(self, account: str, application_id: str = "480") -> str:
         """A session ticket of Steam."""
         ticket = new_id().replace("-", "").upper()
-        self.tickets[application_id, ticket] = account
+        self.one_time_tokens[application_id, ticket] = account
         return ticket
 
     def answer(self, request: Received) -> Answer:
@@ -146,7 +146,7 @@ class FakeConsoles:
         if method.startswith("SteamUser/"):
             player = {"steamid": query["steamids"], "personaname": self.name, "communityvisibilitystate": 3}
             return 200, {"response": {"players": [player]}}
-        account = self.tickets.get((query["appid"], query["ticket"]))
+        account = self.one_time_tokens.get((query["appid"], query["ticket"]))
         if account is None:
             return 200, {"response": {"error": {"errorcode": 101, "errordesc": "Invalid ticket"}}}
         return 200, {"response": {"params": {"result": "OK", "steamid": account, "ownersteamid": account}}}

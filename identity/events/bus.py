@@ -16,14 +16,14 @@ from typing import Any, TypeVar
 import orjson
 import structlog
 
-from identity.bulkhead import Shares
+from identity.bulkhead import Bulkhead
 from identity.call import Call, Document
 from identity.domain.objects import event_info
 from identity.domain.webhooks.delivery_schedule import Schedule
 from identity.domain.webhooks.webhook_transactions import NONE, is_satisfied, stricter
 from identity.errors import WebhookTransactionFailed
 from identity.events.catalogue import EVENTS, EventType
-from identity.events.delivery import Deliverer, Occasion, Result
+from identity.events.delivery import Deliverer, DeliveryContext, Result
 from identity.events.failures import Ending
 from identity.events.routing import Routes, transaction_type
 from identity.ids import EventId, TenantId, WebhookId, new_id
@@ -153,7 +153,7 @@ class Bus:
         self._tenant = tenant
         self._wake = wake
         self._locate = locate
-        self._questions = Shares(SYNCHRONOUS_AT_A_TIME, SYNCHRONOUS_AT_A_TIME // 2)
+        self._questions = Bulkhead(SYNCHRONOUS_AT_A_TIME, SYNCHRONOUS_AT_A_TIME // 2)
         self._routes = Routes()
         self._building = asyncio.Lock()
 
@@ -293,8 +293,10 @@ class Bus:
     async def _ask(self, outgoing: _Outgoing, kind: str) -> dict[str, str] | None:
         """Ask all webhooks of one event; answers who failed and how, where too few agreed."""
         row = outgoing.row
-        occasion = Occasion(row.type, 1, row.trace, row.via)
-        results = await asyncio.gather(*(self._question(webhook, row, occasion) for webhook in outgoing.targets))
+        delivery_context = DeliveryContext(row.type, 1, row.trace, row.via)
+        results = await asyncio.gather(
+            *(self._question(webhook, row, delivery_context) for webhook in outgoing.targets)
+        )
         for result in results:
             self._deliverer.metrics.note_question(result.attempt)
         outgoing.deliveries = [
@@ -310,12 +312,12 @@ class Bus:
         )
         return failures
 
-    async def _question(self, webhook: Document, row: EventRow, occasion: Occasion) -> Result:
+    async def _question(self, webhook: Document, row: EventRow, delivery_context: DeliveryContext) -> Result:
         if self._questions.waiting(webhook["id"]) >= _MOST_WAITING:
             reason = "busy: too many questions wait for this receiver"
             return Result(Attempt(row.create_instant, row.create_instant, webhook["url"], exception=reason))
         async with self._questions.held(webhook["id"]):
-            return await self._deliverer.attempt(webhook, row.event_id, row.body, occasion)
+            return await self._deliverer.attempt(webhook, row.event_id, row.body, delivery_context)
 
     async def _record_veto(self, asked: Sequence[_Outgoing]) -> None:
         """Write for the log what was asked about a change that is not made."""

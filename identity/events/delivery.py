@@ -14,7 +14,7 @@ import structlog
 
 from identity.call import Document
 from identity.domain.objects import secret_redaction
-from identity.domain.objects.log_throttling import Silences
+from identity.domain.objects.log_throttling import LogThrottle
 from identity.domain.webhooks import delivery_loop_detection, standard_webhooks, webhook_headers
 from identity.domain.webhooks.delivery_schedule import retry_after_seconds, wait_at_least
 from identity.errors import ServiceError
@@ -64,7 +64,7 @@ class Result:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Occasion:
+class DeliveryContext:
     """What an attempt is made for: an event of a type, for the how-manieth time.
 
     `trace` is the trace of what raised the event, `via` are the services that it has come through.
@@ -85,7 +85,7 @@ class Bounds:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Equipment:
+class DeliveryDependencies:
     """What goes with every delivery of a service, and who hears of it beside the receiver.
 
     `mark` is how the service is called in the list of those that a delivery has come through.
@@ -107,7 +107,7 @@ class Deliverer:
         version: str,
         keys: Keys,
         failures: FailureLog,
-        equipment: Equipment,
+        equipment: DeliveryDependencies,
     ) -> None:
         self._http = http
         self._clock = clock
@@ -117,7 +117,7 @@ class Deliverer:
         self.tracer, self.metrics, self.bounds = equipment.tracer, equipment.metrics, equipment.bounds
         self._mark = equipment.mark
         self._warned: set[tuple[str, int]] = set()
-        self._loops = Silences(SILENCE_SECONDS)
+        self._loops = LogThrottle(SILENCE_SECONDS)
 
     def note_loop(self, route: str, via: Sequence[str], request_id: str) -> None:
         """A request was refused because of what it came through; said in the log once in a while for each route."""
@@ -127,17 +127,19 @@ class Deliverer:
             about = {"route": route, "via": via, "request_id": request_id, "kept_back": kept_back}
             _log.warning("a chain of deliveries was cut off", **about)
 
-    async def attempt(self, webhook: Document, event_id: EventId, body: bytes, occasion: Occasion) -> Result:
+    async def attempt(
+        self, webhook: Document, event_id: EventId, body: bytes, delivery_context: DeliveryContext
+    ) -> Result:
         """Send the body to the webhook once, and judge the answer. Never raises for what a receiver may do.
 
         An attempt that cannot be made as configured (no signing key, no client certificate) fails without a request:
         an event is never sent unsigned or by the wrong identity.
         """
-        span = self.tracer.begin(f"webhook {occasion.event_type}", "client", occasion.trace)
-        context = occasion.trace if span is None else span.context
-        passed_on = delivery_loop_detection.passed_on(context, occasion.via, self._mark)
+        span = self.tracer.begin(f"webhook {delivery_context.event_type}", "client", delivery_context.trace)
+        context = delivery_context.trace if span is None else span.context
+        passed_on = delivery_loop_detection.passed_on(context, delivery_context.via, self._mark)
         try:
-            result = await self._attempt(webhook, event_id, body, passed_on, occasion.event_type)
+            result = await self._attempt(webhook, event_id, body, passed_on, delivery_context.event_type)
         except BaseException:
             if span is not None:
                 span.end({}, "interrupted")
@@ -145,7 +147,7 @@ class Deliverer:
         if not result.attempt.succeeded:
             self.metrics.failures.labels(_reason(result.attempt)).inc()
         if span is not None:
-            _end(span, webhook, event_id, occasion, result.attempt)
+            _end(span, webhook, event_id, delivery_context, result.attempt)
         return result
 
     async def _attempt(
@@ -253,14 +255,14 @@ def _reason(attempt: Attempt) -> str:
     return f"{(attempt.status or 0) // 100}xx"
 
 
-def _end(span: Span, webhook: Document, event_id: EventId, occasion: Occasion, attempt: Attempt) -> None:
+def _end(span: Span, webhook: Document, event_id: EventId, delivery_context: DeliveryContext, attempt: Attempt) -> None:
     """Of the URL only the host is told: paths and queries of webhooks hold tokens."""
     parts = urllib.parse.urlsplit(webhook["url"])
     attributes: dict[str, str | int | bool] = {
         "http.request.method": "POST",
-        "http.request.resend_count": occasion.number - 1,
+        "http.request.resend_count": delivery_context.number - 1,
         "identity.event.id": event_id,
-        "identity.event.type": occasion.event_type,
+        "identity.event.type": delivery_context.event_type,
         "identity.webhook.id": webhook["id"],
         "server.address": parts.hostname or "",
         "server.port": parts.port or (443 if parts.scheme == "https" else 80),

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from identity.call import Document
-from identity.domain.objects.log_throttling import Silences
+from identity.domain.objects.log_throttling import LogThrottle
 from identity.ids import EventId
 from identity.instants import Clock
 from identity.store.outbox_rows import Attempt, EventRow
@@ -27,7 +27,7 @@ class FailureLog:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._write: Callable[[str], Awaitable[None]] | None = None
-        self._silences = Silences(SILENCE_SECONDS)
+        self._silences = LogThrottle(SILENCE_SECONDS)
 
     def write_to(self, write: Callable[[str], Awaitable[None]]) -> None:
         """Where rows go; `write` never raises. Said later than the rest, because the event log itself has events."""

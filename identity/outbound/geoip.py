@@ -16,7 +16,7 @@ from identity.call import Document
 from identity.errors import StartupError
 
 
-class Places:
+class GeoIpDatabase:
     """Places of addresses; without a file none is known."""
 
     def __init__(self, file: Path | None = None) -> None:

@@ -25,7 +25,7 @@ Tenant = TenantId | None
 _EXPORT_BATCH = 500
 
 
-class Logbook:
+class AppendOnlyLog:
     """One such log."""
 
     def __init__(self, database: Database, name: str, searches: SearchRules, *, tenant_scoped: bool) -> None:

@@ -359,11 +359,11 @@ class Documents:
         return await self._exchanged(stored, self._outdated(stored), reseal)
 
     async def _exchanged(
-        self, stored: Document, places: Iterable[tuple[_Place, str, str]], seal: Callable[[str, str], str]
+        self, stored: Document, geoip: Iterable[tuple[_Place, str, str]], seal: Callable[[str, str], str]
     ) -> bool:
         """Put the sealed form in the place of each text, unless it has changed since it was read."""
         old, fresh, is_changed = {}, {}, False
-        for place, text, context in places:
+        for place, text, context in geoip:
             again = seal(text, context)
             if place.is_plain:
                 old[place.dotted], fresh[place.dotted] = text, again

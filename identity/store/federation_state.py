@@ -24,7 +24,7 @@ return found
 """
 
 
-class Detours:
+class FederationStates:
     """The detours of all tenants, of one kind: an id of one kind is nothing to another."""
 
     def __init__(self, redis: Redis, vault: Vault, kind: str) -> None:

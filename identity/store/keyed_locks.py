@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterable
 
 
-class Turns:
+class KeyedLocks:
     """Locks by name, held by transactions until they end."""
 
     def __init__(self) -> None:

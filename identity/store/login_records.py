@@ -19,7 +19,7 @@ from identity.ids import ApplicationId, TenantId, UserId
 from identity.instants import Instant
 from identity.store.documents import condition, plain
 from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session
-from identity.store.request_coalescing import Together
+from identity.store.request_coalescing import RequestCoalescer
 from identity.store.store_circuit_breaker import within
 
 Tenant = TenantId | None
@@ -33,7 +33,7 @@ class LoginRecords:
     def __init__(self, database: Database) -> None:
         self._rows: Collection = database.collection("login_records")
         self._erasures: Collection = database.collection("login_record_erasures")
-        self._written = Together(self._write)
+        self._written = RequestCoalescer(self._write)
 
     async def ensure_indexes(self) -> None:
         """Create what is missing."""

@@ -35,7 +35,7 @@ from pymongo.read_concern import ReadConcern
 
 from identity.call import Document
 from identity.errors import Duplicate, StartupError, Unavailable
-from identity.store.keyed_locks import Turns
+from identity.store.keyed_locks import KeyedLocks
 from identity.store.store_circuit_breaker import PATIENCE_SECONDS, Guard, Guarded, within
 
 Session = AsyncIOMotorClientSession
@@ -87,7 +87,7 @@ class Database:
         except (InvalidURI, ConfigurationError, ValueError) as error:
             raise StartupError(f"mongodb.uri is not usable: {error}") from error
         self._after_commit: dict[int, list[Callable[[], None]]] = {}
-        self._turns = Turns()
+        self._turns = KeyedLocks()
         self.motor: AsyncIOMotorDatabase[Document] = self._client.get_database(
             name, read_preference=ReadPreference.PRIMARY, write_concern=WriteConcern("majority", j=True)
         )

@@ -60,7 +60,7 @@ return found
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Ticket:
+class OneTimeToken:
     """What an id stands for; `owner` is the id of the user whom it is about."""
 
     tenant_id: TenantId
@@ -68,7 +68,7 @@ class Ticket:
     document: Document = dataclasses.field(repr=False)
 
 
-class Tickets:
+class OneTimeTokens:
     """The tickets of all tenants."""
 
     def __init__(self, redis: Redis) -> None:
@@ -104,11 +104,11 @@ class Tickets:
                 return secret
         return None
 
-    async def find(self, tenant_id: TenantId | None, kind: str, secret: str) -> Ticket | None:
+    async def find(self, tenant_id: TenantId | None, kind: str, secret: str) -> OneTimeToken | None:
         """What an id stands for; None in place of a tenant leaves the ticket to say whose it is."""
         return await self._read(tenant_id, kind, await self._redis.client.get(self._key(kind, secret)))
 
-    async def find_to_try(self, tenant_id: TenantId | None, kind: str, secret: str, tries: int) -> Ticket | None:
+    async def find_to_try(self, tenant_id: TenantId | None, kind: str, secret: str, tries: int) -> OneTimeToken | None:
         """As `find`, for a caller who shows a code beside the id: after so many tries the ticket is gone."""
         if await self.find(tenant_id, kind, secret) is None:
             return None
@@ -116,7 +116,7 @@ class Tickets:
         value = await self._try(keys=[key, f"{key}:tries", _aside(key)], args=[tries])
         return await self._read(tenant_id, kind, value)
 
-    async def consume(self, tenant_id: TenantId | None, kind: str, secret: str) -> Ticket | None:
+    async def consume(self, tenant_id: TenantId | None, kind: str, secret: str) -> OneTimeToken | None:
         """Use a ticket up: of all callers one gets it. Another tenant's stays what it is."""
         keys = [key := self._key(kind, secret), _aside(key)]
         if tenant_id is not None:
@@ -151,14 +151,14 @@ class Tickets:
         """Take all tickets of one kind back that an owner has."""
         await self._redis.client.delete(self._owner_key(tenant_id, kind, owner))
 
-    async def _read(self, tenant_id: TenantId | None, kind: str, value: Any) -> Ticket | None:
+    async def _read(self, tenant_id: TenantId | None, kind: str, value: Any) -> OneTimeToken | None:
         if value is None:
             return None
         owned_by, owner, generation, document = json.loads(value)
         if tenant_id not in {None, owned_by}:
             return None
         present = await self._redis.client.get(self._owner_key(owned_by, kind, owner))
-        return Ticket(TenantId(owned_by), owner, document) if present == generation else None
+        return OneTimeToken(TenantId(owned_by), owner, document) if present == generation else None
 
     def _key(self, kind: str, secret: str) -> str:
         # Braces: in a cluster the tries of a ticket have to be on its node.
@@ -176,8 +176,8 @@ def _aside(key: str) -> str:
 class Use:
     """A ticket that is used up by a write: once, however often MongoDB has the write run for one change."""
 
-    def __init__(self, tickets: Tickets, tenant_id: TenantId | None, kind: str, secret: str) -> None:
-        self._tickets = tickets
+    def __init__(self, one_time_tokens: OneTimeTokens, tenant_id: TenantId | None, kind: str, secret: str) -> None:
+        self._tickets = one_time_tokens
         self._named = (tenant_id, kind, secret)
         self._is_ours = False
 

@@ -30,7 +30,7 @@ from identity.store.event_bodies import PART_BYTES, EventBodies
 from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session
 from identity.store.outbox_documents import delivery_document, event_document, event_of, leases_of, noted, settlement
 from identity.store.outbox_rows import Backlog, EventRow, Lease, NewDelivery, Outcome
-from identity.store.request_coalescing import Together
+from identity.store.request_coalescing import RequestCoalescer
 from identity.store.store_circuit_breaker import within
 from identity.store.vault import Vault
 
@@ -80,7 +80,7 @@ class Outbox:
         self._order = DeliveryOrder(self._deliveries)
         self._lanes = Lanes(self._deliveries)
         self._counters: Collection = database.collection("counters")
-        self._sequence = Together(self._reserve)
+        self._sequence = RequestCoalescer(self._reserve)
         self._schedule_seconds = schedule_seconds
         self._sent_events = sent_events
 

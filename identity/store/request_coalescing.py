@@ -17,7 +17,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 
-class Together(Generic[A, R]):
+class RequestCoalescer(Generic[A, R]):
     """`do` takes what is wanted, at most `most` at a time, and answers each in its order."""
 
     def __init__(self, do: Callable[[Sequence[A]], Awaitable[Sequence[R]]], most: int = 500) -> None:

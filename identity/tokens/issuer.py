@@ -15,7 +15,7 @@ from identity.tokens import access_tokens, entity_tokens, id_tokens, jws, logout
 from identity.tokens.access_tokens import Login
 from identity.tokens.entity_tokens import EntityLogin
 from identity.tokens.jws import Rejection, Verified
-from identity.tokens.key_refresh_throttling import SecondLooks
+from identity.tokens.key_refresh_throttling import KeyRefreshThrottle
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing, SigningKey, of_client_secret
 
 FindClient = Callable[[str], Awaitable[tuple[Document, Document] | None]]
@@ -108,7 +108,7 @@ _Locate = Callable[[Mapping[str, Any]], Awaitable[_Owner | None]]
 class TokenIssuer:
     """Signs and verifies for all tenants, with the parsed keys of a ring."""
 
-    def __init__(self, ring: KeyRing, second_looks: SecondLooks) -> None:
+    def __init__(self, ring: KeyRing, second_looks: KeyRefreshThrottle) -> None:
         self._ring = ring
         self._second_looks = second_looks
 

@@ -16,7 +16,7 @@ _PAUSE_SECONDS = 1.0
 _REMEMBERED = 1000
 
 
-class SecondLooks:
+class KeyRefreshThrottle:
     """Forgets a client's documents, for each client once a second at most."""
 
     def __init__(self, forget: Callable[[str, str], None]) -> None:

@@ -29,7 +29,7 @@ from identity.web.endpoint import Access, Endpoint, Method, Parameters, Reply, T
 from identity.web.error_bodies import errors_body
 from identity.web.in_flight import InFlight
 from identity.web.request import Reading
-from identity.web.request_context import Lineage
+from identity.web.request_context import RequestContext
 from identity.web.response import Answering
 
 _log = structlog.get_logger(__name__)
@@ -78,7 +78,7 @@ class Family(Reading, Answering):
         self.event_info: Document = {}
         self.caller = Nobody()
         self.refusal: ServiceError | None = None
-        self.lineage = Lineage(services, self.request, template)
+        self.lineage = RequestContext(services, self.request, template)
         for name, value in arguments.items():
             setattr(self, name, value)
         self.require_secure_transport(services.config.server.hsts_seconds)

@@ -13,7 +13,7 @@ _HTTP_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH
 _OTHER_METHOD = "_OTHER"
 
 
-class Lineage:
+class RequestContext:
     """Of one request, with its span where a collector is named."""
 
     __slots__ = ("_method", "_services", "_span", "_template", "trace", "via")

@@ -20,14 +20,14 @@ import prometheus_client
 import structlog
 
 from identity import background_tasks
-from identity.bulkhead import Shares
+from identity.bulkhead import Bulkhead
 from identity.call import Document
 from identity.config import Webhooks
-from identity.domain.objects.token_bucket import Allowance
+from identity.domain.objects.token_bucket import TokenBucket
 from identity.domain.webhooks.delivery_schedule import Schedule
-from identity.domain.webhooks.prefetch_window import Ahead, Appetite
+from identity.domain.webhooks.prefetch_window import Ahead, PrefetchWindow
 from identity.domain.webhooks.webhook_health import DISABLED, GONE, PAUSED
-from identity.events.delivery import Deliverer, Occasion, Result
+from identity.events.delivery import Deliverer, DeliveryContext, Result
 from identity.events.failures import Ending
 from identity.ids import WebhookId
 from identity.instants import Clock, later
@@ -107,25 +107,25 @@ class DeliveryWorker:
         self._held: dict[str, Lease] = {}
         self._counts: collections.Counter[WebhookId] = collections.Counter()
         self._ahead = Ahead()
-        self._appetites: dict[WebhookId, Appetite] = {}
+        self._appetites: dict[WebhookId, PrefetchWindow] = {}
         self._behind: set[WebhookId] = set()
-        self._backlog = Allowance(settings.backlog_per_second)
+        self._backlog = TokenBucket(settings.backlog_per_second)
         self._known: Sequence[Document] = ()
         self._by_id: dict[str, Document] = {}
-        self._places = Shares(
+        self._places = Bulkhead(
             settings.max_concurrency,
             settings.max_concurrency,
             kept=settings.max_concurrency // _KEPT_PART,
             little=_LITTLE,
         )
-        self._large = Shares(_MOST_LARGE_BYTES, _MOST_LARGE_BYTES // 2)
+        self._large = Bulkhead(_MOST_LARGE_BYTES, _MOST_LARGE_BYTES // 2)
         self._is_stopping = False
         self._turns: dict[WebhookId, asyncio.Semaphore] = {}
         self._under_way: set[asyncio.Task[None]] = set()
         self._outcomes: list[Outcome] = []
         self._has_outcomes = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
-        self._taking: background_tasks.Takings[list[Lease] | None] = background_tasks.Takings()
+        self._taking: background_tasks.ShieldedTask[list[Lease] | None] = background_tasks.ShieldedTask()
         self._is_reachable = True
 
     async def start(self) -> None:
@@ -237,12 +237,12 @@ class DeliveryWorker:
     def _kept_room(self) -> int:
         return _AT_HAND * self._settings.max_concurrency // _KEPT_PART
 
-    def _appetite(self, webhook_id: WebhookId) -> Appetite:
+    def _appetite(self, webhook_id: WebhookId) -> PrefetchWindow:
         found = self._appetites.get(webhook_id)
         if found is None:
             settings = self._settings
             # Half of what a process has at hand at the most: see _room.
-            found = Appetite(settings.concurrency_per_webhook, settings.max_concurrency)
+            found = PrefetchWindow(settings.concurrency_per_webhook, settings.max_concurrency)
             self._appetites[webhook_id] = found
         return found
 
@@ -333,8 +333,8 @@ class DeliveryWorker:
         return Outcome(lease, None, None)
 
     async def _sent(self, webhook: Document, lease: Lease, body: bytes) -> Outcome:
-        occasion = Occasion(lease.type, lease.attempts + 1, lease.trace, lease.via)
-        return self._judged(lease, await self._deliverer.attempt(webhook, lease.event_id, body, occasion))
+        delivery_context = DeliveryContext(lease.type, lease.attempts + 1, lease.trace, lease.via)
+        return self._judged(lease, await self._deliverer.attempt(webhook, lease.event_id, body, delivery_context))
 
     async def _webhook(self, webhook_id: WebhookId) -> Document | None:
         """The webhook of a delivery; nothing is given up by what is in memory alone.

@@ -19,7 +19,7 @@ import structlog
 
 from identity import background_tasks
 from identity.call import Call, Nobody, Origin
-from identity.domain.objects.log_throttling import Silences
+from identity.domain.objects.log_throttling import LogThrottle
 from identity.domain.webhooks.delivery_schedule import Schedule
 from identity.ids import TenantId
 from identity.operations.objects import event_logs
@@ -74,12 +74,12 @@ class QueueWorker(abc.ABC, Generic[J]):
         self._wakeups = wakeups
         self._pace = self._own_pace()
         self._attempts = prometheus_client.Counter(*self.metric, ["outcome"], registry=registry)
-        self._silences = Silences(_SILENCE_SECONDS)
+        self._silences = LogThrottle(_SILENCE_SECONDS)
         self._stop_seconds = stop_seconds
         self._held: collections.Counter[str] = collections.Counter()
         self._under_way: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
-        self._taking: background_tasks.Takings[list[Lease[J]]] = background_tasks.Takings()
+        self._taking: background_tasks.ShieldedTask[list[Lease[J]]] = background_tasks.ShieldedTask()
 
     @abc.abstractmethod
     def _jobs(self) -> WorkQueue[J]:

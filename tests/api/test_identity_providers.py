@@ -569,8 +569,8 @@ async def test_search_finds_by_each_criterion_in_each_order(api, key_client, ten
 
 async def test_look_up_tells_who_manages_a_domain(api, http, tenant, application, tenant_api) -> None:
     domain = f"{new_id()}.example.com"
-    places = {application["id"]: {"enabled": True}}
-    provider = await made(api, openid(domains=[domain], enabled=True, applicationConfiguration=places))
+    geoip = {application["id"]: {"enabled": True}}
+    provider = await made(api, openid(domains=[domain], enabled=True, applicationConfiguration=geoip))
     for text in (domain, f"Ada@{domain.upper()}", f" {domain}"):
         found = await http.get(f"{PATH}/lookup", params={"domain": text})
         assert found.json() == {
@@ -606,8 +606,8 @@ async def test_look_up_refuses_what_is_no_domain(http) -> None:
 
 
 async def test_a_login_is_started_nowhere(api, http, application) -> None:
-    places = {application["id"]: {"enabled": True}}
-    provider = await made(api, openid(enabled=True, applicationConfiguration=places))
+    geoip = {application["id"]: {"enabled": True}}
+    provider = await made(api, openid(enabled=True, applicationConfiguration=geoip))
     body = {"applicationId": application["id"], "identityProviderId": provider["id"]}
     answer = await http.post(f"{PATH}/start", json=body)
     assert await refused(answer) == {"[invalid]identityProviderId"}

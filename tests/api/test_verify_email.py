@@ -278,8 +278,8 @@ async def test_who_only_knows_the_address_makes_no_mail_worthless(place: Place, 
     await place.configure(verificationStrategy=strategy)
     made = await place.made()
     first, email = await place.mailed(), made["user"]["email"]
-    tickets = service.services.tickets
-    await tickets.extend(place.tenant_id, email_verifications.KIND, first[0], 30)
+    one_time_tokens = service.services.one_time_tokens
+    await one_time_tokens.extend(place.tenant_id, email_verifications.KIND, first[0], 30)
     headers = {"X-FusionAuth-TenantId": place.tenant_id}
     for _ in range(3):
         assert (await http.put(PATH, params={"email": email}, headers=headers)).status_code == 200

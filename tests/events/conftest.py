@@ -15,7 +15,7 @@ from identity.call import ApiKeyCaller, Call, Nobody, Origin
 from identity.config import Webhooks
 from identity.domain.webhooks.delivery_schedule import Schedule
 from identity.events.bus import Bus
-from identity.events.delivery import Bounds, Deliverer, Equipment
+from identity.events.delivery import Bounds, Deliverer, DeliveryDependencies
 from identity.events.failures import FailureLog
 from identity.events.metrics import Metrics
 from identity.ids import Secret, TenantId, new_id
@@ -138,7 +138,7 @@ class Engine:
 
     @property
     def deliverer(self) -> Deliverer:
-        equipment = Equipment("0123456789abcdef", self.tracer, self.metrics, self.bounds)
+        equipment = DeliveryDependencies("0123456789abcdef", self.tracer, self.metrics, self.bounds)
         return Deliverer(self.http, self.clock, "1.2.3", _Keys(self), self.failures, equipment)
 
     @property

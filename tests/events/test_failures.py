@@ -8,7 +8,7 @@ import pytest
 
 from identity.errors import WebhookTransactionFailed
 from identity.events.bus import Event
-from identity.events.delivery import Occasion
+from identity.events.delivery import DeliveryContext
 from identity.events.failures import SILENCE_SECONDS
 from identity.ids import EventId, new_id
 from tests.events.samples import PAYLOADS
@@ -129,7 +129,7 @@ async def test_headers_that_cannot_be_sent_are_told_once(engine: Any) -> None:
         webhook = engine.add_webhook(receiver.url, headers={"Header 1": "value"})
         deliverer = engine.deliverer
         for _ in range(2):
-            await deliverer.attempt(webhook, EventId(new_id()), b"{}", Occasion("user.create"))
+            await deliverer.attempt(webhook, EventId(new_id()), b"{}", DeliveryContext("user.create"))
     (told,) = engine.told
     assert told == (
         f"Webhook [{webhook['id']}] at [http://127.0.0.1:{receiver.port}]. Its headers [Header 1] are left out:"

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 from typing import Any
 
-from identity.bulkhead import Shares
+from identity.bulkhead import Bulkhead
 from identity.events.bus import Event
 from identity.store.outbox import HELD_BODY_BYTES
 from tests.events.samples import PAYLOADS
@@ -20,7 +20,7 @@ ONE, OTHER = "one", "other"
 class Holder:
     """Who holds a body until told to let go."""
 
-    room: Shares
+    room: Bulkhead
     owner: str
     size: int
 
@@ -44,35 +44,35 @@ async def _settled() -> None:
         await asyncio.sleep(0)
 
 
-async def holding(room: Shares, *wanted: tuple[str, int]) -> list[Holder]:
+async def holding(room: Bulkhead, *wanted: tuple[str, int]) -> list[Holder]:
     holders = [Holder(room, *each) for each in wanted]
     await _settled()
     return holders
 
 
 async def test_no_more_is_held_than_there_is_room_for() -> None:
-    holders = await holding(Shares(100, 60), (ONE, 40), (OTHER, 50), (OTHER, 10), (ONE, 10))
+    holders = await holding(Bulkhead(100, 60), (ONE, 40), (OTHER, 50), (OTHER, 10), (ONE, 10))
     assert [each.has_it for each in holders] == [True, True, True, False]
     await holders[1].let_go()
     assert holders[3].has_it
 
 
 async def test_one_owner_has_not_all_of_the_room_and_keeps_nobody_else_waiting() -> None:
-    holders = await holding(Shares(100, 60), (ONE, 40), (ONE, 30), (OTHER, 50))
+    holders = await holding(Bulkhead(100, 60), (ONE, 40), (ONE, 30), (OTHER, 50))
     assert [each.has_it for each in holders] == [True, False, True]
     await holders[0].let_go()
     assert holders[1].has_it
 
 
 async def test_who_is_first_is_not_passed_by_smaller_ones() -> None:
-    holders = await holding(Shares(100, 100), (ONE, 60), (OTHER, 70), ("third", 10))
+    holders = await holding(Bulkhead(100, 100), (ONE, 60), (OTHER, 70), ("third", 10))
     assert [each.has_it for each in holders] == [True, False, False]
     await holders[0].let_go()
     assert [each.has_it for each in holders[1:]] == [True, True]
 
 
 async def test_the_last_of_the_room_is_for_those_who_have_little() -> None:
-    room = Shares(10, 10, kept=4, little=2)
+    room = Bulkhead(10, 10, kept=4, little=2)
     holders = await holding(room, (ONE, 5), (ONE, 2), (OTHER, 1), (OTHER, 1), (OTHER, 1), ("third", 2))
     assert [each.has_it for each in holders] == [True, False, True, True, False, True]
     await holders[0].let_go()
@@ -82,7 +82,7 @@ async def test_the_last_of_the_room_is_for_those_who_have_little() -> None:
 
 
 async def test_what_is_larger_than_the_room_has_it_alone() -> None:
-    room = Shares(100, 60)
+    room = Bulkhead(100, 60)
     holders = await holding(room, (ONE, 500), (OTHER, 1))
     assert [each.has_it for each in holders] == [True, False]
     await holders[0].let_go()
@@ -90,7 +90,7 @@ async def test_what_is_larger_than_the_room_has_it_alone() -> None:
 
 
 async def test_who_gives_up_takes_no_room_along() -> None:
-    room = Shares(100, 100)
+    room = Bulkhead(100, 100)
     holders = await holding(room, (ONE, 100), (OTHER, 100), (OTHER, 100))
     for each in (holders[1], holders[0]):
         each.task.cancel()

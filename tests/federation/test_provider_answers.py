@@ -82,9 +82,9 @@ async def test_by_post_the_secret_is_in_the_form_and_by_none_nowhere(federated, 
 
 async def test_without_an_issuer_the_configured_endpoints_are_asked_and_no_id_token_counts(federated, fake) -> None:
     """There are no keys to check it with: whatever stands in it, userinfo decides."""
-    places = {name: f"{fake.issuer}/{name.partition('_')[0]}" for name in ("token_endpoint", "userinfo_endpoint")}
-    places["authorization_endpoint"] = "https://provider.example.com/authorize"
-    await federated.change(oauth2={"issuer": None, "client_secret": "the secret", **places})
+    geoip = {name: f"{fake.issuer}/{name.partition('_')[0]}" for name in ("token_endpoint", "userinfo_endpoint")}
+    geoip["authorization_endpoint"] = "https://provider.example.com/authorize"
+    await federated.change(oauth2={"issuer": None, "client_secret": "the secret", **geoip})
     fake.id_claims = {"sub": "somebody else", "email": "evil@example.com", "email_verified": True}
     user = (await federated.logged_in())["user"]
     assert user["email"] == fake.userinfo["email"]

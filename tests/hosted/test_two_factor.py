@@ -80,7 +80,7 @@ async def test_attack_46_five_wrong_codes_lead_back_to_the_login(rp, browser, cl
 
 async def test_challenge_that_is_over_leads_back_to_the_login(rp, browser, service):
     shown = await log_in(rp, browser)
-    await service.services.tickets.withdraw(rp.tenant["id"], "two-factor", rp.user["id"])
+    await service.services.one_time_tokens.withdraw(rp.tenant["id"], "two-factor", rp.user["id"])
     over = await browser.get(str(shown.request.url))
     assert says(over, "The second step took too long")
     assert page(over).forms[0]["fields"]["state"] == "the-state"

@@ -42,7 +42,7 @@ async def test_loop_that_swallows_a_cancellation_is_ended_all_the_same() -> None
 
 
 async def test_what_goes_on_after_an_answer_is_waited_for_at_the_end() -> None:
-    afterwards, gate, finished = background_tasks.Afterwards(), asyncio.Event(), []
+    afterwards, gate, finished = background_tasks.BackgroundWork(), asyncio.Event(), []
 
     async def work(name: str) -> None:
         await gate.wait()
@@ -58,7 +58,7 @@ async def test_what_goes_on_after_an_answer_is_waited_for_at_the_end() -> None:
 
 
 async def test_what_finds_no_place_waits_for_one_and_is_done_too() -> None:
-    afterwards, gate, finished = background_tasks.Afterwards(most=2), asyncio.Event(), []
+    afterwards, gate, finished = background_tasks.BackgroundWork(most=2), asyncio.Event(), []
 
     async def work(name: str) -> None:
         await gate.wait()

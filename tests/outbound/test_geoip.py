@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from identity.errors import StartupError
-from identity.outbound.geoip import Places
+from identity.outbound.geoip import GeoIpDatabase
 from tests.mmdb import BERLIN, write
 
 pytest.importorskip("maxminddb", reason="a package of setup.py: make install brings it")
@@ -22,25 +22,25 @@ def file(tmp_path: Path) -> Path:
 
 
 async def test_a_place_is_told_in_the_words_of_the_api(file: Path) -> None:
-    places = Places(file)
-    assert places.find("203.0.113.77") == {
+    geoip = GeoIpDatabase(file)
+    assert geoip.find("203.0.113.77") == {
         "city": "Berlin", "country": "DE", "latitude": 52.52, "longitude": 13.405, "region": "BE", "zipcode": "10117",
     }  # fmt: skip
-    await places.close()
+    await geoip.close()
 
 
 async def test_what_is_not_known_is_left_out(file: Path) -> None:
-    places = Places(file)
-    assert places.find("198.51.100.1") == {"latitude": 1.5}
+    geoip = GeoIpDatabase(file)
+    assert geoip.find("198.51.100.1") == {"latitude": 1.5}
     for address in ("192.0.2.1", "8.8.8.8", "2001:db8::1", "no address", ""):
-        assert places.find(address) is None
-    await places.close()
+        assert geoip.find(address) is None
+    await geoip.close()
 
 
 async def test_without_a_file_no_place_is_known() -> None:
-    places = Places()
-    assert places.find("203.0.113.77") is None
-    await places.close()
+    geoip = GeoIpDatabase()
+    assert geoip.find("203.0.113.77") is None
+    await geoip.close()
 
 
 def test_a_file_that_is_none_is_told_at_the_start(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_file_that_is_none_is_told_at_the_start(tmp_path: Path) -> None:
     wrong.write_text("not a database")
     for file in (wrong, tmp_path / "missing.mmdb"):
         with pytest.raises(StartupError, match=r"geoip\.file"):
-            Places(file)
+            GeoIpDatabase(file)
 
 
 def test_a_missing_package_is_told_at_the_start(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,4 +57,4 @@ def test_a_missing_package_is_told_at_the_start(file: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(StartupError, match="pip install maxminddb"):
-        Places(file)
+        GeoIpDatabase(file)

@@ -104,13 +104,13 @@ def test_every_error_and_reason_has_its_request(tables):
 
 
 def test_the_test_of_an_error_asserts_it_over_http(tables):
-    places = {place.name.strip("`"): place for place in tables.test_index()}
+    geoip = {place.name.strip("`"): place for place in tables.test_index()}
     for value, cells in [pair for table in _rows_of_errors().values() for pair in table.items()]:
         named = re.findall(r"`(tests/[^`]+)`", cells[-1])
         if not named:
             assert cells[-1] == "—" and cells[-2].startswith("none"), value
         assert all(test.split("/")[1] in {"api", "federation", "hosted", "oauth2"} for test in named), value
-        assert [test for test in named if not places[test].holds(value)] == [], value
+        assert [test for test in named if not geoip[test].holds(value)] == [], value
 
 
 def test_what_no_request_gives_is_raised_nowhere(tables):

@@ -11,15 +11,15 @@ from identity.domain.objects.resource_definition import SearchRules
 from identity.domain.objects.search import Criterion, SearchQuery
 from identity.ids import TenantId, new_id
 from identity.instants import Instant
-from identity.store.append_only_logs import Logbook
+from identity.store.append_only_logs import AppendOnlyLog
 from identity.store.mongo import Database
 
 SEARCHES = SearchRules({"message": "text"}, {"insertInstant": "insertInstant"}, "insertInstant DESC")
 
 
 @pytest.fixture
-async def logbook(database: Database) -> Logbook:
-    made = Logbook(database, f"log_{new_id()[:8]}", SEARCHES, tenant_scoped=True)
+async def logbook(database: Database) -> AppendOnlyLog:
+    made = AppendOnlyLog(database, f"log_{new_id()[:8]}", SEARCHES, tenant_scoped=True)
     await made.ensure_indexes()
     return made
 
@@ -32,21 +32,21 @@ def query(*criteria: Criterion, start_row: int = 0, number_of_results: int = 25)
     return SearchQuery(criteria, (("insertInstant", -1), ("_id", -1)), start_row, number_of_results)
 
 
-async def numbers(logbook: Logbook, tenant_id: TenantId | None = None) -> list[int]:
+async def numbers(logbook: AppendOnlyLog, tenant_id: TenantId | None = None) -> list[int]:
     return [found["id"] async for found in logbook.each(tenant_id, query())]
 
 
-async def test_numbers_never_repeat_however_many_ask(logbook: Logbook) -> None:
+async def test_numbers_never_repeat_however_many_ask(logbook: AppendOnlyLog) -> None:
     found = await asyncio.gather(*(logbook.next_id() for _ in range(64)))
     assert sorted(found) == list(range(1, 65))
 
 
-async def test_each_logbook_counts_by_itself(logbook: Logbook, database: Database) -> None:
+async def test_each_logbook_counts_by_itself(logbook: AppendOnlyLog, database: Database) -> None:
     await logbook.next_id()
-    assert await Logbook(database, f"log_{new_id()[:8]}", SEARCHES, tenant_scoped=True).next_id() == 1
+    assert await AppendOnlyLog(database, f"log_{new_id()[:8]}", SEARCHES, tenant_scoped=True).next_id() == 1
 
 
-async def test_tenant_sees_its_own_rows_alone(logbook: Logbook) -> None:
+async def test_tenant_sees_its_own_rows_alone(logbook: AppendOnlyLog) -> None:
     one, other = TenantId(new_id()), TenantId(new_id())
     await logbook.insert(one, row(1))
     await logbook.insert(other, row(2))
@@ -60,7 +60,7 @@ async def test_tenant_sees_its_own_rows_alone(logbook: Logbook) -> None:
     assert await numbers(logbook) == [3, 2, 1]
 
 
-async def test_search_matches_sorts_and_pages(logbook: Logbook) -> None:
+async def test_search_matches_sorts_and_pages(logbook: AppendOnlyLog) -> None:
     for number in range(1, 6):
         await logbook.insert(None, row(number))
     later = Criterion("insertInstant", "from", 20)
@@ -71,7 +71,7 @@ async def test_search_matches_sorts_and_pages(logbook: Logbook) -> None:
     assert await logbook.search(None, query(number_of_results=0)) == (5, [])
 
 
-async def test_the_newest_are_kept(logbook: Logbook) -> None:
+async def test_the_newest_are_kept(logbook: AppendOnlyLog) -> None:
     for number in range(1, 6):
         await logbook.insert(None, row(number))
     assert await logbook.keep_newest(5) == 0
@@ -79,7 +79,7 @@ async def test_the_newest_are_kept(logbook: Logbook) -> None:
     assert await numbers(logbook) == [5, 4]
 
 
-async def test_what_is_older_goes(logbook: Logbook) -> None:
+async def test_what_is_older_goes(logbook: AppendOnlyLog) -> None:
     for number in range(1, 4):
         await logbook.insert(None, row(number))
     assert await logbook.delete_before(Instant(30)) == 2
@@ -87,7 +87,7 @@ async def test_what_is_older_goes(logbook: Logbook) -> None:
     assert await logbook.delete_before(Instant(30)) == 0
 
 
-async def test_newest_first_is_read_from_an_index(logbook: Logbook, database: Database) -> None:
+async def test_newest_first_is_read_from_an_index(logbook: AppendOnlyLog, database: Database) -> None:
     plan = await database.motor.command(
         "explain", {"find": logbook.name, "filter": {"$and": [{}]}, "sort": {"insertInstant": -1, "_id": -1}}
     )

@@ -7,14 +7,14 @@ import asyncio
 import pytest
 
 from identity.ids import TenantId, fingerprint, new_id, new_secret
-from identity.store.federation_state import Detours
+from identity.store.federation_state import FederationStates
 
 DETOUR = {"nonce": "a nonce", "codeVerifier": "a verifier"}
 
 
 @pytest.fixture
-def detours(redis, vault) -> Detours:
-    return Detours(redis, vault, "provider")
+def detours(redis, vault) -> FederationStates:
+    return FederationStates(redis, vault, "provider")
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ async def test_another_browser_neither_sees_nor_spends_it(detours, detour_id):
 
 
 async def test_an_id_of_one_kind_is_nothing_to_another(detours, detour_id, redis, vault):
-    assert await Detours(redis, vault, "link").consume_across_tenants(detour_id, "this browser") is None
+    assert await FederationStates(redis, vault, "link").consume_across_tenants(detour_id, "this browser") is None
     assert await detours.find_across_tenants(detour_id, "this browser") is not None
 
 

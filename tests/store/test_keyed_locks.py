@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from identity.store.keyed_locks import Turns
+from identity.store.keyed_locks import KeyedLocks
 
 LONG = 20.0
 
 
 async def test_turns_at_the_same_are_one_after_the_other_and_at_others_are_not() -> None:
-    turns, order = Turns(), []
+    turns, order = KeyedLocks(), []
     await turns.take(1, ["a", "b"], LONG)
 
     async def second() -> None:
@@ -27,7 +27,7 @@ async def test_turns_at_the_same_are_one_after_the_other_and_at_others_are_not()
 
 
 async def test_holder_may_take_the_same_again_and_gives_everything_back_at_once() -> None:
-    turns = Turns()
+    turns = KeyedLocks()
     await turns.take(1, ["a"], LONG)
     await turns.take(1, ["a", "b"], LONG)
     turns.give_back(1)
@@ -37,7 +37,7 @@ async def test_holder_may_take_the_same_again_and_gives_everything_back_at_once(
 
 
 async def test_who_waited_too_long_goes_on_without() -> None:
-    turns = Turns()
+    turns = KeyedLocks()
     await turns.take(1, ["a"], LONG)
     await turns.take(2, ["a"], 0)
     assert turns._held[2] == {}

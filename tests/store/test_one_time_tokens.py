@@ -8,15 +8,15 @@ import itertools
 import pytest
 
 from identity.ids import TenantId, fingerprint, new_id
-from identity.store.one_time_tokens import Tickets
+from identity.store.one_time_tokens import OneTimeTokens
 
 KIND = "change-password"
 DOCUMENT = {"state": "the-state"}
 
 
 @pytest.fixture
-def tickets(redis) -> Tickets:
-    return Tickets(redis)
+def one_time_tokens(redis) -> OneTimeTokens:
+    return OneTimeTokens(redis)
 
 
 @pytest.fixture
@@ -24,118 +24,118 @@ def tenant_id() -> TenantId:
     return TenantId(new_id())
 
 
-async def test_ticket_is_found_often_and_used_up_once(tickets, tenant_id):
-    secret = await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
-    found = await tickets.find(tenant_id, KIND, secret)
+async def test_ticket_is_found_often_and_used_up_once(one_time_tokens, tenant_id):
+    secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
+    found = await one_time_tokens.find(tenant_id, KIND, secret)
     assert (found.tenant_id, found.owner, found.document) == (tenant_id, "a user", DOCUMENT)
-    assert await tickets.find(None, KIND, secret) == found
-    assert await tickets.consume(None, KIND, secret) == found
-    assert await tickets.consume(None, KIND, secret) is None
-    assert await tickets.find(tenant_id, KIND, secret) is None
+    assert await one_time_tokens.find(None, KIND, secret) == found
+    assert await one_time_tokens.consume(None, KIND, secret) == found
+    assert await one_time_tokens.consume(None, KIND, secret) is None
+    assert await one_time_tokens.find(tenant_id, KIND, secret) is None
 
 
-async def test_of_64_racing_callers_one_gets_the_ticket(tickets, tenant_id):
-    secret = await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
-    found = await asyncio.gather(*(tickets.consume(tenant_id, KIND, secret) for _ in range(64)))
+async def test_of_64_racing_callers_one_gets_the_ticket(one_time_tokens, tenant_id):
+    secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
+    found = await asyncio.gather(*(one_time_tokens.consume(tenant_id, KIND, secret) for _ in range(64)))
     assert [ticket.document for ticket in found if ticket is not None] == [DOCUMENT]
 
 
-async def test_another_tenant_neither_sees_changes_nor_spends_it(tickets, tenant_id):
-    secret, other = await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30), TenantId(new_id())
-    assert await tickets.find(other, KIND, secret) is None
-    assert await tickets.find_to_try(other, KIND, secret, 1) is None
-    assert await tickets.consume(other, KIND, secret) is None
-    assert not await tickets.replace(other, KIND, secret, {})
-    await tickets.withdraw(other, KIND, "a user")
-    assert (await tickets.consume(tenant_id, KIND, secret)).document == DOCUMENT
+async def test_another_tenant_neither_sees_changes_nor_spends_it(one_time_tokens, tenant_id):
+    secret, other = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30), TenantId(new_id())
+    assert await one_time_tokens.find(other, KIND, secret) is None
+    assert await one_time_tokens.find_to_try(other, KIND, secret, 1) is None
+    assert await one_time_tokens.consume(other, KIND, secret) is None
+    assert not await one_time_tokens.replace(other, KIND, secret, {})
+    await one_time_tokens.withdraw(other, KIND, "a user")
+    assert (await one_time_tokens.consume(tenant_id, KIND, secret)).document == DOCUMENT
 
 
-async def test_ticket_of_another_kind_is_none(tickets, tenant_id):
-    secret = await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
-    assert await tickets.find(tenant_id, "verify-email", secret) is None
+async def test_ticket_of_another_kind_is_none(one_time_tokens, tenant_id):
+    secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
+    assert await one_time_tokens.find(tenant_id, "verify-email", secret) is None
 
 
-async def test_tickets_of_an_owner_are_taken_back_together(tickets, tenant_id):
-    mine = [await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30) for _ in range(2)]
-    kept = await tickets.issue(tenant_id, KIND, "another user", DOCUMENT, 30)
-    await tickets.withdraw(tenant_id, KIND, "a user")
-    assert [await tickets.find(tenant_id, KIND, secret) for secret in mine] == [None, None]
-    assert await tickets.find(tenant_id, KIND, kept) is not None
-    again = await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
-    assert await tickets.find(tenant_id, KIND, again) is not None
-    assert await tickets.consume(tenant_id, KIND, mine[0]) is None
+async def test_tickets_of_an_owner_are_taken_back_together(one_time_tokens, tenant_id):
+    mine = [await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30) for _ in range(2)]
+    kept = await one_time_tokens.issue(tenant_id, KIND, "another user", DOCUMENT, 30)
+    await one_time_tokens.withdraw(tenant_id, KIND, "a user")
+    assert [await one_time_tokens.find(tenant_id, KIND, secret) for secret in mine] == [None, None]
+    assert await one_time_tokens.find(tenant_id, KIND, kept) is not None
+    again = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
+    assert await one_time_tokens.find(tenant_id, KIND, again) is not None
+    assert await one_time_tokens.consume(tenant_id, KIND, mine[0]) is None
 
 
-async def test_new_ticket_may_take_the_place_of_earlier_ones(tickets, tenant_id):
-    first = await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
-    second = await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30, replaces=True)
-    assert await tickets.find(tenant_id, KIND, first) is None
-    assert await tickets.find(tenant_id, KIND, second) is not None
+async def test_new_ticket_may_take_the_place_of_earlier_ones(one_time_tokens, tenant_id):
+    first = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
+    second = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30, replaces=True)
+    assert await one_time_tokens.find(tenant_id, KIND, first) is None
+    assert await one_time_tokens.find(tenant_id, KIND, second) is not None
 
 
-async def test_a_ticket_can_be_given_more_time_and_no_more_tries(tickets, tenant_id, redis):
-    secret = await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
+async def test_a_ticket_can_be_given_more_time_and_no_more_tries(one_time_tokens, tenant_id, redis):
+    secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
     for _ in range(3):
-        assert await tickets.find_to_try(tenant_id, KIND, secret, 3) is not None
-    assert not await tickets.extend(TenantId(new_id()), KIND, secret, 3000)
-    assert not await tickets.extend(tenant_id, "another kind", secret, 3000)
+        assert await one_time_tokens.find_to_try(tenant_id, KIND, secret, 3) is not None
+    assert not await one_time_tokens.extend(TenantId(new_id()), KIND, secret, 3000)
+    assert not await one_time_tokens.extend(tenant_id, "another kind", secret, 3000)
     keys = [key async for key in redis.client.scan_iter(redis.key("ticket*", KIND, "*"))]
     keys = [key for key in keys if fingerprint(secret) in key or tenant_id in key]
     assert len(keys) == 3 and max([await redis.client.ttl(key) for key in keys]) <= 30
-    assert await tickets.extend(tenant_id, KIND, secret, 3000)
+    assert await one_time_tokens.extend(tenant_id, KIND, secret, 3000)
     assert min([await redis.client.ttl(key) for key in keys]) > 30
-    assert await tickets.find(tenant_id, KIND, secret) is not None
-    assert await tickets.find_to_try(tenant_id, KIND, secret, 3) is None
-    assert not await tickets.extend(tenant_id, KIND, secret, 3000)
+    assert await one_time_tokens.find(tenant_id, KIND, secret) is not None
+    assert await one_time_tokens.find_to_try(tenant_id, KIND, secret, 3) is None
+    assert not await one_time_tokens.extend(tenant_id, KIND, secret, 3000)
 
 
-async def test_short_ids_are_never_given_twice(tickets, tenant_id):
+async def test_short_ids_are_never_given_twice(one_time_tokens, tenant_id):
     same = f"{new_id()}-1"
     made = itertools.chain([same, same], itertools.repeat(f"{same}-2"))
-    assert await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30, make=lambda: next(made)) == same
-    assert await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30, make=lambda: next(made)) == f"{same}-2"
-    assert await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30, make=lambda: same) is None
+    assert await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30, make=lambda: next(made)) == same
+    assert await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30, make=lambda: next(made)) == f"{same}-2"
+    assert await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30, make=lambda: same) is None
 
 
-async def test_after_some_tries_the_ticket_is_gone(tickets, tenant_id):
-    secret = await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
-    found = await asyncio.gather(*(tickets.find_to_try(tenant_id, KIND, secret, 3) for _ in range(64)))
+async def test_after_some_tries_the_ticket_is_gone(one_time_tokens, tenant_id):
+    secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
+    found = await asyncio.gather(*(one_time_tokens.find_to_try(tenant_id, KIND, secret, 3) for _ in range(64)))
     assert sum(ticket is not None for ticket in found) <= 3
-    assert await tickets.find(tenant_id, KIND, secret) is None
+    assert await one_time_tokens.find(tenant_id, KIND, secret) is None
 
 
-async def test_of_64_who_try_the_first_ones_may_still_use_the_ticket_up_and_one_does(tickets, tenant_id):
-    secret = await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
+async def test_of_64_who_try_the_first_ones_may_still_use_the_ticket_up_and_one_does(one_time_tokens, tenant_id):
+    secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
 
     async def racer() -> bool:
-        if await tickets.find_to_try(tenant_id, KIND, secret, 3) is None:
+        if await one_time_tokens.find_to_try(tenant_id, KIND, secret, 3) is None:
             return False
-        return await tickets.consume(tenant_id, KIND, secret) is not None
+        return await one_time_tokens.consume(tenant_id, KIND, secret) is not None
 
     assert sum(await asyncio.gather(*(racer() for _ in range(64)))) == 1
-    assert await tickets.consume(tenant_id, KIND, secret) is None
+    assert await one_time_tokens.consume(tenant_id, KIND, secret) is None
 
 
-async def test_a_ticket_that_was_tried_too_often_is_for_no_other_tenant(tickets, tenant_id):
-    secret = await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
+async def test_a_ticket_that_was_tried_too_often_is_for_no_other_tenant(one_time_tokens, tenant_id):
+    secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
     for _ in range(4):
-        await tickets.find_to_try(tenant_id, KIND, secret, 3)
-    assert await tickets.consume(TenantId(new_id()), KIND, secret) is None
-    assert await tickets.consume(tenant_id, KIND, secret) is not None
+        await one_time_tokens.find_to_try(tenant_id, KIND, secret, 3)
+    assert await one_time_tokens.consume(TenantId(new_id()), KIND, secret) is None
+    assert await one_time_tokens.consume(tenant_id, KIND, secret) is not None
 
 
-async def test_document_may_change_while_the_id_stays(tickets, tenant_id, redis):
-    secret = await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
-    assert await tickets.replace(tenant_id, KIND, secret, {"state": "another"})
-    assert (await tickets.find(tenant_id, KIND, secret)).document == {"state": "another"}
+async def test_document_may_change_while_the_id_stays(one_time_tokens, tenant_id, redis):
+    secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
+    assert await one_time_tokens.replace(tenant_id, KIND, secret, {"state": "another"})
+    assert (await one_time_tokens.find(tenant_id, KIND, secret)).document == {"state": "another"}
     assert 0 < await redis.client.ttl(redis.key("ticket", KIND, f"{{{fingerprint(secret)}}}")) <= 30
-    await tickets.consume(tenant_id, KIND, secret)
-    assert not await tickets.replace(tenant_id, KIND, secret, DOCUMENT)
+    await one_time_tokens.consume(tenant_id, KIND, secret)
+    assert not await one_time_tokens.replace(tenant_id, KIND, secret, DOCUMENT)
 
 
-async def test_store_holds_no_secret_and_forgets(tickets, tenant_id, redis):
-    secret = await tickets.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
-    await tickets.find_to_try(tenant_id, KIND, secret, 3)
+async def test_store_holds_no_secret_and_forgets(one_time_tokens, tenant_id, redis):
+    secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
+    await one_time_tokens.find_to_try(tenant_id, KIND, secret, 3)
     key = redis.key("ticket", KIND, f"{{{fingerprint(secret)}}}")
     assert secret not in key + str(await redis.client.get(key))
     names = [key, f"{key}:tries", redis.key("ticket-owner", KIND, tenant_id, "a user")]

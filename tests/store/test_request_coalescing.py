@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from identity.store.request_coalescing import Together
+from identity.store.request_coalescing import RequestCoalescer
 
 
 class Doubling:
@@ -25,7 +25,7 @@ class Doubling:
         return [2 * number for number in numbers]
 
 
-async def asked(together: Together[int, int], *numbers: int) -> list[asyncio.Task[int]]:
+async def asked(together: RequestCoalescer[int, int], *numbers: int) -> list[asyncio.Task[int]]:
     """Those who ask, in this order, each of whom has begun to wait."""
     tasks = [asyncio.create_task(together.ask(number)) for number in numbers]
     for _ in range(3):
@@ -35,7 +35,7 @@ async def asked(together: Together[int, int], *numbers: int) -> list[asyncio.Tas
 
 async def test_whoever_asks_while_others_are_answered_is_in_the_next_batch() -> None:
     doubling = Doubling()
-    together = Together(doubling.do)
+    together = RequestCoalescer(doubling.do)
     first = await asked(together, 1)
     later = await asked(together, 2, 3)
     assert doubling.batches == [[1]]
@@ -46,7 +46,7 @@ async def test_whoever_asks_while_others_are_answered_is_in_the_next_batch() -> 
 
 async def test_a_batch_has_its_bound() -> None:
     doubling = Doubling()
-    together = Together(doubling.do, most=2)
+    together = RequestCoalescer(doubling.do, most=2)
     tasks = [*await asked(together, 1), *await asked(together, 2, 3, 4)]
     doubling.may_answer.set()
     assert await asyncio.gather(*tasks) == [2, 4, 6, 8]
@@ -55,7 +55,7 @@ async def test_a_batch_has_its_bound() -> None:
 
 async def test_a_failure_is_told_to_its_batch_alone() -> None:
     doubling = Doubling()
-    together = Together(doubling.do)
+    together = RequestCoalescer(doubling.do)
     first = await asked(together, 1)
     failing = await asked(together, 13, 2)
     doubling.may_answer.set()
@@ -67,7 +67,7 @@ async def test_a_failure_is_told_to_its_batch_alone() -> None:
 
 async def test_who_gives_up_takes_nothing_from_the_others() -> None:
     doubling = Doubling()
-    together = Together(doubling.do)
+    together = RequestCoalescer(doubling.do)
     leaving, staying = [*await asked(together, 1), *await asked(together, 2)]
     leaving.cancel()
     doubling.may_answer.set()

@@ -14,7 +14,7 @@ from identity.tokens import id_tokens, jwks, jws, keys
 from identity.tokens.access_tokens import Login
 from identity.tokens.issuer import TokenIssuer, VerifiedToken
 from identity.tokens.jws import Rejection
-from identity.tokens.key_refresh_throttling import SecondLooks
+from identity.tokens.key_refresh_throttling import KeyRefreshThrottle
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing
 from tests.builders import NOW, make_application, make_registration, make_tenant, make_user
 
@@ -39,7 +39,7 @@ class World:
             registrations=[make_registration(self.application, "user", "admin")],
         )
         self.clients = {self.application["id"]: (self.tenant, self.application)}
-        self.issuer = TokenIssuer(KeyRing(self._find_key), SecondLooks(self._forget))
+        self.issuer = TokenIssuer(KeyRing(self._find_key), KeyRefreshThrottle(self._forget))
         self.forgotten, self.news = [], {}
 
     async def _find_key(self, key_id):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from identity.tokens import key_refresh_throttling
-from identity.tokens.key_refresh_throttling import SecondLooks
+from identity.tokens.key_refresh_throttling import KeyRefreshThrottle
 
 
 def test_each_client_is_looked_at_again_once_a_second(monkeypatch) -> None:
     now, forgotten = 100.0, []
     monkeypatch.setattr(key_refresh_throttling.time, "monotonic", lambda: now)
-    looks = SecondLooks(lambda *ids: forgotten.append(ids))
+    looks = KeyRefreshThrottle(lambda *ids: forgotten.append(ids))
     assert looks.take({"id": "t"}, {"id": "a"})
     assert not looks.take({"id": "t"}, {"id": "a"})
     assert looks.take({"id": "t"}, {"id": "b"})
@@ -20,7 +20,7 @@ def test_each_client_is_looked_at_again_once_a_second(monkeypatch) -> None:
 
 def test_memory_is_bounded(monkeypatch) -> None:
     monkeypatch.setattr(key_refresh_throttling, "_REMEMBERED", 2)
-    looks = SecondLooks(lambda *_ids: None)
+    looks = KeyRefreshThrottle(lambda *_ids: None)
     for name in ("a", "b", "c"):
         assert looks.take({"id": "t"}, {"id": name})
     assert not looks.take({"id": "t"}, {"id": "c"})

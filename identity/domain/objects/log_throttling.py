@@ -16,7 +16,7 @@ class _Silence:
     kept_back: int = 0
 
 
-class Silences:
+class LogThrottle:
     """What was told lately, by subject, in one process."""
 
     def __init__(self, seconds: float) -> None:

@@ -6,7 +6,7 @@ _SAVED_SECONDS = 0.25
 _ANY = 1_000_000_000
 
 
-class Allowance:
+class TokenBucket:
     """So many a second; 0 for any number."""
 
     def __init__(self, per_second: float) -> None:

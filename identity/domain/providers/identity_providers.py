@@ -202,8 +202,8 @@ def reachable(providers: Iterable[Document], tenant_id: str, application_id: str
 def offer(providers: Iterable[Document], application_id: str) -> Offer:
     """What the login page of an application offers, of providers that are reachable."""
     known = list(providers)
-    places = [oauth2_for(one, application_id) for one in known]
-    urls = [place.get(name) or "" for place in places for name in ("authorization_endpoint", "issuer")]
+    geoip = [oauth2_for(one, application_id) for one in known]
+    urls = [place.get(name) or "" for place in geoip for name in ("authorization_endpoint", "issuer")]
     return Offer(
         tuple(_button(one, application_id) for one in known),
         any(one["domains"] for one in known),

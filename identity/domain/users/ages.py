@@ -28,8 +28,8 @@ def of_self_consent(consent: Document, user: Document) -> int:
     by_place = {_plain(place): years for place, years in consent["countryMinimumAgeForSelfConsent"].items()}
     for locale in user["preferredLanguages"]:
         parts = re.split(r"[_-]", locale)
-        places = [locale, *(part for part in parts[1:] if len(part) == 2)]
-        for place in places:
+        geoip = [locale, *(part for part in parts[1:] if len(part) == 2)]
+        for place in geoip:
             if _plain(place) in by_place:
                 return int(by_place[_plain(place)])
     return int(consent["defaultMinimumAgeForSelfConsent"])

@@ -35,7 +35,7 @@ class Ahead:
         return min(max(_AHEAD_SECONDS, _AHEAD_OF_TAKING * self._taking_seconds), _MOST_AHEAD_SECONDS)
 
 
-class Appetite:
+class PrefetchWindow:
     """What one receiver took lately, and what follows from it."""
 
     def __init__(self, concurrency: int, most: int) -> None:

@@ -114,7 +114,7 @@ async def _log_in_once(
     proven = await two_factor_policy.settled(services, call, proven, trust_id)
     kind = one_time_passwords.AUTHENTICATION_TYPE
     result = await password_login.finish(
-        services, call, proven, kind, is_new_device=wishes.is_new_device, along=found.along
+        services, call, proven, kind, is_new_device=wishes.is_new_device, side_effects=found.side_effects
     )
     may_refresh = found.about.may_refresh and not wishes.no_refresh_token
     wishes = dataclasses.replace(wishes, no_refresh_token=not may_refresh, state=found.about.state)

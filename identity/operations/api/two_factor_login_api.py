@@ -56,7 +56,7 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
         verified.authentication_type,
         identity_type=verified.identity_type,
         is_new_device=wishes.is_new_device,
-        along=verified.along(),
+        side_effects=verified.side_effects(),
     )
     answer = await login_responses.answer(services, call, client, result, verified.authentication_type, wishes)
     return await _with_trust(services, call, verified, result, answer, application, request, trust_id)

@@ -20,9 +20,9 @@ from identity.operations.login_transactions.authorization_steps import (
     LoginPage,
     NewLogin,
     Problem,
-    Proven,
     ProviderFailed,
     Step,
+    VerifiedClient,
 )
 from identity.operations.login_transactions.halted_logins import HaltedLogin
 from identity.operations.users import identity_provider_links
@@ -36,7 +36,7 @@ class WantedLink:
     """A link that waits for its user: which request it came up in, and what the account is called at the provider."""
 
     link: str = dataclasses.field(repr=False)
-    proven: Proven
+    proven: VerifiedClient
     provider_name: str
     account: str
     pending_id: str = dataclasses.field(repr=False)

@@ -55,9 +55,9 @@ from identity.operations.login_transactions.authorization_steps import (
     NotRegistered,
     Prevented,
     Problem,
-    Proven,
     SsoCookie,
     Step,
+    VerifiedClient,
     Vetoed,
 )
 from identity.operations.login_transactions.halted_logins import HaltedLogin
@@ -76,7 +76,7 @@ _INTERACTIONS: Mapping[type, str] = {
 }
 
 
-async def prove(services: Services, call: Call, hints: TenantHints, given: Mapping[str, Any]) -> Proven:
+async def prove(services: Services, call: Call, hints: TenantHints, given: Mapping[str, Any]) -> VerifiedClient:
     """The client of a request and its redirect URI.
 
     Raises InvalidRequest, and AddressRefusedError for a browser that is kept from the client's pages; both belong on
@@ -91,16 +91,16 @@ async def prove(services: Services, call: Call, hints: TenantHints, given: Mappi
     elif hosted_backend_callback.is_redirect_uri(call, client, given):
         client = hosted_backend_callback.with_redirect_uri(call, client)
     rules.require_redirect_uri(given, client.application)
-    return Proven(client, rules.channel(given, client.application), given)
+    return VerifiedClient(client, rules.channel(given, client.application), given)
 
 
-def validated(call: Call, proven: Proven, origin: str | None = None) -> AuthorizationRequest:
+def validated(call: Call, proven: VerifiedClient, origin: str | None = None) -> AuthorizationRequest:
     """The request, when it passes every check; `origin` as a browser sends it from outside. Raises OAuth2Error."""
     application = proven.client.application
     return rules.validated(proven.given, application, origin=origin, own_origin=call.origin.base_url)
 
 
-async def begin(services: Services, call: Call, proven: Proven, browser: Browser) -> Step:
+async def begin(services: Services, call: Call, proven: VerifiedClient, browser: Browser) -> Step:
     """Answer from the SSO session where that will do; else the login page. Raises OAuth2Error."""
     request = validated(call, proven, browser.origin)
     _require_features(services, proven, request)
@@ -117,13 +117,13 @@ async def begin(services: Services, call: Call, proven: Proven, browser: Browser
     return away or LoginPage(proven.client, login_id)
 
 
-def _require_features(services: Services, proven: Proven, request: AuthorizationRequest) -> None:
+def _require_features(services: Services, proven: VerifiedClient, request: AuthorizationRequest) -> None:
     """Raise NotLicensed for a request that uses a feature which is switched off."""
     binds_key = request.dpop_jkt is not None
     features.require_request(services, proven.client.application, request.scopes, binds_key=binds_key)
 
 
-async def in_place_of_page(services: Services, call: Call, proven: Proven, browser: Browser) -> Step | None:
+async def in_place_of_page(services: Services, call: Call, proven: VerifiedClient, browser: Browser) -> Step | None:
     """What comes in place of a page that stands before the login; None when it is to be shown. Raises OAuth2Error."""
     request = validated(call, proven, browser.origin)
     if request.forbids_pages:
@@ -134,7 +134,7 @@ async def in_place_of_page(services: Services, call: Call, proven: Proven, brows
 
 
 async def depart(
-    services: Services, call: Call, proven: Proven, browser: Browser, provider_id: str, *, is_persistent: bool
+    services: Services, call: Call, proven: VerifiedClient, browser: Browser, provider_id: str, *, is_persistent: bool
 ) -> Step:
     """To the identity provider whose button was pressed on the login page. Raises OAuth2Error."""
     if validated(call, proven).forbids_pages:
@@ -147,7 +147,7 @@ async def depart(
 async def log_in(
     services: Services,
     call: Call,
-    proven: Proven,
+    proven: VerifiedClient,
     browser: Browser,
     credentials: Credentials,
     *,
@@ -184,7 +184,12 @@ async def log_in(
 
 
 async def enter(
-    services: Services, call: Call, proven: Proven, request: AuthorizationRequest, browser: Browser, fresh: NewLogin
+    services: Services,
+    call: Call,
+    proven: VerifiedClient,
+    request: AuthorizationRequest,
+    browser: Browser,
+    fresh: NewLogin,
 ) -> Step:
     """Begin the browser's session for a user who authenticated just now, in whatever way, and go on.
 
@@ -220,7 +225,7 @@ async def step_up(
 
 
 async def proceed(
-    services: Services, call: Call, proven: Proven, request: AuthorizationRequest, current: Current
+    services: Services, call: Call, proven: VerifiedClient, request: AuthorizationRequest, current: Current
 ) -> Step:
     """Everything that comes after authentication: the gates, the pages that come between, the response.
 
@@ -240,7 +245,7 @@ async def proceed(
 async def finish(
     services: Services,
     call: Call,
-    proven: Proven,
+    proven: VerifiedClient,
     request: AuthorizationRequest,
     current: Current,
     device: DeviceGrant | None = None,
@@ -265,7 +270,7 @@ async def finish(
 
 
 async def recall(
-    services: Services, call: Call, proven: Proven, intent: LoginIntent, browser: Browser
+    services: Services, call: Call, proven: VerifiedClient, intent: LoginIntent, browser: Browser
 ) -> tuple[AuthorizationRequest, Current] | None:
     """The request and the login that an intent remembers; None when the user logged out, or is gone, meanwhile.
 
@@ -293,7 +298,7 @@ def gate(call: Call, client: Client, current: Current) -> Problem | None:
 
 
 async def _registered(
-    services: Services, call: Call, proven: Proven, request: AuthorizationRequest, current: Current
+    services: Services, call: Call, proven: VerifiedClient, request: AuthorizationRequest, current: Current
 ) -> Current | Problem | Interlude:
     """The login of a user whom nothing stops, registered where that comes by itself; or what is in the way."""
     problem = gate(call, proven.client, current)
@@ -308,7 +313,12 @@ async def _registered(
 
 
 async def _stopped(
-    services: Services, call: Call, proven: Proven, request: AuthorizationRequest, current: Current, problem: Problem
+    services: Services,
+    call: Call,
+    proven: VerifiedClient,
+    request: AuthorizationRequest,
+    current: Current,
+    problem: Problem,
 ) -> Step:
     """The page for what is in the way of a session; where no page may be shown, the error that says so.
 
@@ -371,7 +381,7 @@ def _interaction(problem: Problem) -> OAuth2Error:
 
 
 async def _asked(
-    services: Services, proven: Proven, request: AuthorizationRequest, current: Current, question: Question
+    services: Services, proven: VerifiedClient, request: AuthorizationRequest, current: Current, question: Question
 ) -> Interlude:
     """The way to the consent page. Raises ConsentRequired where no page may be shown."""
     if request.forbids_pages:

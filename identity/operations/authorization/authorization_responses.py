@@ -13,14 +13,19 @@ from identity.operations.authorization import device_grants, request_sources
 from identity.operations.authorization.device_grants import Approver
 from identity.operations.clients.clients import Client
 from identity.operations.lambdas import token_lambdas
-from identity.operations.login_transactions.authorization_steps import AuthorizationResponse, Current, Proven, SsoCookie
+from identity.operations.login_transactions.authorization_steps import (
+    AuthorizationResponse,
+    Current,
+    SsoCookie,
+    VerifiedClient,
+)
 from identity.services import Services
 from identity.store.device_grants import DeviceGrant
 from identity.tokens.access_tokens import Login
 from identity.tokens.issuer import IssuedToken
 
 
-def refusal(proven: Proven, error: OAuth2Error) -> AuthorizationResponse:
+def refusal(proven: VerifiedClient, error: OAuth2Error) -> AuthorizationResponse:
     """The error response (RFC 6749 section 4.1.2.1); under strict it has the parameters of the standards only."""
     channel, with_reason = proven.channel, not security_profiles.is_strict(proven.client.application)
     parameters = rules.error_parameters(error, channel.state, proven.client.issuer, with_reason=with_reason)

@@ -24,8 +24,8 @@ from identity.operations.login_transactions.authorization_steps import (
     AuthorizationResponse,
     Current,
     Interlude,
-    Proven,
     SsoCookie,
+    VerifiedClient,
 )
 from identity.services import Services
 from identity.store.device_grants import DeviceGrant
@@ -63,7 +63,9 @@ async def find(services: Services, call: Call, client: Client, user_code: str) -
     )
 
 
-async def ask(services: Services, proven: Proven, request_: AuthorizationRequest, current: Current) -> Interlude:
+async def ask(
+    services: Services, proven: VerifiedClient, request_: AuthorizationRequest, current: Current
+) -> Interlude:
     """The way to the page that asks. Raises ConsentRequired where no page may be shown."""
     if request_.forbids_pages:
         raise ConsentRequired("consent_required", "The user has to agree to the device.")
@@ -74,7 +76,7 @@ async def ask(services: Services, proven: Proven, request_: AuthorizationRequest
 
 
 async def complete(
-    services: Services, call: Call, proven: Proven, current: Current, device: DeviceGrant
+    services: Services, call: Call, proven: VerifiedClient, current: Current, device: DeviceGrant
 ) -> AuthorizationResponse:
     """Approve the device, and go to the end of our own pages. Raises as `device_grants.approve` does."""
     client, session = proven.client, current.session

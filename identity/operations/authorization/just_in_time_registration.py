@@ -29,8 +29,8 @@ from identity.operations.login_transactions.authorization_steps import (
     Interlude,
     Prevented,
     Problem,
-    Proven,
     SsoCookie,
+    VerifiedClient,
     Vetoed,
 )
 from identity.operations.messaging import user_events
@@ -63,7 +63,7 @@ def questions(client: Client, user: Document) -> tuple[Question, ...]:
 
 
 async def settle(
-    services: Services, call: Call, proven: Proven, request: AuthorizationRequest, current: Current
+    services: Services, call: Call, proven: VerifiedClient, request: AuthorizationRequest, current: Current
 ) -> Current | Problem | Interlude:
     """Register the user of a login; or the way to the page that asks for more; or what is in the way.
 

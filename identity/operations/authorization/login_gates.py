@@ -12,7 +12,7 @@ from identity.domain.users import users
 from identity.errors import Invalid, Unavailable
 from identity.operations.login import two_factor_logins
 from identity.operations.login_transactions import halted_logins
-from identity.operations.login_transactions.authorization_steps import LoginPage, Proven, SsoCookie, Step
+from identity.operations.login_transactions.authorization_steps import LoginPage, SsoCookie, Step, VerifiedClient
 from identity.operations.login_transactions.halted_logins import HaltedLogin
 from identity.operations.password_changes import password_changes
 from identity.operations.two_factor import two_factor_policy
@@ -24,7 +24,7 @@ from identity.services import Services
 async def stop(
     services: Services,
     call: Call,
-    proven: Proven,
+    proven: VerifiedClient,
     halted: HaltedLogin,
     halt: steps.Halt,
     cookie: SsoCookie | None = None,
@@ -63,7 +63,7 @@ def sends(method: Document) -> bool:
 async def _challenge(
     services: Services,
     call: Call,
-    proven: Proven,
+    proven: VerifiedClient,
     halted: HaltedLogin,
     halt: steps.SecondFactorRequired,
     cookie: SsoCookie | None,
@@ -98,7 +98,7 @@ async def send(services: Services, call: Call, two_factor_id: str, method_id: st
 
 
 async def _change_password(
-    services: Services, call: Call, proven: Proven, halted: HaltedLogin, halt: steps.PasswordChangeRequired
+    services: Services, call: Call, proven: VerifiedClient, halted: HaltedLogin, halt: steps.PasswordChangeRequired
 ) -> Step:
     """To the page that changes the password, which counts only for this login."""
     client = proven.client

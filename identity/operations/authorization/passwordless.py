@@ -24,7 +24,7 @@ from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
 from identity.operations.limits import code_attempt_limits, login_limits, send_limits
 from identity.operations.login import password_login
-from identity.operations.login.login_side_effects import Along
+from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.messaging import mail, user_events
 from identity.operations.two_factor import two_factor_policy
 from identity.operations.users import login_responses
@@ -32,7 +32,7 @@ from identity.operations.users.login_responses import Answer, Wishes
 from identity.operations.verification import email_verifications
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.store.one_time_tokens import Ticket
+from identity.store.one_time_tokens import OneTimeToken
 
 AUTHENTICATION_TYPE: Final = "PASSWORDLESS"
 
@@ -67,7 +67,7 @@ class Redeemed:
 
     client: Client
     proven: Authenticated
-    along: Along
+    side_effects: LoginSideEffects
     state: Document | None
 
 
@@ -134,7 +134,7 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
         await two_factor_policy.settled(services, call, found.proven, trust),
         AUTHENTICATION_TYPE,
         is_new_device=wishes.is_new_device,
-        along=found.along,
+        side_effects=found.side_effects,
     )
     return await login_responses.answer(services, call, found.client, result, AUTHENTICATION_TYPE, wishes)
 
@@ -156,7 +156,7 @@ async def begin(
     one_time_code = None
     if wanted == _FORM_FIELD:
         one_time_code = generated_ids.new(configuration["passwordlessLoginOneTimeCodeGenerator"])
-    code = await services.tickets.issue(
+    code = await services.one_time_tokens.issue(
         client.tenant_id,
         _KIND,
         owner,
@@ -236,9 +236,9 @@ async def _guarded(services: Services, call: Call) -> AsyncIterator[None]:
 
 
 async def _redeemed(services: Services, call: Call, code: str, one_time_code: str | None) -> Redeemed:
-    ticket = await services.tickets.find(call.tenant_id, _KIND, code)
+    ticket = await services.one_time_tokens.find(call.tenant_id, _KIND, code)
     if ticket is not None and ticket.document["oneTimeCode"] is not None:
-        ticket = await services.tickets.find_to_try(call.tenant_id, _KIND, code, _TRIES)
+        ticket = await services.one_time_tokens.find_to_try(call.tenant_id, _KIND, code, _TRIES)
     if ticket is None or not await _is_shown(services, ticket, one_time_code):
         raise NotFound(log_detail="no such passwordless login")
     client = await _client(services, ticket.tenant_id, ticket.document["applicationId"])
@@ -247,7 +247,7 @@ async def _redeemed(services: Services, call: Call, code: str, one_time_code: st
         raise NotFound(log_detail="the user of a passwordless login is gone")
     if ticket.document.get("mailedTo") not in {None, user.get("email")}:
         raise NotFound(log_detail="the user has another address than the code was mailed to")
-    use = services.tickets.use(ticket.tenant_id, _KIND, code)
+    use = services.one_time_tokens.use(ticket.tenant_id, _KIND, code)
     verified = _verified(client, user, ticket, call.now)
 
     async def spend(session: Session | None) -> None:
@@ -258,16 +258,16 @@ async def _redeemed(services: Services, call: Call, code: str, one_time_code: st
 
     proven = Authenticated(client.tenant, client.application, verified or user, call.now)
     if verified is None:
-        return Redeemed(client, proven, Along(spend), ticket.document["state"])
+        return Redeemed(client, proven, LoginSideEffects(spend), ticket.document["state"])
 
     async def tell() -> None:
         await email_verifications.settled(services, call, client.tenant, verified)
 
-    along = Along(spend, user_events.of_verified_email(verified), after=tell)
-    return Redeemed(client, proven, along, ticket.document["state"])
+    side_effects = LoginSideEffects(spend, user_events.of_verified_email(verified), after=tell)
+    return Redeemed(client, proven, side_effects, ticket.document["state"])
 
 
-def _verified(client: Client, user: Document, ticket: Ticket, now: Instant) -> Document | None:
+def _verified(client: Client, user: Document, ticket: OneTimeToken, now: Instant) -> Document | None:
     """The user with a verified address, where the code proves that the mail arrived there; None where it does not."""
     is_proof = client.tenant["emailConfiguration"]["implicitEmailVerificationAllowed"]
     if not is_proof or ticket.document.get("mailedTo") is None or user["verified"]:
@@ -285,7 +285,7 @@ async def _replace(services: Services, user: Document, stored: Document, session
 
 async def _send_code(services: Services, call: Call, code: str) -> None:
     async with _guarded(services, call):
-        ticket = await services.tickets.find(call.tenant_id, _KIND, code)
+        ticket = await services.one_time_tokens.find(call.tenant_id, _KIND, code)
         is_nobodys = ticket is not None and ticket.owner.startswith(_NOBODY)
         user = None if ticket is None or is_nobodys else await services.users.find(ticket.tenant_id, ticket.owner)
         if ticket is None or (user is None and not is_nobodys):
@@ -321,7 +321,7 @@ async def _mail(
         "oneTimeCode": code and fingerprint(code),
         "state": state,
     }
-    if await services.tickets.replace(client.tenant_id, _KIND, begun.code, document):
+    if await services.one_time_tokens.replace(client.tenant_id, _KIND, begun.code, document):
         data = {**begun.shown, "state": state or {}}
         await mail.send(services, call, client.tenant_id, template_id, user, data, application=client.application)
 
@@ -349,15 +349,15 @@ def _require_enabled(client: Client, *, to_send: bool = False) -> str:
 def _template_of(client: Client) -> str:
     """The template of the message: the application's, else the tenant's, else nothing."""
     name = "passwordlessEmailTemplateId"
-    places = (client.application["emailConfiguration"], client.tenant["emailConfiguration"])
-    return next((place[name] for place in places if place.get(name)), "")
+    geoip = (client.application["emailConfiguration"], client.tenant["emailConfiguration"])
+    return next((place[name] for place in geoip if place.get(name)), "")
 
 
 def _disabled(message: str) -> Invalid:
     return Invalid.whole("[PasswordlessDisabled]", message)
 
 
-async def _is_shown(services: Services, ticket: Ticket, given: str | None) -> bool:
+async def _is_shown(services: Services, ticket: OneTimeToken, given: str | None) -> bool:
     """Whether the one-time code is right, or none is needed. Raises Unavailable after too many wrong ones."""
     stored = ticket.document["oneTimeCode"]
     if stored is None or given is None:

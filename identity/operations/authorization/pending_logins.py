@@ -23,7 +23,7 @@ from identity.operations.authorization import (
 from identity.operations.clients import clients
 from identity.operations.clients.clients import TenantHints
 from identity.operations.login import password_login
-from identity.operations.login.login_side_effects import Along
+from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.login_transactions import halted_logins
 from identity.operations.login_transactions.authorization_steps import Browser, LoginPage, NewLogin, NotRegistered, Step
 from identity.operations.login_transactions.halted_logins import Claim, HaltedLogin, Waiting
@@ -67,7 +67,7 @@ async def resume(
     waiting: Waiting,
     browser: Browser,
     halted: HaltedLogin | None = None,
-    along: Along | None = None,
+    side_effects: LoginSideEffects | None = None,
 ) -> Step:
     """Judge a login anew, with what its page has proven, and go on: to the next page, or to the response.
 
@@ -80,7 +80,7 @@ async def resume(
         return LoginPage(client)
     claim = Claim(services, waiting)
     if halted.session_id:
-        return await _resume_session(services, call, waiting, browser, halted, claim, along)
+        return await _resume_session(services, call, waiting, browser, halted, claim, side_effects)
     request = authorization.validated(call, waiting.proven)
     authenticated = await _authenticated(services, call, waiting, halted, user, browser)
     attempt = password_login.finish(
@@ -89,7 +89,7 @@ async def resume(
         authenticated,
         halted.authentication_type,
         identity_type=halted.identity_type,
-        along=_together(claim, along),
+        side_effects=_together(claim, side_effects),
     )
     result = await authorization.told(attempt)
     if isinstance(result, steps.Halt):
@@ -127,7 +127,7 @@ async def _resume_session(
     browser: Browser,
     halted: HaltedLogin,
     claim: Claim,
-    along: Along | None,
+    side_effects: LoginSideEffects | None,
 ) -> Step:
     """Go on with a session that met a gate. With a new proof it goes on under a new secret."""
     client = waiting.client
@@ -135,7 +135,7 @@ async def _resume_session(
     current = await current_logins.recall_session(services, call, client, halted.session_id, browser)
     if current is None:
         return LoginPage(client)
-    together = _together(claim, along)
+    together = _together(claim, side_effects)
     await services.bus.perform(call.within(client.tenant_id), together.write, together.offered, together.announced)
     if halted.second_factor != current.session.second_factor:
         current = await authorization.step_up(services, call, client, browser, current, halted.second_factor)
@@ -160,14 +160,14 @@ async def _authenticated(
     return await two_factor_policy.settled(services, call, known, browser.trust_id)
 
 
-def _together(claim: Claim, along: Along | None) -> Along:
+def _together(claim: Claim, side_effects: LoginSideEffects | None) -> LoginSideEffects:
     """The use of the intent, and what comes true with it."""
-    if along is None:
-        return Along(claim.write)
+    if side_effects is None:
+        return LoginSideEffects(claim.write)
 
     async def write(session: Session | None) -> None:
         # What the page proved comes first: where it was used up meanwhile, the login waits on.
-        await along.write(session)
+        await side_effects.write(session)
         await claim.write(session)
 
-    return dataclasses.replace(along, write=write)
+    return dataclasses.replace(side_effects, write=write)

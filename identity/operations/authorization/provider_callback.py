@@ -34,9 +34,9 @@ from identity.operations.login_transactions.authorization_steps import (
     NewLogin,
     Prevented,
     Problem,
-    Proven,
     ProviderFailed,
     Step,
+    VerifiedClient,
     Vetoed,
 )
 from identity.operations.login_transactions.halted_logins import HaltedLogin
@@ -52,14 +52,14 @@ _LONGEST: Final = 200
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Detour:
+class FederationState:
     """What a browser left with; nobody else has it any more."""
 
-    proven: Proven
+    proven: VerifiedClient
     document: Document = dataclasses.field(repr=False)
 
 
-async def returned(services: Services, call: Call, state: str | None, browser: Browser) -> Detour:
+async def returned(services: Services, call: Call, state: str | None, browser: Browser) -> FederationState:
     """The request that a browser left with, which is used up. Raises InvalidRequest, which belongs on a page."""
     found = None
     if state is not None:
@@ -68,16 +68,18 @@ async def returned(services: Services, call: Call, state: str | None, browser: B
         description = "This sign-in is over, took too long, or was begun in another browser. Please start again."
         raise InvalidRequest("unknown", description)
     tenant_id, document = found
-    return Detour(await proven_again(services, call, tenant_id, document), document)
+    return FederationState(await proven_again(services, call, tenant_id, document), document)
 
 
-async def proven_again(services: Services, call: Call, tenant_id: TenantId, document: Document) -> Proven:
+async def proven_again(services: Services, call: Call, tenant_id: TenantId, document: Document) -> VerifiedClient:
     """The request of a detour, if its client would still be let in. Raises as `authorization.prove` does."""
     given = {**document["given"], "tenantId": tenant_id}
     return await authorization.prove(services, call, TenantHints(parameter=tenant_id), given)
 
 
-async def arrive(services: Services, call: Call, detour: Detour, answer: Mapping[str, str], browser: Browser) -> Step:
+async def arrive(
+    services: Services, call: Call, detour: FederationState, answer: Mapping[str, str], browser: Browser
+) -> Step:
     """What comes of the provider's answer: a login and all that follows it, or the login page. Raises OAuth2Error."""
     client, document = detour.proven.client, detour.document
     provider = await services.identity_providers.cached(None, document["providerId"])
@@ -163,7 +165,9 @@ def _quoted(text: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in text)[:_LONGEST]
 
 
-async def _link_wanted(services: Services, detour: Detour, pending: federation.Pending, browser: Browser) -> LinkWanted:
+async def _link_wanted(
+    services: Services, detour: FederationState, pending: federation.Pending, browser: Browser
+) -> LinkWanted:
     """Remember the request, until the user has said who they are here."""
     client, link = detour.proven.client, new_secret()
     document = {**detour.document, "pendingId": pending.pending_id}

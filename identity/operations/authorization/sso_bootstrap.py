@@ -12,12 +12,14 @@ from identity.call import Call
 from identity.errors import InvalidToken
 from identity.operations.authorization import authorization
 from identity.operations.clients import bearer_tokens
-from identity.operations.login_transactions.authorization_steps import Browser, NewLogin, Proven
+from identity.operations.login_transactions.authorization_steps import Browser, NewLogin, VerifiedClient
 from identity.operations.sessions import sso_sessions
 from identity.services import Services
 
 
-async def bootstrapped(services: Services, call: Call, proven: Proven, browser: Browser, token: str | None) -> Browser:
+async def bootstrapped(
+    services: Services, call: Call, proven: VerifiedClient, browser: Browser, token: str | None
+) -> Browser:
     """The browser with the session of a token's user; as it was where it has that already, or may not have it.
 
     The user has to log in all the same where the request says so. Raises InvalidToken for a token that is not good, not

@@ -134,8 +134,8 @@ def _audiences(signer: Signer, base_url: str) -> tuple[str, ...]:
     """
     if signer.is_strict:
         return (signer.issuer,)
-    places = (base_url, f"{base_url}/{signer.tenant_id}")
-    return (signer.issuer, *(f"{place}/oauth2/{name}" for place in places for name in ("token", "par")))
+    geoip = (base_url, f"{base_url}/{signer.tenant_id}")
+    return (signer.issuer, *(f"{place}/oauth2/{name}" for place in geoip for name in ("token", "par")))
 
 
 async def _use_up(services: Services, signer: Signer, claims: Document, now: NumericDate) -> None:

@@ -9,7 +9,7 @@ from identity.call import Call, Document
 from identity.domain.login import breached_passwords as rules
 from identity.events.bus import Write
 from identity.ids import TenantId, UserId
-from identity.operations.login.login_side_effects import Along
+from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.messaging import mail, user_events
 from identity.operations.passwords import breached_passwords
 from identity.services import Services
@@ -23,7 +23,7 @@ class Finding:
     """What came of looking for a password: the user as marked with it, and what is done about it at the login."""
 
     user: Document
-    along: Along
+    side_effects: LoginSideEffects
 
 
 async def at_login(services: Services, call: Call, tenant: Document, user: Document, password: str) -> Finding | None:
@@ -48,7 +48,7 @@ async def at_login(services: Services, call: Call, tenant: Document, user: Docum
         if is_found and is_news and on_login == "NotifyUser":
             await _notify(services, call, tenant, marked)
 
-    return Finding(marked, Along(_noting(services, user, marked), found=events, after=tell))
+    return Finding(marked, LoginSideEffects(_noting(services, user, marked), found=events, after=tell))
 
 
 def _noting(services: Services, before: Document, user: Document) -> Write[None]:

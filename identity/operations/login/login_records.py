@@ -38,7 +38,7 @@ def row(
     services: Services, call: Call, user: Document, application_id: str | None, identity_type: str | None = None
 ) -> Document:
     """The record of a login that is made now; `identity_type` is the type of login id that was used, if one was."""
-    info = event_info.of(call, services.places.find)
+    info = event_info.of(call, services.geoip.find)
     login_ids = user_rules.login_ids(user)
     kind = identity_type if identity_type in login_ids else next(iter(login_ids), None)
     found: Document = {

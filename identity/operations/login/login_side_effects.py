@@ -10,7 +10,7 @@ from identity.events.bus import Event, Write
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Along:
+class LoginSideEffects:
     """What happens together with the outcome of a login, such as the end of a ticket that proved who it is.
 
     `write` runs when no webhook vetoed, in the transaction if there is one; what it raises ends the login. `offered`

@@ -8,7 +8,7 @@ from typing import Final
 from identity.call import Document
 from identity.errors import NotFound, Unavailable
 from identity.ids import Secret, TenantId
-from identity.operations.login.login_side_effects import Along
+from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -42,14 +42,14 @@ class Redeemed:
 
     user: Document
     about: About
-    along: Along
+    side_effects: LoginSideEffects
 
 
 async def issue(services: Services, tenant: Document, user: Document, about: About) -> Secret:
     """A one-time password of a user."""
     ttl_seconds = int(tenant["externalIdentifierConfiguration"]["oneTimePasswordTimeToLiveInSeconds"])
     tenant_id = TenantId(tenant["id"])
-    secret = await services.tickets.issue(tenant_id, _KIND, user["id"], dataclasses.asdict(about), ttl_seconds)
+    secret = await services.one_time_tokens.issue(tenant_id, _KIND, user["id"], dataclasses.asdict(about), ttl_seconds)
     if secret is None:
         raise Unavailable("No one-time password can be made now. Try again.")
     return secret
@@ -57,19 +57,19 @@ async def issue(services: Services, tenant: Document, user: Document, about: Abo
 
 async def redeem(services: Services, tenant_id: TenantId, value: str) -> Redeemed:
     """Whom it lets into the tenant. Raises NotFound for one that is unknown, over, used or another tenant's."""
-    ticket = await services.tickets.find(tenant_id, _KIND, value)
+    ticket = await services.one_time_tokens.find(tenant_id, _KIND, value)
     user = None if ticket is None else await services.users.find(tenant_id, ticket.owner)
     if ticket is None or user is None:
         raise NotFound(log_detail="no such one-time password")
-    use = services.tickets.use(tenant_id, _KIND, value)
+    use = services.one_time_tokens.use(tenant_id, _KIND, value)
 
     async def spend(_session: Session | None) -> None:
         if not await use.consume():
             raise NotFound(log_detail="the one-time password was used meanwhile")
 
-    return Redeemed(user, About(**ticket.document), Along(spend))
+    return Redeemed(user, About(**ticket.document), LoginSideEffects(spend))
 
 
 async def withdraw(services: Services, user: Document) -> None:
     """Let every one-time password of a user count no more."""
-    await services.tickets.withdraw(TenantId(user["tenantId"]), _KIND, str(user["id"]))
+    await services.one_time_tokens.withdraw(TenantId(user["tenantId"]), _KIND, str(user["id"]))

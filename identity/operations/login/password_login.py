@@ -20,7 +20,7 @@ from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.lambdas import login_validation_lambdas
 from identity.operations.limits import login_limits
 from identity.operations.login import breached_logins, login_records, threats
-from identity.operations.login.login_side_effects import Along
+from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.login.threats import Judgement
 from identity.operations.messaging import user_events
 from identity.operations.objects import crud
@@ -91,21 +91,29 @@ async def authenticate(
     kind = rules.may_log_in_as(user, credentials.login_id, credentials.types)
     password = None if is_token else credentials.password
     proven = Authenticated(tenant, application, user, call.now, password)
-    proven, along = await _looked_up(services, call, proven)
+    proven, side_effects = await _looked_up(services, call, proven)
     proven = await two_factor_policy.settled(services, call, proven, credentials.trust_id)
     return await finish(
-        services, call, proven, authentication_type, identity_type=kind, is_new_device=is_new_device, along=along
+        services,
+        call,
+        proven,
+        authentication_type,
+        identity_type=kind,
+        is_new_device=is_new_device,
+        side_effects=side_effects,
     )
 
 
-async def _looked_up(services: Services, call: Call, proven: Authenticated) -> tuple[Authenticated, Along | None]:
+async def _looked_up(
+    services: Services, call: Call, proven: Authenticated
+) -> tuple[Authenticated, LoginSideEffects | None]:
     """The login with its user as marked by what is found of the password, and what comes true with it."""
     if not proven.user["active"] or proven.password is None:
         return proven, None
     finding = await breached_logins.at_login(services, call, proven.tenant, proven.user, proven.password)
     if finding is None:
         return proven, None
-    return dataclasses.replace(proven, user=finding.user), finding.along
+    return dataclasses.replace(proven, user=finding.user), finding.side_effects
 
 
 async def finish(
@@ -116,7 +124,7 @@ async def finish(
     *,
     identity_type: str | None = None,
     is_new_device: bool = False,
-    along: Along | None = None,
+    side_effects: LoginSideEffects | None = None,
 ) -> LoginResult:
     """What follows right credentials, whatever they were: what is still to be done, or the completed login.
 
@@ -135,11 +143,11 @@ async def finish(
             authentication_type,
             identity_type=identity_type,
             is_new_device=is_new_device,
-            along=along,
+            side_effects=side_effects,
         )
     else:
         result = halt
-        await _halted(services, call.within(TenantId(proven.tenant["id"])), along)
+        await _halted(services, call.within(TenantId(proven.tenant["id"])), side_effects)
     if proven.password is not None and (halt is None or isinstance(halt, steps.SecondFactorRequired)):
         # When the second factor comes, the password is not known any more. A busy service does it at another login.
         with contextlib.suppress(Unavailable):
@@ -147,11 +155,11 @@ async def finish(
     return result
 
 
-async def _halted(services: Services, call: Call, along: Along | None) -> None:
+async def _halted(services: Services, call: Call, side_effects: LoginSideEffects | None) -> None:
     """Let come true what goes along with a login that something is missing to."""
-    if along is not None:
-        await services.bus.perform(call, along.write, along.around([]), along.announced)
-        await along.committed()
+    if side_effects is not None:
+        await services.bus.perform(call, side_effects.write, side_effects.around([]), side_effects.announced)
+        await side_effects.committed()
 
 
 async def complete(
@@ -163,7 +171,7 @@ async def complete(
     *,
     identity_type: str | None = None,
     is_new_device: bool = False,
-    along: Along | None = None,
+    side_effects: LoginSideEffects | None = None,
 ) -> LoggedIn:
     """Finish a login to which nothing is missing: note it and tell of it.
 
@@ -178,21 +186,21 @@ async def complete(
     registration = None if application is None else rules.find_registration(user, application["id"])
     registered_id = None if registration is None else ApplicationId(registration["applicationId"])
     judgement = judged(services, call, user, authentication_type, is_new_device=is_new_device)
-    extra = {} if along is None else along.told
+    extra = {} if side_effects is None else side_effects.told
     events = told_all(judgement, user, application, authentication_type, **extra)
 
     async def write(session: Session | None) -> None:
-        if along is not None:
-            await along.write(session)
+        if side_effects is not None:
+            await side_effects.write(session)
         await services.users.record_login(
             tenant_id, user_id, registered_id, call.now, identity_type, session, place=judgement.place
         )
         await login_records.add(services, call, user, application_id, session, identity_type=identity_type)
 
-    offered, announced = (events, ()) if along is None else (along.around(events), along.announced)
+    offered, announced = (events, ()) if side_effects is None else (side_effects.around(events), side_effects.announced)
     await services.bus.perform(call.within(tenant_id), write, offered, announced)
-    if along is not None:
-        await along.committed()
+    if side_effects is not None:
+        await side_effects.committed()
     await threats.tell(services, call, user, application, judgement)
     return LoggedIn(user, registration, authentication_type, judgement.threats)
 

@@ -62,7 +62,7 @@ async def tell(
 
 def _place(services: Services, call: Call) -> Document | None:
     """Where the call comes from, as the caller says or the address tells; None where that is not known."""
-    location = event_info.of(call, services.places.find).get("location", {})
+    location = event_info.of(call, services.geoip.find).get("location", {})
     names = ("latitude", "longitude")
     if not all(name in location for name in names):
         return None

@@ -18,14 +18,14 @@ from identity.events.bus import Event
 from identity.ids import Secret, TenantId, UserId
 from identity.operations.clients.clients import Client
 from identity.operations.limits import login_limits
-from identity.operations.login.login_side_effects import Along
+from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.messaging import user_events
 from identity.operations.objects import event_logs
 from identity.operations.two_factor import two_factor_codes, two_factor_limits
 from identity.operations.two_factor.two_factor_codes import Address, Step
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.store.one_time_tokens import Ticket, Use
+from identity.store.one_time_tokens import OneTimeToken, Use
 from identity.store.rate_limits import Limit
 
 KIND: Final = "two-factor"
@@ -38,7 +38,7 @@ class Waiting:
     """A challenge, with its user as stored now, its tenant, and the application that the login is to."""
 
     two_factor_id: str = dataclasses.field(repr=False)
-    ticket: Ticket
+    ticket: OneTimeToken
     tenant: Document
     application: Document | None
     user: Document
@@ -98,10 +98,10 @@ class Verified:
             reason_to_change=about.get("reasonToChange"),
         )
 
-    def along(self) -> Along:
+    def side_effects(self) -> LoginSideEffects:
         """What comes true with the outcome of the login: the end of code and challenge, and its event."""
         success = _attempt("user.two-factor.success", self.waiting, self.method)
-        return Along(self.spend, announced=[success], told=self.waiting.about.get("told", {}))
+        return LoginSideEffects(self.spend, announced=[success], told=self.waiting.about.get("told", {}))
 
     async def spend(self, session: Session | None = None) -> None:
         """Use code and challenge up: of all who show them one gets through.
@@ -160,7 +160,7 @@ async def begin(
     ttl_seconds = tenant["externalIdentifierConfiguration"]["twoFactorIdTimeToLiveInSeconds"]
     tenant_id = TenantId(tenant["id"])
     document = {name: value for name, value in about.items() if value is not None}
-    two_factor_id = await services.tickets.issue(tenant_id, KIND, user["id"], document, ttl_seconds)
+    two_factor_id = await services.one_time_tokens.issue(tenant_id, KIND, user["id"], document, ttl_seconds)
     assert two_factor_id is not None
     event = user_events.about("user.two-factor.challenge", user, applicationId=_registered(user, application))
     await services.bus.announce(call.within(tenant_id), [event])
@@ -170,7 +170,9 @@ async def begin(
 
 async def find(services: Services, call: Call, two_factor_id: str) -> Waiting:
     """A challenge that still waits. Raises NotFound."""
-    return await _waiting(services, two_factor_id, await services.tickets.find(call.tenant_id, KIND, two_factor_id))
+    return await _waiting(
+        services, two_factor_id, await services.one_time_tokens.find(call.tenant_id, KIND, two_factor_id)
+    )
 
 
 async def send(services: Services, call: Call, two_factor_id: str, method_id: str | None = None) -> None:
@@ -188,7 +190,7 @@ async def send(services: Services, call: Call, two_factor_id: str, method_id: st
     code = two_factor_codes.new(waiting.tenant)
     sent = {"code": two_factor_codes.kept(code), "methodId": method["id"], "method": method["method"]}
     changed = {**waiting.about, "sent": sent}
-    if not await services.tickets.replace(waiting.ticket.tenant_id, KIND, two_factor_id, changed):
+    if not await services.one_time_tokens.replace(waiting.ticket.tenant_id, KIND, two_factor_id, changed):
         raise NotFound
     inside = call.within(waiting.ticket.tenant_id)
     await two_factor_codes.send(services, inside, waiting.tenant, waiting.application, waiting.user, address, code)
@@ -201,7 +203,7 @@ async def verify(services: Services, call: Call, two_factor_id: str, code: str) 
     NotFound for a challenge that does not wait (any more), WrongCode, of which webhooks hear, and Unavailable after too
     many wrong codes.
     """
-    ticket = await services.tickets.find_to_try(call.tenant_id, KIND, two_factor_id, two_factor_limits.ATTEMPTS)
+    ticket = await services.one_time_tokens.find_to_try(call.tenant_id, KIND, two_factor_id, two_factor_limits.ATTEMPTS)
     waiting = await _waiting(services, two_factor_id, ticket)
     tenant_id = waiting.ticket.tenant_id
     limits = [*two_factor_limits.by_account(waiting.user["id"]), *login_limits.by_address(call)]
@@ -221,15 +223,15 @@ async def verify(services: Services, call: Call, two_factor_id: str, code: str) 
 async def redeem(services: Services, call: Call, two_factor_id: str, code: str) -> Verified:
     """As `verify`, and the challenge is used up: for a page, which goes on with the login by itself."""
     verified = await verify(services, call, two_factor_id, code)
-    along = verified.along()
+    side_effects = verified.side_effects()
     inside = call.within(verified.waiting.ticket.tenant_id)
-    await services.bus.perform(inside, along.write, along.offered, along.announced)
+    await services.bus.perform(inside, side_effects.write, side_effects.offered, side_effects.announced)
     return verified
 
 
 async def withdraw(services: Services, user: Document) -> None:
     """Let no login of a user wait any more: what was shown before it counts no more."""
-    await services.tickets.withdraw(TenantId(user["tenantId"]), KIND, str(user["id"]))
+    await services.one_time_tokens.withdraw(TenantId(user["tenantId"]), KIND, str(user["id"]))
 
 
 async def allow_completion(services: Services, waiting: Waiting, method: Document) -> Secret:
@@ -241,7 +243,7 @@ async def allow_completion(services: Services, waiting: Waiting, method: Documen
     code = two_factor_codes.new(waiting.tenant)
     sent = {"code": two_factor_codes.kept(code), "methodId": method["id"], "method": method["method"]}
     ticket = waiting.ticket
-    if not await services.tickets.replace(
+    if not await services.one_time_tokens.replace(
         ticket.tenant_id, KIND, waiting.two_factor_id, {**waiting.about, "sent": sent}
     ):
         raise NotFound(log_detail="the challenge has expired")
@@ -254,7 +256,7 @@ def shown_methods(call: Call, user: Document) -> list[Document]:
     return [two_factor.shown(method, is_masked=is_masked) for method in user["twoFactor"]["methods"]]
 
 
-async def _waiting(services: Services, two_factor_id: str, ticket: Ticket | None) -> Waiting:
+async def _waiting(services: Services, two_factor_id: str, ticket: OneTimeToken | None) -> Waiting:
     """A challenge with everybody whom it is about. Raises NotFound when one of them is gone."""
     if ticket is None:
         raise NotFound(log_detail="no such challenge")
@@ -299,7 +301,7 @@ async def _require_message(services: Services, waiting: Waiting) -> None:
 
 def _found(services: Services, call: Call, waiting: Waiting, code: str) -> Verified | None:
     """What a code is: one that was sent, one of an authenticator, or a recovery code."""
-    ticket = services.tickets.use(waiting.ticket.tenant_id, KIND, waiting.two_factor_id)
+    ticket = services.one_time_tokens.use(waiting.ticket.tenant_id, KIND, waiting.two_factor_id)
     user, sent = waiting.user, waiting.about.get("sent")
     # A code that went to an address which is gone meanwhile completes no login any more.
     is_open = sent is not None and (

@@ -81,7 +81,7 @@ Problem = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Proven:
+class VerifiedClient:
     """A client whose redirect URI is its own: from here on errors go to the channel.
 
     `given` are the parameters of the request as they came.

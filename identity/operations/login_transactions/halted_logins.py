@@ -15,7 +15,7 @@ from identity.call import Document
 from identity.errors import InvalidRequest
 from identity.operations.clients.clients import Client
 from identity.operations.login_transactions import login_intents
-from identity.operations.login_transactions.authorization_steps import Interlude, Proven, SsoCookie
+from identity.operations.login_transactions.authorization_steps import Interlude, SsoCookie, VerifiedClient
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -69,7 +69,7 @@ class HaltedLogin:
 class Waiting:
     """A login that waits for its page: the browser's `cookie` has the secret of the intent that `intent_id` names."""
 
-    proven: Proven
+    proven: VerifiedClient
     halted: HaltedLogin
     page: str
     cookie: str = dataclasses.field(repr=False)
@@ -83,7 +83,7 @@ class Waiting:
 
 async def wait(
     services: Services,
-    proven: Proven,
+    proven: VerifiedClient,
     halted: HaltedLogin,
     page: str,
     cookie: SsoCookie | None = None,

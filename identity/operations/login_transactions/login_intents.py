@@ -16,7 +16,7 @@ from identity.call import Document
 from identity.ids import UserId, fingerprint
 from identity.instants import Instant
 from identity.operations.clients.clients import Client
-from identity.operations.login_transactions.authorization_steps import Current, Proven
+from identity.operations.login_transactions.authorization_steps import Current, VerifiedClient
 from identity.services import Services
 from identity.store.sso_sessions import SsoSession
 
@@ -38,7 +38,7 @@ class LoginIntent:
     has_second_factor: bool
 
 
-async def remember(services: Services, proven: Proven, current: Current, page: str) -> str:
+async def remember(services: Services, proven: VerifiedClient, current: Current, page: str) -> str:
     """Remember a login and its request for a page that comes next; answers the secret of the intent."""
     session = current.session
     intent: dict[str, Any] = {
@@ -65,7 +65,7 @@ async def consume(services: Services, client: Client, cookie: str, intent_id: st
     return _opened(client, await take(services, client, cookie, intent_id))
 
 
-async def keep(services: Services, proven: Proven, page: str, document: Document) -> str:
+async def keep(services: Services, proven: VerifiedClient, page: str, document: Document) -> str:
     """Keep what a page is about, with its request; answers the secret of the intent.
 
     What the login page sends beside the request, the password first, is left out.
@@ -116,7 +116,7 @@ def _secret(cookie: str, intent_id: str) -> str | None:
     return next((secret for secret in cookie.split(_SEPARATOR) if secret and id_of(secret) == intent_id), None)
 
 
-def of_request(services: Services, proven: Proven) -> Document:
+def of_request(services: Services, proven: VerifiedClient) -> Document:
     """The request's own parameters: all but what the form of the login page has beside them."""
     form, request = (services.schemas[name].schema["properties"] for name in (_FORM, _REQUEST))
     return {name: value for name, value in proven.given.items() if name in request or name not in form}

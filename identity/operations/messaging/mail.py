@@ -117,11 +117,11 @@ async def send_all(services: Services, call: Call, template_id: str, request: Do
     data = {"requestData": request["requestData"]}
     extras = Extras(cc=request["ccAddresses"], bcc=request["bccAddresses"])
     anonymous = dataclasses.replace(extras, locales=request["preferredLanguages"])
-    places = asyncio.Semaphore(_AT_A_TIME)
+    geoip = asyncio.Semaphore(_AT_A_TIME)
 
     async def one(to: Document | Address) -> tuple[Document | Address, Document]:
         more = anonymous if isinstance(to, Address) else extras
-        async with places:
+        async with geoip:
             return to, await send(
                 services, call, tenant_id, template_id, to, data, application=application, extras=more
             )

@@ -75,7 +75,7 @@ async def tell(
         return
     event = {
         "createInstant": call.now,
-        "info": event_info.of(call, services.places.find),
+        "info": event_info.of(call, services.geoip.find),
         "type": _EVENT_TYPES[name],
     }
     values = {"event": event, **(data or {})}

@@ -158,8 +158,8 @@ def _naming(row: Reference, object_id: str, now: Instant) -> Document:
     """What documents of the row's source that refer to the object look like."""
     if row.until is None:
         return {"$or": [{member: object_id} for member in row.members]}
-    places = (member.rpartition(".") for member in row.members)
-    return {"$or": [{place: {"$elemMatch": {last: object_id, row.until: {"$gt": now}}}} for place, _, last in places]}
+    geoip = (member.rpartition(".") for member in row.members)
+    return {"$or": [{place: {"$elemMatch": {last: object_id, row.until: {"$gt": now}}}} for place, _, last in geoip]}
 
 
 def _collection(services: Services, name: str) -> Documents:

@@ -23,8 +23,8 @@ from identity.operations.login_transactions.authorization_steps import (
     Browser,
     Current,
     LoginPage,
-    Proven,
     Step,
+    VerifiedClient,
 )
 from identity.operations.login_transactions.login_intents import LoginIntent
 from identity.services import Services
@@ -43,7 +43,7 @@ class ConsentPage:
 class Waiting:
     """A login that waits for an answer: the browser's `cookie` has the secret of the intent that `intent_id` names."""
 
-    proven: Proven
+    proven: VerifiedClient
     intent: LoginIntent
     cookie: str = dataclasses.field(repr=False)
     intent_id: str

@@ -122,12 +122,12 @@ async def _remember(
 ) -> None:
     """Remember something of a change in one browser; what was remembered before is forgotten."""
     key, tenant_id = _key(change_id, browser), TenantId(found.tenant["id"])
-    await services.tickets.consume(tenant_id, kind, key)
-    await services.tickets.issue(tenant_id, kind, found.user["id"], document, _SECONDS, make=lambda: key)
+    await services.one_time_tokens.consume(tenant_id, kind, key)
+    await services.one_time_tokens.issue(tenant_id, kind, found.user["id"], document, _SECONDS, make=lambda: key)
 
 
 async def _remembered(services: Services, kind: str, found: Found, change_id: str, browser: str) -> Document | None:
-    ticket = await services.tickets.find(TenantId(found.tenant["id"]), kind, _key(change_id, browser))
+    ticket = await services.one_time_tokens.find(TenantId(found.tenant["id"]), kind, _key(change_id, browser))
     return None if ticket is None or not browser or ticket.owner != found.user["id"] else ticket.document
 
 

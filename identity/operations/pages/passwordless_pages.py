@@ -29,9 +29,9 @@ from identity.operations.login_transactions.authorization_steps import (
     LoginPage,
     NewLogin,
     NotRegistered,
-    Proven,
     Step,
     StepFailed,
+    VerifiedClient,
 )
 from identity.operations.login_transactions.halted_logins import HaltedLogin
 from identity.operations.providers import authorization_redirect
@@ -60,14 +60,21 @@ def require_offered(client: Client) -> None:
         raise InvalidRequest("unknown", "The application does not offer logins without a password.")
 
 
-async def begin(services: Services, call: Call, proven: Proven, browser: Browser) -> Step | None:
+async def begin(services: Services, call: Call, proven: VerifiedClient, browser: Browser) -> Step | None:
     """What comes in place of the page; None when that is to be shown. Raises OAuth2Error."""
     require_offered(proven.client)
     return await authorization.in_place_of_page(services, call, proven, browser)
 
 
 async def ask(
-    services: Services, call: Call, proven: Proven, browser: Browser, login_id: str, mark: str, *, is_persistent: bool
+    services: Services,
+    call: Call,
+    proven: VerifiedClient,
+    browser: Browser,
+    login_id: str,
+    mark: str,
+    *,
+    is_persistent: bool,
 ) -> Asked | steps.TooManyAttempts | Step:
     """Mail a link or a code to whoever has a login id. Raises OAuth2Error.
 
@@ -92,7 +99,7 @@ async def ask(
     return Asked(client, begun.code)
 
 
-async def login_id_of(services: Services, call: Call, proven: Proven, code: str) -> str | None:
+async def login_id_of(services: Services, call: Call, proven: VerifiedClient, code: str) -> str | None:
     """Whom a code would log in, for the page that asks whether to; None where it is over. Nothing is used up.
 
     Raises Unavailable after too many codes that were none.
@@ -109,7 +116,7 @@ async def login_id_of(services: Services, call: Call, proven: Proven, code: str)
 async def log_in(
     services: Services,
     call: Call,
-    proven: Proven,
+    proven: VerifiedClient,
     browser: Browser,
     code: str,
     one_time_code: str | None,
@@ -129,7 +136,7 @@ async def log_in(
         found = await passwordless.redeem(services, inside, code, one_time_code, application_id=client.client_id)
         credentials = await two_factor_policy.settled(services, inside, found.proven, browser.trust_id)
         attempt = password_login.finish(
-            services, inside, credentials, passwordless.AUTHENTICATION_TYPE, along=found.along
+            services, inside, credentials, passwordless.AUTHENTICATION_TYPE, side_effects=found.side_effects
         )
         result = await authorization.told(attempt)
     except (NotFound, Invalid):
@@ -147,7 +154,7 @@ async def log_in(
     return await authorization.enter(services, call, proven, request, browser, fresh)
 
 
-def link_parameters(services: Services, proven: Proven) -> Mapping[str, str]:
+def link_parameters(services: Services, proven: VerifiedClient) -> Mapping[str, str]:
     """The request as the link of a mail has it."""
     declared, kept = services.schemas[_REQUEST].schema["properties"], request_sources.carried(proven.given)
     found = {name: str(kept[name]) for name in declared if name in kept}

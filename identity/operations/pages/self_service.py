@@ -25,7 +25,7 @@ from identity.instants import Instant
 from identity.operations.authorization import authorization, current_logins
 from identity.operations.clients.clients import Client
 from identity.operations.lambdas import login_validation_lambdas
-from identity.operations.login_transactions.authorization_steps import Browser, NewLogin, Proven, Step
+from identity.operations.login_transactions.authorization_steps import Browser, NewLogin, Step, VerifiedClient
 from identity.operations.passwords import user_passwords
 from identity.operations.providers import authorization_redirect
 from identity.operations.users import families, new_users, registrations
@@ -54,14 +54,20 @@ class Sent:
     """A mail says what came of a form, to whoever reads it: the page tells nobody whether there was an account."""
 
 
-async def begin(services: Services, call: Call, proven: Proven, browser: Browser) -> Step | None:
+async def begin(services: Services, call: Call, proven: VerifiedClient, browser: Browser) -> Step | None:
     """What comes in place of the registration page; None when that is to be shown. Raises OAuth2Error."""
     require_offered(proven.client)
     return await authorization.in_place_of_page(services, call, proven, browser)
 
 
 async def register(
-    services: Services, call: Call, proven: Proven, browser: Browser, form: Mapping[str, str], *, is_persistent: bool
+    services: Services,
+    call: Call,
+    proven: VerifiedClient,
+    browser: Browser,
+    form: Mapping[str, str],
+    *,
+    is_persistent: bool,
 ) -> Step | Refused | Sent:
     """Make the user whom a form asks for, log them in, and go on with the request; or say what is wrong.
 

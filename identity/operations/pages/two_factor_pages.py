@@ -103,7 +103,7 @@ async def enter_code(
     try:
         verified = await two_factor_logins.verify(services, inside, waiting.halted.details["twoFactorId"], code)
         halted = dataclasses.replace(waiting.halted.with_details(), second_factor=verified.method)
-        step = await pending_logins.resume(services, call, waiting, browser, halted, verified.along())
+        step = await pending_logins.resume(services, call, waiting, browser, halted, verified.side_effects())
     except WrongCode:
         return dataclasses.replace(page, message=WRONG)
     except Unavailable:

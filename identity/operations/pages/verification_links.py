@@ -47,8 +47,8 @@ class Link:
 
 async def find(services: Services, tenant_id: TenantId | None, kind: Kind, verification_id: str) -> Link | None:
     """What a link stands for; nothing is used up. None for one that is unknown, over, or another tenant's."""
-    ticket = await services.tickets.find(tenant_id, kind, verification_id)
-    done = None if ticket is not None else await services.tickets.find(tenant_id, _DONE[kind], verification_id)
+    ticket = await services.one_time_tokens.find(tenant_id, kind, verification_id)
+    done = None if ticket is not None else await services.one_time_tokens.find(tenant_id, _DONE[kind], verification_id)
     found = ticket or done
     if found is None:
         return None
@@ -124,7 +124,7 @@ def may_send(tenant: Document, kind: Kind, application: Document | None) -> bool
 async def _remember(services: Services, kind: Kind, link: Link, verification_id: str) -> None:
     ttl_seconds = int(link.tenant["externalIdentifierConfiguration"][f"{kind}IdTimeToLiveInSeconds"])
     about = {"userId": link.user_id, "applicationId": link.application_id}
-    await services.tickets.issue(
+    await services.one_time_tokens.issue(
         link.tenant_id, _DONE[kind], link.user_id, about, ttl_seconds, make=lambda: verification_id
     )
 

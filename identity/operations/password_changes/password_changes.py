@@ -201,7 +201,7 @@ async def complete(
     application = await _application(services, tenant_id, about.application_id)
     change = Change(
         password,
-        (services.tickets.use(tenant_id, change_password_ids.KIND, change_id), *uses),
+        (services.one_time_tokens.use(tenant_id, change_password_ids.KIND, change_id), *uses),
         is_reset=True,
         is_forced=about.reason is not None or about.is_setup,
         mailed_to=about.mailed_to,

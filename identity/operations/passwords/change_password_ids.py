@@ -56,7 +56,7 @@ async def issue(
         tenant["externalIdentifierConfiguration"],
         "setupPassword" if about.is_setup else "changePassword",
     )
-    secret = await services.tickets.issue(
+    secret = await services.one_time_tokens.issue(
         TenantId(tenant["id"]),
         KIND,
         str(user["id"]),
@@ -73,7 +73,7 @@ async def issue(
 
 async def find(services: Services, tenant_id: TenantId | None, change_id: str) -> Found:
     """What an id stands for, in the tenant if one is named. Raises NotFound for one that does not count."""
-    ticket = await services.tickets.find(tenant_id, KIND, change_id)
+    ticket = await services.one_time_tokens.find(tenant_id, KIND, change_id)
     user = None if ticket is None else await services.users.find(ticket.tenant_id, ticket.owner)
     if ticket is None or user is None or not user["active"]:
         raise NotFound(log_detail="no such change password id")
@@ -85,4 +85,4 @@ async def find(services: Services, tenant_id: TenantId | None, change_id: str) -
 
 async def withdraw(services: Services, user: Document) -> None:
     """Let every id of a user count no more: the password was changed."""
-    await services.tickets.withdraw(TenantId(user["tenantId"]), KIND, str(user["id"]))
+    await services.one_time_tokens.withdraw(TenantId(user["tenantId"]), KIND, str(user["id"]))

@@ -22,10 +22,10 @@ from identity.operations.login_transactions import login_intents
 from identity.operations.login_transactions.authorization_steps import (
     Browser,
     LoginPage,
-    Proven,
     ProviderFailed,
     ToProvider,
     UnknownProvider,
+    VerifiedClient,
 )
 from identity.operations.objects import event_logs
 from identity.operations.providers import openid_connect
@@ -49,7 +49,13 @@ async def offer(services: Services, client: Client) -> Offer:
 
 
 async def by_hint(
-    services: Services, call: Call, proven: Proven, browser: Browser, provider_id: str, *, is_persistent: bool = False
+    services: Services,
+    call: Call,
+    proven: VerifiedClient,
+    browser: Browser,
+    provider_id: str,
+    *,
+    is_persistent: bool = False,
 ) -> ToProvider | LoginPage:
     """To the provider that `idp_hint` or a button names; the login page where there is none for the client."""
     login_id = proven.given.get("login_hint", "")
@@ -61,7 +67,13 @@ async def by_hint(
 
 
 async def by_domain(
-    services: Services, call: Call, proven: Proven, browser: Browser, login_id: str, *, is_persistent: bool = False
+    services: Services,
+    call: Call,
+    proven: VerifiedClient,
+    browser: Browser,
+    login_id: str,
+    *,
+    is_persistent: bool = False,
 ) -> ToProvider | LoginPage | None:
     """To the provider that manages the domain of a login id, or a bare domain; None where none does."""
     provider = rules.managing(await _providers(services, proven.client), login_id)
@@ -79,7 +91,7 @@ async def _providers(services: Services, client: Client) -> Sequence[Document]:
 async def _depart(
     services: Services,
     call: Call,
-    proven: Proven,
+    proven: VerifiedClient,
     browser: Browser,
     provider: Document,
     login_id: str,

@@ -290,8 +290,8 @@ def _key_problems(provider: Document) -> list[FieldError]:
 
 
 def _hide_secrets(provider: Document) -> None:
-    places = [provider, *provider["applicationConfiguration"].values()]
-    for place in [*places, *(place["oauth2"] for place in places if "oauth2" in place)]:
+    geoip = [provider, *provider["applicationConfiguration"].values()]
+    for place in [*geoip, *(place["oauth2"] for place in geoip if "oauth2" in place)]:
         for name in _SECRETS:
             place.pop(name, None)
 

@@ -107,15 +107,15 @@ async def spoken_to_as(services: Services, call: Call, oauth2: Document) -> Spok
             published = await services.federation.configuration(issuer, call.now)
         except FederationError as error:
             raise failed("OpenIDConnectToken", str(error)) from error
-    places = {name: published.get(name) or oauth2.get(name) for name in ("token_endpoint", "userinfo_endpoint")}
-    places["jwks_uri"] = published.get("jwks_uri")
+    geoip = {name: published.get(name) or oauth2.get(name) for name in ("token_endpoint", "userinfo_endpoint")}
+    geoip["jwks_uri"] = published.get("jwks_uri")
     networks = services.config.identity_providers.allowed_networks
-    for name, url in places.items():
+    for name, url in geoip.items():
         if url is not None and (not isinstance(url, str) or transport_problem(url, networks)):
             raise failed("OpenIDConnectToken", f"its {name} cannot be used")
-    if places["token_endpoint"] is None:
+    if geoip["token_endpoint"] is None:
         raise failed("OpenIDConnectToken", "it publishes no token_endpoint")
-    endpoints = (places["token_endpoint"], places["userinfo_endpoint"], places["jwks_uri"])
+    endpoints = (geoip["token_endpoint"], geoip["userinfo_endpoint"], geoip["jwks_uri"])
     return SpokenTo(oauth2, issuer, *endpoints, published)
 
 

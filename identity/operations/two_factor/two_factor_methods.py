@@ -79,8 +79,8 @@ async def send_code(
     tenant_id, code = TenantId(tenant["id"]), two_factor_codes.new(tenant)
     ttl_seconds = tenant["externalIdentifierConfiguration"]["twoFactorOneTimeCodeIdTimeToLiveInSeconds"]
     ticket_id, document = _ticket_id(user, address, deed), {"code": two_factor_codes.kept(code)}
-    await services.tickets.consume(tenant_id, _KIND, ticket_id)
-    await services.tickets.issue(tenant_id, _KIND, user["id"], document, ttl_seconds, make=lambda: ticket_id)
+    await services.one_time_tokens.consume(tenant_id, _KIND, ticket_id)
+    await services.one_time_tokens.issue(tenant_id, _KIND, user["id"], document, ttl_seconds, make=lambda: ticket_id)
     await two_factor_codes.send(services, call.within(tenant_id), tenant, application, user, address, code)
 
 
@@ -270,10 +270,10 @@ async def _compared(
         once = Step(services, user, method["secret"], method.get("authenticator", {}), step)
         return None if await once.is_used() else once
     tenant_id, ticket_id = TenantId(user["tenantId"]), _ticket_id(user, address, deed)
-    ticket = await services.tickets.find_to_try(tenant_id, _KIND, ticket_id, two_factor_limits.ATTEMPTS)
+    ticket = await services.one_time_tokens.find_to_try(tenant_id, _KIND, ticket_id, two_factor_limits.ATTEMPTS)
     if ticket is None or not two_factor_codes.is_code(ticket.document["code"], code):
         return None
-    return services.tickets.use(tenant_id, _KIND, ticket_id)
+    return services.one_time_tokens.use(tenant_id, _KIND, ticket_id)
 
 
 async def _proof_of_removal(

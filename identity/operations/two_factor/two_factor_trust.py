@@ -64,20 +64,20 @@ async def issue_trust_token(services: Services, tenant: Document, user: Document
     """A token that says that the user showed a second factor just now; `challenge` is what it was asked for with."""
     ttl_seconds = tenant["externalIdentifierConfiguration"]["trustTokenTimeToLiveInSeconds"]
     document: Document = {} if challenge is None else {"trustChallenge": challenge}
-    token = await services.tickets.issue(TenantId(tenant["id"]), _KIND, user["id"], document, ttl_seconds)
+    token = await services.one_time_tokens.issue(TenantId(tenant["id"]), _KIND, user["id"], document, ttl_seconds)
     assert token is not None
     return token
 
 
 async def is_trust_token(services: Services, user: Document, token: str, challenge: str | None = None) -> bool:
     """Whether a trust token is this user's, and was asked for with this challenge (or with none)."""
-    found = await services.tickets.find(TenantId(user["tenantId"]), _KIND, token)
+    found = await services.one_time_tokens.find(TenantId(user["tenantId"]), _KIND, token)
     return found is not None and found.owner == user["id"] and found.document.get("trustChallenge") == challenge
 
 
 def take_trust_token(services: Services, user: Document, token: str) -> Use:
     """The one use of a trust token, for the write of the change that wants it; judge it first with `is_trust_token`."""
-    return services.tickets.use(TenantId(user["tenantId"]), _KIND, token)
+    return services.one_time_tokens.use(TenantId(user["tenantId"]), _KIND, token)
 
 
 def _lifetime(tenant: Document, application: Document | None) -> int:

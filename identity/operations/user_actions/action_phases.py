@@ -112,8 +112,8 @@ async def _sign_outs(services: Services, call: Call, phase: Phase) -> Sequence[S
     tenant = await services.tenants.get(None, phase.tenant_id)
     if not tenant["jwtConfiguration"]["refreshTokenRevocationPolicy"]["onLoginPrevented"]:
         return ()
-    places: Sequence[ApplicationId | None] = [ApplicationId(one) for one in phase.log["applicationIds"]] or [None]
-    return [await session_termination.prepare(services, call, phase.user, place) for place in places]
+    geoip: Sequence[ApplicationId | None] = [ApplicationId(one) for one in phase.log["applicationIds"]] or [None]
+    return [await session_termination.prepare(services, call, phase.user, place) for place in geoip]
 
 
 async def _nothing(_session: Session | None) -> None:

@@ -22,7 +22,7 @@ from identity.operations.verification.verification_codes import Kind, Started
 from identity.operations.verification.verified_users import Change
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.store.one_time_tokens import Ticket, Use
+from identity.store.one_time_tokens import OneTimeToken, Use
 
 KIND: Final[Kind] = "emailVerification"
 REVOCATION: Final = "email-change-revocation"
@@ -37,7 +37,7 @@ def owner_of(user_id: str) -> str:
     return f"change {user_id}"
 
 
-def is_change(ticket: Ticket) -> bool:
+def is_change(ticket: OneTimeToken) -> bool:
     """Whether a verification completes a pending change."""
     return "previousEmail" in ticket.document
 
@@ -58,13 +58,13 @@ async def find_open(services: Services, user: Document) -> tuple[Started, str] |
     """The verification of the user's pending change and its address."""
     tenant_id = TenantId(user["tenantId"])
     started = await verification_codes.open_one(services, tenant_id, KIND, owner_of(user["id"]))
-    ticket = None if started is None else await services.tickets.find(tenant_id, KIND, started.id)
+    ticket = None if started is None else await services.one_time_tokens.find(tenant_id, KIND, started.id)
     if started is None or ticket is None or ticket.document["previousEmail"] != user.get("email", ""):
         return None
     return started, ticket.document["email"]
 
 
-async def complete(services: Services, call: Call, ticket: Ticket, use: Use) -> Document:
+async def complete(services: Services, call: Call, ticket: OneTimeToken, use: Use) -> Document:
     """Apply a pending change whose new address was verified; answers the user.
 
     Raises NotFound where the user's address changed or another user took the new one meanwhile, and
@@ -100,7 +100,7 @@ async def issue_revocation(services: Services, user: Document) -> Secret:
         "verifiedReason": user["private"].get("verifiedReason"),
     }
     tenant_id = TenantId(user["tenantId"])
-    token = await services.tickets.issue(tenant_id, REVOCATION, user["id"], about, REVOCATION_SECONDS)
+    token = await services.one_time_tokens.issue(tenant_id, REVOCATION, user["id"], about, REVOCATION_SECONDS)
     assert token is not None
     return token
 
@@ -111,22 +111,22 @@ async def revoke(services: Services, call: Call, tenant_id: TenantId, token: str
     Of concurrent callers with the same token one succeeds. Raises NotFound for an unknown or used token and for an
     address that another user has by now, and WebhookTransactionFailed.
     """
-    ticket = await services.tickets.find(tenant_id, REVOCATION, token)
+    ticket = await services.one_time_tokens.find(tenant_id, REVOCATION, token)
     if ticket is None:
         raise NotFound(log_detail="no such revocation token")
-    use = services.tickets.use(ticket.tenant_id, REVOCATION, token)
+    use = services.one_time_tokens.use(ticket.tenant_id, REVOCATION, token)
     call = call.within(ticket.tenant_id)
-    await services.tickets.withdraw(ticket.tenant_id, KIND, owner_of(ticket.owner))
+    await services.one_time_tokens.withdraw(ticket.tenant_id, KIND, owner_of(ticket.owner))
     before = await services.users.get(ticket.tenant_id, ticket.owner)
     try:
         user = await crud.retried(lambda: _restore(services, call, ticket, use))
     except Duplicate as duplicate:
         raise NotFound(log_detail="another user has the previous address") from duplicate
-    await services.tickets.withdraw(ticket.tenant_id, REVOCATION, ticket.owner)
+    await services.one_time_tokens.withdraw(ticket.tenant_id, REVOCATION, ticket.owner)
     await _settle(services, call, before, user)
 
 
-async def _restore(services: Services, call: Call, ticket: Ticket, use: Use) -> Document:
+async def _restore(services: Services, call: Call, ticket: OneTimeToken, use: Use) -> Document:
     stored = await services.users.get(ticket.tenant_id, ticket.owner)
     is_replaced = stored.get("email") != ticket.document["email"]
     restored = _restored(stored, ticket.document) if is_replaced else stored
@@ -172,7 +172,7 @@ async def _settle(services: Services, call: Call, before: Document, user: Docume
     for owner in (user_id, owner_of(user_id)):
         await verification_codes.withdraw(services, tenant_id, KIND, owner)
     await change_password_ids.withdraw(services, user)
-    await services.tickets.withdraw(tenant_id, _PASSWORDLESS, user_id)
+    await services.one_time_tokens.withdraw(tenant_id, _PASSWORDLESS, user_id)
     tenant = await services.tenants.get(None, tenant_id)
     await user_notifications.tell_changes(services, call, tenant, before, user, new_password=False)
 

@@ -102,7 +102,7 @@ async def complete(
     address by now; Invalid for a code that is missing or wrong; WebhookTransactionFailed, with the id still good.
     """
     ticket = await verification_codes.judge(services, call.tenant_id, KIND, verification_id, one_time_code)
-    use = services.tickets.use(ticket.tenant_id, KIND, verification_id)
+    use = services.one_time_tokens.use(ticket.tenant_id, KIND, verification_id)
     if email_changes.is_change(ticket):
         return await email_changes.complete(services, call, ticket, use)
     user = await services.users.get(ticket.tenant_id, ticket.owner)

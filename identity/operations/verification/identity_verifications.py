@@ -26,7 +26,7 @@ from identity.operations.verification.verification_codes import Kind, Started
 from identity.schemas import is_email
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.store.one_time_tokens import Ticket
+from identity.store.one_time_tokens import OneTimeToken
 
 _VERIFY: Final = "api/identity-verify.request.json"
 _START: Final = "api/identity-verify-start.request.json"
@@ -41,7 +41,7 @@ _MUST_EXIST: Final = "mustExist"
 class Open:
     """A verification that was started: what its id stands for, and the user, if there is one yet."""
 
-    ticket: Ticket
+    ticket: OneTimeToken
     kind: Kind
     login_id_type: str
     user: Document | None
@@ -120,7 +120,7 @@ async def complete(services: Services, call: Call, body: Document) -> Document:
     if found.user is None:
         await _prove(services, call, found, verification_id)
     else:
-        use = services.tickets.use(found.ticket.tenant_id, found.kind, verification_id)
+        use = services.one_time_tokens.use(found.ticket.tenant_id, found.kind, verification_id)
         verified = (email_verifications if found.login_id_type == "email" else phone_verifications).verified
         await verified(services, call, found.user, "Completed", use=use)
     return {"state": found.ticket.document.get("state", {})}
@@ -129,7 +129,7 @@ async def complete(services: Services, call: Call, body: Document) -> Document:
 async def _open(services: Services, call: Call, verification_id: str) -> Open:
     """What an id stands for. Raises NotFound, also when its user has another login id by now."""
     for login_id_type, kind in _KINDS.items():
-        ticket = await services.tickets.find(call.tenant_id, kind, verification_id)
+        ticket = await services.one_time_tokens.find(call.tenant_id, kind, verification_id)
         if ticket is None:
             continue
         user = None
@@ -145,7 +145,7 @@ async def _prove(services: Services, call: Call, found: Open, verification_id: s
     """Let the id be the proof for whoever is created with the login id."""
     tenant_id = found.ticket.tenant_id
     tenant = await services.tenants.get(None, tenant_id)
-    use = services.tickets.use(tenant_id, found.kind, verification_id)
+    use = services.one_time_tokens.use(tenant_id, found.kind, verification_id)
     event = Event("user.identity.verified", {"loginId": found.login_id, "loginIdType": found.login_id_type})
 
     async def write(_session: Session | None) -> None:

@@ -87,7 +87,7 @@ async def complete(
     gone; Invalid for a code that is missing or wrong; WebhookTransactionFailed, with the id still good.
     """
     ticket = await verification_codes.judge(services, call.tenant_id, KIND, verification_id, one_time_code)
-    use = services.tickets.use(ticket.tenant_id, KIND, verification_id)
+    use = services.one_time_tokens.use(ticket.tenant_id, KIND, verification_id)
     user = await services.users.get(ticket.tenant_id, ticket.document["userId"])
     application_id = ticket.document["applicationId"]
     return await verified(services, call, user, application_id, use=use), application_id

@@ -132,7 +132,7 @@ async def start_registration(services: Services, call: Call, wanted: Wanted) -> 
 async def retrieve_by_verification_id(services: Services, call: Call, verification_id: str) -> Document:
     """The user who was given this id, of an address or of a registration. Raises NotFound."""
     for kind in (email_verifications.KIND, registration_verifications.KIND):
-        ticket = await services.tickets.find(call.tenant_id, kind, verification_id)
+        ticket = await services.one_time_tokens.find(call.tenant_id, kind, verification_id)
         if ticket is not None:
             return await services.users.get(ticket.tenant_id, ticket.document.get("userId", ticket.owner))
     raise NotFound(log_detail="no such verification")

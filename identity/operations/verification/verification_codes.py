@@ -16,7 +16,7 @@ from identity.errors import Invalid, NotFound, Unavailable
 from identity.ids import Secret, TenantId, fingerprint, same_secret
 from identity.operations.limits import code_attempt_limits
 from identity.services import Services
-from identity.store.one_time_tokens import Ticket, Use
+from identity.store.one_time_tokens import OneTimeToken, Use
 
 Kind = Literal["emailVerification", "phoneVerification", "registrationVerification"]
 
@@ -47,7 +47,7 @@ async def start(
     settings, tenant_id = tenant["externalIdentifierConfiguration"], TenantId(tenant["id"])
     code = generated_ids.new(settings[f"{kind}OneTimeCodeGenerator"]) if strategy == FORM_FIELD else None
     ttl_seconds = int(settings[f"{kind}IdTimeToLiveInSeconds"])
-    secret = await services.tickets.issue(
+    secret = await services.one_time_tokens.issue(
         tenant_id,
         kind,
         owner,
@@ -73,10 +73,10 @@ async def again(
     tenant_id = TenantId(tenant["id"])
     found = await open_one(services, tenant_id, kind, owner)
     if found is not None and (found.one_time_code is not None) is (strategy == FORM_FIELD):
-        ticket = await services.tickets.find(tenant_id, kind, found.id)
+        ticket = await services.one_time_tokens.find(tenant_id, kind, found.id)
         ttl_seconds = int(tenant["externalIdentifierConfiguration"][f"{kind}IdTimeToLiveInSeconds"])
         is_same = ticket is not None and document.items() <= ticket.document.items()
-        if is_same and await services.tickets.extend(tenant_id, kind, found.id, ttl_seconds):
+        if is_same and await services.one_time_tokens.extend(tenant_id, kind, found.id, ttl_seconds):
             given = {"id": found.id, "code": found.one_time_code}
             await services.open_verifications.keep(tenant_id, kind, owner, given, ttl_seconds)
             return found
@@ -86,27 +86,27 @@ async def again(
 async def open_one(services: Services, tenant_id: TenantId, kind: Kind, owner: str) -> Started | None:
     """The verification that the owner may complete now."""
     given = await services.open_verifications.find(tenant_id, kind, owner)
-    if given is None or await services.tickets.find(tenant_id, kind, given["id"]) is None:
+    if given is None or await services.one_time_tokens.find(tenant_id, kind, given["id"]) is None:
         return None
     return Started(Secret(given["id"]), None if given["code"] is None else Secret(given["code"]))
 
 
 async def judge(
     services: Services, tenant_id: TenantId | None, kind: Kind, verification_id: str, one_time_code: str | None
-) -> Ticket:
+) -> OneTimeToken:
     """What an id stands for, shown with its code where it has one; nothing is used up but a try.
 
     Raises NotFound for an id that does not count, Invalid for a code that is missing or wrong, and Unavailable after
     too many wrong ones, whichever ids they were shown with.
     """
-    ticket = await services.tickets.find(tenant_id, kind, verification_id)
+    ticket = await services.one_time_tokens.find(tenant_id, kind, verification_id)
     if ticket is None:
         raise NotFound(log_detail=f"no {kind}")
     if ticket.document["code"] is None:
         return ticket
     if one_time_code is None:
         raise Invalid.field("missing", "oneTimeCode", "You must specify the [oneTimeCode] property.")
-    if await services.tickets.find_to_try(tenant_id, kind, verification_id, _TRIES) is None:
+    if await services.one_time_tokens.find_to_try(tenant_id, kind, verification_id, _TRIES) is None:
         raise NotFound(log_detail=f"too many codes for a {kind}")
     await code_attempt_limits.take(services, ticket.tenant_id, kind, ticket.owner)
     # Generated codes have no lower-case letters, which people type all the same.
@@ -125,5 +125,5 @@ async def spend(use: Use | None) -> None:
 
 async def withdraw(services: Services, tenant_id: TenantId, kind: Kind, owner: str) -> None:
     """Let what the owner was given count no more: what it is for has happened."""
-    await services.tickets.withdraw(tenant_id, kind, owner)
+    await services.one_time_tokens.withdraw(tenant_id, kind, owner)
     await services.open_verifications.forget(tenant_id, kind, owner)

@@ -32,7 +32,7 @@ async def keep(services: Services, tenant: Document, verification_id: str, login
     """Let an id that was completed be a proof, for as long as ids of emails live. Keeping it twice changes nothing."""
     ttl_seconds = int(tenant["externalIdentifierConfiguration"]["emailVerificationIdTimeToLiveInSeconds"])
     about, tenant_id = {"type": login_id_type, "value": login_id}, TenantId(tenant["id"])
-    await services.tickets.issue(
+    await services.one_time_tokens.issue(
         tenant_id, _KIND, f"{login_id_type} {login_id}", about, ttl_seconds, make=lambda: Secret(verification_id)
     )
 
@@ -43,12 +43,12 @@ async def applied(
     """The new user, verified as far as these ids prove that its login ids are somebody's who has them."""
     uses, errors = [], []
     for index, verification_id in enumerate(verification_ids):
-        ticket = None if index >= _MOST else await services.tickets.find(tenant_id, _KIND, verification_id)
+        ticket = None if index >= _MOST else await services.one_time_tokens.find(tenant_id, _KIND, verification_id)
         about = {} if ticket is None else ticket.document
         if about and rules.login_ids(user).get(about["type"]) == about["value"]:
             is_email = about["type"] == "email"
             user = (rules.verified_as if is_email else rules.with_verified_phone)(user, "Completed", now)
-            uses.append(services.tickets.use(tenant_id, _KIND, verification_id))
+            uses.append(services.one_time_tokens.use(tenant_id, _KIND, verification_id))
         else:
             path = f"verificationIds[{index}]"
             errors.append(FieldError.of("invalid", path, f"The [{path}] proves nothing of this user."))

@@ -13,7 +13,7 @@ from identity.domain.webhooks import webhook_health as health
 from identity.domain.webhooks import webhook_samples as samples
 from identity.errors import FieldError, Invalid, NotFound
 from identity.events.catalogue import ALIASES, EVENTS
-from identity.events.delivery import Occasion
+from identity.events.delivery import DeliveryContext
 from identity.ids import EventId, WebhookId, new_id
 from identity.instants import Instant, later
 from identity.operations.objects import crud, event_logs
@@ -36,8 +36,8 @@ async def test(services: Services, call: Call, webhook_id: str, body: Document) 
     event = body.get("event") or _example(body["eventType"], call.now)
     octets = orjson.dumps({"event": event}, option=orjson.OPT_SORT_KEYS)
     kind = str(event.get("type"))
-    occasion = Occasion(kind if kind in EVENTS else "test", 1, call.origin.trace, call.via)
-    result = await services.deliverer.attempt(webhook, EventId(event.get("id") or new_id()), octets, occasion)
+    delivery_context = DeliveryContext(kind if kind in EVENTS else "test", 1, call.origin.trace, call.via)
+    result = await services.deliverer.attempt(webhook, EventId(event.get("id") or new_id()), octets, delivery_context)
     return webhook_event_logs.shown_attempt(webhook_id, result.attempt.to_document(), 1)
 
 

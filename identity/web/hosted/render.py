@@ -156,8 +156,8 @@ def form(
     nonce: str | None = None,
 ) -> Reply:
     """A page with a form of ours; `redirect_uri` is where its answer may lead, `nonce` that of its script if any."""
-    places = ("'self'",) if redirect_uri is None else _places(redirect_uri)
-    return _page(template, _policy(nonce, form_action=places), values, look, status, cookies)
+    geoip = ("'self'",) if redirect_uri is None else _places(redirect_uri)
+    return _page(template, _policy(nonce, form_action=geoip), values, look, status, cookies)
 
 
 def error(body: Mapping[str, Any], status: int, advice: str) -> Reply:

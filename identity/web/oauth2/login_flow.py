@@ -25,10 +25,10 @@ from identity.operations.login_transactions.authorization_steps import (
     LinkWanted,
     LoginPage,
     NotRegistered,
-    Proven,
     SsoCookie,
     Step,
     ToProvider,
+    VerifiedClient,
 )
 from identity.operations.providers import authorization_redirect
 from identity.operations.sessions import sso_sessions
@@ -44,7 +44,7 @@ REQUEST: Final = "oauth2/authorize.request.json"
 class LoginFlowHandler(PageHandler):
     """Shows steps of a login; `proven` is set as soon as errors may be redirected."""
 
-    proven: Proven | None = None
+    proven: VerifiedClient | None = None
 
     def browser(self, *, from_outside: bool = False) -> Browser:
         """What this browser shows of itself; its Origin only counts for what comes from outside."""

@@ -11,7 +11,7 @@ from identity.domain.login import login_outcomes as steps
 from identity.errors import Unavailable
 from identity.ids import fingerprint, same_secret
 from identity.operations.authorization import authorization, passwordless, request_sources
-from identity.operations.login_transactions.authorization_steps import LoginPage, Proven, StepFailed
+from identity.operations.login_transactions.authorization_steps import LoginPage, StepFailed, VerifiedClient
 from identity.operations.pages import passwordless_pages
 from identity.operations.pages.passwordless_pages import Asked
 from identity.web.base_handlers import Route
@@ -31,7 +31,7 @@ class _Family(LoginFlowHandler):
 
     advice = "Please go back to the application and sign in again."
 
-    async def opened(self, call: Call, given: Document, tenant_id: str | None) -> tuple[Document, Proven]:
+    async def opened(self, call: Call, given: Document, tenant_id: str | None) -> tuple[Document, VerifiedClient]:
         """The request, of an application that offers such logins. Raises InvalidRequest for any other."""
         given = await self.resolved(call, given, tenant_id)
         proven = await authorization.prove(self.services, call, self.tenant_hints(tenant_id, given), given)
@@ -53,7 +53,7 @@ class _Family(LoginFlowHandler):
         return [*((name, kept[name]) for name in names if name in kept), (csrf.FIELD, token)]
 
     async def sent(
-        self, proven: Proven, given: Document, login_id: str, code: str, *, message: str = "", status: int = 200
+        self, proven: VerifiedClient, given: Document, login_id: str, code: str, *, message: str = "", status: int = 200
     ) -> Reply:
         """The page after a mail was asked for, whether anybody gets one or not; with a field where it has a code."""
         client = proven.client
@@ -125,7 +125,7 @@ class PasswordlessHandler(_Family):
         remembered = login.remember_cookie(self, is_persistent=is_persistent)
         return dataclasses.replace(reply, cookies=[*reply.cookies, remembered])
 
-    async def asked(self, proven: Proven, given: Document, *, message: str = "", status: int = 200) -> Reply:
+    async def asked(self, proven: VerifiedClient, given: Document, *, message: str = "", status: int = 200) -> Reply:
         """The page."""
         client = proven.client
         look = await page_theme.of(self, client.tenant, client.application, given)
@@ -180,7 +180,7 @@ class LinkHandler(_Family):
         return await self.shown(step, form)
 
     async def confirmed(
-        self, call: Call, proven: Proven, given: Document, code: str, *, message: str = "", status: int = 200
+        self, call: Call, proven: VerifiedClient, given: Document, code: str, *, message: str = "", status: int = 200
     ) -> Reply:
         """The page: it says who is about to be logged in, unless this is the browser that asked."""
         secret, client = self.cookie(csrf.COOKIE), proven.client

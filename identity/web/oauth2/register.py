@@ -8,7 +8,7 @@ from typing import Final
 from identity.call import Call, Document
 from identity.operations.authorization import authorization, request_sources
 from identity.operations.clients.clients import Client
-from identity.operations.login_transactions.authorization_steps import Proven
+from identity.operations.login_transactions.authorization_steps import VerifiedClient
 from identity.operations.pages import self_service
 from identity.operations.pages.self_service import Refused, Sent
 from identity.web.base_handlers import Route
@@ -54,7 +54,7 @@ class RegisterHandler(LoginFlowHandler):
         remembered = login.remember_cookie(self, is_persistent=is_persistent)
         return dataclasses.replace(reply, cookies=[*reply.cookies, remembered])
 
-    async def opened(self, call: Call, given: Document, tenant_id: str | None) -> tuple[Document, Proven]:
+    async def opened(self, call: Call, given: Document, tenant_id: str | None) -> tuple[Document, VerifiedClient]:
         """The request, of an application whose users register themselves. Raises InvalidRequest for any other."""
         given = await self.resolved(call, given, tenant_id)
         proven = await authorization.prove(self.services, call, self.tenant_hints(tenant_id, given), given)

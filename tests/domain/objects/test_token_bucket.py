@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from identity.domain.objects.token_bucket import Allowance
+from identity.domain.objects.token_bucket import TokenBucket
 
 
-def granted(allowance: Allowance, now: float, wanted: int = 1000) -> int:
+def granted(allowance: TokenBucket, now: float, wanted: int = 1000) -> int:
     """How many of the wanted ones are done, as many as may be."""
     count = min(wanted, allowance.room(now))
     allowance.use(count)
@@ -13,28 +13,28 @@ def granted(allowance: Allowance, now: float, wanted: int = 1000) -> int:
 
 
 def test_a_quarter_of_a_second_is_there_from_the_beginning():
-    assert granted(Allowance(100), 0.0) == 25
+    assert granted(TokenBucket(100), 0.0) == 25
 
 
 def test_what_was_not_used_is_there_still():
-    allowance = Allowance(100)
+    allowance = TokenBucket(100)
     assert [granted(allowance, 0.0, 5), granted(allowance, 0.0)] == [5, 20]
 
 
 def test_over_ten_seconds_it_is_ten_times_as_much():
-    allowance = Allowance(200)
+    allowance = TokenBucket(200)
     assert 2000 <= sum(granted(allowance, tick / 20) for tick in range(201)) <= 2050
 
 
 def test_what_nobody_wanted_is_not_saved_for_long():
-    allowance = Allowance(100)
+    allowance = TokenBucket(100)
     assert [granted(allowance, 0.0), granted(allowance, 3600.0)] == [25, 25]
 
 
 def test_a_small_one_lets_one_go_now_and_then():
-    allowance = Allowance(1)
+    allowance = TokenBucket(1)
     assert [granted(allowance, second / 2) for second in range(5)] == [1, 0, 1, 0, 1]
 
 
 def test_none_means_any_number():
-    assert granted(Allowance(0), 0.0, 10**6) == 10**6
+    assert granted(TokenBucket(0), 0.0, 10**6) == 10**6

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from identity.domain.webhooks.prefetch_window import Ahead, Appetite
+from identity.domain.webhooks.prefetch_window import Ahead, PrefetchWindow
 
 
-def after(count: int, seconds: float, concurrency: int = 10, most: int = 1000) -> Appetite:
+def after(count: int, seconds: float, concurrency: int = 10, most: int = 1000) -> PrefetchWindow:
     """One that took so many at an even pace, up to this second."""
-    appetite = Appetite(concurrency, most)
+    appetite = PrefetchWindow(concurrency, most)
     for number in range(1, count + 1):
         appetite.note(seconds * number / count)
     return appetite
 
 
 def test_an_unknown_receiver_gets_one_round_and_another_to_follow_it():
-    assert Appetite(10, 1000).room(0.0, held=0) == 20
+    assert PrefetchWindow(10, 1000).room(0.0, held=0) == 20
 
 
 def test_a_slow_receiver_gets_no_more_than_an_unknown_one():
@@ -36,7 +36,7 @@ def test_nobody_gets_more_than_leaves_room_for_others_and_everybody_two_rounds()
 
 
 def test_nothing_is_taken_before_half_is_done():
-    appetite = Appetite(10, 1000)
+    appetite = PrefetchWindow(10, 1000)
     assert [appetite.room(0.0, held) for held in (20, 11, 10, 9, 0)] == [0, 0, 10, 11, 20]
 
 
