@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import orjson
 import structlog
@@ -22,14 +22,14 @@ from identity.domain.objects import event_info
 from identity.domain.webhooks.delivery_schedule import Schedule
 from identity.domain.webhooks.webhook_transactions import NONE, is_satisfied, stricter
 from identity.errors import WebhookTransactionFailed
-from identity.events.catalogue import EVENTS, EventType
+from identity.events.catalogue import EVENTS
+from identity.events.changes import Change, Event, Write
 from identity.events.delivery import Deliverer, DeliveryContext, Result
 from identity.events.failures import Ending
 from identity.events.routing import Routes, transaction_type
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant
 from identity.store.mongo import STORE_ERRORS, Database, Session
-from identity.store.mongo import Write as DeferredWrite
 from identity.store.outbox import Outbox
 from identity.store.outbox_rows import Attempt, EventRow, NewDelivery
 from identity.store.store_circuit_breaker import PATIENCE_SECONDS
@@ -45,40 +45,6 @@ SYNCHRONOUS_AT_A_TIME = 100
 _MOST_WAITING = 1000
 """How many questions to one webhook wait for their turn; with more it is as good as away."""
 _VETO = "A webhook that must agree to this change refused it, failed or could not be reached. Nothing was changed."
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happens: its type and what it tells beside the members that all events have.
-
-    `tenant_id`: the tenant that it concerns, where that is not the call's. An event of the instance that names one
-    carries its id in the body and is routed like any other event of the instance.
-    `transaction_type`: how many webhooks must agree at the least, whatever the tenant says of the type.
-    """
-
-    type: str
-    payload: Mapping[str, Any]
-    tenant_id: TenantId | None = None
-    transaction_type: str = NONE
-
-    @property
-    def kind(self) -> EventType:
-        """Its row of the catalogue; KeyError for a type that does not exist."""
-        return EVENTS[self.type]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Change:
-    """Writes and events that are committed together.
-
-    Several writes always share one transaction; a single write needs one only when events are stored with it. Writes
-    run again when MongoDB reports a transient conflict. Transactional webhooks approve the `before_commit` events
-    before anything is written; `after_commit` events cannot be vetoed.
-    """
-
-    writes: Sequence[DeferredWrite] = ()
-    before_commit: Sequence[Event] = ()
-    after_commit: Sequence[Event] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,7 +69,6 @@ class _Gates:
         return self.routes.are_open(self.own, self.tenant(None))
 
 
-Write = Callable[[Session | None], Awaitable[T]]
 Announced = Sequence[Event] | Callable[[T], Sequence[Event]]
 
 
@@ -166,59 +131,63 @@ class Bus:
         *,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> T:
-        """Make a change together with its events, and answer what `write` answers.
+        """Commit one write with its events and return its result."""
+        after = announced if not callable(announced) else functools.partial(_after_one, announced)
+        (result,) = await self.commit(call, Change([write], offered, after), patience_seconds=patience_seconds)
+        return cast(T, result)
 
-        `offered` events come before the change: where the tenant makes a type transactional, its webhooks are asked
-        now and may veto, which raises WebhookTransactionFailed with nothing written. `announced` events come after
-        it; a function of the result may make them. `write` gets the session of the transaction that also holds the
-        events, or None when no gate lets an event through, in which case no transaction is needed; it runs again when
-        MongoDB calls a conflict transient. All of it may take as long as `patience_seconds`.
+    async def commit(self, call: Call, change: Change, *, patience_seconds: float = PATIENCE_SECONDS) -> list[Any]:
+        """Commit a change after its transactional webhooks approved it; return the results of its writes in order.
+
+        A single write gets None in place of a session when no event is stored with it. Writes, and a commit that meets
+        a transient conflict, may take `patience_seconds` in all.
+
+        Raises:
+            WebhookTransactionFailed: too few of the transactional webhooks approved; nothing was written.
         """
-        gates = await self._gates(call, offered)
-        asked = await self._offer(call, offered, gates)
-        after = [] if callable(announced) else self._outgoing(call, announced, gates)
-        if not asked and not after and not (callable(announced) and gates.are_open()):
-            return await write(None)
+        gates = await self._gates(call, change.before_commit)
+        asked = await self._offer(call, change.before_commit, gates)
+        after = [] if callable(change.after_commit) else self._outgoing(call, change.after_commit, gates)
+        if not asked and not after and not (callable(change.after_commit) and gates.are_open()):
+            return await self._database.execute(change.writes, patience_seconds=patience_seconds)
 
         recorded: list[_Outgoing] = []
 
-        async def change(session: Session) -> T:
-            result = await write(session)
-            late = self._outgoing(call, announced(result), gates) if callable(announced) else after
+        async def write(session: Session) -> list[Any]:
+            results = await self._database.execute(change.writes, session)
+            late = after
+            if callable(change.after_commit):
+                late = self._outgoing(call, change.after_commit(results), gates)
             recorded[:] = [*asked, *late]
             await self._record(session, recorded)
-            return result
+            return results
 
         try:
-            result = await self._database.in_transaction(change, patience_seconds)
+            results = await self._database.in_transaction(write, patience_seconds)
         except Exception:
             # What they were asked is told, though nothing came of it; where it did after all, it is told already.
             await self._record_veto([one for one in asked if one.was_asked])
             raise
         self._wake()
         await self._note(recorded, "recorded")
-        return result
+        return results
 
-    async def commit(self, call: Call, change: Change, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
-        """Commit a change after its transactional webhooks approved it.
-
-        Raises WebhookTransactionFailed, with nothing written, when too few of them approve.
-        """
-        write = functools.partial(self._database.execute, change.writes, patience_seconds=patience_seconds)
-        await self.perform(call, write, change.before_commit, change.after_commit, patience_seconds=patience_seconds)
-
-    async def is_heard(self, tenant_id: TenantId, event_type: str) -> bool:
-        """Whether any webhook would hear of an event: for those that are much work to make."""
+    async def has_subscribers(self, tenant_id: TenantId, event_type: str) -> bool:
+        """Whether any webhook would receive an event: for payloads that are expensive to build."""
         event = Event(event_type, {}, tenant_id)
         return bool((await self._gates(None, [event])).targets(event))
 
-    async def offer(self, call: Call, events: Sequence[Event]) -> None:
-        """Events about something that is not written here, such as a login. Raises WebhookTransactionFailed."""
-        await self.perform(call, _nothing, offered=events)
+    async def request_approval(self, call: Call, events: Sequence[Event]) -> None:
+        """Have transactional webhooks approve what is not written here, such as a login; others receive it later.
+
+        Raises:
+            WebhookTransactionFailed: too few of the transactional webhooks approved.
+        """
+        await self.commit(call, Change(before_commit=events))
 
     async def announce(self, call: Call, events: Sequence[Event]) -> None:
-        """Events that nobody can veto any more, whatever their type."""
-        await self.perform(call, _nothing, announced=events)
+        """Queue events that cannot be vetoed, whatever their type."""
+        await self.commit(call, Change(after_commit=events))
 
     async def _gates(self, call: Call | None, events: Sequence[Event]) -> _Gates:
         webhooks = await self._webhooks()
@@ -372,8 +341,8 @@ class Bus:
             await self._outbox.record(session, [(one.row, one.deliveries) for one in outgoing], first)
 
 
-async def _nothing(_session: Session | None) -> None:
-    """The write of an event that tells of no change."""
+def _after_one(announced: Callable[[T], Sequence[Event]], results: Sequence[Any]) -> Sequence[Event]:
+    return announced(results[0])
 
 
 def _delivery(webhook: Document, due: Instant | None, first: Attempt | None = None) -> NewDelivery:

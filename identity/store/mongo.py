@@ -139,12 +139,11 @@ class Database:
 
     async def execute(
         self, writes: Sequence[Write], session: Session | None = None, patience_seconds: float = PATIENCE_SECONDS
-    ) -> None:
-        """Run writes in their order: several in one transaction, a single one without, unless a session is given."""
+    ) -> list[Any]:
+        """Run writes in order and return their results; without a session, several share a new transaction."""
         if session is None and len(writes) > 1:
-            await self.in_transaction(functools.partial(_run, writes), patience_seconds)
-        else:
-            await _run(writes, session)
+            return await self.in_transaction(functools.partial(_run, writes), patience_seconds)
+        return await _run(writes, session)
 
     async def take_turns(self, session: Session, names: Iterable[str]) -> None:
         """Wait until no other transaction of this process works on these; until this one ends, none will."""
@@ -243,6 +242,5 @@ def _short(error: Exception) -> str:
     return str(error).split(", Timeout:")[0].split(", full error:")[0][:300]
 
 
-async def _run(writes: Sequence[Write], session: Session | None) -> None:
-    for write in writes:
-        await write(session)
+async def _run(writes: Sequence[Write], session: Session | None) -> list[Any]:
+    return [await write(session) for write in writes]

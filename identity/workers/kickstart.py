@@ -17,7 +17,7 @@ from identity.coercion import coerce
 from identity.domain.objects import request_members
 from identity.domain.objects.kickstart import Kickstart, Request, Source
 from identity.errors import Invalid, StartupError
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import new_id
 from identity.operations.configuration import api_keys, bootstrap
 from identity.outbound.http import HttpClient, OutboundError

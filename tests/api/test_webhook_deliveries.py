@@ -11,7 +11,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from identity.call import Call, Nobody, Origin
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import TenantId, new_id
 from identity.store import webhook_event_log
 from tests.conftest import DEFAULT_TENANT, NOBODY, SUPER_KEY, checking_client

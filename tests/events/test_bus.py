@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from identity.errors import Duplicate, WebhookTransactionFailed
-from identity.events.bus import Event
+from identity.events.changes import Event
 from tests.events.samples import PAYLOADS
 from tests.receiver import answers, hangs, in_turn, receiving
 
@@ -256,7 +256,9 @@ async def test_login_is_vetoed_without_any_write(engine: Any) -> None:
     async with receiving(answers(401)) as receiver:
         engine.add_webhook(receiver.url, "user.login.success")
         with pytest.raises(WebhookTransactionFailed):
-            await engine.bus.offer(engine.call(), [Event("user.login.success", PAYLOADS["user.login.success"])])
+            await engine.bus.request_approval(
+                engine.call(), [Event("user.login.success", PAYLOADS["user.login.success"])]
+            )
     assert await vetoed(engine) == [("user.login.success", 1)]
 
 
@@ -315,11 +317,11 @@ async def test_a_receiver_that_hangs_keeps_no_question_to_another_waiting(
         engine.add_webhook(slow.url, "user.create", readTimeout=60_000)
         engine.add_webhook(quick.url, "user.registration.create")
         bus = engine.bus
-        stuck = [asyncio.create_task(bus.offer(engine.call(), [CREATE])) for _ in range(5)]
+        stuck = [asyncio.create_task(bus.request_approval(engine.call(), [CREATE])) for _ in range(5)]
         await slow.wait_for(2)
         with pytest.raises(WebhookTransactionFailed):
-            await bus.offer(engine.call(), [CREATE])
-        await bus.offer(engine.call(), [REGISTER])
+            await bus.request_approval(engine.call(), [CREATE])
+        await bus.request_approval(engine.call(), [REGISTER])
         assert (len(slow.requests), len(quick.requests)) == (2, 1)
         assert not any(task.done() for task in stuck)
         slow.behaviour = answers(200)

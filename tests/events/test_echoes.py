@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from identity.domain.objects import secret_redaction
-from identity.events.bus import Event
+from identity.events.changes import Event
 from tests.events.samples import PAYLOADS
 from tests.receiver import answers, receiving
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from identity.errors import WebhookTransactionFailed
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.events.delivery import DeliveryContext
 from identity.events.failures import SILENCE_SECONDS
 from identity.ids import EventId, new_id
@@ -107,7 +107,7 @@ async def test_veto_is_told(engine: Any) -> None:
     async with receiving(answers(403)) as receiver:
         webhook = engine.add_webhook(receiver.url, "user.create")
         with pytest.raises(WebhookTransactionFailed):
-            await engine.bus.offer(engine.call(), [CREATE])
+            await engine.bus.request_approval(engine.call(), [CREATE])
     (told,) = engine.told
     assert told.startswith(f"Webhook [{webhook['id']}]")
     assert told.endswith("was not delivered and stopped a change: the receiver answered 403.")
@@ -118,7 +118,7 @@ async def test_webhook_that_failed_where_enough_others_agreed_is_told(engine: An
     async with receiving() as good, receiving(answers(500)) as bad:
         engine.add_webhook(good.url, "user.create")
         webhook = engine.add_webhook(bad.url, "user.create")
-        await engine.bus.offer(engine.call(), [CREATE])
+        await engine.bus.request_approval(engine.call(), [CREATE])
     (told,) = engine.told
     assert told.startswith(f"Webhook [{webhook['id']}]")
     assert "will be tried again" in told

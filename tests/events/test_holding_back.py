@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import EventId, WebhookId, new_id
 from identity.instants import Instant, later
 from identity.store.outbox_rows import Attempt, EventRow, Lease, NewDelivery, Outcome

@@ -8,7 +8,7 @@ import dataclasses
 from typing import Any
 
 from identity.bulkhead import Bulkhead
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.store.outbox import HELD_BODY_BYTES
 from tests.events.samples import PAYLOADS
 from tests.receiver import answers, in_turn, receiving

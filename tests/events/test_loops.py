@@ -13,7 +13,7 @@ import structlog
 
 from identity.call import ApiKeyCaller
 from identity.domain.webhooks import delivery_loop_detection
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import new_id
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.events.samples import PAYLOADS

@@ -12,7 +12,7 @@ import structlog
 
 from identity.domain.objects.system_configuration import SentEvents
 from identity.errors import WebhookTransactionFailed
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.events.delivery import Bounds
 from identity.ids import EventId, WebhookId, new_id
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
@@ -165,7 +165,7 @@ async def test_nobody_agrees_to_what_they_cannot_be_asked(engine, transaction):
 async def test_offered_event_that_nobody_may_veto_is_refused_like_any_other(engine):
     async with receiving() as receiver:
         engine.add_webhook(receiver.url, "user.create")
-        await engine.bus.offer(engine.call(), [event(30_000, "user.create")])
+        await engine.bus.request_approval(engine.call(), [event(30_000, "user.create")])
         assert receiver.connections == 0
     assert (await only_event(engine))["result"] == "Failed"
 

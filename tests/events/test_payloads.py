@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from identity.domain.webhooks import webhook_samples
-from identity.events.bus import Event
 from identity.events.catalogue import EVENTS, INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
+from identity.events.changes import Event
 from identity.instants import Instant
 from identity.schemas import FOLDER, Schemas
 from tests.events.samples import PAYLOADS, USER_ID, user

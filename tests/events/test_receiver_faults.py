@@ -16,7 +16,7 @@ import prometheus_client
 import pytest
 
 from identity.errors import WebhookTransactionFailed
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import Secret
 from identity.operations.webhooks.webhook_event_logs import shown_attempt
 from identity.outbound.http import HttpClient
@@ -122,7 +122,7 @@ async def test_every_fault_of_those_who_are_asked_is_attempt_one_and_tried_again
     engine.enable("user.create", transaction="Any")
     async with receiving() as good, facing(engine) as met:
         well = engine.add_webhook(good.url, "user.create")
-        await engine.bus.offer(engine.call(), [CREATE])
+        await engine.bus.request_approval(engine.call(), [CREATE])
         rows = await deliveries(engine)
     assert rows[well["id"]]["state"] == "succeeded"
     # Who must agree is not dropped because something in between says 410 once: a delivery finds out whether it is so.
@@ -149,7 +149,7 @@ async def _agrees(engine: Any, webhook: dict[str, Any]) -> bool:
     """Whether a change is made that this webhook alone has to agree to."""
     alone = dataclasses.replace(engine, webhooks=[webhook], registry=prometheus_client.CollectorRegistry())
     try:
-        await alone.bus.offer(alone.call(), [CREATE])
+        await alone.bus.request_approval(alone.call(), [CREATE])
     except WebhookTransactionFailed:
         return False
     return True

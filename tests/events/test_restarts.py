@@ -8,7 +8,7 @@ from typing import Any
 from pymongo.errors import AutoReconnect
 
 from identity import background_tasks
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.store.outbox import Outbox
 from tests.events.conftest import VAULT
 from tests.events.samples import PAYLOADS

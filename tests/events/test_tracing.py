@@ -15,7 +15,7 @@ import pytest
 
 from identity.config import Tracing
 from identity.errors import StartupError
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import Secret, new_id
 from identity.outbound import open_telemetry, tracing
 from identity.trace_context import TraceContext
@@ -270,7 +270,7 @@ async def test_collector_that_takes_nothing_costs_spans_and_nothing_else(engine,
         engine.add_webhook(receiver.url, "user.create")
         async with engine.working():
             for _ in range(3):
-                await engine.bus.offer(engine.call(), [CREATE])
+                await engine.bus.request_approval(engine.call(), [CREATE])
         assert len(receiver.requests) == 3
         await engine.tracer.stop()
     assert spans_total(engine.registry, "lost") == 6

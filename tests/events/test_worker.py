@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pymongo.errors import AutoReconnect
 
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.events.delivery import Deliverer
 from identity.ids import EventId
 from identity.store.outbox import Outbox
@@ -142,7 +142,7 @@ async def test_as_published_who_failed_an_agreed_transaction_is_told_three_times
         engine.add_webhook(failing.url, "user.create")
         engine.add_webhook(agreeing.url, "user.create")
         engine.enable("user.create", transaction="Any")
-        await engine.bus.offer(engine.call(), [CREATE])
+        await engine.bus.request_approval(engine.call(), [CREATE])
         await failing.wait_for(4)
         await until(lambda: is_given_up(engine))
     assert (len(failing.requests), len(agreeing.requests)) == (4, 1)

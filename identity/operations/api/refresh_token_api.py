@@ -10,7 +10,7 @@ from identity.domain.authorization import client_authentication
 from identity.domain.clients import refresh_tokens as rules
 from identity.domain.clients import security_profiles
 from identity.errors import Invalid, InvalidRequest, NotFound, OAuth2Error, Unauthorized
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.clients import bearer_tokens, clients
 from identity.operations.clients.bearer_tokens import Bearer

@@ -11,7 +11,7 @@ from identity.domain.authorization.claims_request import ClaimsRequest
 from identity.domain.clients import refresh_tokens as rules
 from identity.domain.clients import resource_indicators, scopes, security_profiles
 from identity.errors import InvalidGrant, InvalidRequest, InvalidScope, WebhookTransactionFailed
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.instants import Instant
 from identity.operations.authorization import device_grants
 from identity.operations.authorization.device_grants import Approver

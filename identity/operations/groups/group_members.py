@@ -14,7 +14,7 @@ from identity.call import Call, Document
 from identity.domain.groups import groups as rules
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
 from identity.errors import Conflict, Duplicate, FieldError, Invalid, NotFound
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import TenantId, parse_id
 from identity.operations.groups import groups
 from identity.operations.objects import crud

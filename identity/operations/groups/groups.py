@@ -10,7 +10,7 @@ from identity.domain.groups import groups as rules
 from identity.domain.objects import patch as patches
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
 from identity.errors import Invalid, NotFound
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import TenantId, new_id, parse_id
 from identity.operations.objects import crud
 from identity.services import Services

@@ -9,7 +9,7 @@ from identity.call import Call, Document
 from identity.domain.clients import refresh_tokens as rules
 from identity.domain.clients import scopes
 from identity.errors import InvalidRequest, ServiceError
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import TenantId, UserId
 from identity.operations.clients import dpop_proofs
 from identity.operations.clients.clients import Client

@@ -7,7 +7,7 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.login import breached_passwords as rules
-from identity.events.bus import Write
+from identity.events.changes import Write
 from identity.ids import TenantId, UserId
 from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.messaging import mail, user_events

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
 
 from identity.call import Document
-from identity.events.bus import Event, Write
+from identity.events.changes import Event, Write
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from identity.domain.login import login_outcomes as steps
 from identity.domain.login.login_outcomes import Authenticated, LoggedIn, LoginResult, TooManyAttempts, WrongCredentials
 from identity.domain.users import users as rules
 from identity.errors import LoginPrevented, Unavailable, WebhookTransactionFailed
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.lambdas import login_validation_lambdas
 from identity.operations.limits import login_limits
@@ -221,7 +221,7 @@ async def resume(services: Services, call: Call, user: Document, application: Do
         return await complete(services, call, user, application, "PING")
     user = with_login(user, application, call)
     event = told("user.login.success", user, application, "PING")
-    await services.bus.offer(call.within(TenantId(user["tenantId"])), [event])
+    await services.bus.request_approval(call.within(TenantId(user["tenantId"])), [event])
     return LoggedIn(user, rules.find_registration(user, application["id"]))
 
 
@@ -301,7 +301,7 @@ async def _tell_failure(
         reason=reason,
     )
     try:
-        await services.bus.offer(call.within(TenantId(user["tenantId"])), [event])
+        await services.bus.request_approval(call.within(TenantId(user["tenantId"])), [event])
     except WebhookTransactionFailed:
         return
 

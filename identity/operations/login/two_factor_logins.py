@@ -14,7 +14,7 @@ from identity.domain.login.login_outcomes import Authenticated, SecondFactorRequ
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users as rules
 from identity.errors import Invalid, NotFound, Unavailable, WrongCode
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import Secret, TenantId, UserId
 from identity.operations.clients.clients import Client
 from identity.operations.limits import login_limits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain.users import registrations, users
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import TenantId
 from identity.services import Services
 

@@ -16,7 +16,7 @@ from identity.domain.objects import search as searches
 from identity.domain.objects.resource_definition import Resource, SearchRules
 from identity.domain.objects.secret_masking import masked
 from identity.errors import FieldError, Invalid, NotFound
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import TenantId
 from identity.operations.objects import csv_exports
 from identity.operations.objects.csv_exports import Export

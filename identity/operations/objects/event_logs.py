@@ -15,7 +15,7 @@ from identity.call import Call, Document
 from identity.domain.objects import search as searches
 from identity.domain.objects.resource_definition import Resource, SearchRules
 from identity.errors import Invalid, NotFound
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import TenantId
 from identity.services import Services
 from identity.store.mongo import Session

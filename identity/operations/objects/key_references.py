@@ -17,7 +17,7 @@ from identity.domain.configuration import applications, key_rotation, key_usage
 from identity.domain.configuration.key_rotation import VERIFICATION_MEMBERS
 from identity.domain.configuration.tenants import KEY_MEMBERS
 from identity.errors import FieldError
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import TenantId
 from identity.instants import Instant
 from identity.operations.objects import key_assignments

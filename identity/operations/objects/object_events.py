@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from identity.call import Document
-from identity.events.bus import Change, Event
+from identity.events.changes import Change, Event
 from identity.store.mongo import Write
 
 

@@ -14,7 +14,7 @@ from identity.call import Call, Document
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users as rules
 from identity.errors import FieldError, Invalid, NotFound, Unavailable
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import Secret, TenantId, UserId
 from identity.operations.limits import login_limits, send_limits
 from identity.operations.login import one_time_passwords, two_factor_logins

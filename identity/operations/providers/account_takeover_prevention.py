@@ -11,7 +11,7 @@ import dataclasses
 
 from identity.call import Call, Document
 from identity.domain.users import users as rules
-from identity.events.bus import Event, Write
+from identity.events.changes import Event, Write
 from identity.ids import TenantId
 from identity.operations.messaging import user_events
 from identity.operations.passwords import change_password_ids

@@ -27,7 +27,7 @@ from identity.errors import (
     ServiceError,
     Unauthorized,
 )
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client

@@ -127,13 +127,13 @@ def _is_of_session(hint: Document | None, session: SsoSession) -> bool:
 
 async def _end(services: Services, call: Call, tenant_id: TenantId, secret: str) -> SsoSession | None:
     """End the session where no webhook vetoes it; they know it as a refresh token of no application."""
-    if await services.bus.is_heard(tenant_id, session_records.REVOKED):
+    if await services.bus.has_subscribers(tenant_id, session_records.REVOKED):
         seen = await services.sso_sessions.find(tenant_id, secret)
         user = None if seen is None else await services.users.find(tenant_id, seen.user_id)
         if seen is not None and user is not None:
             try:
                 record = session_records.of(tenant_id, seen)
-                await services.bus.offer(call, [session_records.revocation(record, user)])
+                await services.bus.request_approval(call, [session_records.revocation(record, user)])
             except WebhookTransactionFailed as error:
                 raise AccessDenied("unknown", "A webhook refused the end of this session.") from error
     return await sso_sessions.end(services, call, tenant_id, secret)

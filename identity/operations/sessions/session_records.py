@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import TenantId, UserId
 from identity.instants import later
 from identity.operations.messaging import user_events
@@ -36,7 +36,7 @@ async def end(services: Services, call: Call, record: Document) -> None:
     tenant_id = TenantId(record["tenantId"])
     user = await services.users.find(tenant_id, UserId(record["userId"]))
     if user is not None:
-        await services.bus.offer(call.within(tenant_id), [revocation(record, user)])
+        await services.bus.request_approval(call.within(tenant_id), [revocation(record, user)])
     await sso_sessions.end_named(services, call, tenant_id, record["id"])
 
 

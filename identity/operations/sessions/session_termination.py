@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from identity.call import Call, Document
-from identity.events.bus import Event, Write
+from identity.events.changes import Event, Write
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.messaging import user_events
 from identity.operations.sessions import back_channel_logout, sso_sessions

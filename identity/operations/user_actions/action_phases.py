@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from identity.call import Call, Document
 from identity.domain.user_actions import action_logs as rules
 from identity.domain.webhooks.webhook_transactions import NONE
-from identity.events.bus import Event, Write
+from identity.events.changes import Event, Write
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.messaging import mail
 from identity.operations.messaging.mail import Draft

@@ -7,7 +7,7 @@ from typing import Any, Final
 from identity.call import Call, Document
 from identity.domain.user_actions import action_logs as rules
 from identity.errors import NotFound
-from identity.events.bus import Write
+from identity.events.changes import Write
 from identity.ids import TenantId, UserId, new_id
 from identity.instants import Instant
 from identity.operations.objects import crud, user_lookup

@@ -12,7 +12,7 @@ from identity.call import Call, Document
 from identity.domain.providers import identity_providers as provider_rules
 from identity.domain.users import identity_provider_links as rules
 from identity.errors import AlreadyLinked, Conflict, Duplicate, FieldError, Invalid, NotFound
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import TenantId, parse_id
 from identity.operations.messaging import user_events
 from identity.operations.objects import crud, user_lookup

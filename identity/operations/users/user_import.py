@@ -23,7 +23,7 @@ from identity.domain.passwords import password_hashing
 from identity.domain.users import user_import as rules
 from identity.domain.users import users
 from identity.errors import Conflict, Duplicate, FieldError, GeneralError, Invalid, NotImported
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import TenantId, new_id
 from identity.instants import Instant, later
 from identity.operations.groups import group_members, groups
@@ -210,7 +210,9 @@ def _draft(
 
 
 async def _write(services: Services, call: Call, drafts: _Drafts) -> None:
-    heard = {one: await services.bus.is_heard(one, _EVENT) for one in {tenant_id for tenant_id, _, _ in drafts.users}}
+    heard = {
+        one: await services.bus.has_subscribers(one, _EVENT) for one in {tenant_id for tenant_id, _, _ in drafts.users}
+    }
     told: dict[TenantId, list[orjson.Fragment]] = {}
     members: dict[TenantId, list[Document]] = {}
     packed: list[bytes] = []

@@ -12,7 +12,7 @@ from identity.domain.objects import patch as patches
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users as rules
 from identity.errors import Duplicate, FieldError, Invalid, NotFound
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import TenantId, UserId
 from identity.operations.clients import bearer_tokens
 from identity.operations.groups import group_members

@@ -12,7 +12,7 @@ from identity.call import Call, Document
 from identity.domain.messaging.mail_messages import Address
 from identity.domain.users import users as rules
 from identity.errors import Forbidden, Invalid, NotFound
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import TenantId
 from identity.operations.limits import send_limits
 from identity.operations.objects import crud

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from identity.call import Call, Document
-from identity.events.bus import Event
+from identity.events.changes import Event
 from identity.ids import TenantId
 from identity.operations.objects import crud
 from identity.operations.verification import verification_codes
