@@ -1,7 +1,7 @@
 """Users with their registrations: found by id, by login id, by search; one document each.
 
-The look-up keys under `private` are made by `domain.users.filed`: `usernameKey` judges usernames without regard to
-case, `terms` serves the one-term search, `login` sorting by what a user logs in with.
+`domain.users.users.with_derived_members` sets the look-up keys under `private`: `usernameKey` compares usernames
+without regard to case, `terms` serves the one-term search, `login` sorting by login id.
 """
 
 from __future__ import annotations

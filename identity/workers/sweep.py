@@ -41,8 +41,8 @@ class Sweeper:
                 await tenants.finish_deletions(self._services)
                 await groups.finish_deletions(self._services)
                 await retention.sweep(self._services)
-                await unverified_user_cleanup.take_turn(self._services)
-                await user_import.undo_given_up(self._services)
+                await unverified_user_cleanup.sweep_hourly(self._services)
+                await user_import.undo_abandoned(self._services)
                 await user_consents.send_second_mails(self._services)
                 await action_expiry.sweep(self._services)
             except mongo.STORE_ERRORS as error:

@@ -198,7 +198,7 @@ async def test_user_who_joins_a_group_while_it_goes_is_in_no_group(service: app.
     added = (await add(tenant_api, **{group_id: [{"userId": user_id}]}))[group_id]
     await service.services.groups.delete(TenantId(tenant["id"]), group_id)
     assert await memberships_of(tenant_api, user_id) == added
-    await group_members.joined(service.services, TenantId(tenant["id"]), added)
+    await group_members.remove_orphans(service.services, TenantId(tenant["id"]), added)
     assert await memberships_of(tenant_api, user_id) == await members_of(tenant_api, group_id) == []
 
 

@@ -301,10 +301,10 @@ async def test_import_of_a_process_that_was_killed_is_taken_back_by_another(
         async with httpx.AsyncClient(base_url=service.base_url, headers=headers, trust_env=False, timeout=30) as plain:
             await plain.post("/api/user/import", json={"users": users})
     assert await count(tenant_api) == 2, "they are there, and nobody goes on with them"
-    await user_import.undo_given_up(service.services)
+    await user_import.undo_abandoned(service.services)
     assert await count(tenant_api) == 2, "they may still be going on"
     clock.advance(seconds=121)
-    await user_import.undo_given_up(service.services)
+    await user_import.undo_abandoned(service.services)
     assert await count(tenant_api) == 0
     assert (await import_users(tenant_api, *users)).status_code == 200
 

@@ -49,7 +49,7 @@ def member(user_id: str, **others: Any) -> dict[str, Any]:
 async def add_user(users: Users, tenant_id: str) -> str:
     two_factor: dict[str, Any] = {"methods": [], "recoveryCodes": []}
     wanted = {"twoFactor": two_factor, "usernameStatus": "ACTIVE", "username": new_id()}
-    user = rules.filed(rules.with_username(rules.new(wanted, new_id(), tenant_id, NOW)))
+    user = rules.with_derived_members(rules.with_unique_username(rules.build_user(wanted, new_id(), tenant_id, NOW)))
     await users.insert(tenant_id, user)
     return str(user["id"])
 

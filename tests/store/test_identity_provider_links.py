@@ -29,7 +29,7 @@ def tenant_id() -> TenantId:
 
 
 def link(tenant_id: TenantId, account: str = "42", slot: int = 0, user_id: str | None = None, **given: str):
-    made = rules.new(PROVIDER, account, tenant_id, user_id or new_id(), NOW, **given)
+    made = rules.build_link(PROVIDER, account, tenant_id, user_id or new_id(), NOW, **given)
     return {**made, "private": {"slot": slot}}
 
 
@@ -85,7 +85,7 @@ async def test_links_of_a_provider_go_in_all_tenants(links, tenant_id):
     other = TenantId(new_id())
     provider = {**PROVIDER, "id": new_id()}
     for each in (tenant_id, other):
-        made = rules.new(provider, "42", each, new_id(), NOW)
+        made = rules.build_link(provider, "42", each, new_id(), NOW)
         await links.insert(each, {**made, "private": {"slot": 0}})
     await links.insert(tenant_id, link(tenant_id, "stays"))
     assert await links.delete_provider_across_tenants(provider["id"]) == 2
@@ -95,4 +95,4 @@ async def test_links_of_a_provider_go_in_all_tenants(links, tenant_id):
 
 @pytest.mark.parametrize(("taken", "free"), [([], 0), ([0, 1], 2), ([1, 2], 0), ([0, 2], 1)])
 def test_the_lowest_free_number_is_taken(taken, free):
-    assert rules.free_slot([{"private": {"slot": slot}} for slot in taken]) == free
+    assert rules.first_free_slot([{"private": {"slot": slot}} for slot in taken]) == free

@@ -51,8 +51,8 @@ def make_user(tenant_id: str = ONE, **members: Any) -> dict[str, Any]:
         "usernameStatus": "ACTIVE",
     }
     registrations = members.pop("registrations", [])
-    user = rules.new(copy.deepcopy(wanted) | members, new_id(), tenant_id, NOW)
-    return rules.filed(rules.with_username({**user, "registrations": registrations}))
+    user = rules.build_user(copy.deepcopy(wanted) | members, new_id(), tenant_id, NOW)
+    return rules.with_derived_members(rules.with_unique_username({**user, "registrations": registrations}))
 
 
 async def add(users: Users, tenant_id: str = ONE, **members: Any) -> dict[str, Any]:
@@ -321,11 +321,11 @@ async def test_pages_and_capped_totals(users: Users) -> None:
 
 
 async def test_who_waits_too_long_for_a_verification_is_found_in_order_and_by_an_index(users: Users) -> None:
-    pending = [rules.verified_as(make_user(email=f"{n}@example.com"), "Pending", NOW) for n in range(3)]
-    verified = rules.verified_as(make_user(email="verified@example.com"), "Completed", NOW)
-    theirs = rules.verified_as(make_user(OTHER, email="theirs@example.com"), "Pending", NOW)
+    pending = [rules.with_verified_reason(make_user(email=f"{n}@example.com"), "Pending", NOW) for n in range(3)]
+    verified = rules.with_verified_reason(make_user(email="verified@example.com"), "Completed", NOW)
+    theirs = rules.with_verified_reason(make_user(OTHER, email="theirs@example.com"), "Pending", NOW)
     for user in (*pending, verified, theirs):
-        await users.insert(user["tenantId"], rules.filed(user))
+        await users.insert(user["tenantId"], rules.with_derived_members(user))
     wanted, ids = Waiting.of_users(Instant(NOW + 1)), sorted(user["id"] for user in pending)
     assert [user["id"] for user in await users.find_waiting(ONE, wanted, "", 2)] == ids[:2]
     assert [user["id"] for user in await users.find_waiting(ONE, wanted, ids[1], 2)] == ids[2:]

@@ -35,7 +35,7 @@ FIELDS = Fields(
 )
 
 
-def filed(entity: Document, stored: Document | None) -> Document:
+def with_derived_members(entity: Document, stored: Document | None) -> Document:
     """The entity as it is stored, with client id, secret and the terms of the search; of its type only the id.
 
     A client id that is a UUID is written like every id: an application's client id is read that way too.
@@ -52,7 +52,7 @@ def filed(entity: Document, stored: Document | None) -> Document:
     }
 
 
-def of_type(entity: Document, entity_type: Document | None) -> Document:
+def with_type(entity: Document, entity_type: Document | None) -> Document:
     """The entity with all of its type in place of the id."""
     return entity if entity_type is None else {**entity, "type": entity_type}
 
@@ -62,7 +62,7 @@ def without_secret(entity: Document) -> Document:
     return {name: value for name, value in entity.items() if name != "clientSecret"}
 
 
-def secured(entity: Document, entity_type: Document) -> Document:
+def for_lambda(entity: Document, entity_type: Document) -> Document:
     """The entity as a lambda may see it: with its type, without its secret and what is ours alone."""
     shown = {name: value for name, value in without_secret(entity).items() if name != "private"}
     kind = {name: value for name, value in entity_type.items() if name != "private"}
@@ -74,7 +74,7 @@ def permission_names(entity_type: Document) -> frozenset[str]:
     return frozenset(permission["name"] for permission in entity_type["permissions"])
 
 
-def granted(entity_type: Document, wanted: Iterable[str]) -> list[str]:
+def permissions_to_grant(entity_type: Document, wanted: Iterable[str]) -> list[str]:
     """The permissions of a grant that names these: the default ones when it names none."""
     return list(wanted) or [entry["name"] for entry in entity_type["permissions"] if entry["isDefault"]]
 

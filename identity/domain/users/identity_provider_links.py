@@ -9,7 +9,7 @@ from identity.ids import TenantId, new_id
 from identity.instants import Instant
 
 
-def new(
+def build_link(
     provider: Document, provider_user_id: str, tenant_id: TenantId, user_id: str, now: Instant, **given: object
 ) -> Document:
     """A new link, without its number; `given` are data, displayName and token, where there are any."""
@@ -27,18 +27,18 @@ def new(
     }
 
 
-def free_slot(links: Iterable[Document]) -> int:
+def first_free_slot(links: Iterable[Document]) -> int:
     """The lowest number that none of a user's links with one provider has."""
     taken = {link["private"]["slot"] for link in links}
     return next(number for number in range(len(taken) + 1) if number not in taken)
 
 
-def secured(link: Document) -> Document:
+def without_secrets(link: Document) -> Document:
     """The link as events carry it: without the provider's token."""
     return {name: value for name, value in link.items() if name not in {"id", "private", "token"}}
 
 
-def visible(link: Document, provider: Document | None) -> Document:
+def for_api(link: Document, provider: Document | None) -> Document:
     """The link as the API shows it: under the provider's present name; no `data` rather than an empty one."""
     shown = {name: value for name, value in link.items() if name not in {"id", "private"}}
     if not shown.get("data"):

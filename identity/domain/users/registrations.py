@@ -33,7 +33,7 @@ def _is_empty(value: Any) -> bool:
     return not value
 
 
-def new(wanted: Document, application: Document, now: Instant, *, is_verified: bool) -> Document:
+def build_registration(wanted: Document, application: Document, now: Instant, *, is_verified: bool) -> Document:
     """A new registration; without roles of its own it gets the application's default roles."""
     roles = wanted["roles"] or [role["name"] for role in application["roles"] if role["isDefault"]]
     registration = {
@@ -48,7 +48,7 @@ def new(wanted: Document, application: Document, now: Instant, *, is_verified: b
     return {**registration, "verifiedInstant": now} if is_verified else registration
 
 
-def replaced(stored: Document, wanted: Document, now: Instant) -> Document:
+def apply_update(stored: Document, wanted: Document, now: Instant) -> Document:
     """The stored registration with everything that an update may change taken from `wanted`.
 
     An authentication token left out stays: an update is no reason for whoever holds it to be locked out.
@@ -60,7 +60,7 @@ def replaced(stored: Document, wanted: Document, now: Instant) -> Document:
     return registration
 
 
-def verified(stored: Document, now: Instant) -> Document:
+def mark_verified(stored: Document, now: Instant) -> Document:
     """The stored registration once it is verified; the instant is that of the first time."""
     moved = {**stored, "lastUpdateInstant": max(now, stored["lastUpdateInstant"] + 1), "verified": True}
     return {"verifiedInstant": now, **moved}
@@ -93,11 +93,11 @@ def without_registration(user: Document, application_id: str) -> Document:
     return {**user, "registrations": others}
 
 
-def secured(registration: Document) -> Document:
+def without_secrets(registration: Document) -> Document:
     """The registration as events carry it: without its authentication token."""
     return {name: value for name, value in registration.items() if name != "authenticationToken"}
 
 
-def secured_user(user: Document) -> Document:
+def user_without_registrations(user: Document) -> Document:
     """The user as events about one registration carry it: the registration travels beside it."""
-    return {**users.secured(user), "registrations": []}
+    return {**users.without_secrets(user), "registrations": []}

@@ -51,7 +51,7 @@ class Material:
 def user(wanted: Document, tenant_id: TenantId, now: Instant) -> Document:
     """The user that an import asks for, without memberships, registrations and password."""
     plain = {name: value for name, value in wanted.items() if name not in _PASSWORD_MEMBERS}
-    made = users.normalised(users.new(plain, UserId(wanted.get("id") or new_id()), tenant_id, now))
+    made = users.normalize_phone_number(users.build_user(plain, UserId(wanted.get("id") or new_id()), tenant_id, now))
     made |= {name: wanted[name] for name in ("active", "verified", "insertInstant") if name in wanted}
     made["private"] = {"verifiedReason": "Import"}
     if made["verified"]:
@@ -62,12 +62,12 @@ def user(wanted: Document, tenant_id: TenantId, now: Instant) -> Document:
         made.pop("passwordChangeReason", None)
     if "password" in wanted:
         made.setdefault("passwordLastUpdateInstant", now)
-    return users.with_username(made)
+    return users.with_unique_username(made)
 
 
 def registration(wanted: Document, application: Document, now: Instant) -> Document:
     """A registration that a user brings; without roles of its own it gets the application's default roles."""
-    made = registrations.new(wanted, application, now, is_verified=wanted["verified"])
+    made = registrations.build_registration(wanted, application, now, is_verified=wanted["verified"])
     return made | {name: wanted[name] for name in ("id", "insertInstant", "verifiedInstant") if name in wanted}
 
 

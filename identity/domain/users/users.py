@@ -59,7 +59,7 @@ _METHOD_ID = string.ascii_uppercase + string.digits
 _NEEDED_BY_METHOD = {"authenticator": "secret", "email": "email", "sms": "mobilePhone"}
 
 
-def new(wanted: Document, user_id: UserId, tenant_id: TenantId, now: Instant) -> Document:
+def build_user(wanted: Document, user_id: UserId, tenant_id: TenantId, now: Instant) -> Document:
     """A new, active user out of what a create asks for; without password, registrations and verification."""
     return {
         **({"passwordChangeReason": "Administrative"} if wanted.get("passwordChangeRequired") else {}),
@@ -78,12 +78,12 @@ def new(wanted: Document, user_id: UserId, tenant_id: TenantId, now: Instant) ->
     }
 
 
-def replaced(stored: Document, wanted: Document, now: Instant) -> Document:
+def apply_update(stored: Document, wanted: Document, now: Instant) -> Document:
     """The stored user with everything that an update may change taken from `wanted`."""
     kept = {name: stored[name] for name in _KEPT if name in stored}
     user = {**_without(wanted, _SENT), **kept, "private": dict(stored["private"])}
     user["lastUpdateInstant"] = max(now, stored["lastUpdateInstant"] + 1)
-    user["twoFactor"] = with_method_ids(with_kept_secrets(wanted["twoFactor"], stored["twoFactor"]))
+    user["twoFactor"] = with_method_ids(with_stored_secrets(wanted["twoFactor"], stored["twoFactor"]))
     if not user["passwordChangeRequired"]:
         user.pop("passwordChangeReason", None)
     elif not stored["passwordChangeRequired"]:
@@ -96,12 +96,12 @@ def request_form(stored: Document) -> Document:
 
     Secrets are left out: a JSON Patch `copy` could otherwise carry one into a member that is shown.
     """
-    form = _without(secured(stored), {*_KEPT, "lastUpdateInstant", "private"})
+    form = _without(without_secrets(stored), {*_KEPT, "lastUpdateInstant", "private"})
     form["twoFactor"]["recoveryCodes"] = []
     return form
 
 
-def with_kept_secrets(wanted: Document, stored: Document) -> Document:
+def with_stored_secrets(wanted: Document, stored: Document) -> Document:
     """Two-factor settings in which methods sent back without their secret keep the one they have.
 
     Recovery codes are never shown, so that none being sent says nothing: they stay as long as a method does.
@@ -136,11 +136,11 @@ def problems(user: Document) -> list[FieldError]:
     errors = []
     if not any(user.get(name) for name in ("email", "username", "phoneNumber")):
         errors += [FieldError.of("blank", f"user.{name}", _NO_LOGIN_ID) for name in ("email", "username")]
-    if "phoneNumber" in user and not is_phone_number(user["phoneNumber"]):
+    if "phoneNumber" in user and not is_e164_number(user["phoneNumber"]):
         errors.append(
             FieldError.of("invalidPhone", "user.phoneNumber", "The [user.phoneNumber] must be an E.164 number.")
         )
-    if not is_telephone(user.get("mobilePhone")):
+    if not is_dialable_number(user.get("mobilePhone")):
         errors.append(FieldError.of("invalid", "user.mobilePhone", "The [user.mobilePhone] is not a phone number."))
     for field in ("username", *SEARCH_FIELDS[:3], "middleName"):
         if re.search(r"[\x00-\x1f\x7f]", user.get(field, "")):
@@ -148,7 +148,7 @@ def problems(user: Document) -> list[FieldError]:
     return errors + _method_problems(user["twoFactor"]["methods"])
 
 
-def blocked_problems(user: Document, blocked_domains: Iterable[str]) -> list[FieldError]:
+def blocked_domain_problems(user: Document, blocked_domains: Iterable[str]) -> list[FieldError]:
     """The email's domain is one that the tenant does not let register."""
     domain = user.get("email", "").rpartition("@")[2]
     if domain and domain in {blocked.lower() for blocked in blocked_domains}:
@@ -156,19 +156,19 @@ def blocked_problems(user: Document, blocked_domains: Iterable[str]) -> list[Fie
     return []
 
 
-def normalised(user: Document) -> Document:
+def normalize_phone_number(user: Document) -> Document:
     """The user with its phone number in E.164 form, as far as separators go."""
     if "phoneNumber" not in user:
         return user
     return {**user, "phoneNumber": re.sub(r"[\s().-]", "", user["phoneNumber"])}
 
 
-def is_phone_number(text: str) -> bool:
+def is_e164_number(text: str) -> bool:
     """Whether a text is an E.164 number."""
     return re.fullmatch(r"\+[1-9][0-9]{6,14}", text) is not None
 
 
-def with_username(user: Document, suffix: str = "") -> Document:
+def with_unique_username(user: Document, suffix: str = "") -> Document:
     """The user with the unique username that belongs to its username."""
     if "username" not in user:
         return _without(user, {"uniqueUsername"})
@@ -180,7 +180,7 @@ def username_suffix(separator: str, number_of_digits: int) -> str:
     return separator + new_text(number_of_digits, string.digits)
 
 
-def verified_as(user: Document, reason: str, now: Instant) -> Document:
+def with_verified_reason(user: Document, reason: str, now: Instant) -> Document:
     """The user with the given reason for its email being verified or not."""
     is_verified = reason in {"Skipped", "Trusted", "Implicit", "Completed", "Administrative", "Import"}
     changed = {**user, "verified": is_verified, "private": {**user["private"], "verifiedReason": reason}}
@@ -201,27 +201,27 @@ def has_verified_phone(user: Document) -> bool:
     return proof is not None and proof["value"] == user.get("phoneNumber")
 
 
-def is_pending(user: Document) -> bool:
+def is_verification_pending(user: Document) -> bool:
     """Whether the user's email waits to be verified."""
     return not user["verified"] and user["private"].get("verifiedReason") == "Pending"
 
 
-def verified_later(stored: Document, reason: str, now: Instant) -> Document:
+def with_verified_email(stored: Document, reason: str, now: Instant) -> Document:
     """A stored user whose email becomes verified, ready to be written."""
-    return moved(verified_as(stored, reason, now), now)
+    return next_version(with_verified_reason(stored, reason, now), now)
 
 
-def moved(user: Document, now: Instant) -> Document:
+def next_version(user: Document, now: Instant) -> Document:
     """A stored user that was changed, ready to be written in place of itself."""
-    return filed({**user, "lastUpdateInstant": max(now, user["lastUpdateInstant"] + 1)})
+    return with_derived_members({**user, "lastUpdateInstant": max(now, user["lastUpdateInstant"] + 1)})
 
 
-def filed(user: Document) -> Document:
+def with_derived_members(user: Document) -> Document:
     """The user with its identities and look-up keys brought up to date; to be called before every write."""
     private = _without(user["private"], {"usernameKey", "login", "terms"})
     if "uniqueUsername" in user:
         private["usernameKey"] = login_key(user["uniqueUsername"])
-    if login := login_value(user):
+    if login := primary_login_id(user):
         private["login"] = login_key(login)
     private["terms"] = sorted({user[name].lower() for name in (*SEARCH_FIELDS, "uniqueUsername") if user.get(name)})
     registrations = sorted(user["registrations"], key=lambda registration: str(registration["applicationId"]))
@@ -256,12 +256,12 @@ def login_key(login_id: str) -> str:
     return login_id.strip().lower()
 
 
-def login_value(user: Document) -> str:
+def primary_login_id(user: Document) -> str:
     """What a user is shown as having logged in with: email, else unique username, else phone number."""
     return str(user.get("email") or user.get("uniqueUsername") or user.get("phoneNumber") or "")
 
 
-def mail_address(user: Document) -> str | None:
+def email_address(user: Document) -> str | None:
     """Where a user is written to: the email or, without one, `data.email`, by which nobody logs in."""
     told = user.get("email") or user["data"].get("email")
     return told if isinstance(told, str) and told else None
@@ -278,7 +278,7 @@ def may_log_in_as(user: Document, login_id: str, types: Iterable[str]) -> str | 
     return None
 
 
-def secured(user: Document) -> Document:
+def without_secrets(user: Document) -> Document:
     """The user as events carry it: no password, no secrets, no credentials, no look-up keys."""
     shown = _without(user, {"private", *_SENT})
     methods = [_without(method, {"secret"}) for method in user["twoFactor"]["methods"]]
@@ -287,7 +287,7 @@ def secured(user: Document) -> Document:
     return shown
 
 
-def visible(user: Document) -> Document:
+def without_private_members(user: Document) -> Document:
     """The user before its schema decides what is shown: no recovery codes."""
     return {**_without(user, {"private"}), "twoFactor": {**user["twoFactor"], "recoveryCodes": []}}
 
@@ -350,7 +350,7 @@ def _identity(user: Document, kind: str, value: str) -> Document:
     return identity
 
 
-def is_telephone(text: str | None) -> bool:
+def is_dialable_number(text: str | None) -> bool:
     """Whether a text can be dialled: digits with the usual separators, perhaps an extension."""
     return text is None or re.fullmatch(r"\+?[0-9(][0-9 ()./-]{3,30}( ?(x|ext\.?) ?[0-9]{1,6})?", text) is not None
 

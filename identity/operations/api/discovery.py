@@ -18,7 +18,7 @@ from identity.operations import grants
 from identity.operations.clients import clients
 from identity.operations.clients.clients import TenantHints
 from identity.operations.configuration import published_keys
-from identity.operations.configuration.published_keys import Sources
+from identity.operations.configuration.published_keys import KeySources
 from identity.operations.entities import entity_types
 from identity.operations.grants import client_credentials
 from identity.operations.objects import features
@@ -99,7 +99,7 @@ class PreparedKeys:
         """The public keys of a tenant, of all tenants when none is named. Raises InvalidRequest for an unknown one."""
         tenant = await clients.named_tenant(services, hints)
         name = "" if tenant is None else tenant["id"]
-        sources = await published_keys.sources(services, tenant)
+        sources = await published_keys.find_sources(services, tenant)
         known = self._sets.get(name)
         if known is None or not known.holds(sources, now):
             known = self._made(sources, now)
@@ -109,8 +109,8 @@ class PreparedKeys:
         self._sets.move_to_end(name)
         return known.prepared
 
-    def _made(self, sources: Sources, now: Instant) -> _PreparedSet:
-        keys, until = published_keys.select(sources, now)
+    def _made(self, sources: KeySources, now: Instant) -> _PreparedSet:
+        keys, until = published_keys.select_published(sources, now)
         # The material of a key never changes; an id may come back with another, and then the kid differs.
         ours = {(key["id"], key["kid"]): key for key in keys}
         fresh = [named for named in ours if named not in self._jwks]
@@ -131,23 +131,23 @@ class Prepared:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _PreparedSet:
-    sources: Sources
+    sources: KeySources
     until: Instant | None
     prepared: Prepared
 
-    def holds(self, sources: Sources, now: Instant) -> bool:
+    def holds(self, sources: KeySources, now: Instant) -> bool:
         """Whether the set is still made of these documents, and none of its keys has left it."""
         return self.sources.is_same(sources) and (self.until is None or now < self.until)
 
 
 async def read_keys(services: Services, hints: TenantHints) -> None:
     """Read what the key set of a tenant is made of into the caches. Raises InvalidRequest for an unknown tenant."""
-    await published_keys.sources(services, await clients.named_tenant(services, hints))
+    await published_keys.find_sources(services, await clients.named_tenant(services, hints))
 
 
 async def public_pems(services: Services, now: Instant) -> dict[str, str]:
     """The keys of all tenants as PEM, by their kid."""
-    keys, _ = published_keys.select(await published_keys.sources(services, None), now)
+    keys, _ = published_keys.select_published(await published_keys.find_sources(services, None), now)
     return {key["kid"]: key["publicKey"] for key in keys}
 
 

@@ -16,14 +16,14 @@ from identity.operations.login.password_login import Credentials
 from identity.operations.objects import crud, user_lookup
 from identity.operations.two_factor import two_factor_policy
 from identity.operations.users import login_responses
-from identity.operations.users.login_responses import Answer, Wishes
+from identity.operations.users.login_responses import LoginOptions, LoginResponse
 from identity.services import Services
 
 _LOGIN = "api/login.request.json"
 _PING = "api/login-ping.request.json"
 
 
-async def log_in(services: Services, call: Call, body: Document, trust_id: str | None = None) -> Answer:
+async def log_in(services: Services, call: Call, body: Document, trust_id: str | None = None) -> LoginResponse:
     """The Login API response for a login id and a password, or for a one-time password.
 
     `trust_id` is what the browser's cookie has of trust.
@@ -36,8 +36,8 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     client = await _client(services, call, request.get("applicationId"))
     tenant = client.tenant if client is not None else await services.tenants.get_cached(None, crud.require_tenant(call))
     _require_key(call, tenant if client is None else client.application)
-    call = login_responses.informed(call.within(TenantId(tenant["id"])), request)
-    wishes = Wishes.of(request)
+    call = login_responses.with_stated_ip_address(call.within(TenantId(tenant["id"])), request)
+    wishes = LoginOptions.of(request)
     if "oneTimePassword" in request:
         trust = trust_id or request.get("twoFactorTrustId")
         return await _log_in_once(services, call, client, tenant, request["oneTimePassword"], wishes, trust)
@@ -52,10 +52,10 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     result = await password_login.authenticate(
         services, call, credentials, application, is_new_device=wishes.is_new_device
     )
-    return await login_responses.answer(services, call, client, result, "PASSWORD", wishes)
+    return await login_responses.build_response(services, call, client, result, "PASSWORD", wishes)
 
 
-async def ping_by_token(services: Services, call: Call, body: Document, token: str | None) -> Answer:
+async def ping_by_token(services: Services, call: Call, body: Document, token: str | None) -> LoginResponse:
     """As `ping`, for the user of an access token and, where the body names none, the token's application.
 
     No fresh access token comes of it: one that was stolen would live for ever. Raises InvalidToken, and Unauthorized
@@ -69,7 +69,7 @@ async def ping_by_token(services: Services, call: Call, body: Document, token: s
     return await ping(services, call.within(TenantId(shown.user["tenantId"])), named)
 
 
-async def ping(services: Services, call: Call, body: Document) -> Answer:
+async def ping(services: Services, call: Call, body: Document) -> LoginResponse:
     """Note that a user who logged in before is there: the Login API response, without a refresh token.
 
     Nobody authenticates here, so nothing is asked of the user but to be neither locked nor expired. Raises Invalid,
@@ -79,12 +79,12 @@ async def ping(services: Services, call: Call, body: Document) -> Answer:
     client = await _client(services, call, request.get("applicationId"))
     tenant_id = await user_lookup.tenant_of(services, call, request["userId"]) if client is None else client.tenant_id
     tenant = await services.tenants.get_cached(None, tenant_id)
-    call = login_responses.informed(call.within(tenant_id), request)
+    call = login_responses.with_stated_ip_address(call.within(tenant_id), request)
     user = await services.users.find(tenant_id, request["userId"])
     if user is None:
         raise NotFound
     application = None if client is None else client.application
-    wishes = dataclasses.replace(Wishes.of(request), no_refresh_token=True)
+    wishes = dataclasses.replace(LoginOptions.of(request), no_refresh_token=True)
     halt = steps.halt(steps.Authenticated(tenant, application, user, call.now, is_federated=True))
     result: steps.LoginResult
     if isinstance(halt, steps.Barred):
@@ -93,7 +93,7 @@ async def ping(services: Services, call: Call, body: Document) -> Answer:
         result = await password_login.complete(
             services, call, user, application, "PING", is_new_device=wishes.is_new_device
         )
-    return await login_responses.answer(services, call, client, result, "PING", wishes)
+    return await login_responses.build_response(services, call, client, result, "PING", wishes)
 
 
 async def _log_in_once(
@@ -102,9 +102,9 @@ async def _log_in_once(
     client: Client | None,
     tenant: Document,
     value: str,
-    wishes: Wishes,
+    wishes: LoginOptions,
     trust_id: str | None,
-) -> Answer:
+) -> LoginResponse:
     """The response for a one-time password, with the state of the change that it comes from."""
     found = await one_time_passwords.redeem(services, TenantId(tenant["id"]), value)
     application = None if client is None else client.application
@@ -118,7 +118,7 @@ async def _log_in_once(
     )
     may_refresh = found.about.may_refresh and not wishes.no_refresh_token
     wishes = dataclasses.replace(wishes, no_refresh_token=not may_refresh, state=found.about.state)
-    return await login_responses.answer(services, call, client, result, kind, wishes)
+    return await login_responses.build_response(services, call, client, result, kind, wishes)
 
 
 async def _client(services: Services, call: Call, application_id: str | None) -> Client | None:

@@ -20,7 +20,7 @@ from identity.operations.grants import refresh_token
 from identity.operations.issuance import token_responses
 from identity.operations.objects import crud
 from identity.operations.sessions import session_records, session_termination
-from identity.operations.users.login_responses import Answer
+from identity.operations.users.login_responses import LoginResponse
 from identity.services import Services
 from identity.store.mongo import Session
 from identity.store.refresh_tokens import Presented
@@ -30,7 +30,7 @@ _REFRESH = "api/jwt-refresh.request.json"
 _REVOKE = "api/refresh-token-revoke.request.json"
 
 
-async def refresh(services: Services, call: Call, body: Document) -> Answer:
+async def refresh(services: Services, call: Call, body: Document) -> LoginResponse:
     """A new access token for a refresh token of an application that lets the API refresh; the client proves nothing.
 
     Raises Invalid, also for a token that is unknown, spent, or bound to a key, and WebhookTransactionFailed.
@@ -64,7 +64,7 @@ async def refresh(services: Services, call: Call, body: Document) -> Answer:
         "refreshTokenId": record["id"],
         "token": answer["access_token"],
     }
-    return Answer(200, shown, expires)
+    return LoginResponse(200, shown, expires)
 
 
 async def retrieve(services: Services, call: Call, record_id: str) -> Document:

@@ -17,7 +17,7 @@ from identity.operations.clients.bearer_tokens import Bearer
 from identity.operations.clients.clients import Client
 from identity.operations.lambdas import token_lambdas
 from identity.operations.objects import key_assignments, references
-from identity.operations.users.login_responses import Answer
+from identity.operations.users.login_responses import LoginResponse
 from identity.services import Services
 from identity.tokens.access_tokens import Login
 
@@ -32,7 +32,7 @@ async def validate(services: Services, call: Call, token: str | None) -> Documen
 
 async def issue(
     services: Services, call: Call, token: str | None, application_id: str, refresh_token: str | None
-) -> Answer:
+) -> LoginResponse:
     """A token of the bearer for another application of the tenant, good for as long as the one that was shown.
 
     202 for a user who is not registered there. A refresh token comes with it only for one of the same user that holds,
@@ -54,7 +54,7 @@ async def issue(
     if registration is not None and refresh_token:
         body = await _refresh_token(services, call, client, shown, refresh_token)
     issued = await token_lambdas.access_token(services, call, login, ttl=remaining)
-    return Answer(202 if registration is None else 200, {**body, "token": issued.token})
+    return LoginResponse(202 if registration is None else 200, {**body, "token": issued.token})
 
 
 async def vend(services: Services, call: Call, body: Document) -> Document:

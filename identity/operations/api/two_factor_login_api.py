@@ -17,7 +17,7 @@ from identity.operations.login.two_factor_logins import Verified
 from identity.operations.objects import crud, user_lookup
 from identity.operations.two_factor import two_factor_codes, two_factor_trust
 from identity.operations.users import login_responses
-from identity.operations.users.login_responses import Answer, Wishes
+from identity.operations.users.login_responses import LoginOptions, LoginResponse
 from identity.services import Services
 
 _LOGIN = "api/two-factor-login.request.json"
@@ -28,7 +28,7 @@ _START = "api/two-factor-start.request.json"
 class Completed:
     """The Login API response; `trust_seconds` goes with a `twoFactorTrustId`, for its cookie."""
 
-    answer: Answer
+    answer: LoginResponse
     trust_seconds: int | None = None
 
 
@@ -42,9 +42,9 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     request = services.schemas[_LOGIN].read(body)
     waiting = await two_factor_logins.find(services, call, request["twoFactorId"])
     client = await _client(services, waiting, request.get("applicationId"))
-    call = login_responses.informed(call.within(waiting.ticket.tenant_id), request)
+    call = login_responses.with_stated_ip_address(call.within(waiting.ticket.tenant_id), request)
     verified = await two_factor_logins.verify(services, call, request["twoFactorId"], request["code"])
-    asked = Wishes.of(request)
+    asked = LoginOptions.of(request)
     is_new = asked.is_new_device or verified.waiting.about.get("isNewDevice", False)
     wishes = dataclasses.replace(asked, is_new_device=is_new, state=verified.waiting.about.get("state"))
     application = None if client is None else client.application
@@ -58,7 +58,7 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
         is_new_device=wishes.is_new_device,
         side_effects=verified.side_effects(),
     )
-    answer = await login_responses.answer(services, call, client, result, verified.authentication_type, wishes)
+    answer = await login_responses.build_response(services, call, client, result, verified.authentication_type, wishes)
     return await _with_trust(services, call, verified, result, answer, application, request, trust_id)
 
 
@@ -109,7 +109,7 @@ async def _with_trust(
     call: Call,
     verified: Verified,
     result: LoginResult,
-    answer: Answer,
+    answer: LoginResponse,
     application: Document | None,
     request: Document,
     trust_id: str | None,

@@ -186,7 +186,7 @@ def _named_address(request: Document) -> Address | None:
     value = request.get(member)
     if not value:
         raise Invalid.field("blank", member, f"You must specify the [{member}] property.")
-    if member == "mobilePhone" and not rules.is_telephone(value):
+    if member == "mobilePhone" and not rules.is_dialable_number(value):
         raise Invalid.field("invalid", member, f"The [{member}] is not a phone number.")
     return Address(method, value)
 

@@ -8,13 +8,13 @@ from identity.errors import Invalid
 from identity.operations.clients import clients
 from identity.operations.objects import user_lookup
 from identity.operations.two_factor import two_factor_policy, two_factor_trust
-from identity.operations.users.login_responses import Answer
+from identity.operations.users.login_responses import LoginResponse
 from identity.services import Services
 
 _REQUEST = "api/two-factor-status.request.json"
 
 
-async def retrieve(services: Services, call: Call, body: Document) -> Answer:
+async def retrieve(services: Services, call: Call, body: Document) -> LoginResponse:
     """200 where none is wanted, 242 where one is, with the trust in the device that was named.
 
     Trust in a device counts for a login alone: to change the password, or to step up, a user who has a second factor
@@ -36,4 +36,4 @@ async def retrieve(services: Services, call: Call, body: Document) -> Answer:
     else:
         has_methods = bool(user["twoFactor"]["methods"])
         is_wanted = has_methods and two_factor.login_policy(tenant, application) != "Disabled"
-    return Answer(242 if is_wanted else 200, body)
+    return LoginResponse(242 if is_wanted else 200, body)

@@ -236,7 +236,7 @@ async def proceed(
         return found
     if not isinstance(found, Current):
         return await _stopped(services, call, proven, request, current, found)
-    granted = await scope_consents.settled(services, call, proven.client, found.user, request)
+    granted = await scope_consents.resolve_consent(services, call, proven.client, found.user, request)
     if isinstance(granted, Question):
         return await _asked(services, proven, request, found, granted)
     return await finish(services, call, proven, dataclasses.replace(request, scopes=granted), found)
@@ -339,7 +339,7 @@ async def _stopped(
         )
         cookie = SsoCookie.of(proven.client, current)
         return await login_gates.stop(services, call, proven, halted, problem, cookie)
-    return LoginPage(proven.client, users.login_value(current.user), problem)
+    return LoginPage(proven.client, users.primary_login_id(current.user), problem)
 
 
 async def authenticated(

@@ -79,7 +79,7 @@ async def pending_link(services: Services, call: Call, tenant_id: TenantId, foun
     if pending_id is None:
         return {}
     try:
-        shown = await identity_provider_links.find_pending(services, call.within(tenant_id), pending_id, None)
+        shown = await identity_provider_links.retrieve_pending(services, call.within(tenant_id), pending_id, None)
     except NotFound:
         return {}
     link: Document = shown["pendingIdPLink"]

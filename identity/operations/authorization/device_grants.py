@@ -182,7 +182,7 @@ async def _linked(services: Services, call: Call, client: Client, grant: DeviceG
         raise InvalidRequest(
             "unknown", "The account at the identity provider cannot be linked to this user."
         ) from error
-    return await identity_provider_links.shown(services, link)
+    return await identity_provider_links.to_response(services, link)
 
 
 def _require(status: str) -> None:

@@ -101,7 +101,7 @@ async def join(services: Services, call: Call, client: Client, user_id: str, for
 
     user, is_new = await crud.retried(attempt)
     if is_new:
-        await registrations.verify(services, call, user, client.client_id)
+        await registrations.start_verification(services, call, user, client.client_id)
     return user
 
 
@@ -130,14 +130,14 @@ async def _written(services: Services, call: Call, client: Client, stored: Docum
     """Write the changed user with a registration, if there is none; one transaction, with the events of both."""
     offered, announced = [], []
     moved = max(call.now, int(stored["lastUpdateInstant"]) + 1)
-    user = user_rules.filed({**changed, "lastUpdateInstant": moved})
+    user = user_rules.with_derived_members({**changed, "lastUpdateInstant": moved})
     if changed != stored:
         offered += user_events.of_update(stored, user)
         announced += user_events.after_update(stored, user, new_password=False)
     if user_rules.find_registration(stored, client.client_id) is None:
-        registration = registrations.plain(services, call, client.application)
+        registration = registrations.default_registration(services, call, client.application)
         await _require_approved(services, call, client, user, registration)
-        user = user_rules.filed(registration_rules.with_registration(user, registration))
+        user = user_rules.with_derived_members(registration_rules.with_registration(user, registration))
         offered.append(user_events.about_registration("user.registration.create", user, registration))
         announced.append(user_events.about_registration("user.registration.create.complete", user, registration))
     if not offered:

@@ -49,10 +49,10 @@ async def stop(
         case steps.EmailNotVerified():
             await _mailed(email_verifications.resumed(services, call, user, client.application))
             return await halted_logins.wait(services, proven, halted, halted_logins.VERIFY_EMAIL, cookie)
-        case steps.RegistrationNotVerified() if users.mail_address(user) is not None:
+        case steps.RegistrationNotVerified() if users.email_address(user) is not None:
             await _mailed(registration_verifications.resumed(services, call, user, client.application))
             return await halted_logins.wait(services, proven, halted, halted_logins.VERIFY_REGISTRATION, cookie)
-    return LoginPage(client, users.login_value(user), halt)
+    return LoginPage(client, users.primary_login_id(user), halt)
 
 
 def sends(method: Document) -> bool:

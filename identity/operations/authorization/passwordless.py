@@ -28,7 +28,7 @@ from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.messaging import mail, user_events
 from identity.operations.two_factor import two_factor_policy
 from identity.operations.users import login_responses
-from identity.operations.users.login_responses import Answer, Wishes
+from identity.operations.users.login_responses import LoginOptions, LoginResponse
 from identity.operations.verification import email_verifications
 from identity.services import Services
 from identity.store.mongo import Session
@@ -114,18 +114,18 @@ async def send(services: Services, call: Call, body: Document) -> None:
     await send_to(services, call, client, request["loginId"], state=request.get("state"))
 
 
-async def log_in(services: Services, call: Call, body: Document, trust_id: str | None = None) -> Answer:
+async def log_in(services: Services, call: Call, body: Document, trust_id: str | None = None) -> LoginResponse:
     """The Login API response for a code; `trust_id` is what the browser's cookie has of trust.
 
     Raises Invalid, NotFound for a code that is unknown, over or used, or whose one-time code is wrong, Unavailable
     after too many of those, and what a login raises.
     """
     request = services.schemas[_LOGIN].read(body)
-    call = login_responses.informed(call, request)
+    call = login_responses.with_stated_ip_address(call, request)
     found = await redeem(
         services, call, request["code"], request.get("oneTimeCode"), application_id=request.get("applicationId")
     )
-    wishes = dataclasses.replace(Wishes.of(request), state=found.state)
+    wishes = dataclasses.replace(LoginOptions.of(request), state=found.state)
     call = call.within(found.client.tenant_id)
     trust = trust_id or request.get("twoFactorTrustId")
     result = await password_login.finish(
@@ -136,7 +136,7 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
         is_new_device=wishes.is_new_device,
         side_effects=found.side_effects,
     )
-    return await login_responses.answer(services, call, found.client, result, AUTHENTICATION_TYPE, wishes)
+    return await login_responses.build_response(services, call, found.client, result, AUTHENTICATION_TYPE, wishes)
 
 
 async def begin(
@@ -272,7 +272,7 @@ def _verified(client: Client, user: Document, ticket: OneTimeToken, now: Instant
     is_proof = client.tenant["emailConfiguration"]["implicitEmailVerificationAllowed"]
     if not is_proof or ticket.document.get("mailedTo") is None or user["verified"]:
         return None
-    return user_rules.verified_later(user, "Implicit", now)
+    return user_rules.with_verified_email(user, "Implicit", now)
 
 
 async def _replace(services: Services, user: Document, stored: Document, session: Session | None) -> None:

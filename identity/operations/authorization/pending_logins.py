@@ -95,14 +95,14 @@ async def resume(
     if isinstance(result, steps.Halt):
         return await login_gates.stop(services, call, waiting.proven, halted, result)
     if not isinstance(result, steps.LoggedIn):
-        return LoginPage(client, users.login_value(user), result)
+        return LoginPage(client, users.primary_login_id(user), result)
     if halted.link:
         try:
             await account_linking.complete(services, call.within(client.tenant_id), halted.link, result.user)
         except ServiceError as error:
-            return LoginPage(client, users.login_value(user), provider_callback.problem_of(error))
+            return LoginPage(client, users.primary_login_id(user), provider_callback.problem_of(error))
     if authorization.is_kept_out(client, result.user):
-        return LoginPage(client, users.login_value(user), NotRegistered())
+        return LoginPage(client, users.primary_login_id(user), NotRegistered())
     fresh = NewLogin(
         result.user,
         halted.authentication_type,

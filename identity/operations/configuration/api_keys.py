@@ -102,7 +102,7 @@ async def delete(services: Services, call: Call, key_id: str) -> None:
     await services.api_keys.delete(None, key_id)
 
 
-def shown(services: Services, api_key: Document) -> Document:
+def to_response(services: Services, api_key: Document) -> Document:
     """A key as the API shows it."""
     return crud.shown(services, RESOURCE, api_key)
 

@@ -29,7 +29,7 @@ _UNIVERSAL: Final = {**_NAMES_KEYS, "universalConfiguration.universal": True}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Sources:
+class KeySources:
     """The documents that name the keys of a set: the keys, what signs tokens, and webhooks.
 
     The lists are those of the cache: as long as none changed, they are the same objects.
@@ -40,14 +40,14 @@ class Sources:
     webhooks: list[Document]
     tenant_id: str | None = None
 
-    def is_same(self, other: Sources) -> bool:
+    def is_same(self, other: KeySources) -> bool:
         """Whether nothing changed between the two."""
         mine, others = ((each.keys, *each.signers, each.webhooks) for each in (self, other))
         pairs = zip(mine, others, strict=True)
         return all(one is two or not (one or two) for one, two in pairs)
 
 
-async def sources(services: Services, tenant: Document | None) -> Sources:
+async def find_sources(services: Services, tenant: Document | None) -> KeySources:
     """The documents that name the keys of the instance, or of one tenant."""
     keys = await services.keys.cached_list(None, "all", {})
     webhooks = await services.webhooks.cached_list(None, "all", {})
@@ -55,14 +55,14 @@ async def sources(services: Services, tenant: Document | None) -> Sources:
     if tenant is None:
         tenants = await services.tenants.cached_list(None, "all", {})
         applications = await services.applications.cached_list_across_tenants("naming keys", _NAMES_KEYS)
-        return Sources(keys, (tenants, applications, types), webhooks)
+        return KeySources(keys, (tenants, applications, types), webhooks)
     tenants = await services.tenants.cached_list(None, f"only {tenant['id']}", {"_id": tenant["id"]})
     own = await services.applications.cached_list(TenantId(tenant["id"]), "naming keys", _NAMES_KEYS)
     universal = await services.applications.cached_list_across_tenants("universal naming keys", _UNIVERSAL)
-    return Sources(keys, (tenants, own, universal, types), webhooks, tenant["id"])
+    return KeySources(keys, (tenants, own, universal, types), webhooks, tenant["id"])
 
 
-def select(found: Sources, now: Instant) -> tuple[list[Document], Instant | None]:
+def select_published(found: KeySources, now: Instant) -> tuple[list[Document], Instant | None]:
     """The keys of the set whose private half the service holds, and the instant at which the first of them leaves it.
 
     A public key that was only imported belongs to others: published here, its owner could sign as this service.
@@ -83,7 +83,7 @@ def _retiring(signer: Document) -> Iterator[Document]:
     yield from private.get("pendingKeys", {}).values()
 
 
-def _serving(found: Sources) -> Iterable[Document]:
+def _serving(found: KeySources) -> Iterable[Document]:
     """The webhooks that serve the tenant of the set, or any."""
     tenant_id = found.tenant_id
     return (

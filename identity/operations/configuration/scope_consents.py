@@ -20,7 +20,7 @@ from identity.services import Services
 _NOTHING = Decision()
 
 
-async def settled(
+async def resolve_consent(
     services: Services, call: Call, client: Client, user: Document, request: AuthorizationRequest
 ) -> tuple[str, ...] | Question:
     """The scopes that the request grants, or what the user has to be asked first."""
@@ -28,7 +28,7 @@ async def settled(
     return await _settled(services, call, client, user, request.scopes, again=again)
 
 
-async def granted(
+async def get_granted_scopes(
     services: Services, call: Call, client: Client, user: Document, wanted: tuple[str, ...]
 ) -> tuple[str, ...]:
     """The scopes that a grant without pages gives: a user who would have to be asked must have answered before.
@@ -37,16 +37,16 @@ async def granted(
     """
     found = await _settled(services, call, client, user, wanted, again=False)
     if isinstance(found, Question):
-        raise refusal(found.required + found.optional)
+        raise consent_required(found.required + found.optional)
     return found
 
 
-def refusal(asked: tuple[str, ...]) -> InvalidScope:
+def consent_required(asked: tuple[str, ...]) -> InvalidScope:
     """What a grant without pages answers in place of asking."""
     return InvalidScope("missing_required_scope", f"The user has to agree to: {scopes.joined(asked)}")
 
 
-async def decide(
+async def record_decision(
     services: Services, call: Call, client: Client, user: Document, question: Question, decision: Decision
 ) -> tuple[str, ...]:
     """The scopes that an answer grants. It is remembered where the application asks once for a while."""

@@ -12,7 +12,7 @@ from identity.services import Services
 _log = structlog.get_logger(__name__)
 
 
-def default(call: Call, tenant_id: str) -> str:
+def default_issuer(call: Call, tenant_id: str) -> str:
     """The issuer of a new tenant whose creator names none: the URL under which its metadata is published."""
     return f"{call.origin.base_url}/{tenant_id}"
 
@@ -22,7 +22,7 @@ def reservation(tenant: Document) -> Document:
     return {"issuer": tenant["private"]["issuer"]} if "issuer" in tenant["private"] else {}
 
 
-def reserved(document: Document, stored: Document | None) -> Document:
+def private_with_reservation(document: Document, stored: Document | None) -> Document:
     """The `private` of a tenant about to be stored, with its issuer reserved if that is new.
 
     A tenant that shares its issuer with another one since before issuers were unique can still be changed otherwise.

@@ -50,8 +50,10 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     document["state"] = "Active" if stored is None else stored["state"]
     if stored is not None:
         _keep_keys(document, stored)
-    document.setdefault("issuer", tenant_issuers.default(call, document["id"]) if stored is None else stored["issuer"])
-    document["private"] = tenant_issuers.reserved(document, stored)
+    document.setdefault(
+        "issuer", tenant_issuers.default_issuer(call, document["id"]) if stored is None else stored["issuer"]
+    )
+    document["private"] = tenant_issuers.private_with_reservation(document, stored)
     document = rules.normalised(document, TRANSACTIONAL_EVENTS, INSTANCE_EVENTS)
     errors = rules.problems(document)
     errors += tenant_issuers.change_problems(call, document, stored)

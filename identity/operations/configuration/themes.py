@@ -54,7 +54,7 @@ async def create(services: Services, call: Call, body: Document, theme_id: str |
     return await crud.create(services, call, RESOURCE, await _with_source(services, body), theme_id)
 
 
-async def effective(services: Services, tenant: Document, application: Document | None) -> Document | None:
+async def find_effective(services: Services, tenant: Document, application: Document | None) -> Document | None:
     """The theme of an application's pages, else of its tenant's; None for the default one, which changes nothing."""
     theme_id = (application or {}).get("themeId") or tenant.get("themeId")
     if theme_id in {None, rules.DEFAULT_ID}:

@@ -25,7 +25,7 @@ _MAXIMUM_DEPTH = 100
 
 async def prepare(services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
     """The entity as it is stored. Raises Invalid."""
-    entity = rules.filed(document, stored)
+    entity = rules.with_derived_members(document, stored)
     errors = []
     type_id = entity["type"].get("id")
     if type_id is None:
@@ -59,22 +59,24 @@ RESOURCE = Resource(
 async def create(services: Services, call: Call, body: Document, entity_id: str | None) -> Document:
     """A new entity. Raises Invalid."""
     made = await crud.create(services, call, RESOURCE, body, entity_id, _commit)
-    return await resolved(services, made)
+    return await with_full_type(services, made)
 
 
 async def retrieve(services: Services, call: Call, entity_id: str) -> Document:
     """The entity. Raises NotFound."""
-    return await resolved(services, await crud.retrieve(services, call, RESOURCE, entity_id))
+    return await with_full_type(services, await crud.retrieve(services, call, RESOURCE, entity_id))
 
 
 async def update(services: Services, call: Call, body: Document, entity_id: str) -> Document:
     """Replace an entity; an omitted client secret stays. Raises NotFound and Invalid."""
-    return await resolved(services, await crud.update(services, call, RESOURCE, body, entity_id, commit=_commit))
+    return await with_full_type(services, await crud.update(services, call, RESOURCE, body, entity_id, commit=_commit))
 
 
 async def patch(services: Services, call: Call, kind: str, body: Any, entity_id: str) -> Document:
     """Change parts of an entity. Raises NotFound and Invalid."""
-    return await resolved(services, await crud.patch(services, call, RESOURCE, kind, body, entity_id, commit=_commit))
+    return await with_full_type(
+        services, await crud.patch(services, call, RESOURCE, kind, body, entity_id, commit=_commit)
+    )
 
 
 async def delete(services: Services, call: Call, entity_id: str) -> None:
@@ -85,18 +87,20 @@ async def delete(services: Services, call: Call, entity_id: str) -> None:
 async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
     """`entities`, `total`, and `nextResults` when there are more. Raises Invalid."""
     total, found, more = await index_search.run(services.entities, call, criteria, prefix)
-    entities = [crud.visible(services, call.caller, RESOURCE, await resolved(services, entity)) for entity in found]
+    entities = [
+        crud.visible(services, call.caller, RESOURCE, await with_full_type(services, entity)) for entity in found
+    ]
     return {"total": total, "entities": entities, **more}
 
 
-async def resolved(services: Services, entity: Document) -> Document:
+async def with_full_type(services: Services, entity: Document) -> Document:
     """The entity with all of its type."""
-    return rules.of_type(entity, await services.entity_types.cached(None, entity["type"]["id"]))
+    return rules.with_type(entity, await services.entity_types.cached(None, entity["type"]["id"]))
 
 
-async def told(services: Services, entity: Document) -> Document:
+async def for_events(services: Services, entity: Document) -> Document:
     """The entity as events and grants show it."""
-    return crud.shown(services, RESOURCE, rules.without_secret(await resolved(services, entity)))
+    return crud.shown(services, RESOURCE, rules.without_secret(await with_full_type(services, entity)))
 
 
 async def _commit(
@@ -112,8 +116,8 @@ async def _commit(
             writes.append(functools.partial(_require_no_circle, services, entity))
     if _is_of_grants(entity, stored):
         writes.append(functools.partial(_follow, services, entity, stored))
-    after = None if entity is None else await told(services, entity)
-    before = None if stored is None else await told(services, stored)
+    after = None if entity is None else await for_events(services, entity)
+    before = None if stored is None else await for_events(services, stored)
     tenant_id = TenantId((entity or stored or {})["tenantId"])
     await services.bus.commit(call.within(tenant_id), object_events.change_of("entity", after, before, writes))
 

@@ -81,7 +81,7 @@ async def identify_any(
     return await client_authentication.identify(services, authorization, form, hints, base_url)
 
 
-def finder(services: Services, tenant_id: TenantId) -> FindEntity:
+def entity_finder(services: Services, tenant_id: TenantId) -> FindEntity:
     """Finds the entity that a token of ours was issued to, in one tenant: id -> tenant, entity and type, or None."""
 
     async def find_entity(entity_id: str) -> tuple[Document, Document, Document] | None:

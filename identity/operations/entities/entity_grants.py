@@ -25,7 +25,11 @@ async def prepare(services: Services, _call: Call, document: Document, _stored: 
     errors += await _recipient_problems(services, tenant_id, document)
     crud.gather(errors)
     private = {"entityName": target["name"], "typeId": entity_type["id"]}
-    return {**document, "permissions": rules.granted(entity_type, document["permissions"]), "private": private}
+    return {
+        **document,
+        "permissions": rules.permissions_to_grant(entity_type, document["permissions"]),
+        "private": private,
+    }
 
 
 RESOURCE = Resource(
@@ -73,12 +77,12 @@ async def retrieve_all(services: Services, call: Call, entity_id: str) -> list[D
     """Every grant on an entity, the newest first. Raises NotFound."""
     target = await crud.retrieve(services, call, entities.RESOURCE, entity_id)
     found = await services.entity_grants.find_all(TenantId(target["tenantId"]), {"entityId": entity_id})
-    return [await shown(services, grant) for grant in found]
+    return [await to_response(services, grant) for grant in found]
 
 
 async def retrieve(services: Services, call: Call, entity_id: str, wanted: Mapping[str, str]) -> Document:
     """The grant of one recipient on an entity. Raises NotFound and Invalid."""
-    return await shown(services, await _find(services, call, entity_id, wanted))
+    return await to_response(services, await _find(services, call, entity_id, wanted))
 
 
 async def delete(services: Services, call: Call, entity_id: str, wanted: Mapping[str, str]) -> None:
@@ -90,14 +94,14 @@ async def delete(services: Services, call: Call, entity_id: str, wanted: Mapping
 async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
     """`grants` and `total`. Raises Invalid."""
     total, found = await crud.search(services, call, RESOURCE, criteria, prefix)
-    return {"total": total, "grants": [await shown(services, grant) for grant in found]}
+    return {"total": total, "grants": [await to_response(services, grant) for grant in found]}
 
 
-async def shown(services: Services, grant: Document) -> Document:
+async def to_response(services: Services, grant: Document) -> Document:
     """The grant with its target, and with those of its permissions that the target's type still has."""
     target = await services.entities.cached(TenantId(grant["tenantId"]), grant["entityId"])
     if target is not None:
-        target = await entities.told(services, target)
+        target = await entities.for_events(services, target)
         names = rules.permission_names(target["type"])
         grant = {**grant, "entity": target, "permissions": [name for name in grant["permissions"] if name in names]}
     return crud.shown(services, RESOURCE, grant)

@@ -86,7 +86,7 @@ async def _populated(
     services: Services, call: Call, client: EntityClient, targets: Sequence[_Target], claims: Document
 ) -> Document:
     """The claims as the tenant's lambda leaves them."""
-    recipient = rules.secured(client.entity, client.entity_type)
-    seen = [rules.secured(target.entity, target.entity_type) for target in targets]
+    recipient = rules.for_lambda(client.entity, client.entity_type)
+    seen = [rules.for_lambda(target.entity, target.entity_type) for target in targets]
     permissions = {target.entity["id"]: target.permissions for target in targets}
     return await token_lambdas.client_credentials(services, call, client.tenant, claims, recipient, seen, permissions)

@@ -77,7 +77,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     device = {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)}
     waiting = await device_grants.named(services, call, identified, form)
     user = await _logged_in(services, call, identified, credentials, device)
-    granted = await scope_consents.granted(services, call, client, user, wanted)
+    granted = await scope_consents.get_granted_scopes(services, call, client, user, wanted)
     found = Login(
         tenant=client.tenant,
         application=client.application,
@@ -115,7 +115,7 @@ def _wanted(client: Client, requested: str | None) -> tuple[str, ...]:
     kept = scopes.allowed(scopes.parsed(requested), client.oauth, client.application["scopes"])
     asked = consent.to_ask(client.application, kept)
     if asked and not consent.is_remembered(client.application):
-        raise scope_consents.refusal(asked)
+        raise scope_consents.consent_required(asked)
     return kept
 
 

@@ -152,21 +152,23 @@ async def remove_from(services: Services, call: Call, group_id: str, user_id: st
     await crud.retried(attempt)
 
 
-async def join(services: Services, tenant_id: TenantId, members: Sequence[Document], session: Session) -> None:
-    """Write memberships that stand on their users already; `joined` comes after it. Raises Conflict and Duplicate."""
+async def insert_memberships(
+    services: Services, tenant_id: TenantId, members: Sequence[Document], session: Session
+) -> None:
+    """Insert memberships. Call `remove_orphans` after the commit. Raises Conflict and Duplicate."""
     for group_id in {member["groupId"] for member in members}:
-        _require(await groups.existing(services, tenant_id, group_id, session) is not None)
+        _require(await groups.find_live(services, tenant_id, group_id, session) is not None)
     await services.group_members.insert_members(tenant_id, members, session)
 
 
-async def joined(services: Services, tenant_id: TenantId, members: Iterable[Document]) -> None:
+async def remove_orphans(services: Services, tenant_id: TenantId, members: Iterable[Document]) -> None:
     """After the commit: end what was begun with a group that was deleted meanwhile, by whoever did not see it."""
     group_ids = {member["groupId"] for member in members}
-    for group_id in group_ids - set(await groups.find_existing(services, tenant_id, group_ids)):
+    for group_id in group_ids - set(await groups.find_all_live(services, tenant_id, group_ids)):
         await groups.remove_members(services, tenant_id, group_id)
 
 
-def shown(services: Services, members: Mapping[str, Sequence[Document]]) -> Document:
+def to_response(services: Services, members: Mapping[str, Sequence[Document]]) -> Document:
     """Memberships by group, as the API shows them."""
     answer: Document = services.schemas[REQUEST].show({"members": members})
     return answer
@@ -177,7 +179,7 @@ async def _judged(services: Services, call: Call, wanted: rules.ByGroup) -> tupl
     if not wanted:
         raise Invalid([_error("empty", "members")])
     tenant_id = await _tenant_of(services, call, wanted, ())
-    found = await groups.find_existing(services, tenant_id, wanted)
+    found = await groups.find_all_live(services, tenant_id, wanted)
     user_ids = {one["userId"] for members in wanted.values() for one in members}
     users = await services.users.existing_ids(tenant_id, user_ids)
     errors = [_error("invalid", f"members.{group_id}") for group_id in wanted if group_id not in found]
@@ -213,7 +215,7 @@ async def _write(services: Services, call: Call, deed: str, changes: Sequence[_C
     if sum(len(change.removed) + len(change.added) for change in changes) > rules.MAXIMUM_CHANGES:
         raise _too_many()
     tenant_id = crud.require_tenant(call)
-    about = [{"group": await groups.shown(services, change.group), "members": change.told} for change in changes]
+    about = [{"group": await groups.to_response(services, change.group), "members": change.told} for change in changes]
     offered = [Event(f"group.member.{deed}", one) for one in about]
     announced = [Event(f"group.member.{deed}.complete", one) for one in about]
 
@@ -229,7 +231,7 @@ async def _write(services: Services, call: Call, deed: str, changes: Sequence[_C
     except Duplicate as duplicate:
         crud.gather(await _duplicates(services, tenant_id, deed, wanted))
         raise Conflict from duplicate  # whoever was in the way is gone again
-    await joined(services, tenant_id, [member for change in changes for member in change.added])
+    await remove_orphans(services, tenant_id, [member for change in changes for member in change.added])
 
 
 async def _change(services: Services, tenant_id: TenantId, change: _Change, session: Session) -> None:
@@ -244,7 +246,7 @@ async def _change(services: Services, tenant_id: TenantId, change: _Change, sess
         gone = await services.group_members.delete_all(tenant_id, {"_id": {"$in": ids}}, session)
         _require(gone == len(ids))
         await services.users.remove_memberships(tenant_id, group_id, user_ids, session)
-    await join(services, tenant_id, change.added, session)
+    await insert_memberships(services, tenant_id, change.added, session)
     _require(await services.users.add_memberships(tenant_id, change.added, session) == len(change.added))
 
 

@@ -13,7 +13,7 @@ from identity.ids import TenantId
 from identity.store.documents import Documents
 
 
-async def effective(documents: Mapping[str, Documents], user: Document) -> Document:
+async def with_group_roles(documents: Mapping[str, Documents], user: Document) -> Document:
     """The user as it is to be shown and told of: each registration with the roles of the user's groups too.
 
     What is stored keeps the user's own roles alone, so that leaving a group takes its roles away.

@@ -59,7 +59,7 @@ async def create(services: Services, call: Call, body: Document, group_id: str |
     async def insert(session: Session | None) -> None:
         await services.groups.insert(tenant_id, group, session)
 
-    about = {"group": await shown(services, group)}
+    about = {"group": await to_response(services, group)}
     told = services.bus.perform(
         call.within(tenant_id), insert, [Event("group.create", about)], [Event("group.create.complete", about)]
     )
@@ -70,7 +70,7 @@ async def create(services: Services, call: Call, body: Document, group_id: str |
 async def retrieve_each(services: Services, call: Call) -> AsyncIterator[Document]:
     """Every group that the caller can see, as the API shows it."""
     async for group in crud.retrieve_each(services, call, RESOURCE):
-        yield await shown(services, group)
+        yield await to_response(services, group)
 
 
 async def update(services: Services, call: Call, body: Document, group_id: str) -> Document:
@@ -101,7 +101,7 @@ async def delete(services: Services, call: Call, group_id: str) -> None:
             raise NotFound
 
     call = call.within(tenant_id)
-    await services.bus.perform(call, mark, [Event("group.delete", {"group": await shown(services, stored)})])
+    await services.bus.perform(call, mark, [Event("group.delete", {"group": await to_response(services, stored)})])
     await finish_deletion(services, call, stored)
 
 
@@ -109,7 +109,7 @@ async def finish_deletion(services: Services, call: Call, group: Document) -> No
     """Remove the memberships, and the group last, so that an interruption is only a delay."""
     tenant_id, group_id = TenantId(group["tenantId"]), group["id"]
     await remove_members(services, tenant_id, group_id)
-    about = {"group": await shown(services, group)}
+    about = {"group": await to_response(services, group)}
 
     async def remove(session: Session | None) -> bool:
         return await services.groups.delete(tenant_id, group_id, session)
@@ -146,7 +146,7 @@ async def forget_role(services: Services, application: Document, role: Document,
         await _forget_grants(services, TenantId(application["tenantId"]), gone)
 
 
-async def shown(services: Services, group: Document) -> Document:
+async def to_response(services: Services, group: Document) -> Document:
     """The group as the API shows it, with its roles by application."""
     roles = {}
     for application_id in sorted({grant["applicationId"] for grant in group["private"]["grants"]}):
@@ -156,7 +156,7 @@ async def shown(services: Services, group: Document) -> Document:
     return crud.shown(services, RESOURCE, {**group, "roles": roles})
 
 
-async def existing(
+async def find_live(
     services: Services, tenant_id: TenantId, group_id: str, session: Session | None = None
 ) -> Document | None:
     """The group, unless it is about to be deleted."""
@@ -164,7 +164,7 @@ async def existing(
     return None if group is None or group["private"].get("deleting") else group
 
 
-async def find_existing(services: Services, tenant_id: TenantId, group_ids: Collection[str]) -> dict[str, Document]:
+async def find_all_live(services: Services, tenant_id: TenantId, group_ids: Collection[str]) -> dict[str, Document]:
     """Those of the groups that are there, by id, in the order that they are asked for."""
     found = await services.groups.find_all(tenant_id, {"_id": {"$in": list(group_ids)}})
     by_id = {group["id"]: group for group in found if not group["private"].get("deleting")}
@@ -185,7 +185,7 @@ async def _change(services: Services, call: Call, group_id: str, wanted_of: Call
         async def replace(session: Session | None) -> None:
             await services.groups.replace(tenant_id, group, stored["lastUpdateInstant"], session)
 
-        about = {"group": await shown(services, group), "original": await shown(services, stored)}
+        about = {"group": await to_response(services, group), "original": await to_response(services, stored)}
         told = services.bus.perform(
             call, replace, [Event("group.update", about)], [Event("group.update.complete", about)]
         )

@@ -29,7 +29,7 @@ async def find_jwt(
     other clients only.
     """
     find_client = _within(client.tenant_id, clients.finder(services))
-    find_entity = entity_clients.finder(services, client.tenant_id)
+    find_entity = entity_clients.entity_finder(services, client.tenant_id)
     found = await services.tokens.verify_any_access_token(token, find_client, find_entity, call.now)
     if found is Rejection.INVALID:
         found = await services.tokens.verify_id_token(token, find_client, call.now)

@@ -54,9 +54,9 @@ async def _errors(
     registration: Document | None,
     context: Document,
 ) -> Errors:
-    shown = None if registration is None else registrations.secured(registration)
+    shown = None if registration is None else registrations.without_secrets(registration)
     result, *_ = await lambdas.invoke(
-        services, call, lambda_id, kind, rules.fresh_result(), users.secured(user), shown, context
+        services, call, lambda_id, kind, rules.fresh_result(), users.without_secrets(user), shown, context
     )
     try:
         return rules.errors_of(result)

@@ -51,7 +51,7 @@ async def userinfo(
     lambda_id = application["lambdaConfiguration"].get("userinfoPopulateId")
     if lambda_id is None:
         return claims
-    about = _about(await group_roles.effective(services.documents, user), application)
+    about = _about(await group_roles.with_group_roles(services.documents, user), application)
     after, *_ = await lambdas.invoke(services, call, lambda_id, "UserInfoPopulate", claims, *about, dict(token))
     return rules.populated(claims, after, rules.USERINFO_CLAIMS)
 
@@ -83,7 +83,7 @@ async def client_credentials(
 
 
 async def _effective(services: Services, login: Login) -> Login:
-    user = await group_roles.effective(services.documents, login.user)
+    user = await group_roles.with_group_roles(services.documents, login.user)
     return login if user is login.user else dataclasses.replace(login, user=user)
 
 
@@ -116,4 +116,4 @@ async def _populated(
 def _about(user: Document, application: Document) -> tuple[Document, Document | None]:
     """The user and the registration, as a lambda may see them."""
     registration = users.find_registration(user, application["id"])
-    return users.secured(user), None if registration is None else registrations.secured(registration)
+    return users.without_secrets(user), None if registration is None else registrations.without_secrets(registration)

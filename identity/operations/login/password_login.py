@@ -69,24 +69,24 @@ async def authenticate(
     is_token = _is_token(credentials, user, application)
     if is_token:
         authentication_type = "APPLICATION_TOKEN"
-    attempt = await lock_outs.begin(services, call, tenant, user, credentials.login_id)
+    attempt = await lock_outs.count_attempt(services, call, tenant, user, credentials.login_id)
     try:
         is_correct = is_token or await user_passwords.is_correct(services, tenant, user, credentials.password)
     except Unavailable:
         # Nothing was compared: who tries again while the service is busy must not lock the account that way.
         await login_limits.give_back(services, tenant, counted)
-        await lock_outs.give_back(services, attempt)
+        await lock_outs.refund_attempt(services, attempt)
         raise
     if attempt is not None and attempt.is_locked:
         # Whatever the password was: whoever is told right from wrong goes on guessing.
-        return await lock_outs.refused(services, call.within(tenant_id), attempt)
+        return await lock_outs.extend_lock_out(services, call.within(tenant_id), attempt)
     if not is_correct or user is None:
         # When the answer is out: for a user who does not exist there is nothing to tell, and no time may tell that.
         telling = _tell_failure(services, call, user, application, authentication_type, {"code": "credentials"})
         await services.afterwards.begin("failed login", telling)
-        await lock_outs.failed(services, call.within(tenant_id), attempt)
+        await lock_outs.record_failure(services, call.within(tenant_id), attempt)
         return WrongCredentials()
-    await lock_outs.passed(services, attempt)
+    await lock_outs.clear_failures(services, attempt)
     await login_limits.give_back(services, tenant, counted)
     kind = rules.may_log_in_as(user, credentials.login_id, credentials.types)
     password = None if is_token else credentials.password

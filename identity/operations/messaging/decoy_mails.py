@@ -29,6 +29,8 @@ async def render(
     if template is None:
         return
     wanted = services.schemas[user_views.SCHEMA].read({"user": {"username": email}})["user"]
-    nobody = rules.filed(rules.new({**wanted, "email": email}, UserId(new_id()), TenantId(tenant["id"]), call.now))
+    nobody = rules.with_derived_members(
+        rules.build_user({**wanted, "email": email}, UserId(new_id()), TenantId(tenant["id"]), call.now)
+    )
     known = {**await mail.values(services, tenant, application, nobody), **data}
     await asyncio.to_thread(mail_templates.render, template, known, [])

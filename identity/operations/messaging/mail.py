@@ -200,7 +200,7 @@ async def values(
 def _reader(to: Document | Address, extras: Extras) -> Address | None:
     if isinstance(to, Address):
         return to
-    address = extras.address or user_rules.mail_address(to)
+    address = extras.address or user_rules.email_address(to)
     return None if address is None else Address(address, to.get("fullName", ""))
 
 

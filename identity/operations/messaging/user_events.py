@@ -11,13 +11,13 @@ from identity.services import Services
 
 def about(event_type: str, user: Document, **extra: object) -> Event:
     """An event about a user; `extra` are the members that its type has beside `user`."""
-    return Event(event_type, {"user": users.secured(user), **extra})
+    return Event(event_type, {"user": users.without_secrets(user), **extra})
 
 
 def of_update(original: Document, user: Document) -> list[Event]:
     """What webhooks may veto about an update: the update, and each login id that changes its value."""
     return [
-        about("user.update", user, original=users.secured(original)),
+        about("user.update", user, original=users.without_secrets(original)),
         *(
             about("user.identity.update", user, loginIdType=kind, previousLoginId=before, newLoginId=after)
             for kind, before, after in users.changed_identities(original, user)
@@ -27,7 +27,7 @@ def of_update(original: Document, user: Document) -> list[Event]:
 
 def after_update(original: Document, user: Document, *, new_password: bool) -> list[Event]:
     """What is told after an update was committed."""
-    events = [about("user.update.complete", user, original=users.secured(original))]
+    events = [about("user.update.complete", user, original=users.without_secrets(original))]
     if original.get("email") and original.get("email") != user.get("email"):
         events.append(about("user.email.update", user, previousEmail=original["email"]))
     if new_password:
@@ -59,13 +59,13 @@ def about_registration(
     event_type: str, user: Document, registration: Document, original: Document | None = None
 ) -> Event:
     """An event about one registration, which travels beside its user."""
-    before = {} if original is None else {"original": registrations.secured(original)}
+    before = {} if original is None else {"original": registrations.without_secrets(original)}
     return Event(
         event_type,
         {
-            "user": registrations.secured_user(user),
+            "user": registrations.user_without_registrations(user),
             "applicationId": registration["applicationId"],
-            "registration": registrations.secured(registration),
+            "registration": registrations.without_secrets(registration),
             **before,
         },
     )
@@ -85,11 +85,11 @@ def _duplicate(event_type: str, user: Document, existing: Document) -> Event:
     return about(
         event_type,
         user,
-        existing=users.secured(existing),
+        existing=users.without_secrets(existing),
         duplicateIdentities=[{"type": kind, "value": value} for kind, value in sorted(shared.items())],
         **{names[kind]: value for kind, value in shared.items()},
     )
 
 
 def _methods(user: Document) -> dict[str, Document]:
-    return {method["id"]: method for method in users.secured(user)["twoFactor"]["methods"]}
+    return {method["id"]: method for method in users.without_secrets(user)["twoFactor"]["methods"]}

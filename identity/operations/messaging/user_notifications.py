@@ -71,7 +71,7 @@ async def tell(
     `event.type`, `event.createInstant` and `event.info`: what happened, when, and where the request came from.
     """
     template_id = template_of(tenant, application, name)
-    if template_id is None or (address or users.mail_address(user)) is None:
+    if template_id is None or (address or users.email_address(user)) is None:
         return
     event = {
         "createInstant": call.now,

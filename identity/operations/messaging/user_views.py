@@ -13,8 +13,8 @@ SCHEMA = "api/user.json"
 
 async def answer(services: Services, user: Document) -> Document:
     """The user as the API shows it, with the roles of its groups."""
-    effective = await group_roles.effective(services.documents, user)
-    shown: Document = services.schemas[SCHEMA].show({"user": rules.visible(effective)})["user"]
+    effective = await group_roles.with_group_roles(services.documents, user)
+    shown: Document = services.schemas[SCHEMA].show({"user": rules.without_private_members(effective)})["user"]
     return shown
 
 

@@ -160,5 +160,5 @@ def _address(user: Document, method: str) -> str:
     """Where codes of a method go."""
     if method == two_factor.AUTHENTICATOR:
         return ""
-    found = users.mail_address(user) if method == two_factor.EMAIL else user.get("mobilePhone")
+    found = users.email_address(user) if method == two_factor.EMAIL else user.get("mobilePhone")
     return str(found or "")

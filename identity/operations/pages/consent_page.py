@@ -106,7 +106,7 @@ async def answer(
     if question is None:
         return await authorization.proceed(services, call, proven, request, current)
     decision = question.answered(approved)
-    granted = await scope_consents.decide(services, call, proven.client, current.user, question, decision)
+    granted = await scope_consents.record_decision(services, call, proven.client, current.user, question, decision)
     return await authorization.finish(services, call, proven, dataclasses.replace(request, scopes=granted), current)
 
 
@@ -116,7 +116,7 @@ async def _question(
     """What there is to ask somebody whom nothing else stops."""
     if authorization.gate(call, client, current) is not None:
         return None
-    found = await scope_consents.settled(services, call, client, current.user, request)
+    found = await scope_consents.resolve_consent(services, call, client, current.user, request)
     return found if isinstance(found, Question) else None
 
 

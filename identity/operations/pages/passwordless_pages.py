@@ -110,7 +110,7 @@ async def login_id_of(services: Services, call: Call, proven: VerifiedClient, co
         found = await passwordless.redeem(services, inside, code, application_id=client.client_id)
     except (NotFound, Invalid):
         return None
-    return user_rules.login_value(found.proven.user)
+    return user_rules.primary_login_id(found.proven.user)
 
 
 async def log_in(
@@ -147,9 +147,9 @@ async def log_in(
         halted = HaltedLogin(result.user["id"], passwordless.AUTHENTICATION_TYPE, is_persistent=is_persistent)
         return await login_gates.stop(services, call, proven, halted, result)
     if not isinstance(result, steps.LoggedIn):
-        return LoginPage(client, user_rules.login_value(found.proven.user), result)
+        return LoginPage(client, user_rules.primary_login_id(found.proven.user), result)
     if authorization.is_kept_out(client, result.user):
-        return LoginPage(client, user_rules.login_value(result.user), NotRegistered())
+        return LoginPage(client, user_rules.primary_login_id(result.user), NotRegistered())
     fresh = NewLogin(result.user, passwordless.AUTHENTICATION_TYPE, is_persistent, is_judged=True)
     return await authorization.enter(services, call, proven, request, browser, fresh)
 

@@ -153,9 +153,9 @@ async def _registered(
         if fields or general:
             raise Invalid(fields, general)
 
-    user, _ = await registrations.create_both(services, call, body, user_id, approve)
+    user, _ = await registrations.create_with_user(services, call, body, user_id, approve)
     if "parentEmail" in user:
-        await families.ask_parent(services, call, client.tenant, user["parentEmail"], [user])
+        await families.send_parent_mail(services, call, client.tenant, user["parentEmail"], [user])
     return user
 
 
@@ -164,7 +164,7 @@ async def _further(
 ) -> list[FieldError]:
     """What else is wrong with the fields of a form that has errors already."""
     shown = {rules.PASSWORD, *(question.name for question in questions)}
-    found = await new_users.problems(services, call, registrations.SCHEMA, body, None)
+    found = await new_users.request_problems(services, call, registrations.SCHEMA, body, None)
     return [error for error in found if error.path in shown and error.path not in known]
 
 

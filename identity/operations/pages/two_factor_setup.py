@@ -66,7 +66,7 @@ class Enabled:
 def uri(tenant: Document, user: Document, secret: str) -> str:
     """What an authenticator app reads from a QR code: a secret in Base32, whose it is and how it counts."""
     settings = tenant["multiFactorConfiguration"]["authenticator"]
-    issuer, account = (urllib.parse.quote(one, safe="") for one in (tenant["name"], users.login_value(user)))
+    issuer, account = (urllib.parse.quote(one, safe="") for one in (tenant["name"], users.primary_login_id(user)))
     query = {
         "secret": secret,
         "issuer": tenant["name"],
@@ -96,7 +96,7 @@ async def show(
         return await pending_logins.resume(services, call, waiting, browser)
     offered = tuple(one for one in halt.configurable if one == two_factor.AUTHENTICATOR or _address(halt.user, one))
     if not offered:
-        return LoginPage(waiting.client, users.login_value(halt.user), halt)
+        return LoginPage(waiting.client, users.primary_login_id(halt.user), halt)
     chosen = method if method in offered else offered[0]
     setup = Setup(waiting, halt.user, offered, chosen)
     if chosen == two_factor.AUTHENTICATOR:
@@ -178,5 +178,5 @@ def _wanted(setup: Setup) -> Wanted:
 
 def _address(user: Document, method: str) -> str:
     """Where codes of a method would go: only to what stands on the user already."""
-    found = users.mail_address(user) if method == two_factor.EMAIL else user.get("mobilePhone")
+    found = users.email_address(user) if method == two_factor.EMAIL else user.get("mobilePhone")
     return str(found or "")

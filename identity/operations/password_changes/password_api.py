@@ -58,7 +58,7 @@ async def forgot(services: Services, call: Call, body: Document) -> Document | N
     user = await services.users.find_by_login_id(TenantId(tenant["id"]), asked.login_id, asked.types)
     if user is None or not user["active"]:
         raise NotFound(log_detail="nobody has this login id")
-    if sends and rules.mail_address(user) is None:
+    if sends and rules.email_address(user) is None:
         raise Unaddressable(log_detail="the user has no email address")
     change_id = await password_changes.start(
         services, call, tenant, user, application, state, send=sends, wanted=wanted

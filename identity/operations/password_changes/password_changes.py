@@ -89,7 +89,7 @@ async def start(
     `wanted` is an id of the caller's choice. Raises Unavailable when the tenant allows no more for now, and Invalid.
     """
     await send_limits.take(services, tenant, "forgotPassword", user["id"])
-    mailed_to = rules.mail_address(user) if send else None
+    mailed_to = rules.email_address(user) if send else None
     about = About(mailed_to=mailed_to, state=state, application_id=None if application is None else application["id"])
     change_id = await change_password_ids.issue(services, tenant, user, about, wanted=wanted)
     call = call.within(TenantId(tenant["id"]))
@@ -103,7 +103,7 @@ async def set_up(
     services: Services, call: Call, tenant: Document, user: Document, application: Document | None = None
 ) -> None:
     """Mail a new user the id with which to set a first password."""
-    about = About(is_setup=True, mailed_to=rules.mail_address(user))
+    about = About(is_setup=True, mailed_to=rules.email_address(user))
     change_id = await change_password_ids.issue(services, tenant, user, about)
     await _mail(services, call, tenant, user, application, SET_UP, change_id, None)
 
@@ -146,7 +146,7 @@ async def ask(
     await send_limits.take_of_address(services, call, tenant, "forgotPassword")
     await send_limits.take(services, tenant, "forgotPassword", rules.login_key(login_id))
     user = await services.users.find_by_login_id(tenant_id, login_id, types)
-    if user is None or not user["active"] or rules.mail_address(user) is None:
+    if user is None or not user["active"] or rules.email_address(user) is None:
         return
     await services.afterwards.begin("forgot password", _start_quietly(services, call, tenant, user, application, state))
 
@@ -239,8 +239,8 @@ async def make(services: Services, call: Call, tenant: Document, user_id: str, c
         user = await _changed(services, call, tenant, stored, change)
         verifies = _verifies(tenant, stored, change)
         if verifies:
-            user = rules.verified_later(user, "Implicit", call.now)
-        await _write(services, call, tenant, stored, rules.filed(user), change, verifies=verifies)
+            user = rules.with_verified_email(user, "Implicit", call.now)
+        await _write(services, call, tenant, stored, rules.with_derived_members(user), change, verifies=verifies)
         return user, verifies
 
     user, verifies = await crud.retried(attempt)
@@ -297,7 +297,7 @@ def _require_same(stored: Document, change: Change) -> None:
     """Raise NotFound where the user was locked, or left the address of the id, since the id was looked at."""
     if change.is_reset and not stored["active"]:
         raise NotFound(log_detail="the user was deactivated meanwhile")
-    if change.mailed_to not in {None, rules.mail_address(stored)}:
+    if change.mailed_to not in {None, rules.email_address(stored)}:
         raise NotFound(log_detail="the user has another address meanwhile")
 
 

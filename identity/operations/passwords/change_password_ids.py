@@ -78,7 +78,7 @@ async def find(services: Services, tenant_id: TenantId | None, change_id: str) -
     if ticket is None or user is None or not user["active"]:
         raise NotFound(log_detail="no such change password id")
     about = About(**ticket.document)
-    if about.mailed_to not in {None, rules.mail_address(user)}:
+    if about.mailed_to not in {None, rules.email_address(user)}:
         raise NotFound(log_detail="the user has another address than the change password id was mailed to")
     return Found(await services.tenants.get(None, ticket.tenant_id), user, about)
 

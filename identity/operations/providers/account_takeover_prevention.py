@@ -40,7 +40,7 @@ class AccountClaim:
 
     def after_commit(self, user: Document) -> list[Event]:
         """What webhooks are notified of."""
-        return [identity_provider_links.event("user.identity-provider.unlink", user, link) for link in self.links]
+        return [identity_provider_links.link_event("user.identity-provider.unlink", user, link) for link in self.links]
 
 
 def is_due(user: Document) -> bool:
@@ -69,7 +69,7 @@ def claimed(user: Document, call: Call) -> Document:
         "twoFactor": {"methods": [], "recoveryCodes": []},
     }
     without.pop("passwordChangeReason", None)
-    return rules.verified_as(without, "Trusted", call.now)
+    return rules.with_verified_reason(without, "Trusted", call.now)
 
 
 async def prepare(services: Services, call: Call, stored: Document) -> AccountClaim:

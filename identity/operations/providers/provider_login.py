@@ -69,7 +69,7 @@ class _Attempt:
     provider: Document
     client: Client
     identity: ExternalIdentity
-    wishes: login_responses.Wishes
+    wishes: login_responses.LoginOptions
     no_link: bool
     trace: Trace
     trust_id: str | None = dataclasses.field(default=None, repr=False)
@@ -97,7 +97,7 @@ class _Change:
 
 async def log_in(
     services: Services, call: Call, body: Document, *, only: str | None = None, trust_id: str | None = None
-) -> login_responses.Answer:
+) -> login_responses.LoginResponse:
     """The Login API response for somebody who comes from a provider; `only` is the one type that is let in here.
 
     `trust_id` is what the browser's cookie has of trust.
@@ -109,16 +109,16 @@ async def log_in(
     request = services.schemas[SCHEMA].read(body)
     client = await clients.of_api(services, call.tenant_id, request["applicationId"])
     provider = await _provider(services, client, request["identityProviderId"], only)
-    call = login_responses.informed(call.within(client.tenant_id), request)
-    wishes, trace = login_responses.Wishes.of(request), Trace()
+    call = login_responses.with_stated_ip_address(call.within(client.tenant_id), request)
+    wishes, trace = login_responses.LoginOptions.of(request), Trace()
 
-    async def attempt() -> login_responses.Answer:
+    async def attempt() -> login_responses.LoginResponse:
         identity = await _identified(services, call, provider, client, request, trace)
         asked = _Attempt(provider, client, identity, wishes, request.get("noLink", False), trace, trust_id)
         result = await _reconciled(services, call, asked)
         if isinstance(result, Pending):
-            return login_responses.Answer(232, {"pendingIdPLinkId": result.pending_id})
-        return await login_responses.answer(services, call, client, result, asked.authentication_type, wishes)
+            return login_responses.LoginResponse(232, {"pendingIdPLinkId": result.pending_id})
+        return await login_responses.build_response(services, call, client, result, asked.authentication_type, wishes)
 
     answer = await _limited(services, call, provider, trace, attempt)
     await trace.record(services, call, provider, f"answered with {answer.status}")
@@ -144,7 +144,7 @@ async def authenticate(
 
     async def attempt() -> Outcome:
         identity = await openid_connect.identify(services, call, provider, client.client_id, answer, trace)
-        asked = _Attempt(provider, client, identity, login_responses.Wishes(), False, trace, trust_id)
+        asked = _Attempt(provider, client, identity, login_responses.LoginOptions(), False, trace, trust_id)
         return await _reconciled(services, call, asked)
 
     result = await _limited(services, call, provider, trace, attempt)
@@ -279,7 +279,7 @@ async def _new_link(
     tenant_id, provider, identity = attempt.client.tenant_id, attempt.provider, attempt.identity
     if stale is not None:
         await services.identity_provider_links.delete(tenant_id, stale["id"])
-    link = link_rules.new(
+    link = link_rules.build_link(
         provider,
         identity.unique_id,
         tenant_id,
@@ -288,7 +288,7 @@ async def _new_link(
         displayName=identity.display_name,
         token=identity.token,
     )
-    return {**link, "slot": await identity_provider_links.slot_for(services, tenant_id, user_id, provider)}
+    return {**link, "slot": await identity_provider_links.get_free_slot(services, tenant_id, user_id, provider)}
 
 
 def _new_registration(call: Call, attempt: _Attempt, user: Document) -> Document | None:
@@ -299,7 +299,9 @@ def _new_registration(call: Call, attempt: _Attempt, user: Document) -> Document
     if is_registered or settings is None or not settings["createRegistration"]:
         return None
     wanted: Document = {"data": {}, "preferredLanguages": [], "roles": [], "usernameStatus": "ACTIVE"}
-    return registrations.new(wanted, application, call.now, is_verified=not application["verifyRegistration"])
+    return registrations.build_registration(
+        wanted, application, call.now, is_verified=not application["verifyRegistration"]
+    )
 
 
 async def _halt(services: Services, call: Call, attempt: _Attempt, user: Document) -> steps.Halt | None:
@@ -328,7 +330,7 @@ async def _write(services: Services, call: Call, attempt: _Attempt, change: _Cha
     tenant_id, application = attempt.client.tenant_id, attempt.client.application
     stored = change.person.stored
     moved = call.now if stored is None else max(call.now, stored["lastUpdateInstant"] + 1)
-    user = user_rules.filed({**change.person.user, "lastUpdateInstant": moved})
+    user = user_rules.with_derived_members({**change.person.user, "lastUpdateInstant": moved})
     link = {name: value for name, value in change.link.items() if name != "slot"}
     if change.is_new_link:
         link["private"] = {"slot": change.link["slot"]}
@@ -399,7 +401,7 @@ def _events(
         offered.append(user_events.about_registration("user.registration.create", user, registration))
         announced.append(user_events.about_registration("user.registration.create.complete", user, registration))
     if change.is_new_link:
-        announced.append(identity_provider_links.event("user.identity-provider.link", user, link))
+        announced.append(identity_provider_links.link_event("user.identity-provider.link", user, link))
     if change.halt is None:
         offered += _login_events(attempt, finished, change.judgement)
     return offered, announced

@@ -71,7 +71,11 @@ async def filled(
     registered = None if registration is None else {**registration, **_merged(registration, of_registration)}
     lambda_id = provider["lambdaConfiguration"].get("reconcileId")
     if lambda_id is not None:
-        arguments = [rules.secured(user), registrations.secured(registered or {}), *identity.lambda_arguments]
+        arguments = [
+            rules.without_secrets(user),
+            registrations.without_secrets(registered or {}),
+            *identity.lambda_arguments,
+        ]
         answered = await lambdas.invoke(services, call, lambda_id, RECONCILE_LAMBDAS[provider["type"]], *arguments)
         user = _with(services, user, _profile(answered[0]), trace)
         if registered is not None:
@@ -107,10 +111,10 @@ async def _new_user(
     ):
         wanted["email"] = identity.email
     request = services.schemas["api/user.json"].read({"user": wanted})
-    user = rules.normalised(rules.new(request["user"], UserId(new_id()), tenant_id, call.now))
-    user = await new_users.with_unique_username(services, tenant, user)
-    user = rules.verified_as(user, "Trusted" if "email" in user else "Disabled", call.now)
-    if blocked := rules.blocked_problems(user, tenant["registrationConfiguration"]["blockedDomains"]):
+    user = rules.normalize_phone_number(rules.build_user(request["user"], UserId(new_id()), tenant_id, call.now))
+    user = await new_users.assign_unique_username(services, tenant, user)
+    user = rules.with_verified_reason(user, "Trusted" if "email" in user else "Disabled", call.now)
+    if blocked := rules.blocked_domain_problems(user, tenant["registrationConfiguration"]["blockedDomains"]):
         raise Invalid(blocked)
     return user
 

@@ -324,7 +324,7 @@ async def _replace(
 def _with(stored: Document, call: Call, methods: Sequence[Document], codes: Sequence[str]) -> Document:
     moved = max(call.now, stored["lastUpdateInstant"] + 1)
     two_factor_settings = {"methods": list(methods), "recoveryCodes": list(codes)}
-    return rules.filed({**stored, "twoFactor": two_factor_settings, "lastUpdateInstant": moved})
+    return rules.with_derived_members({**stored, "twoFactor": two_factor_settings, "lastUpdateInstant": moved})
 
 
 def _named(method: Document, name: str | None) -> Document:

@@ -23,7 +23,7 @@ class Judged:
     reason: Document | None
 
 
-async def judge(services: Services, call: Call, wanted: Document) -> Judged:
+async def validate(services: Services, call: Call, wanted: Document) -> Judged:
     """What a request to take an action names. Raises Invalid with everything that is wrong with it."""
     errors = [_missing(name) for name in ("actioneeUserId", "actionerUserId", "userActionId") if name not in wanted]
     user = await _actionee(services, call, wanted, errors)

@@ -24,13 +24,13 @@ async def take(services: Services, call: Call, body: Document) -> Document:
     """Take an action on a user; answers it. Raises Invalid and WebhookTransactionFailed."""
     request = services.schemas[_REQUEST].read(body)
     wanted = request["action"]
-    judged = await action_requests.judge(services, call, wanted)
+    judged = await action_requests.validate(services, call, wanted)
     definition, user = judged.definition, judged.user
     option = next((one for one in definition["options"] if one["name"] == wanted.get("option")), None)
     words = rules.words(definition, option, judged.reason, user.get("preferredLanguages", []))
     is_mailed = wanted["emailUser"] and definition["userEmailingEnabled"]
     notify = wanted["notifyUser"] and definition["userNotificationsEnabled"]
-    log = new_log(
+    log = build_log(
         definition,
         user,
         call.now,
@@ -43,8 +43,8 @@ async def take(services: Services, call: Call, body: Document) -> Document:
         notifyUserOnEnd=notify if definition["temporal"] else None,
     )
     phase = Phase("start", definition, log, user, request["broadcast"], is_mailed, notify)
-    await action_phases.run(services, call, phase, writing_start(services, phase))
-    return shown(services, log)
+    await action_phases.run(services, call, phase, start_writes(services, phase))
+    return to_response(services, log)
 
 
 async def modify(services: Services, call: Call, body: Document, action_id: str) -> Document:
@@ -59,7 +59,7 @@ async def cancel(services: Services, call: Call, body: Document, action_id: str)
 
 async def retrieve(services: Services, call: Call, action_id: str) -> Document:
     """One action. Raises NotFound."""
-    return shown(services, await _find(services, call, action_id))
+    return to_response(services, await _find(services, call, action_id))
 
 
 async def retrieve_of_user(
@@ -78,10 +78,10 @@ async def retrieve_of_user(
         where |= {**live, "private.preventLogin": True}
     elif active is not None:
         where |= live if active else {"$nor": [live]}
-    return [shown(services, log) for log in await services.action_logs.find_all(tenant_id, where)]
+    return [to_response(services, log) for log in await services.action_logs.find_all(tenant_id, where)]
 
 
-def new_log(definition: Document, user: Document, now: Instant, **members: Any) -> Document:
+def build_log(definition: Document, user: Document, now: Instant, **members: Any) -> Document:
     """A new action; members that are None are left out."""
     private: Document = {"preventLogin": definition["preventLogin"], "temporal": definition["temporal"], "since": now}
     if definition["temporal"]:
@@ -101,7 +101,7 @@ def new_log(definition: Document, user: Document, now: Instant, **members: Any) 
     }
 
 
-def writing_start(services: Services, phase: Phase) -> Write[None]:
+def start_writes(services: Services, phase: Phase) -> Write[None]:
     """What writes a new action, on its user too if it prevents logins. The write raises NotFound and Duplicate."""
 
     async def write(session: Session | None) -> None:
@@ -111,7 +111,7 @@ def writing_start(services: Services, phase: Phase) -> Write[None]:
     return write
 
 
-def shown(services: Services, log: Document) -> Document:
+def to_response(services: Services, log: Document) -> Document:
     """The action as the API shows it."""
     answer: Document = services.schemas[_ANSWER].show({"action": log})["action"]
     return answer
@@ -153,7 +153,7 @@ async def _change(services: Services, call: Call, body: Document, action_id: str
             return await cancel_live(services, call, log, change, **told)
         return await _modify_live(services, call, log, change | {"expiry": wanted.get("expiry", log["expiry"])}, **told)
 
-    return shown(services, await crud.retried(attempt))
+    return to_response(services, await crud.retried(attempt))
 
 
 async def _modify_live(services: Services, call: Call, log: Document, change: Document, **told: bool) -> Document:

@@ -23,7 +23,7 @@ from identity.services import Services
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Attempt:
+class LockOutAttempt:
     """One attempt to log in where failures lock; `count` is how many there were, with this one, in the window."""
 
     tenant: Document
@@ -49,36 +49,36 @@ class Attempt:
         return found
 
 
-async def begin(
+async def count_attempt(
     services: Services, call: Call, tenant: Document, user: Document | None, login_id: str
-) -> Attempt | None:
+) -> LockOutAttempt | None:
     """Count an attempt; None where failures lock nobody."""
     settings, tenant_id = tenant["failedAuthenticationConfiguration"], TenantId(tenant["id"])
     if user is not None and any(one["isLockOut"] for one in rules.preventing(user, None, call.now)):
-        return Attempt(tenant, user, login_id, 0, is_locked=True)
+        return LockOutAttempt(tenant, user, login_id, 0, is_locked=True)
     if "userActionId" not in settings:
         return None
     login_id = users.login_key(login_id)
     if user is None and await services.lock_outs.is_nobody_locked(tenant_id, login_id):
-        return Attempt(tenant, user, login_id, 0, is_locked=True)
-    uncounted = Attempt(tenant, user, login_id, 0, is_locked=False)
+        return LockOutAttempt(tenant, user, login_id, 0, is_locked=True)
+    uncounted = LockOutAttempt(tenant, user, login_id, 0, is_locked=False)
     count = await services.lock_outs.count(tenant_id, uncounted.subject, settings["resetCountInSeconds"])
     return dataclasses.replace(uncounted, count=count, is_locked=count > settings["tooManyAttempts"])
 
 
-async def give_back(services: Services, attempt: Attempt | None) -> None:
+async def refund_attempt(services: Services, attempt: LockOutAttempt | None) -> None:
     """Nothing was compared: the attempt does not count."""
     if attempt is not None and attempt.count:
         await services.lock_outs.give_back(attempt.tenant_id, attempt.subject)
 
 
-async def passed(services: Services, attempt: Attempt | None) -> None:
+async def clear_failures(services: Services, attempt: LockOutAttempt | None) -> None:
     """The password was right: what failed before is forgotten."""
     if attempt is not None:
         await services.lock_outs.clear(attempt.tenant_id, attempt.subject)
 
 
-async def failed(services: Services, call: Call, attempt: Attempt | None) -> None:
+async def record_failure(services: Services, call: Call, attempt: LockOutAttempt | None) -> None:
     """The password was wrong: lock the account if that was one failure too many. A veto leaves it open."""
     if attempt is None or attempt.count < attempt.settings["tooManyAttempts"]:
         return
@@ -96,7 +96,7 @@ async def failed(services: Services, call: Call, attempt: Attempt | None) -> Non
     await services.lock_outs.settle(attempt.tenant_id, attempt.subject)
 
 
-async def refused(services: Services, call: Call, attempt: Attempt) -> AccountLocked:
+async def extend_lock_out(services: Services, call: Call, attempt: LockOutAttempt) -> AccountLocked:
     """The answer to an attempt on a locked account, which stays locked for longer now."""
     expiry = _end(call, attempt)
     definition = await _definition(services, attempt)
@@ -139,18 +139,18 @@ async def cancel_lock_out(services: Services, call: Call, tenant: Document, user
 _TRIES = 8
 
 
-async def _lock(services: Services, call: Call, attempt: Attempt, user: Document, definition: Document) -> None:
+async def _lock(services: Services, call: Call, attempt: LockOutAttempt, user: Document, definition: Document) -> None:
     """Take the action. Raises WebhookTransactionFailed, and NotFound for a user who is gone."""
     is_mailed = attempt.settings["emailUser"] and definition["userEmailingEnabled"]
     words = rules.words(definition, None, None, user.get("preferredLanguages", []))
-    log = applied_actions.new_log(
+    log = applied_actions.build_log(
         definition, user, call.now, **words, expiry=_end(call, attempt), emailUserOnEnd=is_mailed, notifyUserOnEnd=False
     )
     log["private"]["lockOutOf"] = user["id"]
     phase = Phase("start", definition, log, user, is_told=True, is_mailed=is_mailed)
     for _ in range(_TRIES):
         try:
-            await action_phases.run(services, call, phase, applied_actions.writing_start(services, phase))
+            await action_phases.run(services, call, phase, applied_actions.start_writes(services, phase))
         except Duplicate:
             former = await services.action_logs.find_lock_out(attempt.tenant_id, UserId(user["id"]))
             if former is not None and rules.is_live(former, call.now):
@@ -161,14 +161,14 @@ async def _lock(services: Services, call: Call, attempt: Attempt, user: Document
             return
 
 
-async def _definition(services: Services, attempt: Attempt) -> Document | None:
+async def _definition(services: Services, attempt: LockOutAttempt) -> Document | None:
     """The user action that locks, as long as there is one that can."""
     action_id = attempt.settings.get("userActionId")
     found = None if action_id is None else await services.documents["user_actions"].cached(None, action_id)
     return found if found is not None and user_actions.can_lock_out(found) else None
 
 
-def _end(call: Call, attempt: Attempt) -> int:
+def _end(call: Call, attempt: LockOutAttempt) -> int:
     settings = attempt.settings
     return rules.end_of_lock_out(call.now, settings["actionDuration"], settings["actionDurationUnit"])
 

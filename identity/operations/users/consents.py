@@ -22,7 +22,7 @@ async def erase(services: Services, _call: Call, stored: Document) -> None:
     """Remove a consent with everything that users said to it. Raises NotFound."""
     if not await services.documents[RESOURCE.collection].delete(None, stored["id"]):
         raise NotFound
-    await user_consents.forget_consent(services, stored["id"])
+    await user_consents.delete_of_consent(services, stored["id"])
 
 
 RESOURCE = Resource(

@@ -15,9 +15,8 @@ from identity.domain.objects.resource_definition import Resource
 from identity.domain.users import families as rules
 from identity.errors import Duplicate, Invalid, NotFound
 from identity.ids import TenantId, new_id
-from identity.operations.messaging import mail
+from identity.operations.messaging import mail, user_views
 from identity.operations.objects import crud, user_lookup
-from identity.operations.users import users
 from identity.services import Services
 
 MEMBER: Final = "api/family-member.request.json"
@@ -98,13 +97,13 @@ async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list
     return [_shown(family) for family in await services.families.find_of_user(tenant_id, user_id)]
 
 
-async def pending(services: Services, call: Call, parent_email: str) -> list[Document]:
+async def retrieve_pending_children(services: Services, call: Call, parent_email: str) -> list[Document]:
     """The children who name this parent and are not in the parent's family yet. Raises Invalid."""
     found = await _children(services, crud.require_tenant(call), parent_email)
-    return [await users.answer(services, user) for user in found]
+    return [await user_views.answer(services, user) for user in found]
 
 
-async def ask(services: Services, call: Call, body: Document) -> None:
+async def send_family_request(services: Services, call: Call, body: Document) -> None:
     """Ask a parent by mail to let waiting children in, or to register first. Raises Invalid."""
     email = services.schemas[REQUEST].read(body)["parentEmail"]
     tenant_id = crud.require_tenant(call)
@@ -112,12 +111,12 @@ async def ask(services: Services, call: Call, body: Document) -> None:
     children = await _children(services, tenant_id, email)
     if not children:
         raise Invalid.field("invalid", "parentEmail", "No child names the [parentEmail].")
-    if not await ask_parent(services, call, tenant, email, children):
+    if not await send_parent_mail(services, call, tenant, email, children):
         names = "[parentRegistrationEmailTemplateId] or [familyRequestEmailTemplateId]"
         raise Invalid.whole("[EmailTemplateNotConfigured]", f"The tenant's familyConfiguration has no {names}.")
 
 
-async def ask_parent(
+async def send_parent_mail(
     services: Services, call: Call, tenant: Document, email: str, children: Sequence[Document]
 ) -> bool:
     """Ask a parent by mail to let children in, or to register first; False where the tenant has no template for it."""
@@ -127,7 +126,7 @@ async def ask_parent(
     template_id = tenant["familyConfiguration"].get(name)
     if template_id is None:
         return False
-    data = {"children": [await users.answer(services, child) for child in children], "parentEmail": email}
+    data = {"children": [await user_views.answer(services, child) for child in children], "parentEmail": email}
     await mail.send(services, call, tenant_id, template_id, parent or Address(email), data)
     return True
 
@@ -158,7 +157,7 @@ async def _claim(services: Services, call: Call, tenant: Document, family: Docum
     )  # fmt: skip
     template_id = tenant["familyConfiguration"].get("confirmChildEmailTemplateId")
     if template_id is not None:
-        data = {"child": await users.answer(services, user), "parentEmail": email}
+        data = {"child": await user_views.answer(services, user), "parentEmail": email}
         await mail.send(services, call.within(tenant_id), tenant_id, template_id, parent, data)
 
 

@@ -14,9 +14,8 @@ from identity.domain.users import identity_provider_links as rules
 from identity.errors import AlreadyLinked, Conflict, Duplicate, FieldError, Invalid, NotFound
 from identity.events.changes import Event
 from identity.ids import TenantId, parse_id
-from identity.operations.messaging import user_events
+from identity.operations.messaging import user_events, user_views
 from identity.operations.objects import crud, user_lookup
-from identity.operations.users import users
 from identity.services import Services
 from identity.store.documents import Documents
 from identity.store.mongo import Session
@@ -49,7 +48,7 @@ async def create(services: Services, call: Call, body: Document) -> Document:
     return await _link(services, call, provider, user, wanted)
 
 
-async def find(services: Services, call: Call, query: Mapping[str, str]) -> Document:
+async def retrieve(services: Services, call: Call, query: Mapping[str, str]) -> Document:
     """The link of an account, or the links of a user, all or those with one provider. Raises NotFound and Invalid."""
     provider_id, user_id = _id(query, "identityProviderId"), _id(query, "userId")
     account = query.get("identityProviderUserId")
@@ -58,13 +57,13 @@ async def find(services: Services, call: Call, query: Mapping[str, str]) -> Docu
         link = await services.identity_provider_links.find_account(tenant_id, provider_id, account)
         if link is None or user_id not in {None, link["userId"]}:
             raise NotFound(log_detail="no such link")
-        return {_WRAPPER: await shown(services, link)}
+        return {_WRAPPER: await to_response(services, link)}
     if account or user_id is None:
         name = "identityProviderId" if account else "userId"
         raise Invalid.field("missing", name, f"You must specify the [{name}] parameter.")
     user = await user_lookup.retrieve(services, call, user_id)
     found = await services.identity_provider_links.find_of_user(TenantId(user["tenantId"]), user_id, provider_id)
-    return {f"{_WRAPPER}s": [await shown(services, link) for link in found]}
+    return {f"{_WRAPPER}s": [await to_response(services, link) for link in found]}
 
 
 async def delete(services: Services, call: Call, query: Mapping[str, str]) -> None:
@@ -86,12 +85,12 @@ async def delete(services: Services, call: Call, query: Mapping[str, str]) -> No
         return removed
 
     def told(removed: Document) -> list[Event]:
-        return [event("user.identity-provider.unlink", user, removed)]
+        return [link_event("user.identity-provider.unlink", user, removed)]
 
     await services.bus.perform(call.within(tenant_id), write, announced=told)
 
 
-async def find_pending(services: Services, call: Call, pending_id: str, user_id: str | None) -> Document:
+async def retrieve_pending(services: Services, call: Call, pending_id: str, user_id: str | None) -> Document:
     """What a pending link would link, and with `user_id` whom to, and how many links they have. Raises NotFound."""
     found = await services.pending_links.find_across_tenants(pending_id)
     if found is None or call.tenant_id not in {None, found[0]}:
@@ -109,30 +108,30 @@ async def find_pending(services: Services, call: Call, pending_id: str, user_id:
     if user_id is not None:
         user = await user_lookup.retrieve(services, call.within(tenant_id), user_id)
         links = await services.identity_provider_links.find_of_user(tenant_id, user_id, provider["id"])
-        link["user"] = await users.answer(services, user)
-    link["identityProviderLinks"] = [await shown(services, each) for each in links]
+        link["user"] = await user_views.answer(services, user)
+    link["identityProviderLinks"] = [await to_response(services, each) for each in links]
     return {"linkCount": len(links), "pendingIdPLink": link}
 
 
-async def slot_for(services: Services, tenant_id: TenantId, user_id: str, provider: Document) -> int:
+async def get_free_slot(services: Services, tenant_id: TenantId, user_id: str, provider: Document) -> int:
     """The number of a user's next link with a provider. Raises Invalid where the tenant allows no further one."""
     links = await services.identity_provider_links.find_of_user(tenant_id, user_id, provider["id"])
     limit = provider_rules.link_limit(provider, tenant_id)
     if limit is not None and len(links) >= limit:
         message = f"A user may be linked to {limit} accounts of this identity provider at the most."
         raise Invalid.whole("[LinkCountExceeded]", message)
-    return rules.free_slot(links)
+    return rules.first_free_slot(links)
 
 
-def event(event_type: str, user: Document, link: Document) -> Event:
+def link_event(event_type: str, user: Document, link: Document) -> Event:
     """An event about a link."""
-    return user_events.about(event_type, user, identityProviderLink=rules.secured(link))
+    return user_events.about(event_type, user, identityProviderLink=rules.without_secrets(link))
 
 
-async def shown(services: Services, link: Document) -> Document:
+async def to_response(services: Services, link: Document) -> Document:
     """The link as the API shows it."""
     provider = await _providers(services).cached(None, link["identityProviderId"])
-    answer: Document = services.schemas[SCHEMA].show({_WRAPPER: rules.visible(link, provider)})[_WRAPPER]
+    answer: Document = services.schemas[SCHEMA].show({_WRAPPER: rules.for_api(link, provider)})[_WRAPPER]
     return answer
 
 
@@ -151,7 +150,7 @@ async def _completed(services: Services, call: Call, pending_id: str, wanted: Do
         raise _not_pending()
     # Checked before the id is consumed: a caller who is over the limit may remove a link and send it again.
     try:
-        await slot_for(services, tenant_id, user["id"], provider)
+        await get_free_slot(services, tenant_id, user["id"], provider)
         await _require_not_another_s(services, tenant_id, user, pending)
     except (AlreadyLinked, Invalid):
         # What stands in the way may be the link that another request just made of this id, which is then consumed:
@@ -187,14 +186,14 @@ async def _link(services: Services, call: Call, provider: Document, user: Docume
                 raise Conflict
             said = {name: given[name] for name in ("displayName", "token") if given[name] is not None}
             return {**known, **said}
-        link = rules.new(provider, account, tenant_id, user["id"], call.now, **given)
-        link["private"] = {"slot": await slot_for(services, tenant_id, user["id"], provider)}
+        link = rules.build_link(provider, account, tenant_id, user["id"], call.now, **given)
+        link["private"] = {"slot": await get_free_slot(services, tenant_id, user["id"], provider)}
 
         async def write(session: Session | None) -> None:
             await links.insert(tenant_id, link, session)
 
         try:
-            told = [event("user.identity-provider.link", user, link)]
+            told = [link_event("user.identity-provider.link", user, link)]
             await services.bus.perform(call.within(tenant_id), write, announced=told)
         except Duplicate as duplicate:
             raise Conflict from duplicate

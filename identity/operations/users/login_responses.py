@@ -17,15 +17,15 @@ from identity.operations.clients.clients import Client
 from identity.operations.issuance import token_responses, user_tokens
 from identity.operations.lambdas import token_lambdas
 from identity.operations.login import two_factor_logins
+from identity.operations.messaging import user_views
 from identity.operations.password_changes import password_changes
-from identity.operations.users import users
 from identity.operations.verification import verification_answers
 from identity.services import Services
 from identity.tokens.access_tokens import Login
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Answer:
+class LoginResponse:
     """A status with its body; `refresh_token_expires` goes with a refresh token, for its cookie.
 
     `reason` explains an answer without a body, for the log alone.
@@ -38,7 +38,7 @@ class Answer:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wishes:
+class LoginOptions:
     """What a login request says beside who logs in: which tokens are wanted, and what device the user is at.
 
     `state` is what was given when the login was started, for the answer of the completed one.
@@ -51,13 +51,13 @@ class Wishes:
     state: Document | None = None
 
     @classmethod
-    def of(cls, request: Document) -> Wishes:
+    def of(cls, request: Document) -> LoginOptions:
         """The wishes of a request body."""
         device = request.get("metaData", {}).get("device", {})
         return cls(request.get("noJWT", False), is_new_device=request.get("newDevice", False), device=device)
 
 
-def informed(call: Call, request: Document) -> Call:
+def with_stated_ip_address(call: Call, request: Document) -> Call:
     """The call with the user's `ipAddress`, which only callers with an API key may state. Raises Invalid."""
     stated = request.get("ipAddress")
     if not stated or not call.may_state_origin:
@@ -66,14 +66,14 @@ def informed(call: Call, request: Document) -> Call:
     return dataclasses.replace(call, event_info={**call.event_info, "ipAddress": address})
 
 
-async def answer(
+async def build_response(
     services: Services,
     call: Call,
     client: Client | None,
     result: LoginResult,
     authentication_type: str,
-    wishes: Wishes,
-) -> Answer:
+    wishes: LoginOptions,
+) -> LoginResponse:
     """The answer to a login with this result; without a client it is a login to the tenant alone.
 
     Raises NotFound for wrong credentials, Unavailable after too many attempts. What a user still has to do is answered
@@ -84,23 +84,23 @@ async def answer(
             authentication_type = result.authentication_type or authentication_type
             return await _completed(services, call, client, result, authentication_type, wishes)
         case steps.Deactivated():
-            return Answer(423, reason="the user is deactivated")
+            return LoginResponse(423, reason="the user is deactivated")
         case steps.ActionPrevents() | steps.AccountLocked():
-            return Answer(409, {"actions": action_logs.summaries(result.actions)})
+            return LoginResponse(409, {"actions": action_logs.summaries(result.actions)})
         case steps.Expired():
-            return Answer(410, reason="the user has expired")
+            return LoginResponse(410, reason="the user has expired")
         case steps.SecondFactorRequired():
             is_new = wishes.is_new_device
             waiting = await two_factor_logins.challenge(
                 services, call, client, result, state=wishes.state, is_new_device=is_new
             )
-            return Answer(242, waiting)
+            return LoginResponse(242, waiting)
         case steps.PasswordChangeRequired():
             return await _must_change(services, call, client, result, wishes)
         case steps.EmailNotVerified():
-            return Answer(212, await verification_answers.of_gated_user(services, call, client, result))
+            return LoginResponse(212, await verification_answers.of_gated_user(services, call, client, result))
         case steps.RegistrationNotVerified():
-            return Answer(213, await verification_answers.of_gated_registration(services, call, client, result))
+            return LoginResponse(213, await verification_answers.of_gated_registration(services, call, client, result))
         case steps.TooManyAttempts():
             raise Unavailable(f"Too many attempts failed. Try again in {result.wait_seconds} seconds.")
         case _:
@@ -108,8 +108,8 @@ async def answer(
 
 
 async def _must_change(
-    services: Services, call: Call, client: Client | None, result: steps.PasswordChangeRequired, wishes: Wishes
-) -> Answer:
+    services: Services, call: Call, client: Client | None, result: steps.PasswordChangeRequired, wishes: LoginOptions
+) -> LoginResponse:
     """203 with the id that changes the password."""
     change_id = await password_changes.begin(
         services,
@@ -121,7 +121,7 @@ async def _must_change(
         application=None if client is None else client.application,
         is_trusted=result.has_second_factor,
     )
-    return Answer(203, {"changePasswordId": change_id, "changePasswordReason": result.reason})
+    return LoginResponse(203, {"changePasswordId": change_id, "changePasswordReason": result.reason})
 
 
 async def _completed(
@@ -130,8 +130,8 @@ async def _completed(
     client: Client | None,
     result: LoggedIn,
     authentication_type: str,
-    wishes: Wishes,
-) -> Answer:
+    wishes: LoginOptions,
+) -> LoginResponse:
     """The answer to a login that lacks nothing."""
     if client is None:
         answered = await _logged_in_to_tenant(services, call, result, authentication_type, wishes)
@@ -144,13 +144,13 @@ async def _completed(
 
 
 async def _logged_in(
-    services: Services, call: Call, client: Client, result: LoggedIn, authentication_type: str, wishes: Wishes
-) -> Answer:
+    services: Services, call: Call, client: Client, result: LoggedIn, authentication_type: str, wishes: LoginOptions
+) -> LoginResponse:
     """200 with tokens; 202 for a user who is not registered, whose token says nothing of the application's roles."""
     status = 202 if result.registration is None else 200
-    body: Document = {"user": await users.answer(services, result.user)}
+    body: Document = {"user": await user_views.answer(services, result.user)}
     if wishes.no_jwt or not security_profiles.has_tokens_by_api(client.application):
-        return Answer(status, body)
+        return LoginResponse(status, body)
     found = Login(client.tenant, client.application, result.user, (), (), authentication_type, call.now)
     expires = None
     is_given = client.application["loginConfiguration"]["generateRefreshTokens"] and not wishes.no_refresh_token
@@ -161,15 +161,15 @@ async def _logged_in(
         expires = client.refresh_policy.expires(call.now, call.now)
     issued = await token_lambdas.access_token(services, call, found)
     body |= {"token": issued.token, "tokenExpirationInstant": later(call.now, seconds=issued.expires_in)}
-    return Answer(status, body, expires)
+    return LoginResponse(status, body, expires)
 
 
 async def _logged_in_to_tenant(
-    services: Services, call: Call, result: LoggedIn, authentication_type: str, wishes: Wishes
-) -> Answer:
+    services: Services, call: Call, result: LoggedIn, authentication_type: str, wishes: LoginOptions
+) -> LoginResponse:
     """200 with a token that names no application."""
-    body: Document = {"user": await users.answer(services, result.user)}
+    body: Document = {"user": await user_views.answer(services, result.user)}
     if not wishes.no_jwt:
         tenant = await services.tenants.get(None, TenantId(result.user["tenantId"]))
         body |= await user_tokens.of_tenant(services, call, tenant, result.user, authentication_type)
-    return Answer(200, body)
+    return LoginResponse(200, body)

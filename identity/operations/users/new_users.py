@@ -46,7 +46,7 @@ class Draft:
     """What proves something of the user, and is used up by its creation."""
 
 
-async def tenant_for(services: Services, call: Call, application_id: str | None) -> TenantId:
+async def resolve_tenant_id(services: Services, call: Call, application_id: str | None) -> TenantId:
     """The tenant that a new user belongs to: the call's, else that of the application. Raises Invalid."""
     if call.tenant_id is None and application_id is not None:
         application = await services.applications.cached_across_tenants(application_id)
@@ -55,7 +55,9 @@ async def tenant_for(services: Services, call: Call, application_id: str | None)
     return crud.require_tenant(call)
 
 
-async def draft(services: Services, call: Call, tenant_id: TenantId, request: Document, user_id: str | None) -> Draft:
+async def draft_user(
+    services: Services, call: Call, tenant_id: TenantId, request: Document, user_id: str | None
+) -> Draft:
     """The user that a request asks for, judged against everything but the unique indexes.
 
     `sendSetPasswordEmail` takes the place of a password where there is a template and an address to send it to; else
@@ -63,17 +65,17 @@ async def draft(services: Services, call: Call, tenant_id: TenantId, request: Do
     """
     tenant = await services.tenants.get_cached(None, tenant_id)
     wanted = request["user"]
-    user = rules.normalised(rules.new(wanted, UserId(user_id or new_id()), tenant_id, call.now))
+    user = rules.normalize_phone_number(rules.build_user(wanted, UserId(user_id or new_id()), tenant_id, call.now))
     user["memberships"] = _memberships(wanted, user, call)
-    user = await with_unique_username(services, tenant, user)
-    user = rules.verified_as(user, _verified_reason(tenant, user, request), call.now)
+    user = await assign_unique_username(services, tenant, user)
+    user = rules.with_verified_reason(user, _verified_reason(tenant, user, request), call.now)
     proven = await verified_login_ids.applied(services, tenant_id, user, request.get("verificationIds", []), call.now)
     user = proven.user
     is_set_up = await _is_set_up(services, tenant, user, request)
     password = None if is_set_up else user_passwords.wanted(tenant, wanted)
     others = await services.users.find_duplicates(tenant_id, user)
     errors = rules.problems(user) + await shared_problems(services, tenant_id, request)
-    errors += [] if request["disableDomainBlock"] else rules.blocked_problems(user, _blocked_domains(tenant))
+    errors += [] if request["disableDomainBlock"] else rules.blocked_domain_problems(user, _blocked_domains(tenant))
     errors += [] if is_set_up else await _password_problems(services, tenant, user, password)
     errors += await _membership_problems(services, tenant_id, wanted["memberships"])
     errors += [*proven.errors, *rules.duplicate_problems(user, others)]
@@ -83,16 +85,16 @@ async def draft(services: Services, call: Call, tenant_id: TenantId, request: Do
     return Draft(tenant, user, password, others, errors, is_set_up, proven.uses)
 
 
-async def read(services: Services, call: Call, schema: str, body: Document, user_id: str | None) -> Document:
+async def read_request(services: Services, call: Call, schema: str, body: Document, user_id: str | None) -> Document:
     """The request for a new user. Raises Invalid with everything that is wrong with it."""
     tidy, errors = services.schemas[schema].examine(body)
     if errors:
-        raise Invalid(await problems(services, call, schema, body, user_id))
+        raise Invalid(await request_problems(services, call, schema, body, user_id))
     request: Document = tidy
     return request
 
 
-async def problems(
+async def request_problems(
     services: Services, call: Call, schema: str, body: Document, user_id: str | None
 ) -> list[FieldError]:
     """The errors in the shape of a request for a new user, and those of the user that the rest of it describes."""
@@ -105,7 +107,9 @@ async def problems(
         return errors
     named = rest["registration"].get("applicationId") if "registration" in rest else rest.get("applicationId")
     try:
-        further = (await draft(services, call, await tenant_for(services, call, named), rest, user_id)).errors
+        further = (
+            await draft_user(services, call, await resolve_tenant_id(services, call, named), rest, user_id)
+        ).errors
     except Invalid as error:
         further = list(error.fields)
     # A login id that was given and rejected is not missing, and stands in for the others.
@@ -113,7 +117,7 @@ async def problems(
     return [*errors, *(error for error in rejected_members.beside(further, rejected) if error.code not in blank)]
 
 
-async def finished(services: Services, call: Call, made: Draft, more: list[FieldError]) -> Document:
+async def finish_draft(services: Services, call: Call, made: Draft, more: list[FieldError]) -> Document:
     """The user of a draft, with its password hashed. Raises Invalid with the draft's errors and `more`."""
     errors = [*made.errors, *more]
     if made.others:
@@ -123,7 +127,9 @@ async def finished(services: Services, call: Call, made: Draft, more: list[Field
     return await user_passwords.with_password(services, made.tenant, made.user, made.password, call.now)
 
 
-async def welcome(services: Services, call: Call, made: Draft, user: Document, application: Document | None) -> None:
+async def send_first_mail(
+    services: Services, call: Call, made: Draft, user: Document, application: Document | None
+) -> None:
     """Send a new user, who is stored, the one mail of the two that there may be: for a password, or to verify."""
     inside = call.within(TenantId(made.tenant["id"]))
     if made.is_set_up:
@@ -136,23 +142,25 @@ async def shared_problems(services: Services, tenant_id: TenantId, request: Docu
     """What a create and an update may both name wrongly: an application."""
     errors = []
     application_id = request.get("applicationId")
-    if application_id is not None and await application_of(services, tenant_id, application_id) is None:
+    if application_id is not None and await find_application(services, tenant_id, application_id) is None:
         message = "The [applicationId] must name an existing application."
         errors.append(FieldError.of("invalid", "applicationId", message))
     return errors
 
 
-async def with_unique_username(services: Services, tenant: Document, user: Document) -> Document:
+async def assign_unique_username(services: Services, tenant: Document, user: Document) -> Document:
     """The user with the unique username that the tenant's rules give it; the unique index still has the last word."""
     unique = tenant["usernameConfiguration"]["unique"]
-    plain = rules.with_username(user)
+    plain = rules.with_unique_username(user)
     if "username" not in user or not unique["enabled"]:
         return plain
     if unique["strategy"] == "OnCollision" and await _is_free(services, plain):
         return plain
     suffixed = plain
     for _ in range(_ATTEMPTS_AT_A_SUFFIX):
-        suffixed = rules.with_username(user, rules.username_suffix(unique["separator"], unique["numberOfDigits"]))
+        suffixed = rules.with_unique_username(
+            user, rules.username_suffix(unique["separator"], unique["numberOfDigits"])
+        )
         if await _is_free(services, suffixed):
             break
     return suffixed
@@ -181,7 +189,7 @@ def duplicate_id(user: Document) -> FieldError:
     return FieldError.of("duplicate", "userId", f"A User with id = [{user['id']}] already exists.")
 
 
-async def application_of(services: Services, tenant_id: TenantId, application_id: str | None) -> Document | None:
+async def find_application(services: Services, tenant_id: TenantId, application_id: str | None) -> Document | None:
     """The application with this id in the tenant."""
     return (
         None if application_id is None else await services.applications.cached(tenant_id, ApplicationId(application_id))
@@ -191,10 +199,10 @@ async def application_of(services: Services, tenant_id: TenantId, application_id
 async def _is_set_up(services: Services, tenant: Document, user: Document, request: Document) -> bool:
     """Whether the user is to be mailed an id for the first password, and can be."""
     kind = request.get("sendSetPasswordIdentityType", "email" if request["sendSetPasswordEmail"] else "doNotSend")
-    if kind != "email" or rules.mail_address(user) is None:
+    if kind != "email" or rules.email_address(user) is None:
         return False
     application_id = request.get("applicationId") or request.get("registration", {}).get("applicationId")
-    application = await application_of(services, TenantId(tenant["id"]), application_id)
+    application = await find_application(services, TenantId(tenant["id"]), application_id)
     return user_notifications.template_of(tenant, application, password_changes.SET_UP) is not None
 
 
@@ -205,7 +213,7 @@ def _memberships(wanted: Document, user: Document, call: Call) -> list[Document]
 
 async def _membership_problems(services: Services, tenant_id: TenantId, wanted: list[Document]) -> list[FieldError]:
     """Each membership names another group of the tenant, and no id that another membership has."""
-    found = await groups.find_existing(services, tenant_id, {one["groupId"] for one in wanted}) if wanted else {}
+    found = await groups.find_all_live(services, tenant_id, {one["groupId"] for one in wanted}) if wanted else {}
     errors, seen = [], set()
     for index, one in enumerate(wanted):
         path = f"user.memberships[{index}].groupId"

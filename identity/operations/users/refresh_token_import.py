@@ -14,7 +14,7 @@ from identity.domain.objects import bulk_imports
 from identity.errors import Duplicate, FieldError, Invalid, NotImported
 from identity.ids import TenantId, new_id
 from identity.instants import Instant
-from identity.operations.users.user_import import Read
+from identity.operations.users.user_import import ReadRequest
 from identity.schemas import Shape
 from identity.services import Services
 from identity.store.mongo import BULK_SECONDS, Session
@@ -50,7 +50,7 @@ class _Given:
             raise Invalid(self.errors[: bulk_imports.MAXIMUM_ERRORS])
 
 
-async def run(services: Services, call: Call, read: Read) -> None:
+async def import_refresh_tokens(services: Services, call: Call, read: ReadRequest) -> None:
     """Add the refresh tokens of a request. Raises Invalid and NotImported, with nothing written."""
     given = _Given(services.schemas[_TOKEN])
     rest = await read(given.take)

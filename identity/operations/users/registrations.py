@@ -46,7 +46,9 @@ async def create(
 
     The application in the path takes precedence over the one in the body.
     """
-    request = await new_users.read(services, call, SCHEMA, rules.creation_request(body, application_id), user_id)
+    request = await new_users.read_request(
+        services, call, SCHEMA, rules.creation_request(body, application_id), user_id
+    )
     is_set_up, is_new_user = False, "user" in request
     if is_new_user:
         user, registration, is_set_up = await _create_both(services, call, request, user_id)
@@ -54,8 +56,8 @@ async def create(
         raise Invalid.field("missing", "userId", "You must specify the [userId] in the path, or the [user] property.")
     else:
         user, registration = await _register(services, call, request, user_id)
-    application = await new_users.application_of(services, TenantId(user["tenantId"]), registration["applicationId"])
-    await verify(services, call, user, registration["applicationId"])
+    application = await new_users.find_application(services, TenantId(user["tenantId"]), registration["applicationId"])
+    await start_verification(services, call, user, registration["applicationId"])
     # Whoever has yet to set a password is not logged in by being made.
     token = {} if is_set_up else await user_tokens.issue(services, call, user, application, "REGISTRATION")
     if token:
@@ -64,24 +66,24 @@ async def create(
     return Registered(user, effective, is_new_user, token)
 
 
-async def create_both(
+async def create_with_user(
     services: Services, call: Call, body: Document, user_id: str, approve: Approve
 ) -> tuple[Document, Document]:
     """A new user with a registration, without a token: for a page, which logs the user in. Raises Invalid."""
-    request = await new_users.read(services, call, SCHEMA, body, user_id)
+    request = await new_users.read_request(services, call, SCHEMA, body, user_id)
     user, registration, _ = await _create_both(services, call, request, user_id, approve)
-    await verify(services, call, user, registration["applicationId"])
+    await start_verification(services, call, user, registration["applicationId"])
     return user, registration
 
 
-async def verify(services: Services, call: Call, user: Document, application_id: str) -> None:
+async def start_verification(services: Services, call: Call, user: Document, application_id: str) -> None:
     """Begin to verify a new registration, if its application wants that."""
     tenant_id = TenantId(user["tenantId"])
     application = await services.applications.get(tenant_id, ApplicationId(application_id))
     await registration_verifications.begin_for_new(services, call.within(tenant_id), user, application)
 
 
-def plain(services: Services, call: Call, application: Document) -> Document:
+def default_registration(services: Services, call: Call, application: Document) -> Document:
     """The registration that nobody says more of than its application."""
     body = {"registration": {"applicationId": application["id"]}}
     return _built(call, services.schemas[SCHEMA].read(body), application)
@@ -135,7 +137,7 @@ async def delete(
     await crud.retried(attempt)
 
 
-def shown(services: Services, registration: Document) -> Document:
+def to_response(services: Services, registration: Document) -> Document:
     """The registration as the API shows it."""
     answer: Document = services.schemas[SCHEMA].show({"registration": registration})["registration"]
     return answer
@@ -158,18 +160,18 @@ async def _create_both(
 ) -> tuple[Document, Document, bool]:
     """The user and the registration, and whether the user has yet to set a password."""
     wanted = request["registration"]
-    tenant_id = await new_users.tenant_for(services, call, wanted.get("applicationId"))
-    made = await new_users.draft(services, call, tenant_id, request, user_id)
+    tenant_id = await new_users.resolve_tenant_id(services, call, wanted.get("applicationId"))
+    made = await new_users.draft_user(services, call, tenant_id, request, user_id)
     errors, application = await _judged(services, tenant_id, wanted)
     registration = {} if application is None else _built(call, request, application)
     if approve is not None and not made.errors and not errors:
         await approve(made.user, registration)
-    user = await new_users.finished(services, call, made, errors)
-    user = user_rules.filed(rules.with_registration(user, registration))
+    user = await new_users.finish_draft(services, call, made, errors)
+    user = user_rules.with_derived_members(rules.with_registration(user, registration))
     offered = [user_events.about_registration("user.registration.create", user, registration)]
     announced = [user_events.about_registration("user.registration.create.complete", user, registration)]
     await users.insert(services, call, user, offered=offered, announced=announced, uses=made.uses)
-    await new_users.welcome(services, call, made, user, application)
+    await new_users.send_first_mail(services, call, made, user, application)
     return user, registration, made.is_set_up
 
 
@@ -190,7 +192,7 @@ def _built(call: Call, request: Document, application: Document) -> Document:
     if request["generateAuthenticationToken"]:
         wanted["authenticationToken"] = str(new_secret())
     is_verified = request["skipRegistrationVerification"] or not application["verifyRegistration"]
-    return rules.new(wanted, application, call.now, is_verified=is_verified)
+    return rules.build_registration(wanted, application, call.now, is_verified=is_verified)
 
 
 async def _judged(
@@ -225,7 +227,7 @@ async def _change(
         request = services.schemas[SCHEMA].read(wanted_of(stored))
         errors, _ = await _judged(services, tenant_id, {**request["registration"], "applicationId": application_id})
         crud.gather(errors)
-        registration = rules.replaced(stored, request["registration"], call.now)
+        registration = rules.apply_update(stored, request["registration"], call.now)
         changed = rules.with_registration(user, registration)
         return await _write(services, call, user, changed, registration, "update", stored)
 
@@ -234,7 +236,7 @@ async def _change(
 
 async def _effective(services: Services, user: Document, application_id: str) -> Document:
     """A user's registration as callers see it. Raises NotFound."""
-    return _existing(await group_roles.effective(services.documents, user), application_id)
+    return _existing(await group_roles.with_group_roles(services.documents, user), application_id)
 
 
 async def _write(
@@ -248,7 +250,9 @@ async def _write(
 ) -> Document:
     """Put the changed user in place of the stored one, with the events of the deed. Raises Conflict."""
     tenant_id = TenantId(stored["tenantId"])
-    user = user_rules.filed({**changed, "lastUpdateInstant": max(call.now, stored["lastUpdateInstant"] + 1)})
+    user = user_rules.with_derived_members(
+        {**changed, "lastUpdateInstant": max(call.now, stored["lastUpdateInstant"] + 1)}
+    )
     event = f"user.registration.{deed}"
     sign_out = None
     if deed == "delete":

@@ -36,7 +36,7 @@ async def _is_in_a_family(services: Services, user: Document) -> bool:
     return bool(await services.families.find_of_user(TenantId(user["tenantId"]), user["id"]))
 
 
-async def take_turn(services: Services) -> None:
+async def sweep_hourly(services: Services) -> None:
     """Remove what is due, in one process an hour."""
     now = services.clock.now()
     hour = str(now // (_TURN_SECONDS * 1000))

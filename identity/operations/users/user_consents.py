@@ -15,9 +15,8 @@ from identity.domain.users import ages
 from identity.errors import FieldError, Invalid
 from identity.ids import TenantId
 from identity.instants import Instant, later
-from identity.operations.messaging import mail
+from identity.operations.messaging import mail, user_views
 from identity.operations.objects import crud, user_lookup
-from identity.operations.users import users
 from identity.services import Services
 from identity.store.mongo import Write
 
@@ -71,12 +70,12 @@ async def create(services: Services, call: Call, body: Document, object_id: str 
     if await _forget_if_gone(services, document):
         raise Invalid([_error("invalid", "consentId", "must name an existing consent")])
     await _tell(services, call, document, "consentEmailTemplateId")
-    return await shown(services, document)
+    return await to_response(services, document)
 
 
 async def retrieve(services: Services, call: Call, object_id: str) -> Document:
     """One consent. Raises NotFound."""
-    return await shown(services, await crud.retrieve(services, call, RESOURCE, object_id))
+    return await to_response(services, await crud.retrieve(services, call, RESOURCE, object_id))
 
 
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
@@ -84,7 +83,7 @@ async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list
     tenant_id = await user_lookup.tenant_of(services, call, user_id)
     await services.users.get(tenant_id, user_id)
     found = await services.documents[RESOURCE.collection].find_all(tenant_id, {"userId": user_id})
-    return [await shown(services, one) for one in found]
+    return [await to_response(services, one) for one in found]
 
 
 async def update(services: Services, call: Call, body: Document, object_id: str) -> Document:
@@ -95,12 +94,14 @@ async def update(services: Services, call: Call, body: Document, object_id: str)
         fixed = {name: stored[name] for name in ("consentId", "giverUserId", "userId")}
         body = {**body, _PATH: {**given, **fixed}}
     changed = await crud.update(services, call, RESOURCE, body, object_id, commit=_commit)
-    return await shown(services, changed)
+    return await to_response(services, changed)
 
 
 async def patch(services: Services, call: Call, kind: str, body: Any, object_id: str) -> Document:
     """Change parts of it. Raises NotFound and Invalid."""
-    return await shown(services, await crud.patch(services, call, RESOURCE, kind, body, object_id, commit=_commit))
+    return await to_response(
+        services, await crud.patch(services, call, RESOURCE, kind, body, object_id, commit=_commit)
+    )
 
 
 async def revoke(services: Services, call: Call, object_id: str) -> None:
@@ -109,7 +110,7 @@ async def revoke(services: Services, call: Call, object_id: str) -> None:
     await crud.patch(services, call, RESOURCE, "application/merge-patch+json", body, object_id, commit=_commit)
 
 
-async def forget_consent(services: Services, consent_id: str) -> None:
+async def delete_of_consent(services: Services, consent_id: str) -> None:
     """Remove what users of all tenants said to a consent that is removed."""
     await services.documents[RESOURCE.collection].delete_in_chunks_across_tenants({"consentId": consent_id})
 
@@ -128,7 +129,7 @@ async def send_second_mails(services: Services) -> None:
             await documents.update(tenant_id, {"_id": consent["id"]}, {"$unset": {_DUE: ""}})
 
 
-async def shown(services: Services, document: Document) -> Document:
+async def to_response(services: Services, document: Document) -> Document:
     """A consent as the API shows it, with what it is about."""
     consent = await _consent(services, document)
     with_consent = {**document, **({} if consent is None else {"consent": consent})}
@@ -173,9 +174,9 @@ async def _tell(services: Services, call: Call, document: Document, which: str) 
     giver = await services.users.find(document["tenantId"], document["giverUserId"])
     if template_id is not None and giver is not None:
         user = await services.users.find(document["tenantId"], document["userId"])
-        data: Document = {"consent": consent, "userConsent": await shown(services, document)}
+        data: Document = {"consent": consent, "userConsent": await to_response(services, document)}
         if user is not None:
-            data["consentingUser"] = await users.answer(services, user)
+            data["consentingUser"] = await user_views.answer(services, user)
         tenant_id = TenantId(document["tenantId"])
         await mail.send(services, call.within(tenant_id), tenant_id, template_id, giver, data)
 

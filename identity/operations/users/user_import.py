@@ -43,8 +43,8 @@ _GIVEN_UP_SECONDS = 120
 _LOOKED_UP = 500
 """How many login ids or ids are looked up at once."""
 
-Take = Callable[[Any], None]
-Read = Callable[[Take], Awaitable[Document]]
+AddItem = Callable[[Any], None]
+ReadRequest = Callable[[AddItem], Awaitable[Document]]
 """Reads a request: hands over its users one by one, and answers the rest of it."""
 
 
@@ -95,7 +95,7 @@ class _Drafts:
         """One for each switched-off feature, in the order in which users use them."""
 
 
-async def run(services: Services, call: Call, read: Read) -> None:
+async def import_users(services: Services, call: Call, read: ReadRequest) -> None:
     """Make the users of a request. Raises Invalid, NotImported and WebhookTransactionFailed, with nothing written."""
     try:
         await _run(services, call, read)
@@ -103,7 +103,7 @@ async def run(services: Services, call: Call, read: Read) -> None:
         services.passwords.tidy_later()
 
 
-async def _run(services: Services, call: Call, read: Read) -> None:
+async def _run(services: Services, call: Call, read: ReadRequest) -> None:
     given = _Given(services.schemas[_USER])
     rest = await read(given.take)
     request = services.schemas[REQUEST].read({"users": [], **rest} if given.users else rest)
@@ -146,7 +146,7 @@ async def _materials(services: Services, call: Call, given: _Given) -> dict[Tena
         tenant = await services.tenants.cached(None, tenant_id)
         if tenant is not None and tenant["state"] == "Active":
             applications = {one: await services.applications.cached(tenant_id, one) for one in application_ids}
-            existing = await groups.find_existing(services, tenant_id, group_ids) if group_ids else {}
+            existing = await groups.find_all_live(services, tenant_id, group_ids) if group_ids else {}
             there = {one: application for one, application in applications.items() if application is not None}
             found[tenant_id] = rules.Material(tenant, there, frozenset(existing))
     return found
@@ -203,7 +203,7 @@ def _draft(
     elif "password" in wanted:
         factor = user_passwords.default_factor(wanted["encryptionScheme"])
         user["private"]["password"] = rules.hashed(wanted, factor)
-    user = users.filed(user)
+    user = users.with_derived_members(user)
     drafts.users.append((tenant_id, orjson.dumps(user), is_plain))
     keys = {kind: users.login_key(value) for kind, value in users.login_ids(user).items()}
     drafts.logins.append(_Login(tenant_id, user["id"], keys, [one["id"] for one in user["memberships"]]))
@@ -222,7 +222,7 @@ async def _write(services: Services, call: Call, drafts: _Drafts) -> None:
         members.setdefault(tenant_id, []).extend(user["memberships"])
         user_ids.append(user["id"])
         if heard[tenant_id]:
-            secured = orjson.dumps(users.secured(user), option=orjson.OPT_SORT_KEYS)
+            secured = orjson.dumps(users.without_secrets(user), option=orjson.OPT_SORT_KEYS)
             told.setdefault(tenant_id, []).append(orjson.Fragment(secured))
         user["private"]["import"] = import_id
         packed.append(services.users.packed(tenant_id, user))
@@ -232,7 +232,7 @@ async def _write(services: Services, call: Call, drafts: _Drafts) -> None:
 
     async def finish(session: Session) -> None:
         for tenant_id, joining in members.items():
-            await group_members.join(services, tenant_id, joining, session)
+            await group_members.insert_memberships(services, tenant_id, joining, session)
         await staged.finish(session)
 
     async def write(session: Session | None) -> None:
@@ -246,7 +246,7 @@ async def _write(services: Services, call: Call, drafts: _Drafts) -> None:
         await staged.take_back()
         raise
     for tenant_id, joining in members.items():
-        await group_members.joined(services, tenant_id, joining)
+        await group_members.remove_orphans(services, tenant_id, joining)
 
 
 class _Staged:
@@ -306,7 +306,7 @@ async def undo(services: Services, import_id: str) -> None:
         services.users.forget_all()
 
 
-async def undo_given_up(services: Services) -> None:
+async def undo_abandoned(services: Services) -> None:
     """Remove the users of imports that nobody goes on with: their process was killed, or lost MongoDB."""
     for import_id in await services.user_imports.given_up(services.clock.now()):
         await undo(services, import_id)

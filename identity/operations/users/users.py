@@ -31,30 +31,27 @@ from identity.store.one_time_tokens import Use
 
 SCHEMA = user_views.SCHEMA
 
-answer, retrieved = user_views.answer, user_views.retrieved
-"""What callers see of a user. They have a module of their own, because mails about users show them, too."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Created:
+class CreatedUser:
     """A new user, and the members of the answer that hold a token."""
 
     user: Document
     token: Document = dataclasses.field(repr=False)
 
 
-async def create(services: Services, call: Call, body: Document, user_id: str | None) -> Created:
+async def create(services: Services, call: Call, body: Document, user_id: str | None) -> CreatedUser:
     """Add a user under the given id, or a random one. Raises Invalid and WebhookTransactionFailed."""
-    request = await new_users.read(services, call, SCHEMA, body, user_id)
-    tenant_id = await new_users.tenant_for(services, call, request.get("applicationId"))
-    made = await new_users.draft(services, call, tenant_id, request, user_id)
-    user = rules.filed(await new_users.finished(services, call, made, []))
+    request = await new_users.read_request(services, call, SCHEMA, body, user_id)
+    tenant_id = await new_users.resolve_tenant_id(services, call, request.get("applicationId"))
+    made = await new_users.draft_user(services, call, tenant_id, request, user_id)
+    user = rules.with_derived_members(await new_users.finish_draft(services, call, made, []))
     await insert(services, call, user, uses=made.uses)
-    application = await new_users.application_of(services, tenant_id, request.get("applicationId"))
-    await new_users.welcome(services, call, made, user, application)
+    application = await new_users.find_application(services, tenant_id, request.get("applicationId"))
+    await new_users.send_first_mail(services, call, made, user, application)
     # Whoever has yet to set a password is not logged in by being made.
     token = {} if made.is_set_up else await user_tokens.issue(services, call, user, application, "USER_CREATE")
-    return Created(user, token)
+    return CreatedUser(user, token)
 
 
 async def insert(
@@ -76,7 +73,7 @@ async def insert(
 
     async def insert_all(session: Session) -> None:
         await services.users.insert(tenant_id, user, session)
-        await group_members.join(services, tenant_id, user["memberships"], session)
+        await group_members.insert_memberships(services, tenant_id, user["memberships"], session)
 
     async def write(session: Session | None) -> None:
         for use in uses:
@@ -91,14 +88,14 @@ async def insert(
     except Duplicate as duplicate:
         raise await new_users.duplicate_error(services, call, user, duplicate, "create") from duplicate
     if user["memberships"]:
-        await group_members.joined(services, tenant_id, user["memberships"])
+        await group_members.remove_orphans(services, tenant_id, user["memberships"])
 
 
 async def retrieve_by_token(services: Services, call: Call, token: str | None) -> Document:
     """The bearer of an access token, as callers see a user. Raises InvalidToken."""
     shown = await bearer_tokens.verify(services, call, token)
     shown.require_reach()
-    return await answer(services, shown.user)
+    return await user_views.answer(services, shown.user)
 
 
 async def update(services: Services, call: Call, body: Document, user_id: str) -> Document:
@@ -132,7 +129,7 @@ async def deactivate(services: Services, call: Call, user_id: str) -> None:
         stored = await services.users.get(tenant_id, user_id)
         if not stored["active"]:
             return stored
-        user = rules.filed({**stored, "active": False, "lastUpdateInstant": _moved(stored, call)})
+        user = rules.with_derived_members({**stored, "active": False, "lastUpdateInstant": _moved(stored, call)})
         sign_out = await session_termination.prepare(services, call, stored)
         offered = [user_events.about("user.deactivate", stored), *sign_out.events]
 
@@ -157,7 +154,7 @@ async def reactivate(services: Services, call: Call, user_id: str) -> Document:
         stored = await services.users.get(tenant_id, user_id)
         if stored["active"]:
             return stored
-        user = rules.filed({**stored, "active": True, "lastUpdateInstant": _moved(stored, call)})
+        user = rules.with_derived_members({**stored, "active": True, "lastUpdateInstant": _moved(stored, call)})
 
         async def write(session: Session | None) -> None:
             await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
@@ -211,7 +208,7 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
 async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
     """`users`, `total`, and `nextResults` when there are more. Raises Invalid."""
     total, found, more = await index_search.run(services.users, call, criteria, prefix)
-    return {"total": total, "users": [await answer(services, user) for user in found], **more}
+    return {"total": total, "users": [await user_views.answer(services, user) for user in found], **more}
 
 
 async def _change(services: Services, call: Call, user_id: str, wanted_of: Callable[[Document], Document]) -> Document:
@@ -223,7 +220,7 @@ async def _change(services: Services, call: Call, user_id: str, wanted_of: Calla
         request = services.schemas[SCHEMA].read(wanted_of(stored))
         user = await _replacement(services, call, tenant, stored, request)
         await _replace(services, call, tenant, stored, user)
-        application = await new_users.application_of(services, tenant_id, request.get("applicationId"))
+        application = await new_users.find_application(services, tenant_id, request.get("applicationId"))
         await email_verifications.begin_for_change(services, call.within(tenant_id), tenant, stored, user, application)
         return user
 
@@ -234,14 +231,14 @@ async def _replacement(
     services: Services, call: Call, tenant: Document, stored: Document, request: Document
 ) -> Document:
     """The user that is to take the stored one's place. Raises Invalid."""
-    user = rules.normalised(rules.replaced(stored, request["user"], call.now))
+    user = rules.normalize_phone_number(rules.apply_update(stored, request["user"], call.now))
     if user.get("username") != stored.get("username"):
-        user = await new_users.with_unique_username(services, tenant, user)
+        user = await new_users.assign_unique_username(services, tenant, user)
     errors = rules.problems(user) + await new_users.shared_problems(services, tenant["id"], request)
     if user.get("email") != stored.get("email"):
         user = _with_changed_email(tenant, stored, user, call, is_skipped=request["skipVerification"])
         if not request["disableDomainBlock"]:
-            errors += rules.blocked_problems(user, tenant["registrationConfiguration"]["blockedDomains"])
+            errors += rules.blocked_domain_problems(user, tenant["registrationConfiguration"]["blockedDomains"])
     errors += await _current_password_problems(services, tenant, stored, request)
     others = await services.users.find_duplicates(tenant["id"], user)
     errors += rules.duplicate_problems(user, others)
@@ -256,7 +253,7 @@ async def _replacement(
     crud.gather(errors, features.problems(services, "user", user, stored))
     if password is not None:
         user = await user_passwords.with_password(services, tenant, user, password, call.now)
-    return rules.filed(user)
+    return rules.with_derived_members(user)
 
 
 async def _replace(services: Services, call: Call, tenant: Document, stored: Document, user: Document) -> None:
@@ -291,11 +288,11 @@ def _with_changed_email(
     A first address has to be verified as that of a new user. Where that `is_skipped` the new one counts as verified.
     """
     if is_skipped and "email" in user:
-        return rules.verified_as(user, "Skipped", call.now)
+        return rules.with_verified_reason(user, "Skipped", call.now)
     configuration = tenant["emailConfiguration"]
     is_due = configuration["verifyEmailWhenChanged"] or "email" not in stored
     if "email" in user and configuration["verifyEmail"] and is_due:
-        return rules.verified_as(user, "Pending", call.now)
+        return rules.with_verified_reason(user, "Pending", call.now)
     return user
 
 
@@ -312,6 +309,6 @@ def _moved(stored: Document, call: Call) -> int:
     return max(call.now, int(stored["lastUpdateInstant"]) + 1)
 
 
-def missing_id(verb: str) -> Invalid:
+def missing_id_error(verb: str) -> Invalid:
     """The error of a verb that needs a user id in the path."""
     return Invalid.field("missing", "userId", f"You must specify the [userId] in the path to {verb} a user.")

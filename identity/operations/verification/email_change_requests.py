@@ -58,7 +58,7 @@ async def require_usable(services: Services, call: Call, tenant: Document, user:
     if not is_email(email):
         crud.gather([FieldError.of("notEmail", PATH, "The [user.email] is not an email address.")])
     wanted = {**user, "email": email}
-    errors = rules.blocked_problems(wanted, tenant["registrationConfiguration"]["blockedDomains"])
+    errors = rules.blocked_domain_problems(wanted, tenant["registrationConfiguration"]["blockedDomains"])
     others = await services.users.find_duplicates(TenantId(tenant["id"]), wanted)
     if others:
         await user_notifications.tell_in_use(services, call, tenant, wanted, others, "update")

@@ -78,7 +78,7 @@ async def complete(services: Services, call: Call, ticket: OneTimeToken, use: Us
             raise NotFound(log_detail="the address was changed meanwhile")
         if _revocations(stored) != ticket.document["revocations"]:
             raise NotFound(log_detail="the change was revoked meanwhile")
-        changed = rules.moved(_verified_with(stored, email, call), call.now)
+        changed = rules.next_version(_verified_with(stored, email, call), call.now)
         offered = [*user_events.of_update(stored, changed), *user_events.of_verified_email(changed)]
         return Change(changed, offered, user_events.after_update(stored, changed, new_password=False))
 
@@ -132,7 +132,7 @@ async def _restore(services: Services, call: Call, ticket: OneTimeToken, use: Us
     restored = _restored(stored, ticket.document) if is_replaced else stored
     # The count lets a completion that has consumed its verification already fail.
     private = {**restored["private"], "emailChangeRevocations": _revocations(stored) + 1}
-    user = rules.moved({**restored, "private": private}, call.now)
+    user = rules.next_version({**restored, "private": private}, call.now)
     sign_out = await session_termination.prepare(services, call, stored)
     offered = [*(user_events.of_update(stored, user) if is_replaced else ()), *sign_out.events]
     announced = user_events.after_update(stored, user, new_password=False) if is_replaced else ()
@@ -155,7 +155,7 @@ def _revocations(user: Document) -> int:
 def _verified_with(stored: Document, email: str, call: Call) -> Document:
     """The user with a verified address that inherits nothing from the previous one."""
     user = {name: value for name, value in stored.items() if name != "verifiedInstant"}
-    return rules.verified_as({**user, "email": email}, "Completed", call.now)
+    return rules.with_verified_reason({**user, "email": email}, "Completed", call.now)
 
 
 def _restored(stored: Document, about: Document) -> Document:

@@ -64,7 +64,7 @@ async def begin_for_change(
     Who is written to too often gets no mail, and the change stays.
     """
     is_new = before is None or before.get("email") != user.get("email")
-    if is_new and "email" in user and rules.is_pending(user):
+    if is_new and "email" in user and rules.is_verification_pending(user):
         with contextlib.suppress(Unavailable):
             await begin(services, call, tenant, user, application)
 
@@ -131,7 +131,7 @@ async def verified(
             raise NotFound(log_detail="the address was changed meanwhile")
         if "email" not in stored or stored["verified"]:
             return None
-        changed = rules.verified_later(stored, reason, call.now)
+        changed = rules.with_verified_email(stored, reason, call.now)
         return Change(changed, user_events.of_verified_email(changed))
 
     changed, is_new = await verified_users.write(services, call, user, change_of, use)

@@ -191,7 +191,7 @@ def _normalised(kind: str, login_id: str) -> str:
         if not is_email(email):
             raise Invalid.field("notEmail", "loginId", "The [loginId] is not an email address.")
         return email
-    number: str = rules.normalised({"phoneNumber": login_id.strip()})["phoneNumber"]
-    if not rules.is_phone_number(number):
+    number: str = rules.normalize_phone_number({"phoneNumber": login_id.strip()})["phoneNumber"]
+    if not rules.is_e164_number(number):
         raise Invalid.field("invalidPhone", "loginId", "The [loginId] must be an E.164 number.")
     return number

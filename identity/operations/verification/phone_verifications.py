@@ -59,7 +59,7 @@ async def verified(services: Services, call: Call, user: Document, reason: str, 
             raise NotFound(log_detail="the phone number was changed meanwhile")
         if rules.has_verified_phone(stored):
             return None
-        changed = rules.moved(rules.with_verified_phone(stored, reason, call.now), call.now)
+        changed = rules.next_version(rules.with_verified_phone(stored, reason, call.now), call.now)
         return Change(changed, [user_events.of_verified_identity(changed, "phoneNumber", number)])
 
     changed, _is_new = await verified_users.write(services, call, user, change_of, use)

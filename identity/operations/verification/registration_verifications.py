@@ -47,7 +47,7 @@ async def begin(
     start = verification_codes.again if again else verification_codes.start
     started = await start(services, tenant, KIND, owner, about, application["verificationStrategy"])
     template_id = application.get("verificationEmailTemplateId")
-    if send and template_id is not None and user_rules.mail_address(user) is not None:
+    if send and template_id is not None and user_rules.email_address(user) is not None:
         data = started.mail_values()
         await mail.send(services, call, TenantId(tenant["id"]), template_id, user, data, application=application)
     return started
@@ -108,8 +108,8 @@ async def verified(
             raise NotFound(log_detail="the registration is gone")
         if registration["verified"]:
             return None
-        done = rules.verified(registration, call.now)
-        changed = user_rules.moved(rules.with_registration(stored, done), call.now)
+        done = rules.mark_verified(registration, call.now)
+        changed = user_rules.next_version(rules.with_registration(stored, done), call.now)
         return Change(changed, [user_events.about_registration("user.registration.verified", changed, done)])
 
     changed, _is_new = await verified_users.write(services, call, user, change_of, use)

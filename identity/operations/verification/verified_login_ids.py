@@ -47,7 +47,7 @@ async def applied(
         about = {} if ticket is None else ticket.document
         if about and rules.login_ids(user).get(about["type"]) == about["value"]:
             is_email = about["type"] == "email"
-            user = (rules.verified_as if is_email else rules.with_verified_phone)(user, "Completed", now)
+            user = (rules.with_verified_reason if is_email else rules.with_verified_phone)(user, "Completed", now)
             uses.append(services.one_time_tokens.use(tenant_id, _KIND, verification_id))
         else:
             path = f"verificationIds[{index}]"

@@ -45,7 +45,7 @@ class ApiKeysHandler(ApiHandler):
         """A key in its wrapper; one that is not retrievable shows its value once, when it is made."""
         if not api_key["retrievable"] and not fresh:
             api_key = {name: value for name, value in api_key.items() if name != "key"}
-        return Reply({"apiKey": operations.shown(self.services, api_key)})
+        return Reply({"apiKey": operations.to_response(self.services, api_key)})
 
 
 class ApiKeyHandler(ApiKeysHandler):

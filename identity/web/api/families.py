@@ -68,7 +68,7 @@ class PendingChildrenHandler(ApiHandler):
         email = self.query().get("parentEmail")
         if not email:
             raise Invalid.field("blank", "parentEmail", "You must specify the [parentEmail] parameter.")
-        return Reply({"users": await operations.pending(self.services, call, email)})
+        return Reply({"users": await operations.retrieve_pending_children(self.services, call, email)})
 
 
 class FamilyRequestHandler(ApiHandler):
@@ -77,7 +77,7 @@ class FamilyRequestHandler(ApiHandler):
     @endpoint(access=Access.API_KEY, raw_body=True, takes=operations.REQUEST)
     async def post(self, call: Call, body: Document) -> Reply:
         """Ask a parent by mail."""
-        await operations.ask(self.services, call, body)
+        await operations.send_family_request(self.services, call, body)
         return Reply()
 
 

@@ -22,7 +22,7 @@ class GroupFamilyHandler(ResourceHandler):
 
     async def one(self, group: Document) -> Reply:
         """One group."""
-        return Reply({"group": await operations.shown(self.services, group)})
+        return Reply({"group": await operations.to_response(self.services, group)})
 
 
 class GroupsHandler(GroupFamilyHandler, CollectionHandler):
@@ -76,7 +76,9 @@ class GroupSearchHandler(GroupFamilyHandler, SearchHandler):
     async def found(self, call: Call, criteria: Document, prefix: str) -> Reply:
         """The answer to both forms."""
         total, groups = await crud.search(self.services, call, self.resource, criteria, prefix)
-        return Reply({"total": total, "groups": [await operations.shown(self.services, group) for group in groups]})
+        return Reply(
+            {"total": total, "groups": [await operations.to_response(self.services, group) for group in groups]}
+        )
 
 
 class MembersHandler(ApiHandler):
@@ -109,7 +111,7 @@ class MembersHandler(ApiHandler):
 
     def members(self, by_group: Document) -> Reply:
         """Memberships by group."""
-        return Reply(group_members.shown(self.services, by_group))
+        return Reply(group_members.to_response(self.services, by_group))
 
     def id_parameter(self, name: str) -> str | None:
         """An id in the query. Raises Invalid for one that is no UUID."""

@@ -24,12 +24,12 @@ class LinksHandler(ApiHandler):
     async def post(self, call: Call, body: Document) -> Reply:
         """Create, or complete a pending one."""
         link = await operations.create(self.services, call, body)
-        return Reply({"identityProviderLink": await operations.shown(self.services, link)})
+        return Reply({"identityProviderLink": await operations.to_response(self.services, link)})
 
     @endpoint(access=Access.API_KEY, answer="api/identity-provider-links.response.json", query=_QUERY)
     async def get(self, call: Call) -> Reply:
         """Retrieve one by its account, or those of a user."""
-        return Reply(await operations.find(self.services, call, self.query()))
+        return Reply(await operations.retrieve(self.services, call, self.query()))
 
     @endpoint(access=Access.API_KEY, query=_QUERY)
     async def delete(self, call: Call) -> Reply:
@@ -50,7 +50,7 @@ class PendingLinkHandler(ApiHandler):
         user_id = parse_id(given)
         if given and user_id is None:
             raise Invalid.field("couldNotConvert", "userId", "The [userId] parameter must be a UUID.")
-        return Reply(await operations.find_pending(self.services, call, pending_id, user_id))
+        return Reply(await operations.retrieve_pending(self.services, call, pending_id, user_id))
 
 
 ROUTES = [

@@ -28,11 +28,11 @@ _ADDRESS: Query = {"callerIPAddress": "text", "ipAddress": "text"}
 class LoginFamily(ApiHandler):
     """What answers with the Login API response."""
 
-    def answered(self, answer: login_responses.Answer) -> Reply:
+    def answered(self, answer: login_responses.LoginResponse) -> Reply:
         """The response, and its tokens once more as cookies."""
         return Reply(answer.body, answer.status, cookies=self.cookies_of(answer), reason=answer.reason)
 
-    def cookies_of(self, answer: login_responses.Answer) -> list[Morsel[str]]:
+    def cookies_of(self, answer: login_responses.LoginResponse) -> list[Morsel[str]]:
         """`access_token` for as long as the browser runs, `refresh_token` for as long as it lives."""
         body = answer.body or {}
         cookies = [self.new_cookie(ACCESS_COOKIE, body["token"])] if "token" in body else []

@@ -42,7 +42,7 @@ class ChangePasswordHandler(BearerFamily):
     async def get(self, call: Call) -> Reply:
         """Whether a user can change the password without a trust token."""
         login_id, types = self.query().get("loginId"), self.texts("loginIdTypes")
-        call = login_responses.informed(call, self.query())
+        call = login_responses.with_stated_ip_address(call, self.query())
         await password_api.look_at_user(self.services, call, self.token(), login_id, types)
         return Reply()
 
@@ -68,7 +68,7 @@ class ChangePasswordIdHandler(ApiHandler):
     @endpoint(access=Access.RECOGNIZED_KEY, query=_ADDRESS, answer={200: None})
     async def get(self, call: Call, change_password_id: str) -> Reply:
         """Whether an id is good without a trust token."""
-        call = login_responses.informed(call, self.query())
+        call = login_responses.with_stated_ip_address(call, self.query())
         await password_api.look(self.services, call, change_password_id)
         return Reply()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.errors import Invalid
+from identity.operations.messaging import user_views
 from identity.operations.users import registrations as operations
-from identity.operations.users import users
 from identity.operations.verification import verification_answers
 from identity.web.api.users import UserFamilyHandler
 from identity.web.base_handlers import Route
@@ -23,25 +23,25 @@ class RegistrationFamilyHandler(UserFamilyHandler):
     ) -> Reply:
         """Create a registration; the response has the user if it is new, too."""
         done = await operations.create(self.services, call, body, user_id, application_id)
-        answer: Document = {"registration": operations.shown(self.services, done.registration), **done.token}
+        answer: Document = {"registration": operations.to_response(self.services, done.registration), **done.token}
         answer |= await verification_answers.of_registration(
             self.services, done.user, done.registration, is_new_user=done.is_new_user
         )
         if done.is_new_user:
-            answer["user"] = await users.answer(self.services, done.user)
+            answer["user"] = await user_views.answer(self.services, done.user)
         return Reply(answer)
 
     async def replace(self, call: Call, user_id: str, application_id: str | None) -> Reply:
         """Replace a registration."""
         body = self.json_object()
         registration = await operations.update(self.services, call, body, user_id, application_id)
-        return Reply({"registration": operations.shown(self.services, registration)})
+        return Reply({"registration": operations.to_response(self.services, registration)})
 
     async def change(self, call: Call, user_id: str, application_id: str | None) -> Reply:
         """Change parts of a registration."""
         kind, patch = self.patch_body()
         registration = await operations.patch(self.services, call, kind, patch, user_id, application_id)
-        return Reply({"registration": operations.shown(self.services, registration)})
+        return Reply({"registration": operations.to_response(self.services, registration)})
 
 
 class NewRegistrationHandler(RegistrationFamilyHandler):
@@ -94,7 +94,7 @@ class RegistrationHandler(RegistrationFamilyHandler):
     async def get(self, call: Call, user_id: str, application_id: str) -> Reply:
         """Retrieve."""
         registration = await operations.retrieve(self.services, call, user_id, application_id)
-        return Reply({"registration": operations.shown(self.services, registration)})
+        return Reply({"registration": operations.to_response(self.services, registration)})
 
     @endpoint(access=Access.API_KEY, takes=_SCHEMA, answer=_ANSWER)
     async def put(self, call: Call, user_id: str, application_id: str) -> Reply:

@@ -31,14 +31,14 @@ class LongBodyHandler(ApiHandler):
         """Those of the items first, as far as they were read."""
         return self._ignored + super().ignored_members()
 
-    def reader(self, name: str) -> user_import.Read:
+    def reader(self, name: str) -> user_import.ReadRequest:
         """What reads the body, with a list under this name. Raises Invalid for a body of another media type."""
         kind = self.content_type()
         if kind not in {"application/json", ""} and self.request.body:
             raise self.unsupported(kind)
         return functools.partial(self._read, name)
 
-    async def _read(self, name: str, take: user_import.Take) -> Document:
+    async def _read(self, name: str, take: user_import.AddItem) -> Document:
         numbers, (wrapped,) = itertools.count(), self.services.schemas[self.item_schema].schema["properties"].values()
 
         def examine(item: Any) -> None:
@@ -60,7 +60,7 @@ class UserImportHandler(LongBodyHandler):
     @endpoint(access=Access.API_KEY, takes=user_import.REQUEST, answer=_ANSWER)
     async def post(self, call: Call) -> Reply:
         """Make up to ten thousand users."""
-        await user_import.run(self.services, call, self.reader("users"))
+        await user_import.import_users(self.services, call, self.reader("users"))
         return Reply()
 
 
@@ -72,7 +72,7 @@ class RefreshTokenImportHandler(LongBodyHandler):
     @endpoint(access=Access.API_KEY, takes=refresh_token_import.REQUEST, answer=_ANSWER)
     async def post(self, call: Call) -> Reply:
         """Add up to ten thousand refresh tokens."""
-        await refresh_token_import.run(self.services, call, self.reader("refreshTokens"))
+        await refresh_token_import.import_refresh_tokens(self.services, call, self.reader("refreshTokens"))
         return Reply()
 
 

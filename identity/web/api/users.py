@@ -6,6 +6,7 @@ from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.users.users import LOGIN_ID_TYPES
+from identity.operations.messaging import user_views
 from identity.operations.objects import user_lookup
 from identity.operations.password_changes import password_api
 from identity.operations.users import users as operations
@@ -24,19 +25,19 @@ _HARD_DELETE: Final = "api/hard-delete.request.json"
 class UserFamilyHandler(ApiHandler):
     """What the handlers of users and of registrations share."""
 
-    async def created(self, done: operations.Created) -> Reply:
+    async def created(self, done: operations.CreatedUser) -> Reply:
         """The user that was made, and what begins with it."""
         return await self.changed(done.user, done.token)
 
     async def changed(self, user: Document, more: Document | None = None) -> Reply:
         """The user as it is now, and the verifications that it has open."""
         opened = await verification_answers.of_user(self.services, user, with_codes=True)
-        return Reply({"user": await operations.answer(self.services, user), **opened, **(more or {})})
+        return Reply({"user": await user_views.answer(self.services, user), **opened, **(more or {})})
 
     async def found(self, user: Document) -> Reply:
         """The user as it is retrieved."""
         opened = await verification_answers.of_user(self.services, user, with_codes=False)
-        return Reply({"user": await operations.retrieved(self.services, user), **opened})
+        return Reply({"user": await user_views.retrieved(self.services, user), **opened})
 
 
 class UsersHandler(UserFamilyHandler, BearerFamily):
@@ -76,23 +77,23 @@ class UsersHandler(UserFamilyHandler, BearerFamily):
         elif query.get("changePasswordId"):
             user = await password_api.user_of(self.services, call, query["changePasswordId"])
         else:
-            raise operations.missing_id("retrieve")
+            raise operations.missing_id_error("retrieve")
         return await self.found(user)
 
     @endpoint(access=Access.API_KEY, answer={})
     async def put(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
-        raise operations.missing_id("update")
+        raise operations.missing_id_error("update")
 
     @endpoint(access=Access.API_KEY, answer={})
     async def patch(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
-        raise operations.missing_id("patch")
+        raise operations.missing_id_error("patch")
 
     @endpoint(access=Access.API_KEY, answer={})
     async def delete(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
-        raise operations.missing_id("delete")
+        raise operations.missing_id_error("delete")
 
 
 class UserHandler(UserFamilyHandler):

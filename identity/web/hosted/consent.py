@@ -30,7 +30,7 @@ async def reply(
         action=handler.request.path,
         hidden=(*hidden.items(), (csrf.FIELD, token)),
         redirect_uri=given["redirect_uri"],
-        login_id=users.login_value(page.user),
+        login_id=users.primary_login_id(page.user),
         required=tuple(shown(look, client.application, scope) for scope in question.required),
         optional=tuple(
             shown(look, client.application, scope, is_checked=scope in question.approved) for scope in question.optional

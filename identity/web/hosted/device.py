@@ -49,7 +49,7 @@ async def ask_for_code(
         "action": handler.request.path,
         "hidden": [*_place(client).items(), *_locale(given), (csrf.FIELD, token)],
         "user_code": user_code[:_LONGEST],
-        "login_id": "" if user is None else users.login_value(user),
+        "login_id": "" if user is None else users.primary_login_id(user),
         "sign_out": _sign_out(handler, client),
         "message": look[message] if message else "",
     }
@@ -70,7 +70,7 @@ async def ask_about_device(
         "hidden": list(hidden.items()),
         "facts": list(_facts(look, page)),
         "scopes": [_choice(look, client.application, scope) for scope in device.grant["scopes"]],
-        "login_id": users.login_value(page.current.user),
+        "login_id": users.primary_login_id(page.current.user),
         "sign_out": _sign_out(handler, client),
         "target": "" if is_hosted else urllib.parse.urlsplit(given["redirect_uri"]).hostname or given["redirect_uri"],
         "message": look[message] if message else "",

@@ -66,7 +66,7 @@ async def of(
     The language is that of the parameter `locale`, else of `ui_locales`, else the one of the browser's last request
     that named one, else one that the browser asks for.
     """
-    theme = await themes.effective(handler.services, tenant, application)
+    theme = await themes.find_effective(handler.services, tenant, application)
     if theme is None:
         return DEFAULT
     accepted = handler.request.headers.get("Accept-Language", "")[:500]

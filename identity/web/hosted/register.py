@@ -122,7 +122,7 @@ async def ask_for_more(
         submit=look["completeRegistration.submit"],
         fields=asked,
         message=look[message] if message else " ".join(told),
-        notes=[look.fill("device.signedIn", users.login_value(page.user), strong=True)],
+        notes=[look.fill("device.signedIn", users.primary_login_id(page.user), strong=True)],
     )
     return fields.page(form, look, redirect_uri=given["redirect_uri"], status=status, cookies=[cookie])
 

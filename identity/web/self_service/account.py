@@ -131,7 +131,7 @@ class HomeHandler(AccountPage):
             values = {
                 "title": look["account.title"],
                 "heading": look["account.heading"],
-                "lead": look.fill("account.lead", users.login_value(account.user), strong=True),
+                "lead": look.fill("account.lead", users.primary_login_id(account.user), strong=True),
                 "message": look[_CHANGED[given["changed"]]] if given.get("changed") in _CHANGED else "",
                 "facts": _facts(place, account, await accounts.pending_email(self.services, account)),
                 "nothing": look["account.nothing"],
@@ -189,7 +189,7 @@ class EditHandler(AccountPage):
         form = Form(
             title=look["accountEdit.title"],
             heading=look["accountEdit.heading"],
-            lead=look.fill("account.lead", users.login_value(account.user), strong=True),
+            lead=look.fill("account.lead", users.primary_login_id(account.user), strong=True),
             submit=look["accountEdit.submit"],
             fields=[*plain, *_confirmation_fields(place, account)],
             buttons=_confirmation_buttons(place, account),

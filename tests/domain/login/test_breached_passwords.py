@@ -15,7 +15,7 @@ def test_the_digest_is_the_one_that_collections_have() -> None:
 
 
 def test_pairs_are_those_of_every_login_id_and_of_the_address_without_its_sub_address() -> None:
-    user = users.with_username(make_user(email="ada+shop@example.com", username="Ada"))
+    user = users.with_unique_username(make_user(email="ada+shop@example.com", username="Ada"))
     assert list(breached_passwords.pairs(user, "Secret:1")) == [
         ("ExactMatch", "ada+shop@example.com:Secret:1"),
         ("ExactMatch", "ada:Secret:1"),

@@ -30,7 +30,9 @@ def wanted(**members: Any) -> dict[str, Any]:
 
 
 def make_user(**members: Any) -> dict[str, Any]:
-    return users.filed(users.with_username(users.new(wanted(**members), UserId("u"), TenantId("t"), NOW)))
+    return users.with_derived_members(
+        users.with_unique_username(users.build_user(wanted(**members), UserId("u"), TenantId("t"), NOW))
+    )
 
 
 def kinds(errors: Any) -> set[str]:
@@ -39,9 +41,9 @@ def kinds(errors: Any) -> set[str]:
 
 def test_login_value_prefers_email_to_username_to_phone() -> None:
     everything = {"email": "a@example.com", "username": "ann", "phoneNumber": "+15551234567"}
-    assert users.login_value(make_user(**everything)) == "a@example.com"
-    assert users.login_value(make_user(**{**everything, "email": ""})) == "ann"
-    assert users.login_value(make_user(phoneNumber="+15551234567")) == "+15551234567"
+    assert users.primary_login_id(make_user(**everything)) == "a@example.com"
+    assert users.primary_login_id(make_user(**{**everything, "email": ""})) == "ann"
+    assert users.primary_login_id(make_user(phoneNumber="+15551234567")) == "+15551234567"
 
 
 def test_a_new_user_has_no_trace_of_the_password_that_was_sent() -> None:
@@ -56,33 +58,37 @@ def test_look_up_keys_follow_the_user() -> None:
         "terms": ["a@example.com", "ann", "lee"],
         "usernameKey": "ann",
     }
-    renamed = users.filed(users.with_username(users.replaced(user, wanted(email="b@example.com"), LATER)))
+    renamed = users.with_derived_members(
+        users.with_unique_username(users.apply_update(user, wanted(email="b@example.com"), LATER))
+    )
     assert renamed["private"] == {"login": "b@example.com", "terms": ["b@example.com"]}
 
 
 def test_identities_keep_the_instants_of_what_did_not_change() -> None:
     user = make_user(email="a@example.com", username="Ann")
     user["identities"][0]["lastLoginInstant"] = NOW
-    changed = users.replaced(user, wanted(email="a@example.com", username="Bob"), LATER)
-    email, username = users.filed(users.with_username(changed))["identities"]
+    changed = users.apply_update(user, wanted(email="a@example.com", username="Bob"), LATER)
+    email, username = users.with_derived_members(users.with_unique_username(changed))["identities"]
     assert (email["insertInstant"], email["lastUpdateInstant"], email["lastLoginInstant"]) == (NOW, NOW, NOW)
     assert (username["value"], username["insertInstant"]) == ("Bob", LATER)
     assert "lastLoginInstant" not in username
 
 
 def test_identities_tell_why_they_are_verified_or_not() -> None:
-    user = users.filed(users.verified_as(make_user(email="a@example.com", username="Ann"), "Skipped", NOW))
+    user = users.with_derived_members(
+        users.with_verified_reason(make_user(email="a@example.com", username="Ann"), "Skipped", NOW)
+    )
     told = {identity["type"]: (identity["verified"], identity["verifiedReason"]) for identity in user["identities"]}
     assert told == {"email": (True, "Skipped"), "username": (False, "Unverifiable")}
     assert user["verifiedInstant"] == NOW
-    pending = users.verified_as(user, "Pending", LATER)
+    pending = users.with_verified_reason(user, "Pending", LATER)
     assert pending["verified"] is False
-    assert users.verified_as(pending, "Completed", LATER)["verifiedInstant"] == NOW
+    assert users.with_verified_reason(pending, "Completed", LATER)["verifiedInstant"] == NOW
 
 
 def test_a_replacement_keeps_what_is_fixed_and_always_moves_its_instant() -> None:
     user = {**make_user(email="a@example.com", firstName="Ann"), "active": False, "verified": True}
-    fresh = users.replaced(user, wanted(email="b@example.com"), NOW)
+    fresh = users.apply_update(user, wanted(email="b@example.com"), NOW)
     assert (fresh["active"], fresh["verified"], fresh["id"]) == (False, True, "u")
     assert fresh["lastUpdateInstant"] == NOW + 1
     assert "firstName" not in fresh
@@ -90,21 +96,21 @@ def test_a_replacement_keeps_what_is_fixed_and_always_moves_its_instant() -> Non
 
 def test_a_required_change_of_password_has_a_reason_for_as_long_as_it_is_required() -> None:
     user = make_user(email="a@example.com")
-    required = users.replaced(user, wanted(email="a@example.com", passwordChangeRequired=True), LATER)
+    required = users.apply_update(user, wanted(email="a@example.com", passwordChangeRequired=True), LATER)
     assert required["passwordChangeReason"] == "Administrative"
     expired = {**required, "passwordChangeReason": "Expired"}
-    still = users.replaced(expired, wanted(email="a@example.com", passwordChangeRequired=True), LATER)
+    still = users.apply_update(expired, wanted(email="a@example.com", passwordChangeRequired=True), LATER)
     assert still["passwordChangeReason"] == "Expired"
-    assert "passwordChangeReason" not in users.replaced(expired, wanted(email="a@example.com"), LATER)
+    assert "passwordChangeReason" not in users.apply_update(expired, wanted(email="a@example.com"), LATER)
 
 
 def test_only_a_method_with_the_same_id_keeps_its_secret() -> None:
     stored = {"methods": [{"id": "AAAA", "method": "authenticator", "secret": SECRET}], "recoveryCodes": ["c"]}
     sent = [{"id": "AAAA", "method": "authenticator"}, {"id": "BBBB", "method": "authenticator"}]
-    kept = users.with_kept_secrets({"methods": sent, "recoveryCodes": []}, stored)
+    kept = users.with_stored_secrets({"methods": sent, "recoveryCodes": []}, stored)
     assert [method.get("secret") for method in kept["methods"]] == [SECRET, None]
     assert kept["recoveryCodes"] == ["c"]
-    gone = users.with_kept_secrets({"methods": [], "recoveryCodes": []}, stored)
+    gone = users.with_stored_secrets({"methods": [], "recoveryCodes": []}, stored)
     assert gone == {"methods": [], "recoveryCodes": []}
 
 
@@ -122,14 +128,18 @@ def test_events_and_answers_hold_no_secret() -> None:
     user = make_user(email="a@example.com", twoFactor={"methods": [method], "recoveryCodes": ["a recovery code"]})
     user["registrations"] = [{"applicationId": "x", "authenticationToken": "t-1"}]
     before = copy.deepcopy(user)
-    assert not any(secret in str(users.secured(user)) for secret in (SECRET, "a recovery code", "t-1", "private"))
-    assert "a recovery code" not in str(users.visible(user)) and "private" not in users.visible(user)
+    assert not any(
+        secret in str(users.without_secrets(user)) for secret in (SECRET, "a recovery code", "t-1", "private")
+    )
+    assert "a recovery code" not in str(
+        users.without_private_members(user)
+    ) and "private" not in users.without_private_members(user)
     assert user == before
 
 
 @pytest.mark.parametrize("number", ["+15551234567", "+4930123456"])
 def test_phone_numbers_are_e164(number: str) -> None:
-    assert users.is_phone_number(number)
+    assert users.is_e164_number(number)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +155,7 @@ def test_phone_numbers_are_e164(number: str) -> None:
     ],
 )
 def test_other_texts_are_no_phone_numbers(number: str) -> None:
-    assert not users.is_phone_number(number)
+    assert not users.is_e164_number(number)
 
 
 @pytest.mark.parametrize(
@@ -182,10 +192,10 @@ def test_problems_of_a_user(members: dict[str, Any], expected: set[str]) -> None
 
 def test_blocked_domains_compare_without_regard_to_case_and_as_a_whole() -> None:
     blocked = ["Blocked.example"]
-    assert kinds(users.blocked_problems({"email": "a@blocked.example"}, blocked)) == {"[blocked]user.email"}
-    assert not users.blocked_problems({"email": "a@not-blocked.example"}, blocked)
-    assert not users.blocked_problems({"email": "a@sub.blocked.example"}, blocked)
-    assert not users.blocked_problems({}, blocked)
+    assert kinds(users.blocked_domain_problems({"email": "a@blocked.example"}, blocked)) == {"[blocked]user.email"}
+    assert not users.blocked_domain_problems({"email": "a@not-blocked.example"}, blocked)
+    assert not users.blocked_domain_problems({"email": "a@sub.blocked.example"}, blocked)
+    assert not users.blocked_domain_problems({}, blocked)
 
 
 def test_duplicates_tell_whether_the_other_user_is_active() -> None:

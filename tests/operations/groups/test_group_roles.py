@@ -36,7 +36,7 @@ def member(*group_ids: str, registrations: list[Document]) -> Document:
 
 async def roles(user: Document, applications: list[Document], groups: list[Document]) -> list[list[str]]:
     documents: Any = {"applications": Remembered(*applications), "groups": Remembered(*groups)}
-    effective = await group_roles.effective(documents, user)
+    effective = await group_roles.with_group_roles(documents, user)
     return [registration["roles"] for registration in effective["registrations"]]
 
 
@@ -60,12 +60,12 @@ async def test_user_without_groups_or_registrations_costs_nothing() -> None:
     documents: Any = {}
     lonely = member(registrations=[make_registration(application("a"), "a")])
     unregistered = member("g", registrations=[])
-    assert await group_roles.effective(documents, lonely) is lonely
-    assert await group_roles.effective(documents, unregistered) is unregistered
+    assert await group_roles.with_group_roles(documents, lonely) is lonely
+    assert await group_roles.with_group_roles(documents, unregistered) is unregistered
 
 
 async def test_groups_that_give_nothing_here_leave_the_user_as_it_is() -> None:
     one, other = application("a"), application("b")
     user = member("g", registrations=[make_registration(one, "a")])
     documents: Any = {"applications": Remembered(one, other), "groups": Remembered(group("g", other, "b"))}
-    assert await group_roles.effective(documents, user) is user
+    assert await group_roles.with_group_roles(documents, user) is user

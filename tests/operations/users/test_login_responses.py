@@ -22,10 +22,10 @@ async def answer(service, api) -> Any:
     client = await clients.find(service.services, TenantHints(), rp.client_id)
     call = Call(client.tenant_id, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
 
-    async def answered(make: Any) -> login_responses.Answer:
+    async def answered(make: Any) -> login_responses.LoginResponse:
         user = await service.services.users.get(rp.tenant["id"], rp.user["id"])
-        return await login_responses.answer(
-            service.services, call, client, make(user), "PASSWORD", login_responses.Wishes.of({"noJWT": True})
+        return await login_responses.build_response(
+            service.services, call, client, make(user), "PASSWORD", login_responses.LoginOptions.of({"noJWT": True})
         )
 
     return answered

@@ -207,12 +207,12 @@ async def test_one_process_an_hour_takes_the_turn(attic: Attic, clock) -> None:
     made = await attic.made()
     await attic.change_tenant(userDeletePolicy={"unverified": {"enabled": False}})
     clock.advance(seconds=3 * 365 * DAY)  # an hour that nobody else has had
-    await unverified_user_cleanup.take_turn(attic.service.services)
+    await unverified_user_cleanup.sweep_hourly(attic.service.services)
     await attic.change_tenant(userDeletePolicy=POLICY)
-    await unverified_user_cleanup.take_turn(attic.service.services)
+    await unverified_user_cleanup.sweep_hourly(attic.service.services)
     assert await attic.is_there(made)
     clock.advance(seconds=3600)
-    await unverified_user_cleanup.take_turn(attic.service.services)
+    await unverified_user_cleanup.sweep_hourly(attic.service.services)
     assert not await attic.is_there(made)
 
 
