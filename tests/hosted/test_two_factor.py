@@ -391,3 +391,24 @@ async def test_second_step_comes_before_the_verification_and_both_are_needed(rp,
     key = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await api.post("/api/user/verify-email", json={"userId": rp.user["id"]}, headers=key)).status_code == 200
     assert "code" in response(await send(browser, gate))
+
+
+async def test_a_form_that_is_sent_again_while_it_is_answered_does_not_end_the_login(
+    service, rp, browser, clock, monkeypatch
+):
+    """Between the use of the challenge and that of the login intent, the second request finds no challenge."""
+    shown = await log_in(rp, browser)
+    code = two_factor.code(clock.now())
+    users, repeated = service.services.users, []
+    note = users.note_second_factor
+
+    async def note_after_a_repetition(*arguments):
+        if not repeated:
+            repeated.append(None)
+            repeated[0] = await post(browser, shown, code=code)
+        await note(*arguments)
+
+    monkeypatch.setattr(users, "note_second_factor", note_after_a_repetition)
+    answer = await post(browser, shown, code=code)
+    assert "code" in response(answer)
+    assert "code=" not in repeated[0].headers.get("Location", "")

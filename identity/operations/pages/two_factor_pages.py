@@ -17,7 +17,7 @@ from identity.operations.authorization import login_gates, pending_logins
 from identity.operations.login import two_factor_logins
 from identity.operations.login_transactions import halted_logins
 from identity.operations.login_transactions.authorization_steps import Browser, LoginPage, Step, StepFailed, Vetoed
-from identity.operations.login_transactions.halted_logins import Claim, Waiting
+from identity.operations.login_transactions.halted_logins import Waiting
 from identity.operations.two_factor import two_factor_trust
 from identity.services import Services
 
@@ -61,7 +61,7 @@ async def show(
     try:
         found = await two_factor_logins.find(services, inside, details["twoFactorId"])
     except NotFound:
-        return await _over(services, waiting)
+        return _over(waiting)
     chosen = two_factor.find_method(found.user, details["methodId"])
     shown = None if chosen is None else two_factor.shown(chosen, is_masked=True)
     return Challenge(waiting, found.methods(), shown, message or details.get("message", ""))
@@ -86,7 +86,7 @@ async def choose(
         try:
             message = await login_gates.send(services, inside, two_factor_id, method_id)
         except NotFound:
-            return await _over(services, waiting)
+            return _over(waiting)
     if not await halted_logins.remember_details(services, waiting, methodId=method_id, message=message):
         raise halted_logins.over()
     return dataclasses.replace(page, chosen=method, message=message)
@@ -109,7 +109,7 @@ async def enter_code(
     except Unavailable:
         return dataclasses.replace(page, message=TOO_MANY)
     except NotFound:
-        return WentOn(await _over(services, waiting))
+        return WentOn(_over(waiting))
     if isinstance(step, LoginPage) and isinstance(step.problem, Vetoed):
         return dataclasses.replace(page, message=VETOED)
     if not trusts or isinstance(step, LoginPage):
@@ -125,7 +125,10 @@ async def enter_code(
     return WentOn(step, trust)
 
 
-async def _over(services: Services, waiting: Waiting) -> Step:
-    """The login page: the challenge is met, was tried too often, or is too old."""
-    await Claim(services, waiting).write()
+def _over(waiting: Waiting) -> Step:
+    """The login page: the challenge is met, was tried too often, or is too old.
+
+    The intent is left alone: a request that met the challenge a moment ago is about to consume it. It leads to no
+    response without the challenge.
+    """
     return LoginPage(waiting.client, problem=StepFailed(_OVER))

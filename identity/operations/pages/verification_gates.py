@@ -17,7 +17,7 @@ from identity.errors import Invalid, NotFound, Unavailable, WebhookTransactionFa
 from identity.operations.authorization import pending_logins
 from identity.operations.login_transactions import halted_logins
 from identity.operations.login_transactions.authorization_steps import Browser, LoginPage, Step, StepFailed
-from identity.operations.login_transactions.halted_logins import Claim, Waiting
+from identity.operations.login_transactions.halted_logins import Waiting
 from identity.operations.verification import (
     email_change_requests,
     email_changes,
@@ -101,7 +101,7 @@ async def enter_code(services: Services, call: Call, waiting: Waiting, browser: 
     except WebhookTransactionFailed:
         return dataclasses.replace(gate, message=VETOED)
     except NotFound:
-        await Claim(services, waiting).write()
+        # The intent is left alone: a request that used the code a moment ago is about to consume it.
         return LoginPage(waiting.client, problem=StepFailed(OVER))
     return await show(services, call, waiting, browser)
 
