@@ -41,9 +41,10 @@ bench: debian-bench $(VENV)/.installed-test  ## measure start-up, memory and rat
 chaos: debian-run $(VENV)/.installed-test  ## kill everything at random under load: no one of CHAOS_EVENTS (100000) may be lost
 	@$(PYTHON) -m chaos --events $(CHAOS_EVENTS) --seed $(CHAOS_SEED)
 
-docs: $(VENV)/.installed-test  ## write the generated references anew
+docs: $(VENV)/.installed-test  ## write docs/configuration.md, and build/requirements.md: requirements and their tests
 	PYTHONPATH=. $(PYTHON) docs/configuration_reference.py > docs/configuration.md
-	PYTHONPATH=. $(PYTHON) docs/coverage_tables.py > docs/coverage-tables.md
+	@mkdir -p build
+	PYTHONPATH=. $(PYTHON) docs/requirements.py > build/requirements.md
 
 format: $(VENV)/.installed-test  ## format, and mend what the linter can mend
 	$(PYTHON) -m ruff format .

@@ -77,6 +77,7 @@ async def scene(service, tenant_api, tenant) -> Scene:
     return found
 
 
+@pytest.mark.requirement("users-11-1")
 async def test_an_action_is_written_with_its_words_in_the_users_language(scene: Scene) -> None:
     options = [{"name": "soft", "localizedNames": {"de": "sanft"}}, {"name": "hard"}]
     definition = await scene.definition(localizedNames={"de": "Verwarnung"}, options=options)
@@ -104,6 +105,7 @@ async def test_an_action_is_written_with_its_words_in_the_users_language(scene: 
     assert {**taken, "insertInstant": shown["insertInstant"]} == shown
 
 
+@pytest.mark.requirement("users-11-3")
 async def test_a_change_keeps_what_was_before_in_the_history(scene: Scene) -> None:
     other = await scene.make_user()
     definition = await scene.definition(temporal=True)
@@ -134,6 +136,7 @@ async def test_a_change_keeps_what_was_before_in_the_history(scene: Scene) -> No
     assert (await scene.api.get(path)).json() == {"action": cancelled}
 
 
+@pytest.mark.requirement("users-11-2")
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -159,6 +162,7 @@ async def test_what_is_wrong_with_a_request_is_told_and_nothing_is_taken(scene: 
     assert await scene.listed() == []
 
 
+@pytest.mark.requirement("users-11-2")
 async def test_an_action_that_was_switched_off_cannot_be_taken(scene: Scene) -> None:
     definition = await scene.definition()
     assert (await scene.api.delete(f"/api/user-action/{definition['id']}")).status_code == 200
@@ -166,6 +170,7 @@ async def test_an_action_that_was_switched_off_cannot_be_taken(scene: Scene) -> 
     assert errors(answer) == {"[invalid]action.userActionId"}
 
 
+@pytest.mark.requirement("users-11-2")
 async def test_everything_that_is_wrong_is_told_at_once(scene: Scene) -> None:
     answer = await scene.api.post("/api/user/action", json={"action": {"reasonId": new_id()}})
     assert errors(answer) == {
@@ -177,6 +182,7 @@ async def test_everything_that_is_wrong_is_told_at_once(scene: Scene) -> None:
     assert errors(await scene.api.post("/api/user/action", json={})) == {"[missing]action"}
 
 
+@pytest.mark.requirement("users-11-4")
 async def test_actions_that_last_for_no_time_and_those_that_are_over_are_not_changed(scene: Scene) -> None:
     once = await scene.take(await scene.definition())
     over = await scene.take(await scene.definition(temporal=True), expiry=INDEFINITE)
@@ -200,6 +206,7 @@ async def test_actions_that_last_for_no_time_and_those_that_are_over_are_not_cha
     assert (await scene.api.request("DELETE", f"/api/user/action/{new_id()}", json=by)).status_code == 404
 
 
+@pytest.mark.requirement("users-11-5")
 async def test_actions_are_listed_the_newest_first_all_live_over_or_preventing(scene: Scene, clock) -> None:
     taken = []
     for members in ({}, {"temporal": True}, {"temporal": True, "preventLogin": True}, {"temporal": True}):
@@ -219,6 +226,7 @@ async def test_actions_are_listed_the_newest_first_all_live_over_or_preventing(s
     assert await scene.listed(active="false") == [gone, ban, lasting, once]
 
 
+@pytest.mark.requirement("users-11-5")
 async def test_a_list_wants_one_user_and_one_kind(scene: Scene) -> None:
     path = "/api/user/action"
     assert errors(await scene.api.get(path)) == {"[missing]userId"}
@@ -228,6 +236,7 @@ async def test_a_list_wants_one_user_and_one_kind(scene: Scene) -> None:
     assert (await scene.api.get(path, params={"userId": new_id()})).status_code == 404
 
 
+@pytest.mark.requirement("users-11-21")
 async def test_comments_are_kept_with_who_made_them(scene: Scene, clock) -> None:
     made = []
     for text in ("Called. <b>Angry</b>", "Called again"):
@@ -250,6 +259,7 @@ async def test_comments_are_kept_with_who_made_them(scene: Scene, clock) -> None
     assert found == {"total": 2, "userComments": made[1:]}
 
 
+@pytest.mark.requirement("users-11-21")
 async def test_a_comment_needs_text_author_and_user(scene: Scene) -> None:
     path = "/api/user/comment"
     assert errors(await scene.api.post(path, json={"userComment": {}})) == {

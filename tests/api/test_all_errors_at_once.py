@@ -16,6 +16,7 @@ def codes(answer: httpx.Response) -> set[str]:
     return {error["code"] for errors in answer.json()["fieldErrors"].values() for error in errors}
 
 
+@pytest.mark.requirement("audit-c1-errors")
 async def test_application_reports_shape_rules_references_and_duplicates_together(key, rp):
     oauth = {
         "authorizedRedirectURLs": ["https://app.example.com/callback", "no url"],
@@ -45,6 +46,7 @@ async def test_application_reports_shape_rules_references_and_duplicates_togethe
     assert updated == found - {"[duplicate]application.name"}
 
 
+@pytest.mark.requirement("audit-c1-errors")
 async def test_rejected_member_is_reported_once_and_not_as_missing(key):
     application = {"name": 5.5, "oauthConfiguration": "none", "scopes": [{"name": "openid"}, {}]}
     answer = await key.post("/api/application", json={"application": application})
@@ -53,6 +55,7 @@ async def test_rejected_member_is_reported_once_and_not_as_missing(key):
     assert "application.scopes[1].name" in paths
 
 
+@pytest.mark.requirement("audit-c1-errors")
 @pytest.mark.parametrize(
     ("path", "more"), [("/api/user", {}), ("/api/user/registration", {"registration": {"applicationId": None}})]
 )
@@ -65,6 +68,7 @@ async def test_user_reports_shape_password_and_duplicates_together(key, rp, path
     assert len(found) == 4
 
 
+@pytest.mark.requirement("audit-c1-errors")
 async def test_registration_form_reports_every_field_together(rp: RelyingParty, browser):
     fields = {name: {"enabled": True, "required": True} for name in ("firstName", "birthDate")}
     configuration = {"enabled": True, "confirmPassword": True, **fields}

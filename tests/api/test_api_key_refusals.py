@@ -13,6 +13,7 @@ def codes(answer) -> dict[str, list[str]]:
     return {path: [error["code"] for error in errors] for path, errors in answer.json()["fieldErrors"].items()}
 
 
+@pytest.mark.requirement("core-5-errors", "core-5-key")
 @pytest.mark.parametrize(
     ("body", "path", "code"),
     [
@@ -46,6 +47,7 @@ async def test_each_refusal_has_its_code(manager, body, path, code):
     assert codes(await manager.post("/api/api-key", json=body)) == {path: [code]}
 
 
+@pytest.mark.requirement("core-5-errors")
 async def test_names_and_references_that_are_taken_or_unknown(manager):
     name = new_id()
     assert (await manager.post("/api/api-key", json={"apiKey": {"name": name}})).status_code == 200
@@ -62,6 +64,7 @@ async def test_path_without_its_id(manager, method):
     assert codes(answer) == {"apiKeyId": ["[missing]apiKeyId"]}
 
 
+@pytest.mark.requirement("core-5-rule-5")
 async def test_key_may_delete_itself_and_is_over_at_once(build):
     key_id = new_id()
     kickstart = f"apiKeys: [{{key: {new_id()}}}, {{id: {key_id}, key: {MANAGER_KEY}, keyManager: true}}]"

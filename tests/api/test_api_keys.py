@@ -50,6 +50,14 @@ async def manager_key(service: app.Service, **given: Any) -> str:
     return str(made["key"])
 
 
+@pytest.mark.requirement(
+    "contract-api-key-key",
+    "contract-api-key-metaData",
+    "contract-api-keys-1",
+    "contract-api-keys-4",
+    "core-1-3",
+    "core-5-rule-6",
+)
 async def test_created_key_works_at_once_and_shows_every_field(manager, acting_as) -> None:
     made = await create(manager, metaData={"attributes": {"description": "for the crawler"}})
     assert made.keys() == {
@@ -61,6 +69,7 @@ async def test_created_key_works_at_once_and_shows_every_field(manager, acting_a
         assert (await client.get("/api/tenant")).status_code == 200
 
 
+@pytest.mark.requirement("contract-api-key-id", "contract-api-keys-2", "core-5-key")
 async def test_given_id_and_value_are_kept_and_may_not_be_taken_twice(manager) -> None:
     key_id, value = new_id(), f"chosen-{new_id()}"
     first = await manager.post(f"/api/api-key/{key_id}", json={"apiKey": {"key": value}})
@@ -72,6 +81,7 @@ async def test_given_id_and_value_are_kept_and_may_not_be_taken_twice(manager) -
     assert codes(same_value) == {"[duplicate]apiKey.key"}
 
 
+@pytest.mark.requirement("contract-api-keys-10", "core-1.2-5")
 async def test_trailing_slash_and_path_errors(manager) -> None:
     assert (await manager.post("/api/api-key/", json={"apiKey": {}})).status_code == 200
     assert codes(await manager.get("/api/api-key/not-a-uuid")) == {"[couldNotConvert]apiKeyId"}
@@ -80,6 +90,7 @@ async def test_trailing_slash_and_path_errors(manager) -> None:
         assert codes(await manager.request(method, "/api/api-key", json={})) == {"[missing]apiKeyId"}
 
 
+@pytest.mark.requirement("contract-api-keys-10", "contract-api-keys-9", "contract-authentication-2")
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
 async def test_only_a_key_manager_gets_in(api, http, manager, method) -> None:
     made = await create(manager)
@@ -88,6 +99,7 @@ async def test_only_a_key_manager_gets_in(api, http, manager, method) -> None:
         assert answer.status_code == 401
 
 
+@pytest.mark.requirement("attack-51", "contract-api-key-keyManager", "contract-api-keys-7", "core-5-rule-4")
 async def test_key_manager_cannot_be_made_copied_or_claimed(manager, service) -> None:
     made = await create(manager, keyManager=True)
     assert made["keyManager"] is False
@@ -97,6 +109,9 @@ async def test_key_manager_cannot_be_made_copied_or_claimed(manager, service) ->
     assert codes(await manager.post("/api/api-key", json={"sourceKeyId": own["id"]})) == {"[invalid]sourceKeyId"}
 
 
+@pytest.mark.requirement(
+    "attack-53", "contract-api-key-permissions", "contract-authentication-2", "core-4-13", "core-4-6"
+)
 async def test_permissions_are_checked_by_endpoint_and_method(manager, acting_as) -> None:
     made = await create(manager, permissions={"endpoints": {"/api/tenant": ["GET"], "/api/application/role": ["POST"]}})
     async with acting_as(made["key"], **{"X-FusionAuth-TenantId": DEFAULT_TENANT}) as client:
@@ -111,6 +126,7 @@ async def test_permissions_are_checked_by_endpoint_and_method(manager, acting_as
         assert (await client.post("/api/tenant", json={}, headers=override)).status_code == 401
 
 
+@pytest.mark.requirement("audit-b1")
 async def test_permissions_are_checked_for_the_method_that_the_override_header_names(manager, acting_as) -> None:
     override = {"X-HTTP-Method-Override": "PATCH"}
     path, body = f"/api/tenant/{DEFAULT_TENANT}", {"tenant": {"data": {"overridden": "yes"}}}
@@ -120,6 +136,7 @@ async def test_permissions_are_checked_for_the_method_that_the_override_header_n
             assert (await client.post(path, json=body, headers=override)).status_code == status, granted
 
 
+@pytest.mark.requirement("core-4-15")
 async def test_unknown_permissions_are_refused_and_api_key_is_dropped(manager) -> None:
     for endpoints in ({"/api/nonsense": ["GET"]}, {"/api/tenant": ["HEAD"]}, {"/api/user/import": ["GET"]}):
         answer = await manager.post("/api/api-key", json={"apiKey": {"permissions": {"endpoints": endpoints}}})
@@ -128,6 +145,7 @@ async def test_unknown_permissions_are_refused_and_api_key_is_dropped(manager) -
     assert made["permissions"]["endpoints"] == {"/api/tenant": ["GET"]}
 
 
+@pytest.mark.requirement("core-4-15")
 async def test_key_left_with_no_permission_but_api_key_is_no_super_key(manager) -> None:
     """Dropping `/api/api-key` must not turn "only this" into "everything"."""
     answer = await manager.post(
@@ -136,12 +154,14 @@ async def test_key_left_with_no_permission_but_api_key_is_no_super_key(manager) 
     assert codes(answer) == {"[invalid]apiKey.permissions.endpoints"}
 
 
+@pytest.mark.requirement("contract-api-key-permissions")
 async def test_permissions_without_endpoints_are_a_super_key(manager, acting_as) -> None:
     made = await create(manager, permissions={})
     async with acting_as(made["key"]) as client:
         assert (await client.get("/api/key")).status_code == 200
 
 
+@pytest.mark.requirement("contract-api-keys-6", "service-6")
 async def test_change_and_delete_have_effect_at_once(manager, acting_as) -> None:
     made = await create(manager, permissions={"endpoints": {"/api/tenant": ["GET"]}})
     async with acting_as(made["key"]) as client:
@@ -156,6 +176,7 @@ async def test_change_and_delete_have_effect_at_once(manager, acting_as) -> None
     assert (await manager.delete(f"/api/api-key/{made['id']}")).status_code == 404
 
 
+@pytest.mark.requirement("contract-api-key-instants", "contract-api-keys-5", "core-1-10")
 async def test_update_replaces_and_may_give_a_new_value(manager, acting_as) -> None:
     made = await create(manager, metaData={"attributes": {"description": "old"}})
     value = f"new-{new_id()}"
@@ -171,6 +192,7 @@ async def test_update_replaces_and_may_give_a_new_value(manager, acting_as) -> N
     assert kept["key"] == value
 
 
+@pytest.mark.requirement("core-5-patch")
 @pytest.mark.parametrize(
     ("content_type", "patch"),
     [
@@ -187,6 +209,7 @@ async def test_three_kinds_of_patch(manager, content_type, patch) -> None:
     assert answer.json()["apiKey"]["key"] == made["key"]
 
 
+@pytest.mark.requirement("contract-api-keys-3")
 async def test_copy_takes_permissions_tenant_and_list_but_not_the_value(manager, tenant) -> None:
     source = await create(manager, tenantId=tenant["id"], permissions={"endpoints": {"/api/user": ["GET"]}})
     body = {"sourceKeyId": source["id"], "apiKey": {"metaData": {"attributes": {"description": "copy"}}}}
@@ -198,6 +221,7 @@ async def test_copy_takes_permissions_tenant_and_list_but_not_the_value(manager,
     assert codes(await manager.post("/api/api-key", json={"sourceKeyId": new_id()})) == {"[invalid]sourceKeyId"}
 
 
+@pytest.mark.requirement("core-4-6", "core-5-expirationInstant")
 async def test_expired_key_is_refused(manager, acting_as, clock) -> None:
     soon = clock.now() + 60_000
     made = await create(manager, expirationInstant=soon)
@@ -211,6 +235,7 @@ async def test_expired_key_is_refused(manager, acting_as, clock) -> None:
     assert "expirationInstant" not in cleared.json()["apiKey"]
 
 
+@pytest.mark.requirement("core-5-name", "core-5-retrievable")
 async def test_key_that_is_not_retrievable_is_shown_once_and_not_kept(manager, acting_as, service) -> None:
     unnamed = await manager.post("/api/api-key", json={"apiKey": {"retrievable": False}})
     assert codes(unnamed) == {"[blank]apiKey.name"}
@@ -229,6 +254,7 @@ async def test_key_that_is_not_retrievable_is_shown_once_and_not_kept(manager, a
         assert (await client.get("/api/tenant")).status_code == 200
 
 
+@pytest.mark.requirement("attack-50", "design-state-8", "service-5")
 async def test_value_is_sealed_at_rest(manager, service) -> None:
     made = await create(manager)
     stored = await service.services.database.collection("api_keys").find_one({"_id": made["id"]})
@@ -236,18 +262,21 @@ async def test_value_is_sealed_at_rest(manager, service) -> None:
     assert stored["key"].startswith("sealed:")
 
 
+@pytest.mark.requirement("core-5-name")
 async def test_names_are_unique(manager) -> None:
     name = f"unique {new_id()}"
     await create(manager, name=name)
     assert codes(await manager.post("/api/api-key", json={"apiKey": {"name": name}})) == {"[duplicate]apiKey.name"}
 
 
+@pytest.mark.requirement("contract-api-key-ipAccessControlListId")
 async def test_references_must_exist(manager) -> None:
     body = {"apiKey": {"tenantId": new_id(), "ipAccessControlListId": new_id()}}
     answer = await manager.post("/api/api-key", json=body)
     assert codes(answer) == {"[invalid]apiKey.tenantId", "[invalid]apiKey.ipAccessControlListId"}
 
 
+@pytest.mark.requirement("contract-api-key-tenantId", "core-4-6")
 async def test_tenant_scoped_key_stays_in_its_tenant(manager, acting_as, tenant) -> None:
     made = await create(manager, tenantId=tenant["id"])
     async with acting_as(made["key"]) as client:
@@ -263,6 +292,7 @@ async def test_tenant_scoped_key_stays_in_its_tenant(manager, acting_as, tenant)
     assert moved.json()["apiKey"]["tenantId"] == tenant["id"]
 
 
+@pytest.mark.requirement("contract-api-keys-8", "core-5-rule-3")
 async def test_tenant_scoped_manager_sees_only_its_own_tenants_keys(service, manager, acting_as, tenant) -> None:
     mine = await create(manager, tenantId=tenant["id"])
     foreign = await create(manager, tenantId=DEFAULT_TENANT)
@@ -281,6 +311,7 @@ async def test_tenant_scoped_manager_sees_only_its_own_tenants_keys(service, man
         assert codes(wrong) == {"[invalid]apiKey.tenantId"}
 
 
+@pytest.mark.requirement("attack-52", "contract-api-keys-8", "core-5-rule-2")
 async def test_manager_never_reaches_beyond_its_own_permissions(service, manager, acting_as) -> None:
     lesser = await create(manager, permissions={"endpoints": {"/api/user": ["GET"]}})
     greater = await create(manager, permissions={"endpoints": {"/api/user": ["GET", "POST"]}})
@@ -304,6 +335,7 @@ async def test_manager_never_reaches_beyond_its_own_permissions(service, manager
         assert codes(raised) == {"[invalid]apiKey.permissions.endpoints"}
 
 
+@pytest.mark.requirement("attack-52", "core-5-authority")
 async def test_manager_that_expires_makes_and_reads_nothing_that_outlives_it(
     service, manager, acting_as, clock
 ) -> None:
@@ -316,6 +348,7 @@ async def test_manager_that_expires_makes_and_reads_nothing_that_outlives_it(
         assert made.status_code == 200
 
 
+@pytest.mark.requirement("contract-api-key-ipAccessControlListId", "contract-authentication-2", "core-4-6", "core-6-5")
 async def test_access_list_binds_the_key_to_addresses(service, api, manager, acting_as) -> None:
     inside = [
         {"startIPAddress": "*", "action": "Block"},
@@ -349,16 +382,19 @@ async def test_access_list_binds_the_key_to_addresses(service, api, manager, act
         assert (await limited.get(f"/api/api-key/{blocked['id']}")).status_code == 401
 
 
+@pytest.mark.requirement("contract-authentication-1", "contract-errors-2", "core-1.2-1")
 async def test_empty_and_blank_credentials_are_missing_ones(service) -> None:
     for value in ("", "Bearer " + SUPER_KEY, "Basic YXBpa2V5OmFiYw==", "nonsense"):
         async with checking_client(service.base_url, headers={"Authorization": value}) as client:
             assert (await client.get("/api/tenant")).status_code == 401
 
 
+@pytest.mark.requirement("contract-api-key-key")
 async def test_blank_value_is_refused_and_spaces_count(manager) -> None:
     assert codes(await manager.post("/api/api-key", json={"apiKey": {"key": "   "}})) == {"[blank]apiKey.key"}
 
 
+@pytest.mark.requirement("design-state-11", "service-6")
 async def test_another_process_hears_of_a_change_through_the_change_stream(build, service, manager) -> None:
     config = service.services.config
     settings = {"database": config.mongodb.database, "kickstart": None, "data_dir": config.data_dir}

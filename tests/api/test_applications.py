@@ -143,11 +143,34 @@ async def plain(service: app.Service) -> Document:
         return await make(api)
 
 
+@pytest.mark.requirement(
+    "core-9-accessControlConfiguration",
+    "core-9-authenticationTokenConfiguration",
+    "core-9-cleanSpeakConfiguration",
+    "core-9-emailConfiguration",
+    "core-9-externalIdentifierConfiguration",
+    "core-9-formConfiguration",
+    "core-9-jwtConfiguration",
+    "core-9-lambdaConfiguration",
+    "core-9-loginConfiguration",
+    "core-9-members",
+    "core-9-multiFactorConfiguration",
+    "core-9-oauthConfiguration",
+    "core-9-passwordlessConfiguration",
+    "core-9-phoneConfiguration",
+    "core-9-registrationConfiguration",
+    "core-9-registrationDeletePolicy",
+    "core-9-samlv2Configuration",
+    "core-9-unverified",
+    "core-9-webAuthnConfiguration",
+    "service-8",
+)
 @pytest.mark.parametrize("path", DEFAULTS)
 async def test_default(plain, path) -> None:
     assert at(plain, path) == DEFAULTS[path]
 
 
+@pytest.mark.requirement("core-9-members", "core-9-oauthConfiguration")
 async def test_client_id_and_secret_are_made(plain) -> None:
     oauth = plain["oauthConfiguration"]
     assert oauth["clientId"] == plain["id"]
@@ -155,12 +178,14 @@ async def test_client_id_and_secret_are_made(plain) -> None:
     assert plain["tenantId"] == DEFAULT_TENANT
 
 
+@pytest.mark.requirement("core-9-crud")
 async def test_put_with_what_was_shown_changes_nothing(api) -> None:
     made = await make(api, data={"a": 1}, roles=[{"name": "r"}], scopes=[{"name": "s"}])
     answer = await api.put(f"/api/application/{made['id']}", json={"application": made})
     assert {**answer.json()["application"], "lastUpdateInstant": 0} == {**made, "lastUpdateInstant": 0}
 
 
+@pytest.mark.requirement("core-1-10", "core-9-members", "core-9-oauthConfiguration")
 async def test_put_goes_back_to_defaults_but_keeps_secret_roles_scopes_and_state(api) -> None:
     made = await make(
         api,
@@ -183,12 +208,14 @@ async def test_put_goes_back_to_defaults_but_keeps_secret_roles_scopes_and_state
     assert (await api.put(path, json=body)).json()["application"]["oauthConfiguration"]["clientSecret"] == "another"
 
 
+@pytest.mark.requirement("core-9-oauthConfiguration", "service-8")
 async def test_client_secret_is_sealed_at_rest(service, api) -> None:
     made = await make(api)
     stored = await service.services.database.collection("applications").find_one({"_id": made["id"]})
     assert made["oauthConfiguration"]["clientSecret"] not in str(stored)
 
 
+@pytest.mark.requirement("core-9-oauthConfiguration", "oauth-2.1-3")
 @pytest.mark.parametrize(
     ("sent", "policy", "required"),
     [
@@ -209,6 +236,7 @@ async def test_old_switch_of_client_authentication_follows_the_policy(api, sent,
     assert (oauth["clientAuthenticationPolicy"], oauth["requireClientAuthentication"]) == (policy, required)
 
 
+@pytest.mark.requirement("core-9-oauthConfiguration", "oauth-2.1-3")
 async def test_old_switch_alone_changes_the_policy_of_a_patch(api, plain) -> None:
     """A client of before 1.28 knows no other way to say it."""
     made = await make(api)
@@ -255,6 +283,18 @@ REFUSED: list[tuple[str, Any, str]] = [
 ]
 
 
+@pytest.mark.requirement(
+    "core-9-accessControlConfiguration",
+    "core-9-errors",
+    "core-9-externalIdentifierConfiguration",
+    "core-9-jwtConfiguration",
+    "core-9-members",
+    "core-9-multiFactorConfiguration",
+    "core-9-oauthConfiguration",
+    "core-9-registrationConfiguration",
+    "core-9-unverified",
+    "service-8",
+)
 @pytest.mark.parametrize(("path", "value", "kind"), REFUSED, ids=lambda part: str(part)[:60])
 async def test_constraint(api, path, value, kind) -> None:
     body = with_member(f"application.{path}", value)
@@ -263,6 +303,14 @@ async def test_constraint(api, path, value, kind) -> None:
     assert codes(answer) == {f"[{kind}]application.{path}"}
 
 
+@pytest.mark.requirement(
+    "core-9-errors",
+    "core-9-jwtConfiguration",
+    "core-9-members",
+    "core-9-oauthConfiguration",
+    "core-9-scope-names",
+    "service-8",
+)
 @pytest.mark.parametrize(
     ("members", "code"),
     [
@@ -309,6 +357,14 @@ SWITCHES = [
 ]  # fmt: skip
 
 
+@pytest.mark.requirement(
+    "core-9-authenticationTokenConfiguration",
+    "core-9-loginConfiguration",
+    "core-9-oauthConfiguration",
+    "core-9-passwordlessConfiguration",
+    "core-9-registrationConfiguration",
+    "core-9-registrationDeletePolicy",
+)
 @pytest.mark.parametrize("value", [True, False])
 async def test_every_switch_is_kept_in_either_position(api, value) -> None:
     wanted: Document = {}
@@ -322,6 +378,15 @@ async def test_every_switch_is_kept_in_either_position(api, value) -> None:
     assert await shown(api, made) == made
 
 
+@pytest.mark.requirement(
+    "core-9-cleanSpeakConfiguration",
+    "core-9-formConfiguration",
+    "core-9-lambdaConfiguration",
+    "core-9-members",
+    "core-9-phoneConfiguration",
+    "core-9-samlv2Configuration",
+    "core-9-webAuthnConfiguration",
+)
 async def test_what_is_only_stored_comes_back_and_unknown_members_do_not(api) -> None:
     echoed = {
         "baseURL": "https://links.example.com/base",
@@ -342,6 +407,7 @@ async def test_what_is_only_stored_comes_back_and_unknown_members_do_not(api) ->
     assert "baseURL" not in await make(api, baseURL=" ")
 
 
+@pytest.mark.requirement("core-9-oauthConfiguration")
 @pytest.mark.parametrize(
     "url",
     [
@@ -372,6 +438,7 @@ async def test_url_that_could_lead_astray_is_never_registered(api, url) -> None:
         }
 
 
+@pytest.mark.requirement("core-9-oauthConfiguration")
 @pytest.mark.parametrize(
     "url",
     ["https://example.com/cb", "http://localhost:3000/cb", "http://127.0.0.1/cb", "com.example.app:/cb", "myapp://cb"],
@@ -381,6 +448,7 @@ async def test_url_that_may_be_registered(api, url) -> None:
     assert made["oauthConfiguration"]["authorizedRedirectURLs"] == [url]
 
 
+@pytest.mark.requirement("core-9-oauthConfiguration")
 async def test_wildcards_are_for_the_policy_that_knows_them(api) -> None:
     url = "https://*.example.com/cb"
     oauth = {"authorizedRedirectURLs": [url], "authorizedURLValidationPolicy": "AllowWildcards"}
@@ -392,6 +460,7 @@ async def test_wildcards_are_for_the_policy_that_knows_them(api) -> None:
         }
 
 
+@pytest.mark.requirement("core-9-multiFactorConfiguration")
 async def test_trust_policy_goes_with_the_login_policy(api) -> None:
     made = await make(api, multiFactorConfiguration={"trustPolicy": "This"})
     assert "trustPolicy" not in made["multiFactorConfiguration"]
@@ -399,6 +468,7 @@ async def test_trust_policy_goes_with_the_login_policy(api) -> None:
     assert made["multiFactorConfiguration"]["trustPolicy"] == "This"
 
 
+@pytest.mark.requirement("core-9-errors", "core-9-members")
 async def test_names_are_unique_in_their_tenant(api, tenant_api, plain) -> None:
     body = {"application": {"name": plain["name"]}}
     assert codes(await api.post("/api/application", json=body)) == {"[duplicate]application.name"}
@@ -409,6 +479,7 @@ async def test_names_are_unique_in_their_tenant(api, tenant_api, plain) -> None:
     assert sorted(answer.status_code for answer in answers) == [200] + [400] * 5
 
 
+@pytest.mark.requirement("core-9-members")
 async def test_tenant_is_fixed(api, tenant) -> None:
     made = await make(api)
     for change in ({"name": made["name"], "tenantId": tenant["id"]}, {"tenantId": tenant["id"]}):
@@ -420,6 +491,7 @@ async def test_tenant_is_fixed(api, tenant) -> None:
 # States
 
 
+@pytest.mark.requirement("core-9-crud", "core-9-members", "core-9-reactivate")
 async def test_deactivated_reactivated_and_removed(tenant_api) -> None:
     made, other = await make(tenant_api), await make(tenant_api)
     path = f"/api/application/{made['id']}"
@@ -442,6 +514,7 @@ async def test_deactivated_reactivated_and_removed(tenant_api) -> None:
     assert (await tenant_api.delete(path)).status_code == 404
 
 
+@pytest.mark.requirement("core-9-hard-delete")
 async def test_removed_application_leaves_no_registration(tenant_api) -> None:
     made = await make(tenant_api)
     body = {"user": {"username": "u", "password": "password"}, "registration": {"applicationId": made["id"]}}
@@ -454,6 +527,7 @@ async def test_removed_application_leaves_no_registration(tenant_api) -> None:
 # Copies
 
 
+@pytest.mark.requirement("core-9-sourceApplicationId")
 async def test_copy_is_a_client_of_its_own(tenant_api) -> None:
     source = await make(
         tenant_api,
@@ -479,6 +553,7 @@ async def test_copy_is_a_client_of_its_own(tenant_api) -> None:
     assert codes(unnamed) == {"[blank]application.name"}
 
 
+@pytest.mark.requirement("core-9-sourceApplicationId")
 async def test_source_of_a_copy_must_be_of_the_tenant(api, tenant_api) -> None:
     foreign = await make(api)
     for source in (foreign["id"], new_id(), "nonsense", 5, {"$ne": None}):
@@ -489,6 +564,7 @@ async def test_source_of_a_copy_must_be_of_the_tenant(api, tenant_api) -> None:
 # OAuth configuration
 
 
+@pytest.mark.requirement("core-9-oauth-configuration")
 async def test_oauth_configuration_hides_the_secret_from_callers_without_a_key(http, api) -> None:
     made = await make(api, oauthConfiguration={"logoutURL": "https://a.example.com/out"})
     path = f"/api/application/{made['id']}/oauth-configuration"
@@ -508,6 +584,7 @@ async def test_oauth_configuration_hides_the_secret_from_callers_without_a_key(h
 # Roles and scopes
 
 
+@pytest.mark.requirement("core-9-role-operations", "service-8")
 async def test_roles_are_made_changed_and_removed(api, plain) -> None:
     path, role_id = f"/api/application/{plain['id']}/role", new_id()
     made = (await api.post(path, json={"role": {"name": "reader", "id": new_id()}})).json()["role"]
@@ -538,6 +615,7 @@ async def test_roles_are_made_changed_and_removed(api, plain) -> None:
     assert (await api.get(f"{path}/{role_id}")).status_code == 405
 
 
+@pytest.mark.requirement("core-9-scope-names", "core-9-scope-operations", "service-8")
 async def test_scopes_are_made_changed_and_removed_and_keep_their_name(api, plain) -> None:
     path = f"/api/application/{plain['id']}/scope"
     body = {"scope": {"name": "read:mail", "defaultConsentMessage": "Read your mail", "data": {"a": 1}}}
@@ -564,6 +642,7 @@ async def test_scopes_are_made_changed_and_removed_and_keep_their_name(api, plai
     assert (await api.get(f"{path}/{made['id']}")).status_code == 404
 
 
+@pytest.mark.requirement("core-9-scope-operations")
 @pytest.mark.parametrize("part", ["role", "scope"])
 async def test_parts_belong_to_their_application_and_tenant(api, tenant_api, part) -> None:
     mine, other, foreign = await make(api), await make(api), await make(tenant_api)
@@ -578,6 +657,7 @@ async def test_parts_belong_to_their_application_and_tenant(api, tenant_api, par
     assert codes(await api.put(f"/api/application/{mine['id']}/{part}/x", json={})) == {f"[couldNotConvert]{part}Id"}
 
 
+@pytest.mark.requirement("core-9-role-operations")
 async def test_parts_added_at_the_same_time_are_all_kept(api) -> None:
     made = await make(api)
     path = f"/api/application/{made['id']}/role"
@@ -586,6 +666,7 @@ async def test_parts_added_at_the_same_time_are_all_kept(api) -> None:
     assert sorted(role["name"] for role in (await shown(api, made))["roles"]) == ["r0", "r1", "r2", "r3"]
 
 
+@pytest.mark.requirement("core-9-role-operations")
 async def test_patch_of_a_role_kept_from_reaching_the_others(api, plain) -> None:
     path = f"/api/application/{plain['id']}/role"
     made = (await api.post(path, json={"role": {"name": "patched"}})).json()["role"]
@@ -599,6 +680,7 @@ async def test_patch_of_a_role_kept_from_reaching_the_others(api, plain) -> None
 # Search
 
 
+@pytest.mark.requirement("core-9-search")
 async def test_search_by_name_state_and_tenant(service, tenant_api, tenant) -> None:
     made = [await make(tenant_api, name=name) for name in ("Beta app", "Alpha app", "Gamma")]
     await tenant_api.delete(f"/api/application/{made[0]['id']}")
@@ -625,6 +707,7 @@ async def test_search_by_name_state_and_tenant(service, tenant_api, tenant) -> N
         assert answer.json()["total"] == 3
 
 
+@pytest.mark.requirement("core-9-oauthConfiguration")
 @pytest.mark.parametrize("member", ["authorizedRedirectURLs", "authorizedOriginURLs", "authorizedResourceUris"])
 async def test_lists_are_bounded(tenant_api, member):
     """Judging each entry costs time in which nobody else is answered."""

@@ -55,6 +55,7 @@ async def search(client: httpx.AsyncClient, **criteria: Any) -> list[str]:
 # Rows
 
 
+@pytest.mark.requirement("core-15-1", "core-15-5")
 async def test_row_comes_back_as_it_was_sent(service: app.Service, glob: httpx.AsyncClient) -> None:
     before = service.services.clock.now()
     wanted = {
@@ -73,6 +74,7 @@ async def test_row_comes_back_as_it_was_sent(service: app.Service, glob: httpx.A
     assert again.json() == {"auditLog": made}
 
 
+@pytest.mark.requirement("core-15-2")
 @pytest.mark.parametrize("value", [{}, [], [1, "two", [3]], 5, 0, False, True, "", 2.5, {"deep": {"er": []}}])
 async def test_values_are_any_json(glob: httpx.AsyncClient, value: Any) -> None:
     made = await make(glob, oldValue=value, newValue=value)
@@ -81,17 +83,20 @@ async def test_values_are_any_json(glob: httpx.AsyncClient, value: Any) -> None:
     assert (type(found["oldValue"]), type(found["newValue"])) == (type(value), type(value))
 
 
+@pytest.mark.requirement("core-15-1")
 async def test_numbers_go_up(glob: httpx.AsyncClient) -> None:
     first, second = await make(glob), await make(glob)
     assert second["id"] > first["id"]
 
 
+@pytest.mark.requirement("core-15-1")
 async def test_members_that_were_not_sent_are_left_out(glob: httpx.AsyncClient) -> None:
     made = await make(glob, reason="  ", oldValue=None)
     assert made.keys() == {"data", "id", "insertInstant", "insertUser", "message"}
     assert made["data"] == {}
 
 
+@pytest.mark.requirement("core-15-4")
 async def test_missing_members_are_reported_at_once(api: httpx.AsyncClient) -> None:
     blank = {
         "auditLog.insertUser": ["[blank]auditLog.insertUser"],
@@ -105,6 +110,7 @@ async def test_missing_members_are_reported_at_once(api: httpx.AsyncClient) -> N
     assert errors(answer) == {**blank, "auditLog.tenantId": ["[invalid]auditLog.tenantId"]}
 
 
+@pytest.mark.requirement("core-15-4")
 async def test_wrong_types_and_overlong_texts_are_refused(api: httpx.AsyncClient) -> None:
     wanted = {"insertUser": "x" * 256, "message": [], "reason": [], "data": "x", "tenantId": "nonsense"}
     assert errors(await api.post(PATH, json={"auditLog": wanted})) == {
@@ -116,6 +122,7 @@ async def test_wrong_types_and_overlong_texts_are_refused(api: httpx.AsyncClient
     }
 
 
+@pytest.mark.requirement("core-15-11")
 async def test_secrets_are_masked_before_they_are_stored(service: app.Service, glob: httpx.AsyncClient) -> None:
     secret = f"hush {new_id()}"
     value = {
@@ -137,16 +144,19 @@ async def test_secrets_are_masked_before_they_are_stored(service: app.Service, g
     assert secret not in str(stored)
 
 
+@pytest.mark.requirement("core-15-5")
 @pytest.mark.parametrize("number", ["nonsense", "-1", "1.5", NOBODY, "1" * 19])
 async def test_bad_number_is_refused(api: httpx.AsyncClient, number: str) -> None:
     assert errors(await api.get(f"{PATH}/{number}")) == {"auditLogId": ["[couldNotConvert]auditLogId"]}
 
 
+@pytest.mark.requirement("core-15-5")
 async def test_unknown_number_is_not_found_and_none_is_an_error(api: httpx.AsyncClient) -> None:
     assert (await api.get(f"{PATH}/999999999999")).status_code == 404
     assert errors(await api.get(PATH)) == {"auditLogId": ["[missing]auditLogId"]}
 
 
+@pytest.mark.requirement("core-15-5")
 async def test_rows_cannot_be_changed_or_removed(glob: httpx.AsyncClient) -> None:
     made = await make(glob)
     for method in ("PUT", "PATCH", "DELETE"):
@@ -159,6 +169,7 @@ async def test_rows_cannot_be_changed_or_removed(glob: httpx.AsyncClient) -> Non
 # Tenants
 
 
+@pytest.mark.requirement("core-15-3")
 async def test_row_belongs_to_the_tenant_of_the_call_or_the_one_it_names(
     glob: httpx.AsyncClient, tenant_api: httpx.AsyncClient, tenant: dict[str, Any]
 ) -> None:
@@ -170,6 +181,7 @@ async def test_row_belongs_to_the_tenant_of_the_call_or_the_one_it_names(
     assert errors(await tenant_api.post(PATH, json=wanted)) == {"auditLog.tenantId": ["[invalid]auditLog.tenantId"]}
 
 
+@pytest.mark.requirement("core-15-3")
 async def test_tenants_see_their_own_rows_and_nobody_else_s(
     service: app.Service, manager: httpx.AsyncClient, glob: httpx.AsyncClient, tenant: dict[str, Any]
 ) -> None:
@@ -193,6 +205,7 @@ async def test_tenants_see_their_own_rows_and_nobody_else_s(
 # Search
 
 
+@pytest.mark.requirement("core-15-6")
 async def test_every_criterion_finds_what_it_says(service: app.Service, glob: httpx.AsyncClient, clock: Any) -> None:
     mark = new_id()
     first = await make(
@@ -227,6 +240,7 @@ async def test_every_criterion_finds_what_it_says(service: app.Service, glob: ht
         assert await search(glob, message=mark, **criteria) == found, criteria
 
 
+@pytest.mark.requirement("core-15-7")
 async def test_search_is_sorted_and_paged_as_asked(glob: httpx.AsyncClient) -> None:
     mark = new_id()
     for name in ("b", "a", "c"):
@@ -241,6 +255,7 @@ async def test_search_is_sorted_and_paged_as_asked(glob: httpx.AsyncClient) -> N
     assert answer.json() == {"total": 3, "auditLogs": []}
 
 
+@pytest.mark.requirement("core-15-6")
 async def test_bad_searches_are_refused(glob: httpx.AsyncClient) -> None:
     wanted = {"start": "x", "end": True, "tenantId": "y", "orderBy": "newValue", "message": 5, "startRow": -1}
     assert errors(await glob.post(f"{PATH}/search", json={"search": wanted})) == {
@@ -275,6 +290,7 @@ def rows_of(answer: httpx.Response) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
+@pytest.mark.requirement("core-15-8")
 async def test_export_holds_every_member_of_every_row(
     glob: httpx.AsyncClient, tenant: dict[str, Any], clock: Any
 ) -> None:
@@ -307,6 +323,7 @@ async def test_export_holds_every_member_of_every_row(
     assert (first["id"], first["oldValue"], first["data"], first["tenantId"]) == (str(bare["id"]), "", "{}", "")
 
 
+@pytest.mark.requirement("core-15-8")
 async def test_export_by_query_takes_the_same_parameters(glob: httpx.AsyncClient) -> None:
     mark = new_id()
     await make(glob, message=f"{mark} a")
@@ -321,6 +338,7 @@ async def test_export_by_query_takes_the_same_parameters(glob: httpx.AsyncClient
     ]
 
 
+@pytest.mark.requirement("core-15-8")
 async def test_export_is_not_paged_and_large_ones_are_whole(service: app.Service, glob: httpx.AsyncClient) -> None:
     mark = new_id()
     rows = [
@@ -334,6 +352,7 @@ async def test_export_is_not_paged_and_large_ones_are_whole(service: app.Service
     await service.services.database.collection("audit_logs").delete_many({"insertUser": mark})
 
 
+@pytest.mark.requirement("core-15-9", "core-17-8")
 @pytest.mark.parametrize(
     ("params", "expected"),
     [
@@ -360,6 +379,7 @@ async def test_instants_are_written_as_asked(
     assert row["insertInstant"] == expected
 
 
+@pytest.mark.requirement("core-15-10")
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "  =", "\uff1d"])
 async def test_no_cell_is_a_formula(service: app.Service, glob: httpx.AsyncClient, start: str) -> None:
     mark, formula = new_id(), f"{start}cmd|' /C calc'!A0"
@@ -375,6 +395,7 @@ async def test_no_cell_is_a_formula(service: app.Service, glob: httpx.AsyncClien
     await rows.delete_one({"message": mark})
 
 
+@pytest.mark.requirement("core-15-9")
 async def test_bad_exports_are_refused(glob: httpx.AsyncClient) -> None:
     wanted = {"criteria": {"start": "x"}, "zoneId": "Mars/Base", "dateTimeSecondsFormat": "yyyy-QQQQQQ"}
     assert errors(await glob.post(f"{PATH}/export", json=wanted)) == {
@@ -387,6 +408,7 @@ async def test_bad_exports_are_refused(glob: httpx.AsyncClient) -> None:
     assert errors(await glob.post(f"{PATH}/export", json={"criteria": 5})) == {"criteria": ["[invalidJSON]"]}
 
 
+@pytest.mark.requirement("core-15-8")
 async def test_failure_on_the_way_leaves_no_half_an_export(
     service: app.Service, glob: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -400,6 +422,7 @@ async def test_failure_on_the_way_leaves_no_half_an_export(
     assert (answer.status_code, answer.content) == (500, b"")
 
 
+@pytest.mark.requirement("core-15-8")
 async def test_caller_who_goes_away_while_taking_an_export_harms_nobody(
     service: app.Service, glob: httpx.AsyncClient
 ) -> None:
@@ -428,6 +451,7 @@ async def test_caller_who_goes_away_while_taking_an_export_harms_nobody(
 # Event and retention
 
 
+@pytest.mark.requirement("audit-d2-audit-log", "core-15-12", "event-audit-log.create")
 async def test_every_row_is_announced(api: httpx.AsyncClient, glob: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
     async with receiving() as receiver:
         hook = {
@@ -461,6 +485,7 @@ async def test_every_row_is_announced(api: httpx.AsyncClient, glob: httpx.AsyncC
     assert event["tenantId"] == tenant["id"]
 
 
+@pytest.mark.requirement("audit-d2-audit-log")
 async def test_the_event_of_a_row_of_the_instance_names_no_tenant(
     api: httpx.AsyncClient, glob: httpx.AsyncClient
 ) -> None:
@@ -477,6 +502,7 @@ async def test_the_event_of_a_row_of_the_instance_names_no_tenant(
     assert "tenantId" not in receiver.requests[0].event
 
 
+@pytest.mark.requirement("core-15-14", "core-17-4")
 async def test_rows_are_removed_by_age_where_that_is_set(
     service: app.Service, api: httpx.AsyncClient, glob: httpx.AsyncClient, clock: Any
 ) -> None:
@@ -512,6 +538,7 @@ async def own_rows(client: httpx.AsyncClient, **criteria: Any) -> list[dict[str,
     return list(answer.json()["auditLogs"])
 
 
+@pytest.mark.requirement("core-15-13")
 async def test_api_writes_are_audited_where_the_operator_asks_for_it(build: Any) -> None:
     async with build(audit__api_writes="true") as audited:
         headers = {"Authorization": SUPER_KEY, "X-Forwarded-For": "203.0.113.7"}
@@ -560,6 +587,7 @@ async def test_api_writes_are_audited_where_the_operator_asks_for_it(build: Any)
     ]
 
 
+@pytest.mark.requirement("core-15-13")
 async def test_audited_call_does_not_tell_the_secret_of_its_path(build: Any) -> None:
     async with (
         build(audit__api_writes="true") as audited,
@@ -576,6 +604,7 @@ async def test_audited_call_does_not_tell_the_secret_of_its_path(build: Any) -> 
     assert secret not in json.dumps(rows)
 
 
+@pytest.mark.requirement("core-15-13")
 async def test_api_writes_are_not_audited_unless_asked_for(glob: httpx.AsyncClient) -> None:
     name = new_id()
     made = (await glob.post("/api/tenant", json={"tenant": {"name": name}})).json()["tenant"]
@@ -583,6 +612,7 @@ async def test_api_writes_are_not_audited_unless_asked_for(glob: httpx.AsyncClie
     assert await own_rows(glob, message=made["id"]) == []
 
 
+@pytest.mark.requirement("core-15-13")
 async def test_change_that_cannot_be_audited_is_made_all_the_same(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(*_: object) -> int:
         raise RuntimeError("no numbers")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import pytest
 
 from identity.ids import new_id
 from tests import relying_party
@@ -32,6 +33,7 @@ async def log_in(key: httpx.AsyncClient, rp: RelyingParty, email: str, text: str
     return await key.post("/api/login", json={name: value for name, value in body.items() if value is not None})
 
 
+@pytest.mark.requirement("users-8-24")
 async def test_token_logs_in_where_the_password_does_and_is_told_as_what_it_is(key, rp) -> None:
     await enable(rp, enabled=True)
     email, token = await register(key, rp)
@@ -47,6 +49,7 @@ async def test_token_logs_in_where_the_password_does_and_is_told_as_what_it_is(k
     assert relying_party.claims(by_password.json()["token"])["authenticationType"] == "PASSWORD"
 
 
+@pytest.mark.requirement("users-8-24")
 async def test_token_is_nothing_where_the_application_does_not_take_it(key, rp) -> None:
     email, token = await register(key, rp)
     assert (await log_in(key, rp, email, token)).status_code == 404

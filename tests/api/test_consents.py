@@ -33,6 +33,7 @@ async def make(api: httpx.AsyncClient, **members: Any) -> Document:
     return dict(answer.json()["consent"])
 
 
+@pytest.mark.requirement("core-18-groups-20")
 async def test_defaults_are_filled_in(api) -> None:
     made = await make(api)
     assert made.pop("name").startswith("Consent ")
@@ -48,6 +49,7 @@ async def test_defaults_are_filled_in(api) -> None:
     }
 
 
+@pytest.mark.requirement("core-18-groups-20")
 async def test_full_cycle(api) -> None:
     members: Document = {
         "countryMinimumAgeForSelfConsent": {"US": 13, "de_DE": 16},
@@ -89,6 +91,7 @@ async def test_full_cycle(api) -> None:
         assert (await api.request(method, path, json=wanted())).status_code == 404
 
 
+@pytest.mark.requirement("core-18-groups-20")
 @pytest.mark.parametrize(
     ("members", "expected"),
     [
@@ -116,6 +119,7 @@ async def test_bad_members(api, members, expected) -> None:
     assert codes(await api.post("/api/consent", json=wanted(**members))) == expected
 
 
+@pytest.mark.requirement("core-18-groups-21")
 async def test_messages_need_templates_that_exist_and_hold_them(api) -> None:
     template = {"name": new_id(), "defaultSubject": "x", "defaultHtmlTemplate": "x", "defaultTextTemplate": "x"}
     template_id = (await api.post("/api/email/template", json={"emailTemplate": template})).json()["emailTemplate"][
@@ -134,6 +138,7 @@ async def test_messages_need_templates_that_exist_and_hold_them(api) -> None:
     assert (await api.delete(f"/api/email/template/{template_id}")).status_code == 200
 
 
+@pytest.mark.requirement("core-18-groups-20")
 async def test_id_and_name_are_unique(api) -> None:
     made = await make(api)
     assert codes(await api.post("/api/consent", json=wanted(name=made["name"]))) == {"[duplicate]consent.name"}
@@ -144,6 +149,7 @@ async def test_id_and_name_are_unique(api) -> None:
     assert (await api.get(f"/api/consent/{other['id']}")).json()["consent"] == other
 
 
+@pytest.mark.requirement("core-18-groups-22")
 async def test_search(api) -> None:
     mark = new_id()
     made = [await make(api, name=f"{mark} {letter}") for letter in "ba"]
@@ -155,6 +161,7 @@ async def test_search(api) -> None:
     assert codes(refused) == {"[invalid]search.orderBy"}
 
 
+@pytest.mark.requirement("core-18-groups-23")
 async def test_key_of_a_tenant_reads_consents_and_changes_none(service, api, manager, tenant) -> None:
     """They are shared: a tenant's key that changed one would change it for all tenants."""
     made = await make(api)

@@ -136,6 +136,7 @@ async def test_duplicates_speak_of_the_member_and_never_of_a_secret(api, manager
     assert value not in again.text
 
 
+@pytest.mark.requirement("webhooks-6-3")
 @pytest.mark.parametrize("body", [{}, {"webhook": None}, {"nonsense": {}}])
 async def test_missing_wrapper(api, body) -> None:
     assert codes(await api.post("/api/webhook", json=body)) == {"[missing]webhook"}
@@ -186,6 +187,7 @@ MALFORMED = {
 }
 
 
+@pytest.mark.requirement("attack-67", "core-2-12", "design-state-25", "webhooks-6-2")
 @pytest.mark.parametrize("name", MALFORMED)
 async def test_malformed_json_is_400_with_the_cause(api, name) -> None:
     made = await webhook(api)
@@ -205,6 +207,7 @@ async def test_position_of_the_fault_is_told(api) -> None:
     assert "line 2 column 13" in answer.json()["generalErrors"][0]["message"]
 
 
+@pytest.mark.requirement("webhooks-6-1")
 @pytest.mark.parametrize("body", [b"", b"  \r\n"])
 async def test_empty_body_is_missing(api, body) -> None:
     made = await webhook(api)
@@ -230,6 +233,7 @@ async def test_whole_numbers_may_be_written_as_fractions_and_nothing_else(api) -
         assert codes(answer) == {"[invalid]webhook.connectTimeout"}
 
 
+@pytest.mark.requirement("core-1-18", "webhooks-4-6")
 @pytest.mark.parametrize(
     "kind", ["text/plain", "application/xml", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded"]
 )
@@ -256,6 +260,7 @@ def sized(size: int) -> bytes:
     return frame[:-3] + b"a" * (size - len(frame)) + frame[-3:]
 
 
+@pytest.mark.requirement("attack-67", "design-state-25")
 async def test_body_over_the_limit_is_413_and_nothing_is_made(api) -> None:
     for size in (2**20 + 1, 5 * 2**20):
         body = sized(size)
@@ -279,6 +284,7 @@ async def test_body_far_over_the_limit_is_answered_before_it_is_sent(service) ->
     assert b"[TooLarge]" in answer
 
 
+@pytest.mark.requirement("core-1.2-3")
 async def test_json_bodies_on_delete_are_read(tenant_api) -> None:
     made = await application(tenant_api)
     path = f"/api/application/{made['id']}"
@@ -291,6 +297,7 @@ async def test_json_bodies_on_delete_are_read(tenant_api) -> None:
     assert (await tenant_api.get(path)).json()["application"]["active"] is False
 
 
+@pytest.mark.requirement("core-1.2-3")
 @pytest.mark.parametrize("path", ["webhook", "application", "ip-acl", "user", "group", "group/member", "entity"])
 async def test_body_of_a_delete_must_be_json_when_there_is_one(api, path) -> None:
     where = f"/api/{path}/{new_id()}"
@@ -316,6 +323,7 @@ INFO = {
 }
 
 
+@pytest.mark.requirement("core-1.2-8")
 async def test_event_info_of_every_kind_of_body_is_in_the_events(tenant_api, tenant) -> None:
     """Of creates, replacements, the two kinds of patch that can carry it, and deletions."""
     kinds = ("group.create", "group.update", "group.delete")
@@ -335,6 +343,7 @@ async def test_event_info_of_every_kind_of_body_is_in_the_events(tenant_api, ten
         assert told == [expected] * 5
 
 
+@pytest.mark.requirement("core-1.2-8")
 async def test_members_of_event_info_that_are_of_another_type_are_left_out(tenant_api, tenant) -> None:
     async with receiving() as receiver:
         events = {"eventConfiguration": {"events": {"group.create": {"enabled": True}}}}
@@ -371,6 +380,7 @@ async def test_wrappers_nulls_and_unknown_members(api) -> None:
     assert (await api.get("/api/webhook/search")).json().keys() == {"webhooks", "total"}
 
 
+@pytest.mark.requirement("audit-d1-null")
 async def test_texts_are_trimmed_and_null_members_of_data_dropped(api) -> None:
     made = await webhook(api, description="  two words ", data={"a": None, "b": [1, None, " kept "], "c": {"d": None}})
     assert made["description"] == "two words"
@@ -411,11 +421,13 @@ async def test_id_in_a_path_goes_by_the_name_that_the_document_gives_it(api, met
     assert codes(await api.request(method, path)) == {f"[couldNotConvert]{name}"}
 
 
+@pytest.mark.requirement("core-1.2-2")
 async def test_path_that_is_no_utf8_is_told_in_json(api) -> None:
     for path in ("/api/webhook/%ff", "/api/application/%c3%28/role"):
         assert codes(await api.post(path, json={})) == {"[invalid]"}
 
 
+@pytest.mark.requirement("webhooks-2-20")
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
 async def test_missing_id(api, method) -> None:
     for path, name in (("webhook", "webhookId"), ("application", "applicationId"), ("ip-acl", "ipAccessControlListId")):
@@ -442,6 +454,7 @@ async def test_put_replaces_the_whole_and_keeps_its_birth(api) -> None:
     }
 
 
+@pytest.mark.requirement("attack-53")
 async def test_trailing_slashes_are_let_through_and_doubled_ones_are_not(api) -> None:
     made = await webhook(api)
     assert (await api.post("/api/webhook/", json={"webhook": HOOK})).status_code == 200
@@ -557,6 +570,7 @@ BAD_PATCHES: list[Any] = [
 ]
 
 
+@pytest.mark.requirement("core-1-16", "webhooks-4-4")
 @pytest.mark.parametrize("patch", BAD_PATCHES, ids=lambda patch: json.dumps(patch)[:60])
 async def test_json_patch_that_cannot_be_applied(api, patch, plain_application) -> None:
     path = f"/api/application/{plain_application['id']}"
@@ -655,6 +669,7 @@ DESTROYED: dict[str, tuple[dict[str, Any], str]] = {
 """Path, what makes an object there, and the flag of its deletion."""
 
 
+@pytest.mark.requirement("core-1-12")
 @pytest.mark.parametrize("path", DESTROYED)
 async def test_a_flag_that_is_neither_true_nor_false_deletes_nothing(tenant_api, path) -> None:
     body, flag = DESTROYED[path]
@@ -676,6 +691,7 @@ async def test_a_flag_that_is_neither_true_nor_false_deletes_nothing(tenant_api,
 # Searches
 
 
+@pytest.mark.requirement("core-1.2-4")
 @pytest.mark.parametrize(
     ("written", "number"), [("true", 1), ("True", 1), ("1", 1), (" 1 ", 1), ("false", 0), ("0", 0)]
 )
@@ -715,6 +731,7 @@ async def test_null_paging_counts_as_left_out(api) -> None:
     assert (answer["total"], [each["id"] for each in answer["webhooks"]]) == (1, [made["id"]])
 
 
+@pytest.mark.requirement("contract-errors-7", "contract-webhooks-12", "webhooks-4-12")
 @pytest.mark.parametrize("name", ["startRow", "numberOfResults"])
 @pytest.mark.parametrize("value", ["x", "-1", "1.5", "1e3", "", "99999999999999999999", "٣", [], {}, 1.5, -1, 2**40])
 async def test_paging_must_be_whole_numbers(api, name, value) -> None:
@@ -724,6 +741,7 @@ async def test_paging_must_be_whole_numbers(api, name, value) -> None:
         assert codes(await api.get("/api/webhook/search", params={name: value})) == {f"[invalid]{name}"}
 
 
+@pytest.mark.requirement("attack-69", "contract-webhooks-13", "core-12-2", "webhooks-4-10")
 @pytest.mark.parametrize(
     "order",
     [
@@ -750,6 +768,7 @@ async def test_only_listed_fields_are_sorted_by(api, order) -> None:
         assert codes(await api.get("/api/webhook/search", params={"orderBy": order})) == {"[invalid]orderBy"}
 
 
+@pytest.mark.requirement("contract-errors-7", "contract-webhooks-12", "core-12-1", "webhooks-4-12")
 async def test_order_and_pages(api) -> None:
     mark = f"order {new_id()}"
     made = [await webhook(api, description=mark, url=f"https://example.com/{letter}") for letter in "bac"]
@@ -773,6 +792,7 @@ async def test_order_and_pages(api) -> None:
     assert len({one["id"] for one in made}) == 3
 
 
+@pytest.mark.requirement("attack-69")
 @pytest.mark.parametrize(
     "value", [{"$ne": None}, {"$regex": ".*"}, ["x"], 5, True, "x" * 192, "a\x00b", {"$where": "sleep(1000)"}]
 )
@@ -869,6 +889,7 @@ async def test_data_of_any_shape_comes_back_as_it_went_in(api, manager, tenant_a
 # Methods and statuses
 
 
+@pytest.mark.requirement("core-3-2", "webhooks-2-16")
 async def test_bodies_of_401_404_and_405_are_empty_and_405_names_the_methods(http, api) -> None:
     """The checking client asserts the empty bodies."""
     assert (await http.get("/api/webhook")).status_code == 401
@@ -884,6 +905,7 @@ async def test_bodies_of_401_404_and_405_are_empty_and_405_names_the_methods(htt
         assert (await api.request(method, "/api/webhook")).status_code == 405
 
 
+@pytest.mark.requirement("core-3-2", "webhooks-2-16")
 async def test_methods_that_http_does_not_have_are_501(service) -> None:
     async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as client:
         for path in ("/api/webhook", "/nonsense"):
@@ -893,6 +915,7 @@ async def test_methods_that_http_does_not_have_are_501(service) -> None:
                 assert answer.content == b""
 
 
+@pytest.mark.requirement("attack-53")
 @pytest.mark.parametrize("name", ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "_method"])
 async def test_method_cannot_be_overridden(api, name) -> None:
     made = await webhook(api)
@@ -901,6 +924,7 @@ async def test_method_cannot_be_overridden(api, name) -> None:
     assert (await api.get(f"/api/webhook/{made['id']}")).status_code == 200
 
 
+@pytest.mark.requirement("audit-b1")
 async def test_post_with_the_override_header_is_a_patch(service, api) -> None:
     made = await webhook(api)
     async with httpx.AsyncClient(base_url=service.base_url, headers=api.headers, trust_env=False) as client:
@@ -913,6 +937,7 @@ async def test_post_with_the_override_header_is_a_patch(service, api) -> None:
         assert (await client.post("/api/key/generate", json={}, headers=override)).status_code == 405
 
 
+@pytest.mark.requirement("audit-b1")
 async def test_override_header_has_no_effect_elsewhere(service, api) -> None:
     made = await webhook(api)
     path = f"/api/webhook/{made['id']}"
@@ -936,6 +961,7 @@ async def test_override_header_has_no_effect_elsewhere(service, api) -> None:
         assert (await stranger.post("/oauth2/token", data=form, headers=override)).status_code == 400
 
 
+@pytest.mark.requirement("audit-b4-null")
 async def test_null_in_the_query_counts_as_absent(api, tenant) -> None:
     params = {"loginIdTypes": "null", "email": "null", "username": "null", "loginId": "null", "verificationId": "null"}
     assert codes(await api.get("/api/user", params=params)) == codes(await api.get("/api/user"))
@@ -954,6 +980,7 @@ async def test_null_in_the_query_counts_as_absent(api, tenant) -> None:
 # Tenants
 
 
+@pytest.mark.requirement("core-4-7")
 async def test_key_of_a_tenant_fixes_the_tenant(service, api, manager, tenant) -> None:
     made = await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenant["id"]}})
     headers = {"Authorization": made.json()["apiKey"]["key"]}
@@ -965,6 +992,7 @@ async def test_key_of_a_tenant_fixes_the_tenant(service, api, manager, tenant) -
             assert answer.status_code == status, header
 
 
+@pytest.mark.requirement("core-4-8")
 async def test_header_names_the_tenant_and_must_name_one(api, tenant) -> None:
     for header in ("nonsense", "*", new_id(), '{"$ne":null}', f"{tenant['id']}, {tenant['id']}", "\u00e9"):
         headers = {"X-FusionAuth-TenantId": header.encode()}
@@ -977,6 +1005,7 @@ async def test_header_names_the_tenant_and_must_name_one(api, tenant) -> None:
     assert made.json()["application"]["tenantId"] == tenant["id"]
 
 
+@pytest.mark.requirement("core-4-9")
 async def test_the_only_tenant_needs_no_naming(build: Build) -> None:
     async with (
         build() as service,
@@ -1012,6 +1041,7 @@ async def test_id_that_is_unique_everywhere_brings_its_tenant(service, tenant_ap
 # Addresses
 
 
+@pytest.mark.requirement("attack-55", "core-6-9", "design-state-24")
 @pytest.mark.parametrize(
     ("headers", "seen"),
     [
@@ -1047,6 +1077,7 @@ async def test_client_address_is_the_last_that_a_proxy_of_ours_saw(service, api,
         assert (await client.get("/api/webhook", headers=headers)).status_code == 200
 
 
+@pytest.mark.requirement("attack-55", "core-6-9", "design-state-24")
 async def test_forwarded_headers_of_an_untrusted_peer_mean_nothing(build: Build) -> None:
     async with (
         build(server__trusted_proxies='["192.0.2.1/32"]') as service,
@@ -1126,6 +1157,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.requirement("attack-65", "audit-a8-content-length")
 @pytest.mark.parametrize("name", REFUSED)
 async def test_request_that_proxies_could_read_differently_is_refused(service, name) -> None:
     """And the connection closed, so that nothing after it can pass for a request of its own."""
@@ -1135,6 +1167,7 @@ async def test_request_that_proxies_could_read_differently_is_refused(service, n
     assert answer.count(b"HTTP/1.1") == 1
 
 
+@pytest.mark.requirement("attack-66")
 async def test_head_that_is_too_large_is_431_or_cut_off(service) -> None:
     answer = await raw(service, get(b"Host: localhost", b"X-A: " + b"a" * 70_000))
     assert answer.startswith(b"HTTP/1.1 431 ")
@@ -1146,6 +1179,7 @@ async def test_head_that_is_too_large_is_431_or_cut_off(service) -> None:
     assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
 
 
+@pytest.mark.requirement("attack-66")
 async def test_thousands_of_form_arguments_are_refused_early(api) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     assert codes(await api.post("/api/webhook", content=b"a=1&" * 5000, headers=form)) == {"[UnsupportedContentType]"}
@@ -1161,6 +1195,7 @@ async def test_headers_and_paths_leave_no_lines_of_their_own_in_the_log(service,
     assert "forged" not in str(logs)
 
 
+@pytest.mark.requirement("attack-70")
 async def test_nothing_that_is_sent_comes_back_in_a_header(api) -> None:
     answer = await api.get(
         "/api/webhook/%0d%0aX-Forged:%201", headers={"X-Request-Id": "forged", "Origin": "https://e"}
@@ -1171,6 +1206,7 @@ async def test_nothing_that_is_sent_comes_back_in_a_header(api) -> None:
     assert answer.headers["Server"] == "identity"
 
 
+@pytest.mark.requirement("webhooks-2-6")
 async def test_members_of_answers_are_in_alphabetical_order_at_every_level(tenant_api) -> None:
     def is_sorted(members: list[tuple[str, Any]]) -> bool:
         names = [name for name, _ in members]
@@ -1189,6 +1225,7 @@ async def test_members_of_answers_are_in_alphabetical_order_at_every_level(tenan
         json.loads(answer.content, object_pairs_hook=is_sorted)
 
 
+@pytest.mark.requirement("audit-d1-null")
 @pytest.mark.parametrize(
     "patch_type", [None, "application/json", *(each["Content-Type"] for each in (JSON_PATCH, MERGE_PATCH))]
 )
@@ -1206,6 +1243,7 @@ async def test_null_in_arrays_of_free_form_data_keeps_its_place(tenant_api, patc
     assert (await tenant_api.get(path)).json()["group"]["data"] == data
 
 
+@pytest.mark.requirement("audit-d1-null")
 async def test_null_in_arrays_of_declared_items_counts_as_absent(api) -> None:
     made = await webhook(api, tenantIds=[None, DEFAULT_TENANT])
     assert made["tenantIds"] == [DEFAULT_TENANT]

@@ -62,12 +62,14 @@ async def preflight(http: httpx.AsyncClient, path: str, method: str = "GET", *na
     return await http.options(path, headers=headers)
 
 
+@pytest.mark.requirement("core-17-11")
 async def test_a_new_instance_refuses_pages_of_other_sites(build: Any) -> None:
     async with build() as fresh, httpx.AsyncClient(base_url=fresh.base_url, timeout=30, trust_env=False) as client:
         answer = await client.get("/api/system/version", headers={"Authorization": SUPER_KEY, "Origin": SITE})
         assert (answer.status_code, answer.content, granted(answer)) == (403, b"", {})
 
 
+@pytest.mark.requirement("core-17-9")
 async def test_allowed_page_reads_the_answer(api: httpx.AsyncClient, configure: Configure) -> None:
     await configure()
     answer = await api.get("/api/system/version", headers={"Origin": SITE})
@@ -79,6 +81,7 @@ async def test_allowed_page_reads_the_answer(api: httpx.AsyncClient, configure: 
     assert answer.headers["Vary"] == "Origin"
 
 
+@pytest.mark.requirement("core-17-9", "oauth-0.4-4")
 async def test_allowed_page_reads_refusals_too(http: httpx.AsyncClient, configure: Configure) -> None:
     await configure(allowedMethods=["GET", "POST", "DELETE", "OPTIONS"])
     headers = {"Origin": SITE}
@@ -93,6 +96,7 @@ async def test_allowed_page_reads_refusals_too(http: httpx.AsyncClient, configur
         assert answer.headers["Access-Control-Allow-Origin"] == SITE, answer.request.url
 
 
+@pytest.mark.requirement("attack-70", "core-17-11", "core-3-8")
 @pytest.mark.parametrize(
     "origin",
     [
@@ -130,12 +134,14 @@ async def test_other_spellings_of_an_origin_are_the_origin(
     assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, SITE)
 
 
+@pytest.mark.requirement("core-17-9")
 async def test_method_that_is_not_listed_is_refused(api: httpx.AsyncClient, configure: Configure) -> None:
     await configure()
     answer = await api.put("/api/system-configuration", json={}, headers={"Origin": SITE})
     assert (answer.status_code, answer.content) == (403, b"")
 
 
+@pytest.mark.requirement("core-17-10")
 async def test_preflight_is_answered_with_what_is_allowed(http: httpx.AsyncClient, configure: Configure) -> None:
     await configure()
     answer = await preflight(http, "/oauth2/token", "POST", "authorization", "CONTENT-TYPE")
@@ -149,6 +155,7 @@ async def test_preflight_is_answered_with_what_is_allowed(http: httpx.AsyncClien
     assert (await preflight(http, "/api/user")).status_code == 200
 
 
+@pytest.mark.requirement("core-17-10")
 @pytest.mark.parametrize(
     ("method", "names", "origin"),
     [
@@ -167,12 +174,14 @@ async def test_preflight_for_more_is_refused(
     assert (answer.status_code, answer.content, granted(answer)) == (403, b"", {})
 
 
+@pytest.mark.requirement("core-17-10")
 async def test_every_header_may_be_allowed(http: httpx.AsyncClient, configure: Configure) -> None:
     await configure(allowedHeaders=["*"])
     answer = await preflight(http, "/api/user", "GET", "X-Anything")
     assert (answer.status_code, answer.headers["Access-Control-Allow-Headers"]) == (200, "*")
 
 
+@pytest.mark.requirement("oauth-12-18")
 async def test_proof_of_possession_may_always_be_sent(http: httpx.AsyncClient, configure: Configure) -> None:
     await configure()
     answer = await preflight(http, "/oauth2/token", "POST", "Content-Type", "dpop")
@@ -183,6 +192,7 @@ async def test_proof_of_possession_may_always_be_sent(http: httpx.AsyncClient, c
     assert (answer.status_code, answer.headers["Access-Control-Allow-Headers"]) == (200, "DPoP")
 
 
+@pytest.mark.requirement("oauth-12-20")
 async def test_nonce_for_a_proof_of_possession_may_be_read(
     api: httpx.AsyncClient, http: httpx.AsyncClient, configure: Configure
 ) -> None:
@@ -199,6 +209,7 @@ async def test_nonce_for_a_proof_of_possession_may_be_read(
     assert "Access-Control-Expose-Headers" not in answer.headers
 
 
+@pytest.mark.requirement("core-17-9")
 async def test_no_header_is_named_where_none_is_allowed(http: httpx.AsyncClient, configure: Configure) -> None:
     await configure(allowedHeaders=[], exposedHeaders=[])
     assert "Access-Control-Allow-Headers" not in (await preflight(http, "/api/user")).headers
@@ -206,6 +217,7 @@ async def test_no_header_is_named_where_none_is_allowed(http: httpx.AsyncClient,
     assert granted(answer) == {"access-control-allow-origin": SITE}
 
 
+@pytest.mark.requirement("core-17-9")
 async def test_credentials_are_allowed_where_that_is_set(http: httpx.AsyncClient, configure: Configure) -> None:
     await configure(allowCredentials=True)
     for answer in (await http.get("/api/health", headers={"Origin": SITE}), await preflight(http, "/api/health")):
@@ -213,6 +225,7 @@ async def test_credentials_are_allowed_where_that_is_set(http: httpx.AsyncClient
         assert answer.headers["Access-Control-Allow-Origin"] == SITE
 
 
+@pytest.mark.requirement("attack-70", "core-17-12")
 async def test_any_origin_is_answered_without_repeating_it(http: httpx.AsyncClient, configure: Configure) -> None:
     await configure(allowedOrigins=["*"])
     for origin in (SITE, "https://whoever.example.com", "null"):
@@ -220,6 +233,7 @@ async def test_any_origin_is_answered_without_repeating_it(http: httpx.AsyncClie
         assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, "*")
 
 
+@pytest.mark.requirement("core-17-13")
 async def test_switched_off_nothing_is_allowed_and_nothing_refused(
     api: httpx.AsyncClient, configure: Configure
 ) -> None:
@@ -231,6 +245,7 @@ async def test_switched_off_nothing_is_allowed_and_nothing_refused(
     assert (refused.status_code, granted(refused)) == (405, {})
 
 
+@pytest.mark.requirement("core-17-14")
 async def test_request_without_an_origin_is_left_alone(api: httpx.AsyncClient, configure: Configure) -> None:
     await configure(allowedOrigins=[], allowedMethods=[])
     answer = await api.get("/api/system/version")
@@ -238,6 +253,7 @@ async def test_request_without_an_origin_is_left_alone(api: httpx.AsyncClient, c
     assert (await api.options("/api/system/version")).status_code == 405
 
 
+@pytest.mark.requirement("core-17-14")
 async def test_pages_of_the_service_itself_are_left_alone(
     service: app.Service, api: httpx.AsyncClient, configure: Configure
 ) -> None:
@@ -253,6 +269,7 @@ async def test_pages_of_the_service_itself_are_left_alone(
         assert (answer.status_code, granted(answer)) == (200, {}), origin
 
 
+@pytest.mark.requirement("core-17-14")
 async def test_another_port_of_the_same_host_is_another_origin(
     service: app.Service, api: httpx.AsyncClient, configure: Configure
 ) -> None:
@@ -263,6 +280,7 @@ async def test_another_port_of_the_same_host_is_another_origin(
     assert answer.status_code == 403
 
 
+@pytest.mark.requirement("core-17-15", "oauth-0.4-4")
 async def test_hosted_pages_take_forms_of_other_sites_and_show_their_answers_to_no_script(
     http: httpx.AsyncClient, configure: Configure
 ) -> None:
@@ -278,6 +296,7 @@ async def test_hosted_pages_take_forms_of_other_sites_and_show_their_answers_to_
     assert (answer.status_code, granted(answer)) == (200, {})
 
 
+@pytest.mark.requirement("core-17-15", "oauth-0.4-4")
 @pytest.mark.parametrize("path", ["jwks.json", "openid-configuration", "oauth-authorization-server"])
 async def test_what_is_well_known_is_open_to_every_page(
     http: httpx.AsyncClient, configure: Configure, path: str
@@ -291,6 +310,7 @@ async def test_what_is_well_known_is_open_to_every_page(
     assert asked.headers["Access-Control-Allow-Methods"] == "GET"
 
 
+@pytest.mark.requirement("core-15-23")
 async def test_debug_tells_of_every_refusal_in_the_event_log(
     http: httpx.AsyncClient, api: httpx.AsyncClient, configure: Configure
 ) -> None:
@@ -308,6 +328,7 @@ async def test_debug_tells_of_every_refusal_in_the_event_log(
     assert found.json()["total"] >= 1
 
 
+@pytest.mark.requirement("core-15-23")
 async def test_without_debug_nothing_is_told(
     http: httpx.AsyncClient, api: httpx.AsyncClient, configure: Configure
 ) -> None:
@@ -318,6 +339,7 @@ async def test_without_debug_nothing_is_told(
     assert found.json()["total"] == 0
 
 
+@pytest.mark.requirement("core-17-16")
 async def test_change_in_another_process_is_followed(build: Any) -> None:
     async with build() as one:
         other_settings = {"database": one.services.config.mongodb.database, "data_dir": one.services.config.data_dir}
@@ -335,6 +357,7 @@ async def test_change_in_another_process_is_followed(build: Any) -> None:
                 assert answer.headers["Access-Control-Allow-Origin"] == SITE
 
 
+@pytest.mark.requirement("core-17-16")
 async def test_settings_hold_on_while_their_store_is_away(
     service: app.Service, http: httpx.AsyncClient, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,7 @@ def own_of(provider: Document) -> Document:
 # Mail servers
 
 
+@pytest.mark.requirement("audit-a3-credentials")
 @pytest.mark.parametrize(
     "change", [{"host": "smtp.attacker.example"}, {"port": 2525}, {"security": "SSL"}, {"username": "somebody-else"}]
 )
@@ -123,6 +124,7 @@ async def test_password_is_dropped_when_its_mail_server_or_account_changes(mail_
     assert after["emailConfiguration"] | change == after["emailConfiguration"]
 
 
+@pytest.mark.requirement("audit-a3-credentials")
 async def test_password_of_the_mail_server_stays_and_can_be_replaced(mail_tenant) -> None:
     name = (await mail_tenant.now())["name"]
     without = {name: value for name, value in MAIL_SERVER.items() if name != "password"}
@@ -138,6 +140,7 @@ async def test_password_of_the_mail_server_stays_and_can_be_replaced(mail_tenant
     assert "password" not in after["emailConfiguration"]
 
 
+@pytest.mark.requirement("audit-a3-credentials")
 @pytest.mark.parametrize("change", [{"captchaMethod": "HCaptcha"}, {"siteKey": "other"}])
 async def test_captcha_secret_is_dropped_when_its_account_changes(mail_tenant, change) -> None:
     captcha = {"captchaMethod": "GoogleRecaptchaV2", "siteKey": "site", "secretKey": "the-key"}
@@ -150,6 +153,7 @@ async def test_captcha_secret_is_dropped_when_its_account_changes(mail_tenant, c
 # Receivers of HTTP requests
 
 
+@pytest.mark.requirement("audit-a3-credentials")
 @pytest.mark.parametrize("receiver", ["webhook", "messenger"])
 @pytest.mark.parametrize("verb", ["PATCH", "merge", "JSON Patch", "PUT masked"])
 async def test_password_and_headers_are_dropped_when_the_url_changes(receivers, receiver, verb) -> None:
@@ -171,6 +175,7 @@ async def test_password_and_headers_are_dropped_when_the_url_changes(receivers, 
     assert "X-Api-Key" not in after["headers"]
 
 
+@pytest.mark.requirement("audit-a3-credentials")
 @pytest.mark.parametrize("receiver", ["webhook", "messenger"])
 async def test_password_is_dropped_when_the_user_name_changes_and_headers_stay(receivers, receiver) -> None:
     target = receivers[receiver]
@@ -179,6 +184,7 @@ async def test_password_is_dropped_when_the_user_name_changes_and_headers_stay(r
     assert after["headers"] == WEBHOOK["headers"]
 
 
+@pytest.mark.requirement("audit-a3-credentials")
 @pytest.mark.parametrize("receiver", ["webhook", "messenger"])
 async def test_credentials_stay_or_are_replaced_as_the_request_says(receivers, receiver) -> None:
     target = receivers[receiver]
@@ -195,6 +201,7 @@ async def test_credentials_stay_or_are_replaced_as_the_request_says(receivers, r
     assert "httpAuthenticationPassword" not in removed
 
 
+@pytest.mark.requirement("audit-a3-credentials")
 async def test_another_receiver_gets_no_credentials_of_the_first(api) -> None:
     async with receiving() as first, receiving() as second:
         answer = await api.post("/api/webhook", json={"webhook": {**WEBHOOK, "url": first.url}})
@@ -211,6 +218,7 @@ async def test_another_receiver_gets_no_credentials_of_the_first(api) -> None:
 # Identity providers
 
 
+@pytest.mark.requirement("audit-a3-credentials")
 @pytest.mark.parametrize(
     "change",
     [
@@ -236,6 +244,7 @@ async def test_client_secret_never_goes_to_another_address_or_account(provider, 
         assert "client_secret" not in own_of(after)
 
 
+@pytest.mark.requirement("audit-a3-credentials")
 async def test_client_secret_of_one_application_is_dropped_with_its_client_id(provider) -> None:
     (application_id,) = (await provider.now())["applicationConfiguration"]
     change = {"applicationConfiguration": {application_id: {"oauth2": {"client_id": "somebody-else"}}}}
@@ -244,12 +253,14 @@ async def test_client_secret_of_one_application_is_dropped_with_its_client_id(pr
     assert after["oauth2"]["client_secret"] == "the-secret"
 
 
+@pytest.mark.requirement("audit-a3-credentials")
 async def test_client_secrets_stay_when_something_else_changes(provider) -> None:
     after = await provider.patch({"buttonText": "Log in", "oauth2": {"scope": "openid"}})
     assert after["oauth2"]["client_secret"] == "the-secret"
     assert own_of(after)["client_secret"] == "own-secret"
 
 
+@pytest.mark.requirement("audit-a3-credentials")
 @pytest.mark.parametrize(
     ("members", "account", "secret"),
     [
@@ -279,6 +290,7 @@ async def test_secret_of_an_account_elsewhere_is_dropped_with_it(service, api, m
 # Clients of the service: their secrets are bound to no address
 
 
+@pytest.mark.requirement("audit-a3-credentials")
 async def test_masked_client_secret_keeps_the_stored_one(service, api) -> None:
     application = await stored(service, api, "applications", "/api/application", "application", {"name": new_id()})
     before = (await application.now())["oauthConfiguration"]["clientSecret"]
@@ -312,6 +324,7 @@ async def everything_read(client: Any, path: str, object_id: str, searches: list
     return [answer.text for answer in answers]
 
 
+@pytest.mark.requirement("audit-a8-masks")
 @pytest.mark.parametrize(
     ("path", "searches"),
     [

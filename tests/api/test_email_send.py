@@ -43,6 +43,7 @@ async def make_user(tenant_api, **members: Any) -> Document:
     return dict(answer.json()["user"])
 
 
+@pytest.mark.requirement("core-18-templates-8")
 async def test_user_gets_a_mail_with_both_parts(api, tenant_api, mailbox: Mailbox) -> None:
     template_id = await make_template(api)
     user = await make_user(tenant_api, firstName="Ada <b>", fullName="Ada Lovelace")
@@ -62,6 +63,7 @@ async def test_user_gets_a_mail_with_both_parts(api, tenant_api, mailbox: Mailbo
     assert mail.message["Date"]
 
 
+@pytest.mark.requirement("core-18-templates-8")
 async def test_each_reader_gets_a_mail_of_their_own_in_their_language(api, tenant_api, mailbox: Mailbox) -> None:
     template_id = await make_template(
         api,
@@ -80,6 +82,7 @@ async def test_each_reader_gets_a_mail_of_their_own_in_their_language(api, tenan
     assert len({message["Message-ID"] for message in mails.values()}) == 2
 
 
+@pytest.mark.requirement("core-18-templates-8")
 async def test_addresses_without_a_user_get_mail_too(api, tenant_api, mailbox: Mailbox) -> None:
     template_id = await make_template(
         api,
@@ -106,6 +109,7 @@ async def test_addresses_without_a_user_get_mail_too(api, tenant_api, mailbox: M
     assert b"\r\nTo: =?utf-8?" in second.raw
 
 
+@pytest.mark.requirement("core-18-templates-8")
 async def test_copies_go_to_everybody_and_blind_ones_unnamed(api, tenant_api, mailbox: Mailbox) -> None:
     template_id = await make_template(api)
     user = await make_user(tenant_api)
@@ -117,6 +121,7 @@ async def test_copies_go_to_everybody_and_blind_ones_unnamed(api, tenant_api, ma
     assert b"bcc@" not in mail.raw
 
 
+@pytest.mark.requirement("core-18-templates-8")
 async def test_template_reads_the_application_and_no_secret(api, tenant_api, mailbox: Mailbox) -> None:
     application = (await tenant_api.post("/api/application", json={"application": {"name": "An app"}})).json()
     template_id = await make_template(
@@ -136,6 +141,7 @@ async def test_template_reads_the_application_and_no_secret(api, tenant_api, mai
         assert hidden not in text
 
 
+@pytest.mark.requirement("core-18-templates-9")
 async def test_who_gets_no_mail_is_told_with_the_reason_and_the_others_get_theirs(
     api, tenant_api, service, mailbox: Mailbox
 ) -> None:
@@ -174,6 +180,7 @@ async def test_who_gets_no_mail_is_told_with_the_reason_and_the_others_get_their
     assert sum("html: Line 2: 'lastName' is undefined" in message for message in messages) == 1
 
 
+@pytest.mark.requirement("core-18-templates-9")
 async def test_address_that_no_server_could_reach_is_told(api, tenant_api, mailbox: Mailbox) -> None:
     template_id = await make_template(api, defaultSubject="x", defaultHtmlTemplate="x", defaultTextTemplate="x")
     for address in ("ä@example.com", "a@exa mple.com", f"a@{'x' * 64}.com", "a..b@example.com"):
@@ -185,6 +192,7 @@ async def test_address_that_no_server_could_reach_is_told(api, tenant_api, mailb
     assert mailbox.mails == []
 
 
+@pytest.mark.requirement("core-18-templates-8")
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -212,11 +220,13 @@ async def test_malformed_requests_send_nothing(api, tenant_api, service, tenant,
     assert await service.services.mails.count(tenant["id"]) == 0
 
 
+@pytest.mark.requirement("core-18-templates-8")
 async def test_unknown_template_is_not_found(tenant_api) -> None:
     body = {"toAddresses": [{"address": "a@example.com"}]}
     assert (await tenant_api.post(f"/api/email/send/{new_id()}", json=body)).status_code == 404
 
 
+@pytest.mark.requirement("core-18-templates-10")
 async def test_without_a_tenant_the_application_or_the_first_user_tells_it(
     api, tenant_api, tenant, service, mailbox: Mailbox
 ) -> None:
@@ -237,6 +247,7 @@ async def test_without_a_tenant_the_application_or_the_first_user_tells_it(
         assert unknown.json()["generalErrors"][0]["code"] == "[TenantIdRequired]"
 
 
+@pytest.mark.requirement("core-18-templates-10")
 async def test_users_and_applications_of_another_tenant_are_out_of_reach(api, tenant_api, mailbox: Mailbox) -> None:
     """`api` speaks for the default tenant."""
     template_id = await make_template(api)
@@ -250,6 +261,7 @@ async def test_users_and_applications_of_another_tenant_are_out_of_reach(api, te
     assert mailbox.mails == []
 
 
+@pytest.mark.requirement("core-18-templates-16")
 async def test_nothing_that_a_template_says_can_begin_a_header(api, tenant_api, mailbox: Mailbox) -> None:
     template_id = await make_template(
         api,
@@ -274,6 +286,7 @@ async def test_nothing_that_a_template_says_can_begin_a_header(api, tenant_api, 
         assert mail.part("plain").strip() == "x"
 
 
+@pytest.mark.requirement("core-18-templates-13")
 async def test_headers_of_the_tenant_are_added_and_the_mail_s_own_stay(api, tenant_api, tenant, mailbox) -> None:
     headers = [{"name": "X-Service", "value": "identity ä"}, {"name": "Reply-To", "value": "help@example.com"}]
     patch = {"tenant": {"emailConfiguration": {"additionalHeaders": headers}}}
@@ -286,6 +299,7 @@ async def test_headers_of_the_tenant_are_added_and_the_mail_s_own_stay(api, tena
     assert mail.message["Reply-To"] == "help@example.com"
 
 
+@pytest.mark.requirement("core-18-templates-13")
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -324,6 +338,7 @@ async def test_many_readers_each_get_one(api, tenant_api, mailbox: Mailbox) -> N
     assert sorted(mail.recipients[0] for mail in mails) == sorted(wanted)
 
 
+@pytest.mark.requirement("core-18-templates-14")
 async def test_properties_of_the_tenant_name_the_host_and_the_address_for_bounces(
     api, tenant_api, tenant, mailbox: Mailbox
 ) -> None:

@@ -27,6 +27,7 @@ async def make(api, **members: Any) -> Document:
     return dict(answer.json()["emailTemplate"])
 
 
+@pytest.mark.requirement("core-18-templates-1")
 async def test_full_cycle(api) -> None:
     localized = {
         "localizedFromNames": {"de": "Wir"},
@@ -52,6 +53,7 @@ async def test_full_cycle(api) -> None:
     assert (await api.put(path, json={"emailTemplate": {"name": "x", **PARTS}})).status_code == 404
 
 
+@pytest.mark.requirement("core-18-templates-1")
 async def test_id_may_be_given_and_is_used_once(api) -> None:
     path, body = f"/api/email/template/{new_id()}", {"emailTemplate": {"name": new_id(), **PARTS}}
     assert (await api.post(path, json=body)).json()["emailTemplate"]["id"] == path.rpartition("/")[2]
@@ -59,6 +61,7 @@ async def test_id_may_be_given_and_is_used_once(api) -> None:
     assert errors(await api.post(path, json=body)).keys() == {"[duplicate]emailTemplateId"}
 
 
+@pytest.mark.requirement("core-18-templates-1")
 @pytest.mark.parametrize(
     ("kind", "patch", "expected"),
     [
@@ -87,6 +90,7 @@ async def test_each_kind_of_patch(api, kind, patch, expected) -> None:
     }
 
 
+@pytest.mark.requirement("core-18-templates-2")
 async def test_an_empty_template_hears_of_everything_at_once(api) -> None:
     assert errors(await api.post("/api/email/template", json={"emailTemplate": {}})).keys() == {
         "[blank]emailTemplate.name",
@@ -97,6 +101,7 @@ async def test_an_empty_template_hears_of_everything_at_once(api) -> None:
     assert errors(await api.post("/api/email/template", json={})).keys() == {"[missing]emailTemplate"}
 
 
+@pytest.mark.requirement("core-18-templates-5")
 @pytest.mark.parametrize(
     ("members", "code", "message"),
     [
@@ -125,6 +130,7 @@ async def test_what_is_no_template_is_refused(api, members, code, message) -> No
     assert found[whole].startswith(message)
 
 
+@pytest.mark.requirement("core-18-templates-2")
 async def test_name_is_unique(api) -> None:
     made, other = await make(api), await make(api)
     taken = {"emailTemplate": {"name": made["name"], **PARTS}}
@@ -134,6 +140,7 @@ async def test_name_is_unique(api) -> None:
     }
 
 
+@pytest.mark.requirement("core-18-templates-7")
 async def test_search(api) -> None:
     mark = new_id()
     first, second = await make(api, name=f"{mark} b"), await make(api, name=f"{mark} a")
@@ -149,6 +156,7 @@ async def test_search(api) -> None:
 # References
 
 
+@pytest.mark.requirement("core-18-templates-11")
 @pytest.mark.parametrize(
     ("wrapper", "members"),
     [
@@ -205,6 +213,7 @@ async def preview(api, template: Document, **beside: Any) -> Document:
     return dict(answer.json())
 
 
+@pytest.mark.requirement("core-18-templates-6")
 async def test_preview_renders_for_an_example_user(api) -> None:
     template = {
         "name": "not looked at",
@@ -224,12 +233,14 @@ async def test_preview_renders_for_an_example_user(api) -> None:
     assert email["text"] == "${requestData.what.ever} ada.lovelace@example.com"
 
 
+@pytest.mark.requirement("core-18-templates-6")
 async def test_preview_holds_only_what_was_given(api) -> None:
     assert await preview(api, {}) == {"email": {}}
     assert await preview(api, {"defaultSubject": "x"}) == {"email": {"subject": "x"}}
     assert await preview(api, {"defaultFromName": "x"}) == {"email": {"from": {"display": "x"}}}
 
 
+@pytest.mark.requirement("core-18-templates-6")
 @pytest.mark.parametrize(
     ("locale", "subject"), [("de_CH", "Hallo"), ("de", "Hallo"), ("fr", "Hello"), (None, "Hello"), (" ", "Hello")]
 )
@@ -239,6 +250,7 @@ async def test_preview_shows_the_variant_of_a_locale(api, locale, subject) -> No
     assert answer == {"email": {"subject": subject, "text": "text"}}
 
 
+@pytest.mark.requirement("core-18-templates-6")
 async def test_preview_tells_the_errors_of_each_part_and_shows_the_rest(api) -> None:
     template = {
         "defaultSubject": "Hello",
@@ -266,6 +278,7 @@ async def test_preview_tells_the_errors_of_each_part_and_shows_the_rest(api) -> 
     }
 
 
+@pytest.mark.requirement("core-18-templates-6")
 @pytest.mark.parametrize(
     ("body", "code"),
     [

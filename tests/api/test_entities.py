@@ -31,6 +31,7 @@ async def make(api: httpx.AsyncClient, kind: Document, **members: Any) -> Docume
     return dict(answer.json()["entity"])
 
 
+@pytest.mark.requirement("core-10-10", "core-10-11", "core-10-13", "core-10-15")
 async def test_full_cycle(tenant_api, tenant, kind) -> None:
     entity_id = new_id()
     path = f"/api/entity/{entity_id}"
@@ -66,12 +67,14 @@ async def test_full_cycle(tenant_api, tenant, kind) -> None:
         assert (await tenant_api.request(method, path, json=body)).status_code == 404
 
 
+@pytest.mark.requirement("core-10-13")
 async def test_client_secret_is_sealed_at_rest(service, tenant_api, kind) -> None:
     made = await make(tenant_api, kind)
     stored = await service.services.database.collection("entities").find_one({"_id": made["id"]})
     assert made["clientSecret"] not in str(stored)
 
 
+@pytest.mark.requirement("core-10-10", "core-10-31")
 async def test_everything_wrong_is_told_at_once(tenant_api) -> None:
     assert codes(await tenant_api.post("/api/entity", json={})) == {"[missing]entity"}
     found = codes(await tenant_api.post("/api/entity", json={"entity": {}}))
@@ -94,6 +97,7 @@ async def test_everything_wrong_is_told_at_once(tenant_api) -> None:
     assert (await tenant_api.get("/api/entity")).status_code == 405
 
 
+@pytest.mark.requirement("core-10-16")
 async def test_tenant_must_be_known_to_make_one_and_not_to_use_one(service, tenant_api, kind) -> None:
     made = await make(tenant_api, kind)
     del tenant_api.headers["X-FusionAuth-TenantId"]
@@ -105,6 +109,7 @@ async def test_tenant_must_be_known_to_make_one_and_not_to_use_one(service, tena
     assert (await tenant_api.delete(path)).status_code == 200
 
 
+@pytest.mark.requirement("core-10-12")
 async def test_client_id_is_one_s_own_in_the_whole_instance(api, tenant_api, kind) -> None:
     client_id = f"client {new_id()}"
     made = await make(api, kind, clientId=client_id)
@@ -119,12 +124,14 @@ async def test_client_id_is_one_s_own_in_the_whole_instance(api, tenant_api, kin
     assert codes(await api.post(f"/api/entity/{made['id']}", json=again)) == {"[duplicate]entityId"}
 
 
+@pytest.mark.requirement("core-10-12")
 async def test_racing_for_a_client_id_has_one_winner(api, kind) -> None:
     body = {"entity": {"name": "x", "type": {"id": kind["id"]}, "clientId": new_id()}}
     answers = await asyncio.gather(*(api.post("/api/entity", json=body) for _ in range(12)))
     assert sorted(answer.status_code for answer in answers) == [200] + [400] * 11
 
 
+@pytest.mark.requirement("core-10-12")
 async def test_client_id_is_never_that_of_an_application(api, tenant_api, kind) -> None:
     application = (await api.post("/api/application", json={"application": {"name": new_id()}})).json()["application"]
     refused = {"[duplicate]entity.clientId"}
@@ -142,6 +149,7 @@ async def test_client_id_is_never_that_of_an_application(api, tenant_api, kind) 
     assert codes(await tenant_api.post(f"/api/entity/{application['id']}", json=body)) == {"[duplicate]entityId"}
 
 
+@pytest.mark.requirement("core-10-12")
 async def test_of_an_application_and_an_entity_with_one_client_id_made_at_once_one_is_made(api, kind) -> None:
     entity = await make(api, kind)
     for way in ("id", "clientId", "renamed"):
@@ -162,6 +170,7 @@ async def test_of_an_application_and_an_entity_with_one_client_id_made_at_once_o
             assert codes(refused) in ({"[duplicate]entity.clientId"}, {"[duplicate]applicationId"})
 
 
+@pytest.mark.requirement("core-10-14")
 async def test_parents_are_entities_of_the_tenant_and_nobody_is_above_himself(api, tenant_api, kind) -> None:
     top = await make(tenant_api, kind)
     middle = await make(tenant_api, kind, parentId=top["id"])
@@ -187,6 +196,7 @@ async def test_only_so_many_stand_above_one(tenant_api, kind, monkeypatch) -> No
     assert codes(await tenant_api.post("/api/entity", json=body)) == {"[invalid]entity.parentId"}
 
 
+@pytest.mark.requirement("core-10-29")
 async def test_deleting_a_tenant_removes_its_entities_and_their_grants(service, api, tenant_api, tenant, kind) -> None:
     one, two = await make(tenant_api, kind), await make(tenant_api, kind)
     path = f"/api/entity/{one['id']}/grant"
@@ -207,6 +217,7 @@ async def search(api: httpx.AsyncClient, **criteria: Any) -> Document:
     return dict(answer.json())
 
 
+@pytest.mark.requirement("core-10-17")
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -239,6 +250,7 @@ async def test_one_term_finds_entities_by_whole_values(tenant_api, kind, query, 
     assert all(entity["type"] == kind and entity["clientSecret"] for entity in found["entities"])
 
 
+@pytest.mark.requirement("core-10-17")
 async def test_search_by_ids_wins_and_ignores_unknown_ones(api, tenant_api, kind) -> None:
     one, two, foreign = await make(tenant_api, kind), await make(tenant_api, kind), await make(api, kind)
     ids = [two["id"], new_id(), foreign["id"], one["id"]]
@@ -251,6 +263,7 @@ async def test_search_by_ids_wins_and_ignores_unknown_ones(api, tenant_api, kind
     assert (await search(tenant_api, ids=ids))["total"] == 3
 
 
+@pytest.mark.requirement("core-10-19")
 @pytest.mark.parametrize("field", ["clientId", "id", "insertInstant", "lastUpdateInstant", "name"])
 async def test_every_sortable_field_sorts_both_ways(tenant_api, kind, clock, field) -> None:
     made = []
@@ -263,6 +276,7 @@ async def test_every_sortable_field_sorts_both_ways(tenant_api, kind, clock, fie
         assert [entity["id"] for entity in found["entities"]] == [entity["id"] for entity in expected]
 
 
+@pytest.mark.requirement("core-10-19", "core-12-6")
 async def test_sorting_by_parent_puts_those_without_one_where_it_was_asked(tenant_api, kind) -> None:
     tops = sorted([await make(tenant_api, kind, name="top") for _ in range(2)], key=lambda top: top["id"])
     for top, name in zip(tops, ("first", "second"), strict=True):
@@ -287,6 +301,7 @@ async def test_sorting_by_parent_puts_those_without_one_where_it_was_asked(tenan
     assert [entity["name"] for entity in found["entities"]] == ["top", "top", "first", "second"]
 
 
+@pytest.mark.requirement("core-10-17", "core-12-6")
 async def test_query_parameters_sort_too_and_the_token_leads_to_the_next_page(tenant_api, kind) -> None:
     for letter in "cab":
         await make(tenant_api, kind, name=letter)
@@ -330,6 +345,7 @@ async def test_null_criteria_count_as_left_out(tenant_api, kind) -> None:
     assert [entity["id"] for entity in found["entities"]] == [made["id"]]
 
 
+@pytest.mark.requirement("core-10-18")
 async def test_wrong_searches_are_refused(tenant_api) -> None:
     wrong = {"query": "{}", "queryString": "salary:5", "sortFields": [{"name": "data"}], "startRow": "x"}
     answer = await tenant_api.post("/api/entity/search", json={"search": wrong})
@@ -343,6 +359,7 @@ async def test_wrong_searches_are_refused(tenant_api) -> None:
     assert codes(await tenant_api.get("/api/entity/search", params={"ids": "x"})) == {"[couldNotConvert]ids"}
 
 
+@pytest.mark.requirement("core-10-20", "core-12-8")
 async def test_flushing_the_index_is_nothing_to_wait_for(tenant_api, kind) -> None:
     made = await make(tenant_api, kind)
     answer = await tenant_api.put("/api/entity/search")
@@ -350,6 +367,7 @@ async def test_flushing_the_index_is_nothing_to_wait_for(tenant_api, kind) -> No
     assert (await search(tenant_api, ids=[made["id"]]))["total"] == 1
 
 
+@pytest.mark.requirement("core-10-17", "core-12-7")
 async def test_totals_stop_at_the_limit_unless_the_accurate_one_is_asked_for(tenant_api, kind, monkeypatch) -> None:
     monkeypatch.setattr(index_search, "COUNT_LIMIT", 3)
     for letter in "abcde":
@@ -364,6 +382,7 @@ async def test_totals_stop_at_the_limit_unless_the_accurate_one_is_asked_for(ten
     assert (seen, totals) == (["ab", "cd", "e"], [3, 3, 3])
 
 
+@pytest.mark.requirement("core-10-16")
 async def test_key_of_a_tenant_sees_its_entities_only(service, manager, tenant_api, tenant, api, kind) -> None:
     mine, foreign = await make(tenant_api, kind), await make(api, kind)
     key = (await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenant["id"]}})).json()["apiKey"]

@@ -49,6 +49,7 @@ async def stage(api: httpx.AsyncClient, tenant_api: httpx.AsyncClient) -> Stage:
     return Stage(tenant_api, kind, target, recipient, user.json()["user"]["id"])
 
 
+@pytest.mark.requirement("core-10-21", "core-10-23", "core-10-24")
 async def test_grants_are_made_read_replaced_and_removed(stage) -> None:
     to_entity, to_user = {"recipientEntityId": stage.recipient["id"]}, {"userId": stage.user_id}
     assert (await stage.grant(**to_entity, permissions=["write"], data={"a": 1})).status_code == 200
@@ -72,6 +73,7 @@ async def test_grants_are_made_read_replaced_and_removed(stage) -> None:
     assert await stage.grants() == [two]
 
 
+@pytest.mark.requirement("core-10-22", "core-10-24", "core-10-31")
 async def test_wrong_grants_are_refused(stage, api) -> None:
     foreign = await make(api, stage.kind)
     assert codes(await stage.api.post(stage.path, json={})) == {"[missing]grant"}
@@ -95,12 +97,14 @@ async def test_wrong_grants_are_refused(stage, api) -> None:
     assert await stage.grants() == []
 
 
+@pytest.mark.requirement("core-10-21")
 async def test_many_at_once_make_one_grant(stage) -> None:
     answers = await asyncio.gather(*(stage.grant(userId=stage.user_id, data={"n": index}) for index in range(12)))
     assert {answer.status_code for answer in answers} == {200}
     assert len(await stage.grants()) == 1
 
 
+@pytest.mark.requirement("core-10-28")
 async def test_grant_and_deletion_of_its_recipient_leave_no_grant_behind(stage, service) -> None:
     """Whichever comes first: what is gone holds nothing."""
     for _ in range(5):
@@ -132,6 +136,7 @@ async def test_grant_whose_target_is_gone_shows_without_it(service, tenant) -> N
     assert shown == {"id": grant["id"], "userId": grant["userId"], "permissions": ["read"], **stamps}
 
 
+@pytest.mark.requirement("core-10-27")
 async def test_deleting_an_entity_removes_the_grants_on_it_and_to_it(stage, service) -> None:
     third = await make(stage.api, stage.kind)
     await stage.grant(userId=stage.user_id)
@@ -146,6 +151,7 @@ async def test_deleting_an_entity_removes_the_grants_on_it_and_to_it(stage, serv
     assert await service.services.entity_grants.count(tenant_id) == 1
 
 
+@pytest.mark.requirement("core-10-28")
 async def test_deleting_a_user_removes_what_the_user_was_granted(stage) -> None:
     await stage.grant(userId=stage.user_id)
     await stage.grant(recipientEntityId=stage.recipient["id"])
@@ -155,6 +161,7 @@ async def test_deleting_a_user_removes_what_the_user_was_granted(stage) -> None:
     assert [grant.get("userId") for grant in await stage.grants()] == [None]
 
 
+@pytest.mark.requirement("core-10-26")
 async def test_grants_follow_the_permissions_of_the_type(stage, api) -> None:
     recipient = {"recipientEntityId": stage.recipient["id"]}
     await stage.grant(**recipient, permissions=["read", "write"])
@@ -188,6 +195,7 @@ async def test_permission_whose_removal_ended_early_does_not_come_back(stage, ap
     assert await stage.permissions(userId=stage.user_id) == ["read"]
 
 
+@pytest.mark.requirement("core-10-26")
 async def test_grants_follow_the_type_of_their_target(stage, api) -> None:
     recipient = {"recipientEntityId": stage.recipient["id"]}
     await stage.grant(**recipient, permissions=["read", "write"])
@@ -200,6 +208,7 @@ async def test_grants_follow_the_type_of_their_target(stage, api) -> None:
     assert await stage.permissions(**recipient) == ["write"]
 
 
+@pytest.mark.requirement("core-10-25")
 async def test_search(stage) -> None:
     second = await make(stage.api, stage.kind, name=f"Another {new_id()}")
     recipient = {"recipientEntityId": stage.recipient["id"]}

@@ -33,6 +33,7 @@ def bare(entity_type: Document) -> Document:
     return {name: value for name, value in entity_type.items() if not name.endswith("Instant")}
 
 
+@pytest.mark.requirement("core-10-1", "core-10-2", "core-10-6")
 async def test_full_cycle(api) -> None:
     type_id, name = new_id(), f"Type {new_id()}"
     wanted = {"name": f"  {name} ", "data": {"a": 1}, "permissions": [{"name": "read", "isDefault": True}]}
@@ -60,6 +61,7 @@ async def test_full_cycle(api) -> None:
     assert (await api.put(path, json={"entityType": {"name": name}})).status_code == 404
 
 
+@pytest.mark.requirement("core-10-1")
 async def test_name_is_required_and_unique(api) -> None:
     made = await make(api)
     assert codes(await api.post("/api/entity/type", json={"entityType": {}})) == {"[blank]entityType.name"}
@@ -71,6 +73,7 @@ async def test_name_is_required_and_unique(api) -> None:
     assert codes(again) == {"[duplicate]entityTypeId"}
 
 
+@pytest.mark.requirement("core-10-2", "core-10-3", "core-10-31")
 async def test_everything_wrong_with_a_type_is_told_at_once(api) -> None:
     nobody = new_id()
     wanted = {
@@ -91,6 +94,7 @@ async def test_everything_wrong_with_a_type_is_told_at_once(api) -> None:
     assert codes(refused) == {"[blank]entityType.permissions[0].name"}
 
 
+@pytest.mark.requirement("core-10-3", "core-10-4", "core-7-rotation-entity")
 async def test_tokens_are_signed_by_a_key_that_exists_and_can_sign(api, clock, monkeypatch) -> None:
     monkeypatch.setattr(key_rotation, "LAG_MS", 20)
     key = (await api.post("/api/key/generate", json={"key": {"algorithm": "ES256", "name": new_id()}})).json()["key"]
@@ -125,6 +129,7 @@ async def test_tokens_are_signed_by_a_key_that_exists_and_can_sign(api, clock, m
     assert (await api.delete(f"/api/key/{key['id']}")).status_code == 200
 
 
+@pytest.mark.requirement("core-10-9")
 async def test_type_in_use_stays(api, tenant_api) -> None:
     made = await make(api)
     path = f"/api/entity/type/{made['id']}"
@@ -135,6 +140,7 @@ async def test_type_in_use_stays(api, tenant_api) -> None:
     assert (await api.delete(path)).status_code == 200
 
 
+@pytest.mark.requirement("core-10-5", "core-10-8")
 async def test_permissions_are_added_changed_and_removed(api) -> None:
     made = await make(api)
     path = f"/api/entity/type/{made['id']}/permission"
@@ -157,6 +163,7 @@ async def test_permissions_are_added_changed_and_removed(api) -> None:
     assert (await api.get(f"/api/entity/type/{made['id']}")).json()["entityType"]["permissions"] == []
 
 
+@pytest.mark.requirement("core-10-31", "core-10-5")
 async def test_wrong_permissions_are_refused(api) -> None:
     made = await make(api, permissions=[{"name": "read"}])
     path = f"/api/entity/type/{made['id']}/permission"
@@ -184,6 +191,7 @@ async def test_wrong_permissions_are_refused(api) -> None:
     assert (await api.get(f"{path}/{permission_id}")).status_code == 405
 
 
+@pytest.mark.requirement("core-10-5")
 async def test_permissions_that_are_added_at_once_are_all_there(api) -> None:
     made = await make(api)
     path = f"/api/entity/type/{made['id']}/permission"
@@ -196,6 +204,7 @@ async def test_permissions_that_are_added_at_once_are_all_there(api) -> None:
     assert len(shown["permissions"]) == 4
 
 
+@pytest.mark.requirement("core-10-7")
 async def test_search(api) -> None:
     mark = new_id()
     many = await make(api, name=f"{mark} a", permissions=[{"name": "x"}, {"name": "y"}])
@@ -225,6 +234,7 @@ async def test_search(api) -> None:
     assert codes(await api.get("/api/entity/type/search", params={"orderBy": "data"})) == {"[invalid]orderBy"}
 
 
+@pytest.mark.requirement("core-10-32", "design-config-9")
 @pytest.mark.parametrize(
     ("method", "path"),
     [
@@ -252,6 +262,7 @@ async def test_nothing_of_it_is_there_when_the_feature_is_off(without_entities, 
     assert stranger.status_code == 401
 
 
+@pytest.mark.requirement("error-not_licensed", "oauth-2.2-28", "reason-not_licensed")
 async def test_entities_get_no_tokens_when_the_feature_is_off(without_entities) -> None:
     tenant_id = (await without_entities.get("/api/tenant")).json()["tenants"][0]["id"]
     form = {"grant_type": "client_credentials", "client_id": new_id(), "client_secret": "secret"}

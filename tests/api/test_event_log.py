@@ -38,6 +38,7 @@ async def search(api: httpx.AsyncClient, **criteria: Any) -> list[dict[str, Any]
     return list(posted.json()["eventLogs"])
 
 
+@pytest.mark.requirement("core-15-15")
 async def test_row_is_shown_by_its_number(service: app.Service, api: httpx.AsyncClient) -> None:
     mark = new_id()
     before = service.services.clock.now()
@@ -49,12 +50,14 @@ async def test_row_is_shown_by_its_number(service: app.Service, api: httpx.Async
     assert (await api.get(f"{PATH}/{row['id']}")).json() == {"eventLog": row}
 
 
+@pytest.mark.requirement("core-15-15")
 async def test_what_is_not_there_or_no_number(api: httpx.AsyncClient) -> None:
     assert (await api.get(f"{PATH}/999999999999")).status_code == 404
     assert errors(await api.get(f"{PATH}/{new_id()}")) == {"eventLogId": ["[couldNotConvert]eventLogId"]}
     assert (await api.get(PATH)).status_code == 404
 
 
+@pytest.mark.requirement("core-15-15")
 async def test_rows_are_only_read(api: httpx.AsyncClient) -> None:
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         answer = await api.request(method, f"{PATH}/1", json={"eventLog": {"message": "x", "type": "Error"}})
@@ -62,6 +65,7 @@ async def test_rows_are_only_read(api: httpx.AsyncClient) -> None:
         assert answer.headers["Allow"] == "GET"
 
 
+@pytest.mark.requirement("core-15-16")
 async def test_every_criterion_finds_what_it_says(service: app.Service, api: httpx.AsyncClient, clock: Any) -> None:
     mark = new_id()
     await record(service, "Error", f"{mark} FIRST")
@@ -90,6 +94,7 @@ async def test_every_criterion_finds_what_it_says(service: app.Service, api: htt
         assert [row["message"].removeprefix(f"{mark} ") for row in got] == found, criteria
 
 
+@pytest.mark.requirement("core-15-16")
 async def test_bad_searches_are_refused(api: httpx.AsyncClient) -> None:
     wanted = {"start": "x", "end": [], "orderBy": "user", "type": 5}
     assert errors(await api.post(f"{PATH}/search", json={"search": wanted})) == {
@@ -103,6 +108,7 @@ async def test_bad_searches_are_refused(api: httpx.AsyncClient) -> None:
         assert errors(answer) == {"type": ["[couldNotConvert]type"]}
 
 
+@pytest.mark.requirement("core-15-24", "core-17-5")
 async def test_the_oldest_rows_make_room(build: Any) -> None:
     async with build() as fresh, checking_client(fresh.base_url, headers={"Authorization": SUPER_KEY}) as client:
         body = {"systemConfiguration": {"eventLogConfiguration": {"numberToRetain": 3}}}
@@ -117,6 +123,7 @@ async def test_the_oldest_rows_make_room(build: Any) -> None:
         assert [row["message"] for row in await search(client)] == ["row 4", "row 3", "row 2"]
 
 
+@pytest.mark.requirement("core-15-21", "event-event-log.create")
 async def test_failing_webhook_is_told_of_in_the_event_log(
     service: app.Service, api: httpx.AsyncClient, tenant: dict[str, Any], tenant_api: httpx.AsyncClient
 ) -> None:
@@ -180,6 +187,7 @@ async def fail(http: httpx.AsyncClient, made: dict[str, Any], secret: str | None
     assert (await http.post("/oauth2/token", data=form)).status_code in {400, 401}
 
 
+@pytest.mark.requirement("core-15-22")
 async def test_token_failures_are_told_where_the_application_asks_for_it(
     api: httpx.AsyncClient, http: httpx.AsyncClient
 ) -> None:
@@ -198,12 +206,14 @@ async def test_token_failures_are_told_where_the_application_asks_for_it(
         assert made["oauthConfiguration"]["clientSecret"] not in row["message"]
 
 
+@pytest.mark.requirement("core-15-22")
 async def test_token_failures_are_not_told_otherwise(api: httpx.AsyncClient, http: httpx.AsyncClient) -> None:
     made = await application(api)
     await fail(http, made)
     assert await search(api, message=made["id"]) == []
 
 
+@pytest.mark.requirement("core-15-25")
 @pytest.mark.parametrize("path", [f"{PATH}/1", f"{PATH}/search"])
 async def test_tenants_do_not_see_the_event_log(
     service: app.Service, manager: httpx.AsyncClient, tenant: dict[str, Any], path: str

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 
 from identity.operations import status
 
 
+@pytest.mark.requirement("contract-errors-3", "core-3-10", "design-state-26")
 async def test_internal_failure_is_500_and_says_nothing(service, monkeypatch):
     async def broken(*_arguments: object, **_named: object) -> None:
         raise RuntimeError("a secret detail")

@@ -39,6 +39,7 @@ async def put(api: httpx.AsyncClient, family: Document, user: Document, **member
     return await api.put(f"/api/user/family/{family['id']}", json=body)
 
 
+@pytest.mark.requirement("core-18-groups-24", "users-2.1-12")
 async def test_family_is_made_joined_read_and_left(families) -> None:
     owner, child = await make_user(families, birthDate=born(40)), await make_user(families, birthDate=born(9))
     family_id = new_id()
@@ -67,6 +68,7 @@ async def test_family_is_made_joined_read_and_left(families) -> None:
     assert (await families.get(path)).status_code == 404, "nobody is left"
 
 
+@pytest.mark.requirement("users-2.1-12")
 async def test_ages_decide_who_may_be_what(families) -> None:
     too_young, unknown = await make_user(families, birthDate=born(20)), await make_user(families)
     for user in (too_young, unknown):
@@ -116,6 +118,7 @@ async def test_bad_requests(families) -> None:
     assert codes(await families.post("/api/user/family/request", json={})) == {"[blank]parentEmail"}
 
 
+@pytest.mark.requirement("audit-b5-json")
 async def test_families_need_no_enabled_configuration(tenant_api) -> None:
     """Published examples create families without setting `familyConfiguration.enabled`."""
     owner, child = await make_user(tenant_api, birthDate=born(40)), await make_user(tenant_api, birthDate=born(5))
@@ -126,6 +129,7 @@ async def test_families_need_no_enabled_configuration(tenant_api) -> None:
     assert [member["userId"] for member in added.json()["family"]["members"]] == [owner["id"], child["id"]]
 
 
+@pytest.mark.requirement("users-2.1-12")
 async def test_another_tenant_sees_and_changes_nothing(api, families) -> None:
     owner, theirs = await make_user(families, birthDate=born(40)), await make_user(api, birthDate=born(40))
     family = await make_family(families, owner)
@@ -140,6 +144,7 @@ async def test_another_tenant_sees_and_changes_nothing(api, families) -> None:
     assert answer.json() == {"users": []}
 
 
+@pytest.mark.requirement("users-2.1-12")
 async def test_user_who_is_removed_leaves_and_another_adult_owns_the_family(families) -> None:
     owner, partner = [await make_user(families, birthDate=born(40)) for _ in range(2)]
     family = await make_family(families, owner)
@@ -151,6 +156,7 @@ async def test_user_who_is_removed_leaves_and_another_adult_owns_the_family(fami
     assert (await families.get(f"/api/user/family/{family['id']}")).status_code == 404
 
 
+@pytest.mark.requirement("users-2.1-12")
 async def test_child_waits_until_the_named_parent_takes_it_in_and_the_parent_is_told(families) -> None:
     template = {"name": f"Mail {new_id()}", "defaultSubject": "About ${parentEmail}",
                 "defaultTextTemplate": "Hello", "defaultHtmlTemplate": "Hello"}  # fmt: skip

@@ -319,15 +319,18 @@ async def _is_refused(world: World, row: Row) -> bool:
     return "[NotLicensed]" in codes
 
 
+@pytest.mark.requirement("audit-d4")
 def test_every_feature_is_documented() -> None:
     text = (ROOT / "docs" / "features.md").read_text()
     assert re.findall(r"^\| `(\w+)`", text, re.MULTILINE) == list(reactor.FEATURES)
 
 
+@pytest.mark.requirement("audit-d4")
 def test_the_table_has_calls_of_every_feature() -> None:
     assert {feature for row in TABLE for feature in row.features} == set(reactor.FEATURES)
 
 
+@pytest.mark.requirement("audit-d4")
 @pytest.mark.parametrize("feature", reactor.FEATURES)
 async def test_feature_that_is_off_refuses_its_calls_and_no_others(world: World, feature: str) -> None:
     world.switches.clear()
@@ -336,11 +339,13 @@ async def test_feature_that_is_off_refuses_its_calls_and_no_others(world: World,
     assert refused == [(index, row.name) for index, row in enumerate(TABLE) if feature in row.features]
 
 
+@pytest.mark.requirement("audit-d4")
 async def test_all_features_are_on_by_default(world: World) -> None:
     world.switches.clear()
     assert [row.name for row in TABLE if await _is_refused(world, row)] == []
 
 
+@pytest.mark.requirement("audit-d4")
 async def test_settings_that_were_made_before_stay_and_do_not_block_other_changes(world: World) -> None:
     path = f"/api/application/{world.third_party.client_id}"
     world.switches.clear()
@@ -350,6 +355,7 @@ async def test_settings_that_were_made_before_stay_and_do_not_block_other_change
     assert renamed.json()["application"]["oauthConfiguration"]["relationship"] == "ThirdParty"
 
 
+@pytest.mark.requirement("audit-d4")
 async def test_the_error_names_the_feature_and_the_settings_beside_all_other_errors(world: World) -> None:
     world.switches.clear()
     world.switches |= {"applicationThemes": False, "dPoP": False}
@@ -369,6 +375,7 @@ async def test_the_error_names_the_feature_and_the_settings_beside_all_other_err
     assert "application.name" in refused.json()["fieldErrors"]
 
 
+@pytest.mark.requirement("audit-d4")
 async def test_metadata_offers_no_proof_of_possession_that_is_off(world: World) -> None:
     world.switches.clear()
     member = "dpop_signing_alg_values_supported"

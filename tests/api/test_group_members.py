@@ -68,6 +68,7 @@ async def memberships_of(api: httpx.AsyncClient, user_id: str) -> list[Document]
 # In
 
 
+@pytest.mark.requirement("core-18-groups-8")
 async def test_members_are_added_to_several_groups_and_stand_on_their_users(tenant_api) -> None:
     one, two = await add_group(tenant_api), await add_group(tenant_api)
     ada, bob = await users(tenant_api, 2)
@@ -95,6 +96,7 @@ async def test_members_are_added_to_several_groups_and_stand_on_their_users(tena
     assert await members_of(tenant_api, one) == by_id(added[one])
 
 
+@pytest.mark.requirement("core-18-groups-14")
 async def test_user_may_come_with_memberships(tenant_api) -> None:
     one, two = await add_group(tenant_api), await add_group(tenant_api)
     member_id = new_id()
@@ -117,6 +119,7 @@ async def test_user_may_come_with_memberships(tenant_api) -> None:
     assert search.json()["total"] == 0, "nothing of a refused user is left"
 
 
+@pytest.mark.requirement("core-18-groups-14")
 async def test_update_of_a_user_leaves_the_memberships_alone(tenant_api) -> None:
     group_id = await add_group(tenant_api)
     user_id = await add_user(tenant_api)
@@ -128,6 +131,7 @@ async def test_update_of_a_user_leaves_the_memberships_alone(tenant_api) -> None
     assert await memberships_of(tenant_api, user_id) == added
 
 
+@pytest.mark.requirement("core-18-groups-11")
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 async def test_bad_members_change_nothing(tenant_api, api, method) -> None:
     group_id, (ada, bob) = await add_group(tenant_api), await users(tenant_api, 2)
@@ -157,6 +161,7 @@ async def test_bad_members_change_nothing(tenant_api, api, method) -> None:
     assert await memberships_of(tenant_api, bob) == []
 
 
+@pytest.mark.requirement("core-18-groups-8")
 async def test_who_is_a_member_already_cannot_be_added_again(tenant_api) -> None:
     group_id, (ada, bob) = await add_group(tenant_api), await users(tenant_api, 2)
     kept = (await add(tenant_api, **{group_id: [{"userId": ada}]}))[group_id]
@@ -174,6 +179,7 @@ async def test_who_is_a_member_already_cannot_be_added_again(tenant_api) -> None
     assert await memberships_of(tenant_api, bob) == []
 
 
+@pytest.mark.requirement("core-18-groups-8")
 async def test_of_64_who_add_the_same_user_one_does(tenant_api) -> None:
     group_id, user_id = await add_group(tenant_api), await add_user(tenant_api)
     body = {"members": {group_id: [{"userId": user_id}]}}
@@ -202,6 +208,7 @@ async def test_user_who_joins_a_group_while_it_goes_is_in_no_group(service: app.
     assert await memberships_of(tenant_api, user_id) == await members_of(tenant_api, group_id) == []
 
 
+@pytest.mark.requirement("core-18-groups-14")
 async def test_users_who_are_added_and_removed_at_once_are_the_same_in_both_places(tenant_api) -> None:
     group_id, everybody = await add_group(tenant_api), await users(tenant_api, 8)
 
@@ -219,6 +226,7 @@ async def test_users_who_are_added_and_removed_at_once_are_the_same_in_both_plac
     assert found == by_id(shown)
 
 
+@pytest.mark.requirement("core-18-groups-12")
 async def test_more_than_a_transaction_takes_is_refused(tenant_api, monkeypatch) -> None:
     group_id, everybody = await add_group(tenant_api), await users(tenant_api, 3)
     kept = (await add(tenant_api, **{group_id: [{"userId": user_id} for user_id in everybody]}))[group_id]
@@ -238,6 +246,7 @@ async def test_more_than_a_transaction_takes_is_refused(tenant_api, monkeypatch)
     assert (await tenant_api.put(PATH, json={"members": {group_id: same}})).status_code == 200, "nothing changes"
 
 
+@pytest.mark.requirement("core-18-groups-11")
 async def test_errors_of_members_are_a_hundred_at_most(tenant_api) -> None:
     group_id = await add_group(tenant_api)
     strangers = [new_id() for _ in range(300)]
@@ -254,6 +263,7 @@ async def test_errors_of_members_are_a_hundred_at_most(tenant_api) -> None:
 # Replaced
 
 
+@pytest.mark.requirement("core-18-groups-9")
 async def test_replacing_keeps_who_stays_and_takes_the_others_out(tenant_api) -> None:
     group_id, (ada, bob, eve) = await add_group(tenant_api), await users(tenant_api, 3)
     first = (await add(tenant_api, **{group_id: [{"userId": ada, "data": {"a": 1}}, {"userId": bob}]}))[group_id]
@@ -282,6 +292,7 @@ async def test_replacing_keeps_who_stays_and_takes_the_others_out(tenant_api) ->
 # Out
 
 
+@pytest.mark.requirement("core-18-groups-10")
 async def test_every_way_out(tenant_api) -> None:
     one, two, everybody = await add_group(tenant_api), await add_group(tenant_api), await users(tenant_api, 6)
     all_in = [{"userId": user_id} for user_id in everybody]
@@ -309,6 +320,7 @@ async def test_every_way_out(tenant_api) -> None:
     assert await memberships_of(tenant_api, everybody[0]) == await memberships_of(tenant_api, everybody[3]) == []
 
 
+@pytest.mark.requirement("core-18-groups-10")
 async def test_nobody_leaves_by_a_way_out_that_does_not_exist(tenant_api, api) -> None:
     group_id, user_id = await add_group(tenant_api), await add_user(tenant_api)
     kept = (await add(tenant_api, **{group_id: [{"userId": user_id}]}))[group_id]
@@ -359,6 +371,7 @@ async def test_members_need_no_tenant_named_where_an_id_tells_it(service, tenant
     assert await members_of(tenant_api, group_id) == []
 
 
+@pytest.mark.requirement("core-18-groups-7", "users-2-14")
 async def test_group_or_user_that_is_deleted_takes_the_memberships_along(service: app.Service, tenant_api) -> None:
     one, two, (ada, bob) = await add_group(tenant_api), await add_group(tenant_api), await users(tenant_api, 2)
     both = [{"userId": ada}, {"userId": bob}]
@@ -384,6 +397,7 @@ async def test_group_that_comes_back_under_its_id_has_no_members(tenant_api) -> 
 # Search
 
 
+@pytest.mark.requirement("core-18-groups-13")
 async def test_search(service, tenant_api, api, tenant, clock) -> None:
     one, two, (ada, bob) = await add_group(tenant_api), await add_group(tenant_api), await users(tenant_api, 2)
     first = (await add(tenant_api, **{one: [{"userId": ada}]}))[one]
@@ -484,6 +498,7 @@ async def stage(tenant_api: httpx.AsyncClient, http: httpx.AsyncClient) -> Stage
     return Stage(tenant_api, http, application, made.json()["user"]["id"])
 
 
+@pytest.mark.requirement("core-18-groups-15")
 async def test_members_have_the_roles_of_their_groups_where_they_are_registered(stage: Stage) -> None:
     group_id = await add_group(stage.api, stage.roles["admin"], stage.roles["reader"])
     other_id = await add_group(stage.api, stage.roles["editor"])
@@ -500,6 +515,7 @@ async def test_members_have_the_roles_of_their_groups_where_they_are_registered(
     assert await stage.shown() == ["editor", "reader"]
 
 
+@pytest.mark.requirement("core-18-groups-15")
 async def test_changes_of_groups_and_roles_reach_the_next_token(stage: Stage) -> None:
     group_id = await add_group(stage.api, stage.roles["admin"])
     await add(stage.api, **{group_id: [{"userId": stage.user_id}]})
@@ -518,6 +534,7 @@ async def test_changes_of_groups_and_roles_reach_the_next_token(stage: Stage) ->
     assert claims(await stage.token())["roles"] == await stage.shown() == ["reader"]
 
 
+@pytest.mark.requirement("core-18-groups-15")
 async def test_roles_of_groups_are_not_the_registration_s_own(stage: Stage) -> None:
     """An update of the registration changes what is its own; leaving the group takes only what the group gave."""
     group_id = await add_group(stage.api, stage.roles["admin"])
@@ -531,6 +548,7 @@ async def test_roles_of_groups_are_not_the_registration_s_own(stage: Stage) -> N
     assert await stage.shown() == ["editor"]
 
 
+@pytest.mark.requirement("core-18-groups-15")
 async def test_without_a_registration_a_group_gives_nothing(stage: Stage) -> None:
     group_id = await add_group(stage.api, stage.roles["admin"])
     await add(stage.api, **{group_id: [{"userId": stage.user_id}]})

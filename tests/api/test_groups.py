@@ -43,6 +43,7 @@ def names(group: Document) -> Document:
     return {application_id: [role["name"] for role in roles] for application_id, roles in group["roles"].items()}
 
 
+@pytest.mark.requirement("core-18-groups-1", "core-18-groups-3")
 async def test_full_cycle(tenant_api, tenant) -> None:
     one, two = await add_application(tenant_api, "admin", "user"), await add_application(tenant_api, "reader")
     ids = [role["id"] for role in (*one["roles"], *two["roles"])]
@@ -71,11 +72,13 @@ async def test_full_cycle(tenant_api, tenant) -> None:
     assert (await tenant_api.get("/api/group")).json() == {"groups": []}
 
 
+@pytest.mark.requirement("core-18-groups-1")
 async def test_group_without_roles_and_data(tenant_api) -> None:
     made = await make(tenant_api)
     assert (made["data"], made["roles"]) == ({}, {})
 
 
+@pytest.mark.requirement("core-18-groups-4")
 async def test_patches_reach_the_role_ids_beside_the_group(tenant_api) -> None:
     one = await add_application(tenant_api, "a", "b", "c")
     a, b, c = (role["id"] for role in one["roles"])
@@ -106,6 +109,7 @@ async def test_patches_reach_the_role_ids_beside_the_group(tenant_api) -> None:
     assert codes(gone) == {"[invalidPatch]"}
 
 
+@pytest.mark.requirement("core-18-groups-1")
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -128,6 +132,7 @@ async def test_bad_groups(tenant_api, body, expected) -> None:
     assert (await tenant_api.get("/api/group")).json() == {"groups": [made]}
 
 
+@pytest.mark.requirement("core-18-groups-2")
 async def test_name_is_unique_in_the_tenant_and_the_id_everywhere(tenant_api, api) -> None:
     made, other = await make(tenant_api), await make(tenant_api)
     same_name = {"group": {"name": made["name"]}}
@@ -142,12 +147,14 @@ async def test_name_is_unique_in_the_tenant_and_the_id_everywhere(tenant_api, ap
     assert (await api.post("/api/group", json=same_name)).status_code == 200
 
 
+@pytest.mark.requirement("core-18-groups-3")
 async def test_roles_of_another_tenant_cannot_be_given(tenant_api, api) -> None:
     theirs = await add_application(api, "admin")
     body = {"group": {"name": "x"}, "roleIds": [theirs["roles"][0]["id"]]}
     assert codes(await tenant_api.post("/api/group", json=body)) == {"[invalid]roleIds"}
 
 
+@pytest.mark.requirement("core-18-groups-6")
 async def test_role_that_is_renamed_or_removed_is_so_in_groups_too(tenant_api) -> None:
     one = await add_application(tenant_api, "admin", "user")
     admin, user = one["roles"]
@@ -163,6 +170,7 @@ async def test_role_that_is_renamed_or_removed_is_so_in_groups_too(tenant_api) -
     assert (await tenant_api.get(path)).json()["group"]["roles"] == {}
 
 
+@pytest.mark.requirement("core-18-groups-6")
 async def test_application_that_is_deleted_leaves_no_roles_behind(service: app.Service, tenant_api) -> None:
     one, two = await add_application(tenant_api, "admin"), await add_application(tenant_api, "reader")
     made = await make(tenant_api, one["roles"][0]["id"], two["roles"][0]["id"])
@@ -173,6 +181,7 @@ async def test_application_that_is_deleted_leaves_no_roles_behind(service: app.S
     assert [grant["applicationId"] for grant in stored["private"]["grants"]] == [two["id"]]
 
 
+@pytest.mark.requirement("core-18-groups-5")
 async def test_search(tenant_api, service, tenant) -> None:
     one = await add_application(tenant_api, "admin")
     made = [await make(tenant_api, one["roles"][0]["id"], name=f"Team {letter}") for letter in "bac"]
@@ -211,6 +220,7 @@ async def test_id_brings_its_tenant_and_a_new_group_needs_one_named(service, ten
     assert (await tenant_api.get(path)).status_code == 404
 
 
+@pytest.mark.requirement("core-18-groups-7")
 async def test_tenant_that_is_deleted_takes_its_groups_along(service: app.Service, tenant_api, tenant) -> None:
     made = await make(tenant_api)
     user = (await tenant_api.post("/api/user", json={"user": {"username": "x", "password": "password"}})).json()["user"]
@@ -222,6 +232,7 @@ async def test_tenant_that_is_deleted_takes_its_groups_along(service: app.Servic
     assert await service.services.group_members.count(tenant_id) == 0
 
 
+@pytest.mark.requirement("core-18-groups-7")
 async def test_interrupted_deletion_is_gone_on_with(service: app.Service, tenant_api, tenant) -> None:
     """What the sweeper does: a group that is marked lets nobody in, and is gone with its memberships at the end."""
     services, tenant_id = service.services, TenantId(tenant["id"])

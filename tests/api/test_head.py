@@ -24,6 +24,7 @@ def _headers(answer: httpx.Response) -> dict[str, str]:
     return {name: value for name, value in answer.headers.items() if name not in changing}
 
 
+@pytest.mark.requirement("audit-c1-head")
 @pytest.mark.parametrize("key", [None, SUPER_KEY], ids=["without key", "with key"])
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.template)
 async def test_every_route_answers_head_as_get(service: app.Service, route: Route, key: str | None) -> None:
@@ -41,6 +42,7 @@ async def test_every_route_answers_head_as_get(service: app.Service, route: Rout
     assert found == expected
 
 
+@pytest.mark.requirement("audit-c1-head")
 async def test_key_needs_the_permission_of_get(api, manager, service) -> None:
     for methods, status in ((["GET"], 200), (["POST"], 401)):
         body = {"apiKey": {"permissions": {"endpoints": {"/api/tenant": methods}}}}
@@ -50,6 +52,7 @@ async def test_key_needs_the_permission_of_get(api, manager, service) -> None:
         assert (answer.status_code, answer.content) == (status, b"")
 
 
+@pytest.mark.requirement("audit-c1-head")
 async def test_length_is_that_of_the_body_that_get_sends(api) -> None:
     path = f"/api/tenant/{DEFAULT_TENANT}"
     get, head = await api.get(path), await api.head(path)
@@ -57,11 +60,13 @@ async def test_length_is_that_of_the_body_that_get_sends(api) -> None:
     assert head.headers["Content-Type"] == "application/json"
 
 
+@pytest.mark.requirement("audit-c1-head")
 async def test_path_without_get_has_no_head(api) -> None:
     refused = await api.head("/api/user/import")
     assert (refused.status_code, refused.headers["Allow"]) == (405, "POST")
 
 
+@pytest.mark.requirement("audit-c1-head")
 async def test_proof_of_possession_names_head(service, rp, browser, http) -> None:
     """The claim htm is the method of the request (RFC 9449 section 4.2)."""
     await rp.configure(dpopBoundAccessTokens=True)
@@ -75,6 +80,7 @@ async def test_proof_of_possession_names_head(service, rp, browser, http) -> Non
         assert (answer.status_code, answer.content) == (status, b"")
 
 
+@pytest.mark.requirement("audit-c1-head")
 async def test_reading_the_headers_of_an_api_path_is_no_audited_write(build) -> None:
     async with (
         build(audit__api_writes="true") as service,

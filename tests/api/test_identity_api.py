@@ -55,6 +55,7 @@ async def identity(place: Place, user_id: str, kind: str) -> Document:
     return dict(found)
 
 
+@pytest.mark.requirement("users-8-18")
 @pytest.mark.parametrize("kind", ["email", "phoneNumber"])
 async def test_start_and_complete_verify_a_login_id_and_give_the_state_back(place: Place, kind: str, clock) -> None:
     made = (await place.made(user={"phoneNumber": number()}))["user"]
@@ -92,6 +93,7 @@ async def test_new_number_of_a_user_is_not_verified_by_the_old_one(place: Place)
     assert (await step(place, "complete", **third)).status_code == 404
 
 
+@pytest.mark.requirement("users-8-18")
 @pytest.mark.parametrize("kind", ["email", "phoneNumber"])
 async def test_key_may_say_that_a_login_id_is_verified(place: Place, kind: str) -> None:
     made = (await place.made(user={"phoneNumber": number()}))["user"]
@@ -102,6 +104,7 @@ async def test_key_may_say_that_a_login_id_is_verified(place: Place, kind: str) 
     assert (found["verified"], found["verifiedReason"]) == (True, "Administrative")
 
 
+@pytest.mark.requirement("users-8-19")
 async def test_what_is_asked_for_wrongly_is_told(place: Place, api) -> None:
     made = (await place.made())["user"]
     nobody = {"loginId": f"{new_id()}@example.com", "loginIdType": "email"}
@@ -129,6 +132,7 @@ async def test_what_is_asked_for_wrongly_is_told(place: Place, api) -> None:
 # Login ids of those to come
 
 
+@pytest.mark.requirement("users-8-19")
 @pytest.mark.parametrize("kind", ["email", "phoneNumber"])
 async def test_login_id_of_nobody_is_proved_and_whoever_is_made_with_it_is_verified(place: Place, kind: str) -> None:
     login_ids = {"email": f"{new_id()}@example.com", "phoneNumber": number()}
@@ -158,6 +162,7 @@ async def test_attack_46_of_64_racing_callers_one_proves_it_and_one_user_is_made
     assert sorted(answer.status_code for answer in done) == [200] + [404] * 63
 
 
+@pytest.mark.requirement("event-user.identity.verified")
 async def test_webhooks_hear_of_a_login_id_before_there_is_a_user_and_may_veto_it(place: Place, service) -> None:
     email, phone = f"{new_id()}@example.com", number()
     begun = await started(place, "email", email, existingUserStrategy="mustNotExist")
@@ -196,6 +201,7 @@ async def messenger(place: Place) -> AsyncIterator[Receiver]:
         yield receiver
 
 
+@pytest.mark.requirement("users-8-18")
 @pytest.mark.parametrize("strategy", ["mustExist", "mustNotExist"])
 async def test_code_is_sent_to_the_phone_by_the_messenger(place: Place, messenger: Receiver, strategy: str) -> None:
     phone = number()
@@ -210,6 +216,7 @@ async def test_code_is_sent_to_the_phone_by_the_messenger(place: Place, messenge
     assert (await step(place, "complete", **begun)).status_code == 200
 
 
+@pytest.mark.requirement("users-8-18")
 @pytest.mark.parametrize("strategy", ["mustExist", "mustNotExist"])
 async def test_link_is_mailed_to_the_address_by_the_applications_template(place: Place, strategy: str) -> None:
     own = await make_template(place.api, "${verificationId} ${application.name}")
@@ -227,6 +234,7 @@ async def test_link_is_mailed_to_the_address_by_the_applications_template(place:
     assert mail.part("plain").strip() == f"{begun['verificationId']} {application['name']}"
 
 
+@pytest.mark.requirement("core-2-8", "users-8-13")
 async def test_without_a_messenger_or_beyond_the_limit_nothing_is_sent(place: Place) -> None:
     phone = number()
     await place.made(user={"phoneNumber": phone})

@@ -63,6 +63,7 @@ async def codes(answer: httpx.Response) -> set[str]:
     return fields | {entry["code"] for entry in body.get("generalErrors", [])}
 
 
+@pytest.mark.requirement("core-11-42")
 async def test_a_link_has_all_its_members(tenant_api, provider, user, tenant) -> None:
     wanted = account(provider, user, displayName="Ada", token="a token", data={"any": 1})
     link = await linked(tenant_api, {**wanted, "tenantId": new_id(), "insertInstant": 5, "identityProviderName": "x"})
@@ -99,6 +100,7 @@ async def test_provider_whose_deletion_ended_early_leaves_no_link(
     assert await service.services.identity_provider_links.find_of_user(user["tenantId"], user["id"]) == []
 
 
+@pytest.mark.requirement("core-11-43")
 async def test_the_older_form_has_the_members_at_the_top(tenant_api, provider, user) -> None:
     wanted = account(provider, user, displayName="Ada", token="a token")
     answer = await tenant_api.post(PATH, json=wanted)
@@ -110,6 +112,7 @@ async def test_the_older_form_has_the_members_at_the_top(tenant_api, provider, u
     }
 
 
+@pytest.mark.requirement("core-11-42")
 async def test_the_token_is_sealed_in_the_database(tenant_api, provider, user, service) -> None:
     wanted = account(provider, user, token="the token of the provider")
     await linked(tenant_api, wanted)
@@ -121,6 +124,7 @@ async def test_the_token_is_sealed_in_the_database(tenant_api, provider, user, s
     assert "the newer" not in str(raw)
 
 
+@pytest.mark.requirement("core-11-43")
 async def test_linking_the_same_user_again_changes_the_name_and_the_token(tenant_api, provider, user) -> None:
     first = await linked(tenant_api, account(provider, user, displayName="Ada", token="one"))
     again = await linked(tenant_api, {**first, "displayName": "Countess", "token": None, "data": {"a": 1}})
@@ -147,6 +151,7 @@ async def test_linking_again_while_the_link_is_removed_makes_a_new_one(
     assert found.json() == {"identityProviderLinks": [again]}
 
 
+@pytest.mark.requirement("core-11-43", "core-3-7")
 async def test_an_account_has_one_user(tenant_api, tenant, provider, user) -> None:
     first = await linked(tenant_api, account(provider, user))
     other = await relying_party.make_user(tenant_api, tenant["id"])
@@ -164,6 +169,7 @@ async def test_an_account_has_one_user_in_each_tenant(tenant_api, api, provider,
     assert (await api.post(PATH, json=body, headers=headers)).status_code == 200
 
 
+@pytest.mark.requirement("core-11-43")
 async def test_of_64_users_who_claim_an_account_at_once_one_has_it(tenant_api, tenant, provider) -> None:
     users = [await relying_party.make_user(tenant_api, tenant["id"], password="12345678") for _ in range(8)]
     same = new_id()
@@ -211,6 +217,7 @@ async def test_another_tenant_s_provider_has_no_accounts_here(tenant_api, api, u
     }
 
 
+@pytest.mark.requirement("core-11-46")
 async def test_a_link_is_read_by_account_or_by_user(tenant_api, provider, user, tenant) -> None:
     first, second = [await linked(tenant_api, account(provider, user)) for _ in range(2)]
     wanted = {"type": "ExternalJWT", "name": new_id()}
@@ -232,6 +239,7 @@ async def test_a_link_is_read_by_account_or_by_user(tenant_api, provider, user, 
         assert (await tenant_api.get(PATH, params=query)).status_code == 404
 
 
+@pytest.mark.requirement("core-11-46")
 async def test_reading_needs_to_know_what(tenant_api, global_api, provider, user) -> None:
     assert await codes(await tenant_api.get(PATH)) == {"[missing]userId"}
     assert await codes(await tenant_api.get(PATH, params={"identityProviderId": provider["id"]})) == {"[missing]userId"}
@@ -260,6 +268,7 @@ async def test_a_renamed_provider_has_its_new_name_in_links(tenant_api, provider
     assert link["identityProviderName"] == name
 
 
+@pytest.mark.requirement("core-11-48")
 async def test_a_removed_link_is_gone(tenant_api, provider, user) -> None:
     link = await linked(tenant_api, account(provider, user))
     query = {name: link[name] for name in ("identityProviderId", "identityProviderUserId", "userId")}
@@ -270,6 +279,7 @@ async def test_a_removed_link_is_gone(tenant_api, provider, user) -> None:
     assert (await tenant_api.get(PATH, params=query)).status_code == 404
 
 
+@pytest.mark.requirement("core-11-48")
 @pytest.mark.parametrize("what", ["user", "provider", "tenant"])
 async def test_links_go_with_what_they_link(tenant_api, api, provider, user, tenant, service, what) -> None:
     link = await linked(tenant_api, account(provider, user))
@@ -289,6 +299,7 @@ async def test_a_locked_user_keeps_links(tenant_api, provider, user) -> None:
     assert (await tenant_api.get(PATH, params={"userId": user["id"]})).json() == {"identityProviderLinks": [link]}
 
 
+@pytest.mark.requirement("core-11-50", "event-user.identity-provider.link")
 async def test_links_are_told_of(tenant_api, provider, user, tenant) -> None:
     kinds = ("user.identity-provider.link", "user.identity-provider.unlink")
     async with receiving() as receiver:
@@ -310,6 +321,7 @@ async def test_links_are_told_of(tenant_api, provider, user, tenant) -> None:
         assert event["tenantId"] == tenant["id"]
 
 
+@pytest.mark.requirement("core-11-7")
 async def test_no_more_links_than_the_tenant_allows(tenant_api, provider, user, tenant) -> None:
     limit = {tenant["id"]: {"limitUserLinkCount": {"enabled": True, "maximumLinks": 1}}}
     body = {"identityProvider": {"tenantConfiguration": limit}}
@@ -333,6 +345,7 @@ async def pending_id(service: app.Service, tenant: Document, provider: Document)
     return str(await service.services.pending_links.issue(tenant["id"], link, 60))
 
 
+@pytest.mark.requirement("core-11-47")
 async def test_a_pending_link_shows_the_user_who_is_named(
     tenant_api, global_api, provider, user, tenant, pending_id
 ) -> None:
@@ -354,6 +367,7 @@ async def test_a_pending_link_shows_the_user_who_is_named(
     }
 
 
+@pytest.mark.requirement("core-11-47")
 async def test_a_pending_link_belongs_to_its_tenant(api, tenant_api, user, pending_id) -> None:
     assert (await api.get(f"{PENDING}/{pending_id}")).status_code == 404
     stranger = await relying_party.make_user(api, api.headers["X-FusionAuth-TenantId"])
@@ -363,6 +377,7 @@ async def test_a_pending_link_belongs_to_its_tenant(api, tenant_api, user, pendi
     assert answer.json()["identityProviderLink"]["userId"] == user["id"]
 
 
+@pytest.mark.requirement("core-11-44")
 async def test_completing_needs_a_user_and_a_known_id(tenant_api, user, pending_id) -> None:
     assert await codes(await tenant_api.post(PATH, json={"pendingIdPLinkId": pending_id})) == {"[missing]userId"}
     body = {"pendingIdPLinkId": pending_id, "identityProviderLink": {"userId": new_id()}}
@@ -372,6 +387,7 @@ async def test_completing_needs_a_user_and_a_known_id(tenant_api, user, pending_
     assert (await tenant_api.get(f"{PENDING}/unknown")).status_code == 404
 
 
+@pytest.mark.requirement("core-11-44")
 async def test_whoever_is_over_the_limit_keeps_the_pending_link(tenant_api, provider, user, tenant, pending_id) -> None:
     limit = {tenant["id"]: {"limitUserLinkCount": {"enabled": True, "maximumLinks": 1}}}
     body = {"identityProvider": {"tenantConfiguration": limit}}
@@ -384,6 +400,7 @@ async def test_whoever_is_over_the_limit_keeps_the_pending_link(tenant_api, prov
     assert (await tenant_api.post(PATH, json=body)).status_code == 200
 
 
+@pytest.mark.requirement("audit-c4", "core-11-44")
 async def test_of_64_who_complete_a_link_at_once_one_does(tenant_api, tenant, pending_id) -> None:
     users = [await relying_party.make_user(tenant_api, tenant["id"], password="12345678") for _ in range(8)]
     bodies = [{"pendingIdPLinkId": pending_id, "userId": users[number % 8]["id"]} for number in range(64)]
@@ -393,6 +410,7 @@ async def test_of_64_who_complete_a_link_at_once_one_does(tenant_api, tenant, pe
     assert [await codes(answer) for answer in refused] == [{"[invalid]pendingIdPLinkId"}] * 63
 
 
+@pytest.mark.requirement("audit-c4")
 @pytest.mark.parametrize("is_same_user", [True, False])
 async def test_the_loser_of_a_race_for_a_pending_link_is_refused_like_a_later_request(
     service, tenant_api, tenant, provider, user, pending_id, monkeypatch, is_same_user

@@ -81,6 +81,7 @@ async def other_key_client(service: app.Service, api: httpx.AsyncClient, manager
 # Members and defaults
 
 
+@pytest.mark.requirement("core-11-11", "core-11-2")
 async def test_openid_connect_has_its_defaults(api) -> None:
     provider = await made(api, openid(oauth2={"scope": "openid email"}))
     assert provider == {
@@ -115,6 +116,7 @@ async def test_openid_connect_has_its_defaults(api) -> None:
     assert (await api.get(f"{PATH}/{provider['id']}")).json() == {"identityProvider": provider}
 
 
+@pytest.mark.requirement("core-11-2")
 async def test_external_jwt_has_its_defaults_and_never_shows_its_keys(api) -> None:
     provider = await made(api, external(keys={"one": PEM}, claimMap={"given_name": "firstName"}))
     assert provider["headerKeyParameter"] == "kid"
@@ -130,6 +132,7 @@ async def test_external_jwt_has_its_defaults_and_never_shows_its_keys(api) -> No
     assert "BEGIN" not in (await api.get(f"{PATH}/{provider['id']}")).text
 
 
+@pytest.mark.requirement("core-11-10", "core-11-11", "core-11-6")
 async def test_every_member_is_kept(api, application, tenant) -> None:
     wanted = openid(
         enabled=True,
@@ -187,6 +190,7 @@ async def test_every_member_is_kept(api, application, tenant) -> None:
     assert provider["postRequest"] is True
 
 
+@pytest.mark.requirement("core-11-8")
 @pytest.mark.parametrize(
     "strategy",
     [
@@ -216,6 +220,7 @@ STORED = {
 }
 
 
+@pytest.mark.requirement("core-11-3")
 @pytest.mark.parametrize("kind", STORED)
 async def test_other_types_are_stored_and_shown(api, tenant_api, tenant, kind) -> None:
     """In a tenant of its own, because a type that goes by its own name is there once."""
@@ -247,6 +252,7 @@ async def test_an_empty_provider_lacks_its_type(api) -> None:
     assert await created_with(api, {}) == {"[missing]identityProvider.type"}
 
 
+@pytest.mark.requirement("core-11-1")
 @pytest.mark.parametrize(
     ("provider", "codes"),
     [
@@ -335,11 +341,13 @@ async def test_an_operator_opens_near_addresses_and_no_others(api, url) -> None:
     }
 
 
+@pytest.mark.requirement("core-11-19")
 async def test_without_client_authentication_there_is_no_secret(api) -> None:
     provider = await made(api, openid(oauth2={"clientAuthenticationMethod": "none"}))
     assert "client_secret" not in provider["oauth2"]
 
 
+@pytest.mark.requirement("core-11-1")
 async def test_name_and_id_are_unique(api) -> None:
     first = await made(api, external())
     assert await created_with(api, external(name=first["name"])) == {"[duplicate]identityProvider.name"}
@@ -347,6 +355,7 @@ async def test_name_and_id_are_unique(api) -> None:
     assert await refused(answer) == {"[duplicate]identityProviderId"}
 
 
+@pytest.mark.requirement("core-11-37")
 async def test_a_domain_has_one_provider(api, tenant, tenant_api) -> None:
     domain = f"{new_id()}.example.com"
     first = await made(api, external(domains=[domain, f"b{domain}"]))
@@ -362,6 +371,7 @@ async def test_a_domain_has_one_provider(api, tenant, tenant_api) -> None:
     assert (await api.put(f"{PATH}/{second['id']}", json=changed)).status_code == 200
 
 
+@pytest.mark.requirement("core-11-37")
 async def test_of_64_who_claim_a_domain_at_once_one_has_it(api) -> None:
     domain = f"{new_id()}.example.com"
     claims = (api.post(PATH, json={"identityProvider": external(domains=[domain])}) for _ in range(64))
@@ -372,6 +382,7 @@ async def test_of_64_who_claim_a_domain_at_once_one_has_it(api) -> None:
 # Changes
 
 
+@pytest.mark.requirement("core-11-1")
 async def test_an_update_replaces_all_but_type_tenant_and_keys(api, service) -> None:
     first = await made(api, external(keys={"one": PEM}, domains=[f"{new_id()}.example.com"], debug=True))
     name = new_id()
@@ -388,6 +399,7 @@ async def test_an_update_replaces_all_but_type_tenant_and_keys(api, service) -> 
     assert await refused(await api.put(f"{PATH}/{first['id']}", json=body)) == {"[invalid]identityProvider.type"}
 
 
+@pytest.mark.requirement("core-11-25")
 @pytest.mark.parametrize(
     ("kind", "patch"),
     [
@@ -411,6 +423,7 @@ async def test_a_patch_leaves_the_rest(api, kind, patch) -> None:
     assert {**changed, "lastUpdateInstant": 0} == {**expected, "lastUpdateInstant": 0}
 
 
+@pytest.mark.requirement("core-11-19")
 async def test_secrets_are_sealed_in_the_database(api, service, application) -> None:
     own = {application["id"]: {"oauth2": {"client_secret": "the own secret"}}}
     provider = await made(api, openid(oauth2={"client_secret": "the secret"}, applicationConfiguration=own))
@@ -431,6 +444,7 @@ async def test_a_change_needs_an_id(api, method) -> None:
     assert await refused(await api.request(method, PATH, json={})) == {"[missing]identityProviderId"}
 
 
+@pytest.mark.requirement("core-11-25")
 async def test_a_deleted_provider_is_gone(api) -> None:
     provider = await made(api, openid())
     assert (await api.delete(f"{PATH}/{provider['id']}")).status_code == 200
@@ -438,6 +452,7 @@ async def test_a_deleted_provider_is_gone(api) -> None:
     assert (await api.delete(f"{PATH}/{provider['id']}")).status_code == 404
 
 
+@pytest.mark.requirement("core-11-6")
 async def test_an_application_that_goes_leaves_its_providers(api, tenant_api, application) -> None:
     keeper = (await tenant_api.post("/api/application", json={"application": {"name": new_id()}})).json()["application"]
     both = {application["id"]: {"enabled": True}, keeper["id"]: {"enabled": True}}
@@ -461,6 +476,7 @@ async def test_a_tenant_that_goes_takes_its_own_and_leaves_the_shared(api, tenan
     assert (left["applicationConfiguration"], left["tenantConfiguration"]) == ({}, {})
 
 
+@pytest.mark.requirement("core-11-22")
 @pytest.mark.parametrize("member", ["defaultKeyId", "verificationKeyIds"])
 async def test_a_key_in_use_by_a_provider_stays(api, member) -> None:
     key = (await api.post("/api/key/generate", json={"key": {"name": new_id(), "algorithm": "ES256"}})).json()["key"]
@@ -473,6 +489,7 @@ async def test_a_key_in_use_by_a_provider_stays(api, member) -> None:
 # Who sees and changes which
 
 
+@pytest.mark.requirement("core-11-5")
 async def test_a_tenant_s_key_makes_providers_of_its_tenant(key_client, tenant) -> None:
     provider = await made(key_client, openid())
     assert provider["tenantId"] == tenant["id"]
@@ -497,6 +514,7 @@ async def test_a_tenant_s_key_shares_no_provider_by_naming_no_tenant(api, key_cl
         assert answer.json()["identityProvider"]["tenantId"] == tenant["id"]
 
 
+@pytest.mark.requirement("core-11-5")
 async def test_a_tenant_s_key_reads_shared_providers_without_their_secrets(api, key_client, application) -> None:
     own = {application["id"]: {"oauth2": {"client_id": "x", "client_secret": "the own secret"}}}
     shared = await made(api, openid(applicationConfiguration=own))
@@ -516,6 +534,7 @@ async def test_a_tenant_s_key_reads_shared_providers_without_their_secrets(api, 
     assert (await api.get(path)).json()["identityProvider"] == shared
 
 
+@pytest.mark.requirement("core-11-5")
 async def test_another_tenant_s_provider_is_not_there(key_client, other_key_client) -> None:
     provider = await made(other_key_client, openid())
     path = f"{PATH}/{provider['id']}"
@@ -530,6 +549,7 @@ async def test_another_tenant_s_provider_is_not_there(key_client, other_key_clie
 # Lists, search, look-up
 
 
+@pytest.mark.requirement("core-11-25")
 async def test_lists_are_of_all_or_of_one_type(api) -> None:
     one, other = await made(api, openid()), await made(api, external())
     every = {entry["id"] for entry in (await api.get(PATH)).json()["identityProviders"]}
@@ -540,6 +560,7 @@ async def test_lists_are_of_all_or_of_one_type(api) -> None:
     assert await refused(await api.get(f"{PATH}?type=Myspace")) == {"[couldNotConvert]type"}
 
 
+@pytest.mark.requirement("core-11-26")
 @pytest.mark.parametrize("order", ["id", "insertInstant", "name", "enabled", "source", "tenantId", "type"])
 async def test_search_finds_by_each_criterion_in_each_order(api, key_client, tenant, application, order) -> None:
     mark = new_id()
@@ -567,6 +588,7 @@ async def test_search_finds_by_each_criterion_in_each_order(api, key_client, ten
     assert await refused(await key_client.get(f"{PATH}/search?applicationId=x")) == {"[couldNotConvert]applicationId"}
 
 
+@pytest.mark.requirement("core-11-27")
 async def test_look_up_tells_who_manages_a_domain(api, http, tenant, application, tenant_api) -> None:
     domain = f"{new_id()}.example.com"
     geoip = {application["id"]: {"enabled": True}}
@@ -599,12 +621,14 @@ async def test_look_up_tells_who_manages_a_domain(api, http, tenant, application
     assert (await http.get(f"{PATH}/lookup", params={"domain": domain})).status_code == 404
 
 
+@pytest.mark.requirement("core-11-27")
 async def test_look_up_refuses_what_is_no_domain(http) -> None:
     assert await refused(await http.get(f"{PATH}/lookup")) == {"[blank]domain"}
     assert await refused(await http.get(f"{PATH}/lookup?domain=a.b&tenantId=x")) == {"[couldNotConvert]tenantId"}
     assert (await http.get(f"{PATH}/lookup?domain={new_id()}.example.com")).status_code == 404
 
 
+@pytest.mark.requirement("core-11-28")
 async def test_a_login_is_started_nowhere(api, http, application) -> None:
     geoip = {application["id"]: {"enabled": True}}
     provider = await made(api, openid(enabled=True, applicationConfiguration=geoip))
@@ -618,6 +642,7 @@ async def test_a_login_is_started_nowhere(api, http, application) -> None:
     }
 
 
+@pytest.mark.requirement("audit-b4-start")
 @pytest.mark.parametrize(
     ("provider", "reason"),
     [

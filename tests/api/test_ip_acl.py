@@ -33,6 +33,7 @@ async def make(api: httpx.AsyncClient, *entries: Document, **members: Any) -> Do
     return dict(answer.json()["ipAccessControlList"])
 
 
+@pytest.mark.requirement("core-6-3")
 async def test_list_is_put_in_order(api) -> None:
     made = await make(
         api,
@@ -51,6 +52,7 @@ async def test_list_is_put_in_order(api) -> None:
     ]
 
 
+@pytest.mark.requirement("core-6-1", "core-6-7")
 async def test_full_cycle(api) -> None:
     made = await make(api, DEFAULT, data={"a": 1})
     path = f"/api/ip-acl/{made['id']}"
@@ -67,6 +69,7 @@ async def test_full_cycle(api) -> None:
     assert (await api.get(path)).status_code == 404
 
 
+@pytest.mark.requirement("core-6-2", "core-6-3")
 @pytest.mark.parametrize(
     ("entries", "code"),
     [
@@ -94,6 +97,7 @@ async def test_bad_entries(api, entries, code) -> None:
     assert code in found
 
 
+@pytest.mark.requirement("core-6-1")
 async def test_name_is_required_and_unique(api) -> None:
     made = await make(api, DEFAULT)
     body = {"ipAccessControlList": {"name": made["name"], "entries": [DEFAULT]}}
@@ -105,6 +109,7 @@ async def test_name_is_required_and_unique(api) -> None:
     assert codes(await api.post("/api/ip-acl", json={})) == {"[missing]ipAccessControlList"}
 
 
+@pytest.mark.requirement("core-6-8")
 async def test_list_in_use_stays(api, manager, tenant) -> None:
     made = await make(api, DEFAULT)
     path, refused = f"/api/ip-acl/{made['id']}", {"[inUse]ipAccessControlListId"}
@@ -124,6 +129,7 @@ async def test_list_in_use_stays(api, manager, tenant) -> None:
     assert (await api.delete(path)).status_code == 200
 
 
+@pytest.mark.requirement("core-6-7")
 async def test_search(api) -> None:
     mark = new_id()
     made = [await make(api, DEFAULT, name=f"{mark} {letter}") for letter in "ba"]
@@ -134,6 +140,7 @@ async def test_search(api) -> None:
     assert answer == {"total": 2, "ipAccessControlLists": made[:1]}
 
 
+@pytest.mark.requirement("core-6-4")
 @pytest.mark.parametrize(
     ("address", "allowed"),
     [
@@ -154,5 +161,6 @@ def test_most_specific_entry_decides_else_the_default(address, allowed) -> None:
     assert ip_access.allows(turned, address) is not allowed
 
 
+@pytest.mark.requirement("core-6-4")
 def test_list_without_a_default_blocks() -> None:
     assert not ip_access.allows([], "10.0.0.1")

@@ -45,6 +45,7 @@ PUBLIC = {"hasPrivateKey", "issuer", "publicKey"}
 CERTIFIED = {"certificate", "certificateInformation", "expirationInstant", "length"}
 
 
+@pytest.mark.requirement("core-7-generate", "core-7-length", "core-7-type", "service-9")
 @pytest.mark.parametrize(
     ("wanted", "kind", "length", "members"),
     [
@@ -66,6 +67,7 @@ async def test_generated_key_shows_all_but_its_secret(api, wanted, kind, length,
     assert (await api.get(f"/api/key/{made['id']}")).json() == {"key": made}
 
 
+@pytest.mark.requirement("core-7-certificate")
 async def test_generated_certificate_names_the_issuer_of_the_default_tenant(service, api) -> None:
     made = await add(api, "generate", algorithm="ES256")
     issuer = (await api.get(f"/api/tenant/{DEFAULT_TENANT}")).json()["tenant"]["issuer"]
@@ -77,6 +79,7 @@ async def test_generated_certificate_names_the_issuer_of_the_default_tenant(serv
     assert (await api.delete(f"/api/key/{chosen['id']}")).status_code == 200
 
 
+@pytest.mark.requirement("core-7-errors", "core-7-generate", "core-7-id", "core-7-length")
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
@@ -97,6 +100,7 @@ async def test_generate_refuses(api, wanted, expected) -> None:
     assert codes(await api.post("/api/key/generate", json=body)) == {expected}
 
 
+@pytest.mark.requirement("core-7-errors", "core-7-id", "core-7-kid")
 async def test_names_kids_and_ids_are_unique(api) -> None:
     kid, key_id = new_id(), new_id()
     made = await api.post(f"/api/key/generate/{key_id}", json={"key": {"name": kid, "algorithm": "HS256", "kid": kid}})
@@ -112,6 +116,7 @@ async def test_names_kids_and_ids_are_unique(api) -> None:
     assert codes(await api.post("/api/key/generate", json={})) == {"[missing]key"}
 
 
+@pytest.mark.requirement("core-7-import", "core-7-publicKey", "service-9")
 async def test_imported_pairs_secrets_and_public_keys(api) -> None:
     pair = await add(api, "import", type="RSA", privateKey=private_pem(RSA), publicKey=public_pem(RSA), kid=new_id())
     assert (pair["algorithm"], pair["length"], pair["hasPrivateKey"]) == ("RS256", 2048, True)
@@ -130,6 +135,7 @@ async def test_imported_pairs_secrets_and_public_keys(api) -> None:
     assert secret not in str(shared)
 
 
+@pytest.mark.requirement("core-7-errors", "core-7-import")
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
@@ -163,6 +169,7 @@ async def test_everything_missing_of_a_key_to_generate_is_told_at_once(api) -> N
     assert codes(await api.post("/api/key/generate", json={})) == {"[missing]key"}
 
 
+@pytest.mark.requirement("core-7-update")
 async def test_update_changes_the_name_and_nothing_else(service, api) -> None:
     made = await add(api, "generate", algorithm="ES256")
     before = await service.services.keys.get(None, made["id"])
@@ -190,6 +197,7 @@ async def test_update_changes_the_name_and_nothing_else(service, api) -> None:
     assert (await api.patch(f"/api/key/{other['id']}", json={"key": {"name": "x"}})).status_code == 405
 
 
+@pytest.mark.requirement("core-7-privateKey")
 async def test_private_halves_are_sealed_at_rest(service, api) -> None:
     for wanted, member in (({"algorithm": "ES256"}, "privateKey"), ({"algorithm": "HS256"}, "secret")):
         made = await add(api, "generate", **wanted)
@@ -198,6 +206,7 @@ async def test_private_halves_are_sealed_at_rest(service, api) -> None:
         assert plain not in str(stored)
 
 
+@pytest.mark.requirement("core-7-delete")
 async def test_key_in_use_stays(api, tenant) -> None:
     def jwt(**members: Any) -> Document:
         return {"jwtConfiguration": members}
@@ -231,6 +240,7 @@ CLIENT_SECRET_KEYS = {
 }
 
 
+@pytest.mark.requirement("core-13-18", "core-7-client-secret")
 @pytest.mark.parametrize("key_id", CLIENT_SECRET_KEYS)
 async def test_keys_that_stand_for_the_client_secret_are_always_there_and_never_change(service, api, key_id) -> None:
     path, algorithm = f"/api/key/{key_id}", CLIENT_SECRET_KEYS[key_id]
@@ -252,6 +262,7 @@ async def test_keys_that_stand_for_the_client_secret_are_always_there_and_never_
     assert not {"secret", "privateKey", "kid"} & stored.keys()
 
 
+@pytest.mark.requirement("core-7-client-secret")
 async def test_key_that_stands_for_the_client_secret_signs_id_tokens_and_nothing_else(api, tenant) -> None:
     key_id = next(iter(CLIENT_SECRET_KEYS))
     hook = {"url": "https://example.com", "connectTimeout": 1, "readTimeout": 1}
@@ -264,6 +275,7 @@ async def test_key_that_stands_for_the_client_secret_signs_id_tokens_and_nothing
         assert answer.status_code == expected, answer.text
 
 
+@pytest.mark.requirement("core-7-type")
 async def test_secret_of_its_own_kind_is_kept_and_signs_nothing(service, api) -> None:
     made = await add(api, "import", type="Secret", secret="short")
     assert made.keys() == MEMBERS
@@ -277,6 +289,7 @@ async def test_secret_of_its_own_kind_is_kept_and_signs_nothing(service, api) ->
     assert made["kid"] not in (await api.get("/.well-known/jwks.json")).text
 
 
+@pytest.mark.requirement("attack-39", "core-7-privateKey")
 async def test_no_answer_holds_a_private_half(service, api) -> None:
     keys = [
         await add(api, "generate", algorithm="ES256"),
@@ -295,6 +308,7 @@ async def test_no_answer_holds_a_private_half(service, api) -> None:
             assert secret.splitlines()[len(secret.splitlines()) // 2] not in text
 
 
+@pytest.mark.requirement("core-7-key-set")
 async def test_published_set_holds_the_public_keys_and_nothing_else(service: app.Service, api, http) -> None:
     made = [await add(api, "generate", algorithm=algorithm) for algorithm in ("ES256", "Ed25519", "HS256")]
     listed = {"accessTokenVerificationKeyIds": [key["id"] for key in made]}
@@ -313,6 +327,7 @@ async def test_published_set_holds_the_public_keys_and_nothing_else(service: app
     assert len(read.keys) == len(answer["keys"])
 
 
+@pytest.mark.requirement("core-7-search")
 async def test_search(api) -> None:
     mark = new_id()
     for algorithm in ("ES256", "HS256", "ES384"):

@@ -54,6 +54,7 @@ async def one_application(service: app.Service, name: str) -> Document:
     return dict(found[0])
 
 
+@pytest.mark.requirement("core-13-10", "core-13-11", "core-13-12", "core-13-13", "core-13-17", "core-13-9", "service-1")
 async def test_every_expression_is_put_in_place(build: Build, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("KICKSTART_TEST", "from the environment")
     data_dir = beside(
@@ -127,6 +128,7 @@ announce: {{Secret: "#{{secret}}"}}
     assert second["data"] == {"from": "somebody", "list": [1, True, "2024-01-31"]}
 
 
+@pytest.mark.requirement("core-13-5", "core-13-6")
 async def test_json_file_and_all_kinds_of_requests(build: Build) -> None:
     role, other = new_id(), new_id()
     kickstart = {
@@ -170,6 +172,7 @@ async def test_json_file_and_all_kinds_of_requests(build: Build) -> None:
             assert [t["id"] for t in (await scoped.get("/api/tenant")).json()["tenants"]] == [other]
 
 
+@pytest.mark.requirement("core-13-2")
 async def test_default_tenant_id_that_is_random_is_one_and_the_same(build: Build) -> None:
     kickstart = f"""
 variables: {{defaultTenantId: "#{{UUID()}}"}}
@@ -183,6 +186,7 @@ requests:
     assert tenants[0]["id"] == service.services.default_tenant_id
 
 
+@pytest.mark.requirement("core-13-4")
 async def test_file_that_is_wrong_has_changed_nothing_and_may_be_mended(build: Build, tmp_path: Path) -> None:
     settings = lasting(tmp_path)
     for wrong in ("apiKeys: [", "apiKeys: [{key: '#{nobody}'}]"):
@@ -195,6 +199,7 @@ async def test_file_that_is_wrong_has_changed_nothing_and_may_be_mended(build: B
         await service.services.database.drop()
 
 
+@pytest.mark.requirement("core-13-15", "service-3")
 async def test_failing_request_stops_says_which_and_emits_nothing(build: Build, tmp_path: Path) -> None:
     kickstart = f"""
 apiKeys: [{{key: "{KEY}"}}]
@@ -226,6 +231,7 @@ requests:
     assert emitted == 0
 
 
+@pytest.mark.requirement("core-13-4")
 async def test_refused_api_key_is_told_without_its_value(build: Build) -> None:
     kickstart = f'apiKeys: [{{key: "{KEY}"}}, {{key: "{KEY}", description: again}}]'
     with pytest.raises(StartupError) as refused:
@@ -235,6 +241,7 @@ async def test_refused_api_key_is_told_without_its_value(build: Build) -> None:
     assert KEY not in str(refused.value)
 
 
+@pytest.mark.requirement("core-13-16", "event-kickstart.success", "service-22", "service-4")
 async def test_success_is_told_once_to_webhooks_that_ask(build: Build) -> None:
     async with receiving() as receiver:
         kickstart = f"""
@@ -258,6 +265,7 @@ requests:
     assert request.event.keys() == {"createInstant", "id", "instanceId", "type"}
 
 
+@pytest.mark.requirement("core-13-1", "design-config-10")
 async def test_kickstart_runs_only_on_an_untouched_instance_and_its_file_is_then_done_with(
     build: Build, tmp_path: Path
 ) -> None:

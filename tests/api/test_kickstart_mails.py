@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import pytest
 import yaml
 
 from identity.ids import new_id
@@ -37,6 +38,7 @@ async def test_every_mail_of_the_first_start_can_be_read(api: httpx.AsyncClient)
         assert "errors" not in answer.json(), (name, answer.json())
 
 
+@pytest.mark.requirement("core-18-templates-19", "users-8-12")
 async def test_mails_that_verify_say_where_and_with_which_code(tenant_api: httpx.AsyncClient, tenant: Document) -> None:
     async with receiving() as mailbox:
         place = Place(tenant_api, tenant["id"], mailbox)

@@ -41,6 +41,7 @@ def message(answer: httpx.Response, path: str) -> str:
     return str(answer.json()["fieldErrors"][path][0]["message"])
 
 
+@pytest.mark.requirement("core-18-lambdas-1")
 async def test_lambda_comes_back_as_it_was_sent(api: httpx.AsyncClient) -> None:
     lambda_id, body = new_id(), f"\n// A comment\n{POPULATE}\n\n"
     sent = wanted(body=body, debug=True, engineType="GraalJS", name=" Colours ", unknown=1)
@@ -66,11 +67,13 @@ async def test_lambda_comes_back_as_it_was_sent(api: httpx.AsyncClient) -> None:
     assert (await api.delete(f"/api/lambda/{lambda_id}")).status_code == 404
 
 
+@pytest.mark.requirement("core-18-lambdas-7")
 async def test_debug_is_off_and_the_engine_is_named_where_nothing_is_said(api: httpx.AsyncClient) -> None:
     made = await make(api)
     assert (made["debug"], made["engineType"]) == (False, "GraalJS")
 
 
+@pytest.mark.requirement("core-18-lambdas-5")
 async def test_empty_body_names_everything_that_is_missing(api: httpx.AsyncClient) -> None:
     assert errors(await api.post("/api/lambda", json={"lambda": {}})) == {
         "lambda.body": ["[blank]lambda.body"],
@@ -79,6 +82,7 @@ async def test_empty_body_names_everything_that_is_missing(api: httpx.AsyncClien
     }
 
 
+@pytest.mark.requirement("core-18-lambdas-5")
 @pytest.mark.parametrize(
     ("member", "value", "code"),
     [
@@ -99,6 +103,7 @@ async def test_bad_value_is_reported_on_its_field(api: httpx.AsyncClient, member
     assert found == {f"lambda.{member}": [code]}
 
 
+@pytest.mark.requirement("core-18-lambdas-6")
 @pytest.mark.parametrize(
     ("body", "told"),
     [
@@ -117,6 +122,7 @@ async def test_body_that_cannot_run_is_refused_with_its_line(api: httpx.AsyncCli
     assert message(answer, "lambda.body") == f"The [lambda.body] cannot be used: {told}."
 
 
+@pytest.mark.requirement("core-18-lambdas-3", "core-18-lambdas-6", "core-18-lambdas-8")
 @pytest.mark.parametrize("kind", sorted(rules.FUNCTIONS))
 async def test_every_type_wants_the_function_of_its_own(api: httpx.AsyncClient, kind: str) -> None:
     name = rules.FUNCTIONS[kind]
@@ -129,12 +135,14 @@ async def test_every_type_wants_the_function_of_its_own(api: httpx.AsyncClient, 
     assert {entry["type"] for entry in listed} == {kind}
 
 
+@pytest.mark.requirement("core-18-lambdas-3")
 async def test_list_of_a_type_that_does_not_exist_is_refused(api: httpx.AsyncClient) -> None:
     answer = await api.get("/api/lambda", params={"type": "JWT"})
     assert errors(answer) == {"type": ["[couldNotConvert]type"]}
     assert (await api.get("/api/lambda", params={"type": ""})).json() == (await api.get("/api/lambda")).json()
 
 
+@pytest.mark.requirement("core-18-lambdas-1")
 async def test_put_replaces_everything_and_runs_the_new_body(api: httpx.AsyncClient) -> None:
     made = await make(api, debug=True)
     path = f"/api/lambda/{made['id']}"
@@ -148,6 +156,7 @@ async def test_put_replaces_everything_and_runs_the_new_body(api: httpx.AsyncCli
     assert (await api.put(f"/api/lambda/{new_id()}", json=wanted())).status_code == 404
 
 
+@pytest.mark.requirement("core-18-lambdas-2")
 async def test_the_three_kinds_of_patch(api: httpx.AsyncClient) -> None:
     made = await make(api)
     path, body = f"/api/lambda/{made['id']}", "function populate(jwt) { jwt.patched = true }"
@@ -165,6 +174,7 @@ async def test_the_three_kinds_of_patch(api: httpx.AsyncClient) -> None:
     assert errors(await api.patch(path, json={"lambda": {"body": None}})) == {"lambda.body": ["[blank]lambda.body"]}
 
 
+@pytest.mark.requirement("core-18-lambdas-4")
 async def test_search(api: httpx.AsyncClient) -> None:
     mark = new_id()
     made = [
@@ -190,6 +200,9 @@ TENANT_MEMBERS = [("tenant", member, kind) for member, kind in rules.REFERENCES[
 APPLICATION_MEMBERS = [("application", member, kind) for member, kind in rules.REFERENCES["application"].items()]
 
 
+@pytest.mark.requirement(
+    "core-18-lambdas-9", "core-8-lambdaConfiguration", "core-8-oauthConfiguration", "core-9-lambdaConfiguration"
+)
 @pytest.mark.parametrize(("resource", "member", "kind"), [*TENANT_MEMBERS, *APPLICATION_MEMBERS])
 async def test_reference_must_name_a_lambda_of_its_type_and_keeps_it(
     api: httpx.AsyncClient, tenant_api: httpx.AsyncClient, tenant: Document, resource: str, member: str, kind: str
@@ -223,6 +236,7 @@ async def test_reference_must_name_a_lambda_of_its_type_and_keeps_it(
     assert (await api.delete(f"/api/lambda/{made['id']}")).status_code == 200
 
 
+@pytest.mark.requirement("core-18-lambdas-10")
 async def test_tenant_key_reads_lambdas_and_changes_none(
     service: Any, api: httpx.AsyncClient, tenant: Document
 ) -> None:
@@ -236,6 +250,7 @@ async def test_tenant_key_reads_lambdas_and_changes_none(
     assert (await api.get(path)).json() == {"lambda": made}
 
 
+@pytest.mark.requirement("core-13-13", "core-13-19", "core-18-lambdas-11")
 async def test_the_default_lambdas_are_there_and_run(service: app.Service, api: httpx.AsyncClient) -> None:
     variables = await bootstrap.predefined_variables(service.services, "http://localhost")
     call = Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))

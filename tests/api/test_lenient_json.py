@@ -18,6 +18,7 @@ async def application(api: httpx.AsyncClient, **members: Any) -> httpx.Response:
     return await api.post("/api/application", json={"application": {"name": f"Application {new_id()}", **members}})
 
 
+@pytest.mark.requirement("audit-b5-json")
 async def test_scalars_are_converted_to_the_type_of_the_schema(api: httpx.AsyncClient) -> None:
     answer = await application(
         api,
@@ -36,6 +37,7 @@ async def test_scalars_are_converted_to_the_type_of_the_schema(api: httpx.AsyncC
     assert made["oauthConfiguration"]["clientSecret"] == "345678901234567890"
 
 
+@pytest.mark.requirement("audit-b5-json")
 @pytest.mark.parametrize(
     ("member", "value"),
     [
@@ -58,6 +60,7 @@ async def test_what_cannot_be_converted_is_refused(api: httpx.AsyncClient, membe
     assert codes == {"[invalidJSON]"}
 
 
+@pytest.mark.requirement("audit-b5-json")
 @pytest.mark.parametrize("roles", [["admin", {"name": "user"}], "admin"])
 async def test_role_may_be_given_by_its_name(api: httpx.AsyncClient, roles: Any) -> None:
     made = (await application(api, roles=roles)).json()["application"]
@@ -72,6 +75,7 @@ async def test_role_may_be_given_by_its_name(api: httpx.AsyncClient, roles: Any)
     assert registered.json()["registration"]["roles"] == ["admin"]
 
 
+@pytest.mark.requirement("audit-c1-ignored")
 @pytest.mark.parametrize(
     ("kind", "body", "ignored"),
     [
@@ -101,6 +105,7 @@ async def test_ignored_members_are_listed(api: httpx.AsyncClient, kind: str, bod
     assert answer.headers.get(IGNORED) == ignored
 
 
+@pytest.mark.requirement("audit-c1-ignored")
 async def test_no_header_without_ignored_members_and_at_most_twenty_names(api: httpx.AsyncClient) -> None:
     answer = await application(api, data={"x": 1}, roles=[{"name": "a", "isDefault": True}])
     assert answer.status_code == 200
@@ -112,6 +117,7 @@ async def test_no_header_without_ignored_members_and_at_most_twenty_names(api: h
     assert answer.headers[IGNORED] == "application.roles[1].isDefalt"
 
 
+@pytest.mark.requirement("audit-c1-ignored")
 @pytest.mark.parametrize(
     ("path", "body", "field", "hint"),
     [
@@ -147,12 +153,14 @@ async def test_misspelt_required_member_is_suggested(
     assert hint.split("]", maxsplit=1)[0].lstrip("[") in answer.headers[IGNORED]
 
 
+@pytest.mark.requirement("audit-c1-ignored")
 async def test_missing_member_without_a_likely_misspelling_is_not_suggested(api: httpx.AsyncClient) -> None:
     answer = await api.post("/api/application", json={"application": {"zebra": "x"}})
     (error,) = answer.json()["fieldErrors"]["application.name"]
     assert "did you mean" not in error["message"]
 
 
+@pytest.mark.requirement("audit-c1-ignored")
 async def test_ignored_members_of_imported_users_are_listed(api: httpx.AsyncClient) -> None:
     user = {"email": f"{new_id()}@example.com", "pasword": "password", "tenantId": DEFAULT_TENANT}
     answer = await api.post("/api/user/import", json={"users": [user], "validateDBConstraints": True})
@@ -160,6 +168,7 @@ async def test_ignored_members_of_imported_users_are_listed(api: httpx.AsyncClie
     assert answer.headers[IGNORED] == "users[0].pasword, validateDBConstraints"
 
 
+@pytest.mark.requirement("audit-c1-ignored")
 async def test_many_ignored_members_cost_little(api: httpx.AsyncClient) -> None:
     body = {"application": {f"nam{number}": 1 for number in range(40_000)}}
     answer = await api.post("/api/application", json=body, timeout=10)

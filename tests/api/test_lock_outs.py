@@ -88,6 +88,7 @@ async def door(service, api) -> Door:
     return found
 
 
+@pytest.mark.requirement("users-11-11")
 async def test_failures_lock_an_account_and_the_right_password_does_not_open_it(door: Door) -> None:
     await door.fail(TOO_MANY - 1)
     assert (await door.knock(PASSWORD)).status_code == 200
@@ -105,6 +106,7 @@ async def test_failures_lock_an_account_and_the_right_password_does_not_open_it(
         assert (told["actionId"], told["name"]) == (action["id"], door.definition["name"])
 
 
+@pytest.mark.requirement("attack-48", "users-11-15")
 async def test_attack_48_right_and_wrong_passwords_look_alike_at_a_locked_account(door: Door, clock) -> None:
     """Whoever could tell them apart would go on guessing while the account is locked."""
     await door.fail()
@@ -120,6 +122,7 @@ async def test_attack_48_right_and_wrong_passwords_look_alike_at_a_locked_accoun
     assert seen[0][2], "each attempt makes the lock last longer, whatever the password"
 
 
+@pytest.mark.requirement("users-11-11")
 async def test_each_attempt_makes_the_lock_last_longer_and_then_it_ends(door: Door, clock) -> None:
     await door.fail()
     clock.advance(seconds=290)
@@ -133,6 +136,7 @@ async def test_each_attempt_makes_the_lock_last_longer_and_then_it_ends(door: Do
     assert await door.actions(active="true") == []
 
 
+@pytest.mark.requirement("users-11-11")
 async def test_an_account_can_be_locked_again(door: Door, clock) -> None:
     await door.fail()
     await door.outlast(clock)
@@ -142,6 +146,7 @@ async def test_an_account_can_be_locked_again(door: Door, clock) -> None:
     assert len(await door.actions(active="true")) == 1
 
 
+@pytest.mark.requirement("attack-48")
 async def test_attack_48_success_of_others_and_headers_reset_nothing(door: Door) -> None:
     other = await relying_party.make_user(door.api, door.tenant_id, door.rp.client_id)
     await door.fail(TOO_MANY - 1)
@@ -152,6 +157,7 @@ async def test_attack_48_success_of_others_and_headers_reset_nothing(door: Door)
     assert (await door.knock(PASSWORD)).status_code == 409
 
 
+@pytest.mark.requirement("users-11-11")
 async def test_a_right_password_forgets_the_failures(door: Door) -> None:
     for _ in range(3):
         await door.fail(TOO_MANY - 1)
@@ -159,6 +165,7 @@ async def test_a_right_password_forgets_the_failures(door: Door) -> None:
     assert await door.actions() == []
 
 
+@pytest.mark.requirement("users-11-11")
 async def test_failures_are_counted_in_a_window(door: Door) -> None:
     await door.fail(TOO_MANY - 1)
     client, key = door.services.redis.client, door.services.lock_outs._key(door.tenant_id, door.user_id)
@@ -168,6 +175,7 @@ async def test_failures_are_counted_in_a_window(door: Door) -> None:
     assert (await door.knock(PASSWORD)).status_code == 200
 
 
+@pytest.mark.requirement("users-11-11")
 async def test_without_an_action_nobody_is_locked(door: Door) -> None:
     await door.rp.configure_tenant(failedAuthenticationConfiguration=None)
     await door.fail(3 * TOO_MANY)
@@ -175,6 +183,7 @@ async def test_without_an_action_nobody_is_locked(door: Door) -> None:
     assert await door.actions() == []
 
 
+@pytest.mark.requirement("attack-48", "users-11-14")
 async def test_attack_48_racing_failures_take_one_action(door: Door) -> None:
     async with receiving() as receiver:
         hearing = Hearing(door.api, receiver, door.tenant_id)
@@ -190,6 +199,7 @@ async def test_attack_48_racing_failures_take_one_action(door: Door) -> None:
     assert event["phase"] == "start"
 
 
+@pytest.mark.requirement("attack-44", "users-11-14")
 async def test_attack_44_nobody_is_locked_like_somebody(door: Door) -> None:
     nobody = f"{new_id()}@example.com"
     await door.fail(TOO_MANY, nobody)
@@ -205,6 +215,7 @@ async def test_attack_44_nobody_is_locked_like_somebody(door: Door) -> None:
     assert again["expiry"] >= other["expiry"]
 
 
+@pytest.mark.requirement("attack-44")
 async def test_attack_44_a_locked_account_is_told_in_no_other_language(door: Door) -> None:
     definition = await make_definition(door.api, localizedNames={"de": "Zu viele Fehler"})
     await door.configure(userActionId=definition["id"])
@@ -214,6 +225,7 @@ async def test_attack_44_a_locked_account_is_told_in_no_other_language(door: Doo
     assert told["localizedName"] == definition["name"]
 
 
+@pytest.mark.requirement("users-11-14")
 async def test_the_login_page_says_the_same_to_somebody_and_nobody(door: Door, http) -> None:
     nobody = f"{new_id()}@example.com"
     await door.fail(TOO_MANY, nobody)
@@ -228,6 +240,7 @@ async def test_the_login_page_says_the_same_to_somebody_and_nobody(door: Door, h
     assert texts[0] == texts[1] == texts[2]
 
 
+@pytest.mark.requirement("users-11-14")
 async def test_the_password_grant_tells_nothing_of_the_password(door: Door, http) -> None:
     await door.rp.configure(enabledGrants=["password"])
     await door.fail()
@@ -237,6 +250,7 @@ async def test_the_password_grant_tells_nothing_of_the_password(door: Door, http
         assert (answer.status_code, answer.json()["error_reason"]) == (400, "login_prevented")
 
 
+@pytest.mark.requirement("event-user.action-4", "users-11-12", "users-11-19")
 async def test_webhooks_and_the_user_are_told_of_the_lock_and_of_its_end(door: Door, clock) -> None:
     template = {"name": new_id(), "defaultSubject": "${event.phase}: ${event.action}", "defaultHtmlTemplate": "h"}
     template |= {"defaultTextTemplate": "${user.email} for ${event.localizedDuration!''}"}
@@ -272,6 +286,7 @@ async def test_webhooks_and_the_user_are_told_of_the_lock_and_of_its_end(door: D
     assert (await door.actions())[0]["endEventSent"] is True
 
 
+@pytest.mark.requirement("users-11-12")
 async def test_a_veto_of_the_lock_leaves_the_account_open(door: Door) -> None:
     await door.fail(TOO_MANY - 1)
     async with receiving(answers(500)) as receiver:
@@ -284,6 +299,7 @@ async def test_a_veto_of_the_lock_leaves_the_account_open(door: Door) -> None:
     assert (await door.knock(PASSWORD)).status_code == 200
 
 
+@pytest.mark.requirement("event-user.action-4", "users-11-13", "users-11-19")
 @pytest.mark.parametrize("is_wanted", [True, False])
 async def test_a_reset_password_opens_the_account_where_the_tenant_wants_that(door: Door, is_wanted) -> None:
     await door.configure(actionCancelPolicy={"onPasswordReset": is_wanted})
@@ -301,6 +317,7 @@ async def test_a_reset_password_opens_the_account_where_the_tenant_wants_that(do
     assert len(await door.actions(active="true")) == (0 if is_wanted else 1)
 
 
+@pytest.mark.requirement("users-11-13")
 async def test_an_administrator_opens_the_account(door: Door) -> None:
     await door.fail()
     (action,) = await door.actions()
@@ -313,6 +330,7 @@ async def test_an_administrator_opens_the_account(door: Door) -> None:
     assert (await door.knock(PASSWORD)).status_code == 200
 
 
+@pytest.mark.requirement("event-jwt.refresh-token.revoke-6", "users-11-12")
 async def test_a_lock_ends_what_the_user_is_signed_in_with(door: Door, http) -> None:
     await door.rp.patch(
         f"/api/application/{door.rp.client_id}",
@@ -330,6 +348,7 @@ async def test_a_lock_ends_what_the_user_is_signed_in_with(door: Door, http) -> 
     assert (await door.rp.authorize(http)).status_code == 200
 
 
+@pytest.mark.requirement("users-11-11")
 async def test_attempts_that_could_not_be_compared_do_not_count(door: Door, monkeypatch) -> None:
     async def busy(*_arguments: Any) -> bool:
         raise Unavailable("Too many passwords wait.")

@@ -47,6 +47,7 @@ def codes(answer: httpx.Response) -> dict[str, list[str]]:
 # Logging in
 
 
+@pytest.mark.requirement("users-5-4", "users-5-7")
 async def test_a_registered_user_gets_user_and_tokens_and_the_same_as_cookies(key, rp, clock) -> None:
     before = clock.now()
     device = {"name": "Phone", "type": "MOBILE"}
@@ -67,12 +68,14 @@ async def test_a_registered_user_gets_user_and_tokens_and_the_same_as_cookies(ke
     assert (await key.get(f"/api/user/{rp.user['id']}")).json()["user"]["lastLoginInstant"] >= before
 
 
+@pytest.mark.requirement("users-5-4")
 async def test_without_tokens_wanted_there_are_none_and_no_cookies(key, rp) -> None:
     answer = await log_in(key, rp, noJWT=True)
     assert answer.json().keys() == {"user"}
     assert not answer.cookies
 
 
+@pytest.mark.requirement("core-3-3", "users-5-8")
 async def test_a_user_who_is_not_registered_is_202_without_a_refresh_token(key, rp) -> None:
     user = await relying_party.make_user(rp.api, rp.tenant["id"])
     answer = await log_in(key, rp, loginId=user["email"])
@@ -81,6 +84,7 @@ async def test_a_user_who_is_not_registered_is_202_without_a_refresh_token(key, 
     assert "roles" not in relying_party.claims(answer.json()["token"])
 
 
+@pytest.mark.requirement("users-5-3")
 async def test_a_login_to_the_tenant_alone_has_a_token_without_an_application(key, rp) -> None:
     answer = await log_in(key, rp, applicationId=None)
     assert answer.status_code == 200
@@ -89,6 +93,7 @@ async def test_a_login_to_the_tenant_alone_has_a_token_without_an_application(ke
     assert (await log_in(key, rp, applicationId=None, noJWT=True)).json().keys() == {"user"}
 
 
+@pytest.mark.requirement("users-5-2")
 async def test_login_id_types_bound_what_is_tried(key, rp) -> None:
     name = f"name-{new_id()}"
     user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, username=name)
@@ -98,6 +103,7 @@ async def test_login_id_types_bound_what_is_tried(key, rp) -> None:
     assert codes(await log_in(key, rp, loginIdTypes=["shoe size"])) == {"loginIdTypes[0]": ["invalid"]}
 
 
+@pytest.mark.requirement("users-5-12")
 async def test_unknown_user_wrong_password_and_other_tenant_look_alike(key, rp, api) -> None:
     other = await relying_party.make(api)
     for members in ({"password": "wrong"}, {"loginId": f"{new_id()}@example.com"}, {"loginId": other.login_id}):
@@ -105,17 +111,20 @@ async def test_unknown_user_wrong_password_and_other_tenant_look_alike(key, rp, 
         assert (answer.status_code, answer.content) == (404, b"")
 
 
+@pytest.mark.requirement("users-5-2")
 async def test_what_is_missing_is_told_at_once(key, rp) -> None:
     assert codes(await key.post("/api/login", json={})) == {"loginId": ["blank"], "password": ["blank"]}
     for wrong, kind in (("no id", "couldNotConvert"), (NOBODY, "invalid")):
         assert codes(await log_in(key, rp, applicationId=wrong)) == {"applicationId": [kind]}
 
 
+@pytest.mark.requirement("users-5-3")
 async def test_an_application_of_another_tenant_is_none(key, rp, api) -> None:
     other = await relying_party.make(api)
     assert codes(await log_in(key, rp, applicationId=other.client_id)) == {"applicationId": ["invalid"]}
 
 
+@pytest.mark.requirement("users-5-1")
 async def test_application_and_tenant_say_whether_a_key_is_needed(http, rp) -> None:
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     body = {"loginId": rp.login_id, "password": PASSWORD}
@@ -131,6 +140,7 @@ async def test_application_and_tenant_say_whether_a_key_is_needed(http, rp) -> N
     assert wrong.status_code == 401
 
 
+@pytest.mark.requirement("core-3-3", "users-5-12", "users-5-14", "users-5-9")
 @pytest.mark.parametrize(
     ("members", "status", "told"),
     [
@@ -155,6 +165,7 @@ async def test_what_stands_in_the_way_is_told_for_the_right_password_only(key, r
     assert (await log_in(key, rp, loginId=user["email"], password="wrong")).status_code == 404
 
 
+@pytest.mark.requirement("core-3-3", "users-5-10")
 async def test_gates_of_unverified_users_and_registrations(key, rp) -> None:
     await rp.configure_tenant(
         emailConfiguration={
@@ -176,6 +187,7 @@ async def test_gates_of_unverified_users_and_registrations(key, rp) -> None:
     assert (answer.status_code, answer.json().keys()) == (213, {"user"})
 
 
+@pytest.mark.requirement("core-3-3", "users-5-11")
 async def test_a_second_factor_is_asked_for_and_its_secret_is_not_told(key, rp) -> None:
     method = {"method": "authenticator", "secret": "MTIzNDU2Nzg5MDEyMzQ1Njc4OTA="}
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"twoFactor": {"methods": [method]}}})
@@ -185,6 +197,7 @@ async def test_a_second_factor_is_asked_for_and_its_secret_is_not_told(key, rp) 
     assert shown["method"] == "authenticator" and "secret" not in shown
 
 
+@pytest.mark.requirement("core-3-12", "users-5-15")
 async def test_an_account_that_failed_too_often_is_503(key, rp) -> None:
     limits = {"failedLogin": {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}}
     await rp.configure_tenant(rateLimitConfiguration=limits)
@@ -194,6 +207,7 @@ async def test_an_account_that_failed_too_often_is_503(key, rp) -> None:
     assert answer.json()["generalErrors"][0]["code"] == "[Unavailable]"
 
 
+@pytest.mark.requirement("users-5-4")
 async def test_webhooks_hear_of_a_login_of_a_new_device_and_of_a_failure(key, rp) -> None:
     async with receiving() as receiver:
         await listen(rp.api, rp.tenant, receiver.url, EVENTS)
@@ -210,6 +224,7 @@ async def test_webhooks_hear_of_a_login_of_a_new_device_and_of_a_failure(key, rp
     assert events["user.login.failed"]["reason"] == {"code": "credentials"}
 
 
+@pytest.mark.requirement("users-5-16")
 async def test_a_veto_lets_nobody_in_and_notes_nothing(key, rp) -> None:
     before = (await key.get(f"/api/user/{rp.user['id']}")).json()
     async with receiving(answers(500)) as receiver:
@@ -224,6 +239,7 @@ async def test_a_veto_lets_nobody_in_and_notes_nothing(key, rp) -> None:
 # Ping
 
 
+@pytest.mark.requirement("users-5-17")
 async def test_a_ping_notes_that_the_user_is_there(key, rp, clock) -> None:
     await log_in(key, rp)
     clock.advance(seconds=3600)
@@ -236,6 +252,7 @@ async def test_a_ping_notes_that_the_user_is_there(key, rp, clock) -> None:
     assert user["lastLoginInstant"] == user["registrations"][0]["lastLoginInstant"] >= before
 
 
+@pytest.mark.requirement("users-5-17")
 async def test_a_ping_may_be_a_body_and_may_leave_the_application_out(key, rp) -> None:
     answer = await key.put("/api/login", json={"userId": rp.user["id"], "applicationId": rp.client_id})
     assert answer.status_code == 200
@@ -246,6 +263,7 @@ async def test_a_ping_may_be_a_body_and_may_leave_the_application_out(key, rp) -
     assert codes(await key.put("/api/login", json={})) == {"userId": ["missing"]}
 
 
+@pytest.mark.requirement("users-5-17")
 async def test_a_ping_of_nobody_of_a_stranger_and_of_who_may_not_come_in(key, rp, api, clock) -> None:
     other = await relying_party.make(api)
     for unknown in (NOBODY, other.user["id"]):
@@ -261,6 +279,7 @@ async def test_a_ping_of_nobody_of_a_stranger_and_of_who_may_not_come_in(key, rp
 # Logging out
 
 
+@pytest.mark.requirement("users-5-18")
 async def test_logging_out_ends_the_token_of_the_cookie_and_takes_the_cookies_back(key, http, rp) -> None:
     first, second = [(await log_in(key, rp)).json() for _ in range(2)]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"], "Cookie": f"refresh_token={first['refreshToken']}"}
@@ -274,6 +293,7 @@ async def test_logging_out_ends_the_token_of_the_cookie_and_takes_the_cookies_ba
     assert revoked.status_code == 401
 
 
+@pytest.mark.requirement("users-5-18")
 async def test_a_global_logout_ends_all_and_the_named_token_goes_before_the_cookie(key, http, rp) -> None:
     first, _second = [(await log_in(key, rp)).json() for _ in range(2)]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"], "Cookie": "refresh_token=unknown"}
@@ -284,6 +304,7 @@ async def test_a_global_logout_ends_all_and_the_named_token_goes_before_the_cook
     assert (await key.get("/api/jwt/refresh", params={"userId": rp.user["id"]})).json() == {"refreshTokens": []}
 
 
+@pytest.mark.requirement("users-5-18")
 async def test_logging_out_with_nothing_or_with_what_is_another_tenants_is_200_and_ends_nothing(
     key, http, rp, api
 ) -> None:
@@ -296,6 +317,7 @@ async def test_logging_out_with_nothing_or_with_what_is_another_tenants_is_200_a
     assert len(left) == 1
 
 
+@pytest.mark.requirement("users-5-18")
 async def test_a_value_that_was_rotated_out_logs_nobody_out(key, http, rp) -> None:
     await rp.configure_tenant(jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse"})
     old = (await log_in(key, rp)).json()["refreshToken"]
@@ -308,6 +330,7 @@ async def test_a_value_that_was_rotated_out_logs_nobody_out(key, http, rp) -> No
     assert len((await key.get("/api/jwt/refresh", params={"userId": rp.user["id"]})).json()["refreshTokens"]) == 1
 
 
+@pytest.mark.requirement("event-jwt.refresh-token.revoke-3", "users-5-18")
 async def test_a_logout_that_a_webhook_vetoes_ends_nothing(key, http, rp) -> None:
     mine = (await log_in(key, rp)).json()
     async with receiving(answers(500)) as receiver:

@@ -51,11 +51,13 @@ async def fail(client: httpx.AsyncClient, rp: RelyingParty, times: int, **member
         assert (await rp.log_in_by_api(client, **given)).status_code == 404
 
 
+@pytest.mark.requirement("audit-a4")
 async def test_failures_of_a_backend_lock_none_of_its_users_out(backend, rp) -> None:
     await fail(backend, rp, 6)
     assert (await rp.log_in_by_api(backend)).status_code == 200
 
 
+@pytest.mark.requirement("audit-a4")
 async def test_address_that_a_backend_states_is_the_one_that_counts(backend, stranger, rp) -> None:
     await fail(backend, rp, 3, ipAddress=USER)
     assert (await rp.log_in_by_api(backend, ipAddress=USER)).status_code == 503
@@ -65,18 +67,21 @@ async def test_address_that_a_backend_states_is_the_one_that_counts(backend, str
     assert (await rp.log_in_by_api(stranger)).status_code == 200
 
 
+@pytest.mark.requirement("audit-a4")
 async def test_ipv6_addresses_that_a_backend_states_count_as_their_network(backend, rp) -> None:
     await fail(backend, rp, 3, ipAddress="2001:DB8::1")
     assert (await rp.log_in_by_api(backend, ipAddress="2001:db8:0:0:ffff::2")).status_code == 503
     assert (await rp.log_in_by_api(backend, ipAddress="2001:db8:0:1::2")).status_code == 200
 
 
+@pytest.mark.requirement("audit-a4")
 async def test_a_caller_without_a_key_counts_by_its_own_address_whatever_it_states(stranger, rp) -> None:
     for number in range(3):
         await fail(stranger, rp, 1, ipAddress=f"198.51.100.{number}", eventInfo={"ipAddress": f"198.51.100.{number}"})
     assert (await rp.log_in_by_api(stranger, ipAddress=USER)).status_code == 503
 
 
+@pytest.mark.requirement("audit-a4")
 async def test_a_bad_key_at_a_public_route_counts_as_none(stranger, rp) -> None:
     stranger.headers["Authorization"] = "not a key"
     for number in range(3):
@@ -85,6 +90,7 @@ async def test_a_bad_key_at_a_public_route_counts_as_none(stranger, rp) -> None:
     assert (await stranger.post("/api/passwordless/login", json={"code": "guess"})).status_code == 503
 
 
+@pytest.mark.requirement("audit-a4")
 async def test_wrong_second_factors_of_a_backend_lock_none_of_its_users_out(backend, rp, clock) -> None:
     secret = {"twoFactor": {"methods": [{"method": "authenticator", "secret": two_factor.SECRET}]}}
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": secret})
@@ -101,6 +107,7 @@ async def test_wrong_second_factors_of_a_backend_lock_none_of_its_users_out(back
     assert await code(two_factor.code(clock.now())) == 200
 
 
+@pytest.mark.requirement("audit-a4")
 async def test_wrong_codes_of_a_backend_lock_none_of_its_users_out(backend, stranger, rp) -> None:
     async def guess(client: httpx.AsyncClient, **members: str) -> int:
         return (await client.post("/api/passwordless/login", json={"code": "guess", **members})).status_code
@@ -110,6 +117,7 @@ async def test_wrong_codes_of_a_backend_lock_none_of_its_users_out(backend, stra
     assert [await guess(stranger) for _ in range(4)] == [404] * 3 + [503]
 
 
+@pytest.mark.requirement("audit-a4")
 async def test_wrong_change_ids_of_a_backend_lock_none_of_its_users_out(backend, rp) -> None:
     body = {"loginId": rp.login_id, "sendForgotPasswordEmail": False}
     change_id = (await backend.post("/api/user/forgot-password", json=body)).json()["changePasswordId"]
@@ -127,6 +135,7 @@ async def test_wrong_change_ids_of_a_backend_lock_none_of_its_users_out(backend,
     assert (await backend.post(f"/api/user/change-password/{change_id}", json=change)).status_code == 200
 
 
+@pytest.mark.requirement("audit-a4")
 async def test_refused_federated_logins_of_a_backend_lock_none_of_its_users_out(backend, stranger, rp) -> None:
     wanted = {
         "type": "ExternalJWT",
@@ -155,6 +164,7 @@ async def test_refused_federated_logins_of_a_backend_lock_none_of_its_users_out(
     assert [await log_in(stranger) for _ in range(4)] == [refused] * 3 + [503]
 
 
+@pytest.mark.requirement("audit-a4")
 async def test_failed_password_grants_of_an_authenticated_client_lock_none_of_its_users_out(http, api) -> None:
     rp = await relying_party.make(api, enabledGrants=["password"], clientAuthenticationPolicy="NotRequired")
     http.headers["X-Forwarded-For"] = "192.0.2.40"
@@ -172,6 +182,7 @@ async def test_failed_password_grants_of_an_authenticated_client_lock_none_of_it
     assert await error(relying_party.PASSWORD) == "None"
 
 
+@pytest.mark.requirement("audit-a4")
 @pytest.mark.parametrize("is_keyed", [True, False])
 async def test_fifty_wrong_passwords_do_not_lock_the_owner_out(backend, stranger, rp, monkeypatch, is_keyed) -> None:
     monkeypatch.setattr(login_limits, "ADDRESS_FAILURES", 500)
@@ -180,6 +191,7 @@ async def test_fifty_wrong_passwords_do_not_lock_the_owner_out(backend, stranger
     assert (await rp.log_in_by_api(client)).status_code == 200
 
 
+@pytest.mark.requirement("audit-a4")
 async def test_after_many_failures_guesses_are_limited_by_network_and_the_owner_is_not(
     backend, stranger, rp, monkeypatch
 ) -> None:
@@ -196,6 +208,7 @@ async def test_after_many_failures_guesses_are_limited_by_network_and_the_owner_
     assert (await rp.log_in_by_api(stranger)).status_code == 200
 
 
+@pytest.mark.requirement("audit-a4")
 async def test_a_tenant_that_limits_failures_locks_the_account_whoever_calls(backend, rp) -> None:
     limit = {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}
     await rp.configure_tenant(rateLimitConfiguration={"failedLogin": limit})
@@ -204,6 +217,7 @@ async def test_a_tenant_that_limits_failures_locks_the_account_whoever_calls(bac
     assert (await rp.log_in_by_api(backend, ipAddress=USER)).status_code == 503
 
 
+@pytest.mark.requirement("audit-a4")
 async def test_wrong_current_passwords_count_by_the_stated_address(backend, rp) -> None:
     async def change(**members: object) -> int:
         body = {"loginId": rp.login_id, "currentPassword": "wrong", "password": "a new password", **members}
@@ -215,6 +229,7 @@ async def test_wrong_current_passwords_count_by_the_stated_address(backend, rp) 
     assert await change(currentPassword=relying_party.PASSWORD) == 200
 
 
+@pytest.mark.requirement("audit-a4")
 async def test_key_of_another_tenant_is_none_at_a_public_route(api, manager, rp, stranger) -> None:
     other = (await api.post("/api/tenant", json={"tenant": {"name": f"Other {rp.client_id}"}})).json()["tenant"]
     made = await manager.post("/api/api-key", json={"apiKey": {"tenantId": other["id"]}})

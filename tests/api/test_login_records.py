@@ -50,6 +50,7 @@ def codes(answer: httpx.Response) -> list[str]:
     return [entry["code"] for found in answer.json()["fieldErrors"].values() for entry in found]
 
 
+@pytest.mark.requirement("users-10-12")
 async def test_a_record_tells_who_logged_in_when_where_and_with_what(key, rp, clock) -> None:
     before = clock.now()
     await log_in(key, rp, ipAddress="203.0.113.7")
@@ -65,6 +66,7 @@ async def test_a_record_tells_who_logged_in_when_where_and_with_what(key, rp, cl
     }
 
 
+@pytest.mark.requirement("users-10-12")
 async def test_the_login_id_that_was_used_is_told(key, rp) -> None:
     name = f"name-{new_id()}"
     user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, username=name)
@@ -73,11 +75,13 @@ async def test_the_login_id_that_was_used_is_told(key, rp) -> None:
     assert (record["loginId"], record["loginIdType"]) == (name, "username")
 
 
+@pytest.mark.requirement("users-10-12")
 async def test_a_login_to_the_tenant_alone_names_no_application(key, rp) -> None:
     await log_in(key, rp, applicationId=None)
     assert "applicationId" not in (await recent(key, userId=rp.user["id"]))[0]
 
 
+@pytest.mark.requirement("design-state-5", "users-10-11", "users-5-17")
 async def test_every_kind_of_login_writes_one_row(key, rp, http, service) -> None:
     """Registration with a token, password, ping, refresh by API and by grant, password grant, passwordless, hosted."""
     user_id = rp.user["id"]
@@ -112,6 +116,7 @@ async def test_every_kind_of_login_writes_one_row(key, rp, http, service) -> Non
         assert await rows() == count + 1, "the use of a session within a minute is not noted"
 
 
+@pytest.mark.requirement("users-10-11")
 async def test_a_refused_login_writes_none(key, rp, clock) -> None:
     user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, passwordChangeRequired=True)
     for password, status in (("wrong", 404), (PASSWORD, 203)):
@@ -120,6 +125,7 @@ async def test_a_refused_login_writes_none(key, rp, clock) -> None:
     assert len(await recent(key, userId=user["id"])) == 1, "of the registration alone"
 
 
+@pytest.mark.requirement("users-10-11")
 async def test_use_of_a_session_is_a_row_a_minute(key, rp, service, clock) -> None:
     async with checking_client(service.base_url) as browser:
         await rp.code(browser)
@@ -130,6 +136,7 @@ async def test_use_of_a_session_is_a_row_a_minute(key, rp, service, clock) -> No
             assert len(await recent(key, userId=rp.user["id"], limit=100)) == before + more
 
 
+@pytest.mark.requirement("users-10-11")
 async def test_every_exchange_of_a_refresh_token_counts_also_one_that_is_not_noted(key, rp) -> None:
     refresh_token = (await log_in(key, rp))["refreshToken"]
     for count in (3, 4):
@@ -140,6 +147,7 @@ async def test_every_exchange_of_a_refresh_token_counts_also_one_that_is_not_not
     assert len(await recent(key, userId=rp.user["id"])) == 4
 
 
+@pytest.mark.requirement("users-10-14")
 async def test_newest_come_first_page_by_page(key, rp, clock) -> None:
     for address in ("203.0.113.1", "203.0.113.2", "203.0.113.3"):
         clock.advance(seconds=1)
@@ -154,11 +162,13 @@ async def test_newest_come_first_page_by_page(key, rp, clock) -> None:
     assert await recent(key, userId=NOBODY) == []
 
 
+@pytest.mark.requirement("users-10-14")
 async def test_wrong_paging_is_told(key) -> None:
     assert codes(await key.get(RECENT, params={"offset": "x", "limit": -1})) == ["[invalid]limit", "[invalid]offset"]
     assert codes(await key.get(RECENT, params={"userId": "x"})) == ["[couldNotConvert]userId"]
 
 
+@pytest.mark.requirement("users-10-15")
 async def test_search_takes_every_criterion_in_both_forms(key, rp, clock) -> None:
     user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     clock.advance(seconds=10)
@@ -183,6 +193,7 @@ async def test_search_takes_every_criterion_in_both_forms(key, rp, clock) -> Non
         assert [one["ipAddress"][-1] for one in by_body.json()["logins"]] == endings, criteria
 
 
+@pytest.mark.requirement("users-10-15")
 async def test_total_is_told_only_where_it_is_asked_for(key, rp) -> None:
     await log_in(key, rp)
     body = {"search": {"userId": rp.user["id"], "numberOfResults": 1}, "retrieveTotal": True}
@@ -193,6 +204,7 @@ async def test_total_is_told_only_where_it_is_asked_for(key, rp) -> None:
     assert "total" not in (await key.post(SEARCH, json={**body, "retrieveTotal": False})).json()
 
 
+@pytest.mark.requirement("users-10-15")
 async def test_bad_searches_are_refused(key) -> None:
     wrong = {"userId": "x", "start": "x", "orderBy": "loginId"}
     assert sorted(codes(await key.get(SEARCH, params=wrong))) == [
@@ -202,6 +214,7 @@ async def test_bad_searches_are_refused(key) -> None:
     assert codes(await key.post(SEARCH, json={"search": 5})) == ["[invalidJSON]"]
 
 
+@pytest.mark.requirement("users-10-14")
 async def test_a_tenant_is_not_shown_the_records_of_another(key, rp, api, service) -> None:
     other = await relying_party.make(api)
     assert {one["userId"] for one in await recent(key, limit=100)} == {rp.user["id"]}
@@ -218,6 +231,7 @@ async def exported(answer: httpx.Response) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
+@pytest.mark.requirement("users-10-16")
 async def test_export_holds_every_member(key, rp, clock) -> None:
     info = {"location": {"city": "Berlin", "country": "DE"}}
     start = clock.now()
@@ -242,6 +256,7 @@ async def test_export_holds_every_member(key, rp, clock) -> None:
     assert codes(await key.post(EXPORT, json=bad)) == ["[couldNotConvert]criteria.userId", "[invalid]zoneId"]
 
 
+@pytest.mark.requirement("core-15-10")
 async def test_no_cell_of_an_export_is_a_formula(key, rp) -> None:
     formula = f"=HYPERLINK({new_id()})"
     number = f"+1555{str(uuid.uuid4().int)[:7]}"
@@ -253,6 +268,7 @@ async def test_no_cell_of_an_export_is_a_formula(key, rp) -> None:
     assert shown == {f"'{formula}", f"'{number}"}
 
 
+@pytest.mark.requirement("core-17-6")
 async def test_old_records_go_where_the_system_configuration_says_so(key, rp, api, service, clock) -> None:
     clock.advance(seconds=-10 * 86_400)
     await log_in(key, rp)
@@ -278,6 +294,7 @@ async def test_old_records_go_where_the_system_configuration_says_so(key, rp, ap
     assert len(await recent(key, userId=rp.user["id"])) == 2
 
 
+@pytest.mark.requirement("users-10-13", "users-2-14")
 async def test_records_go_with_user_application_and_tenant(key, rp, service) -> None:
     gone = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     assert len(await recent(key, userId=gone["id"])) == 1

@@ -29,6 +29,7 @@ async def many(service, tenant, tenant_api):
     return rows
 
 
+@pytest.mark.requirement("core-12-11")
 @pytest.mark.parametrize(("query", "first"), [("", 0), ("?inactive=true", 1)])
 async def test_long_list_is_whole_and_in_order(tenant_api, many, query, first) -> None:
     answer = await tenant_api.get(f"/api/application{query}")
@@ -54,6 +55,7 @@ async def test_short_list_is_an_answer_like_any_other(tenant_api) -> None:
     assert answer.headers["Content-Length"] == str(len(answer.content))
 
 
+@pytest.mark.requirement("core-12-11")
 async def test_list_that_breaks_off_cannot_be_taken_for_a_whole_one(service, tenant, many, monkeypatch) -> None:
     shown, count = service.services.schemas["api/application.json"], 0
     show = type(shown).show

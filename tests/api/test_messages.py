@@ -27,6 +27,7 @@ async def made(api, path: str, name: str, **members: Any) -> Document:
     return dict(answer.json()[name])
 
 
+@pytest.mark.requirement("messages-1")
 async def test_full_cycle_of_a_messenger(api) -> None:
     members = {
         "data": {"a": 1},
@@ -51,6 +52,7 @@ async def test_full_cycle_of_a_messenger(api) -> None:
     assert (await api.get(path)).status_code == 404
 
 
+@pytest.mark.requirement("messages-1", "messages-2")
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -77,6 +79,7 @@ async def test_messenger_that_cannot_work_is_refused(api, change, code) -> None:
     assert errors(answer).keys() == {code}
 
 
+@pytest.mark.requirement("audit-a8-messengers")
 async def test_headers_stored_in_plaintext_by_an_earlier_version_are_sealed_at_start(build, tmp_path) -> None:
     plain = {"X-Api-Key": "the-key", "X.With.Stops": "another-key"}
     database = f"test_{new_id()[:8]}"
@@ -104,12 +107,14 @@ async def test_headers_stored_in_plaintext_by_an_earlier_version_are_sealed_at_s
     assert answer.json() == {"messenger": messenger}
 
 
+@pytest.mark.requirement("messages-1")
 async def test_messenger_names_are_unique(api) -> None:
     messenger = await made(api, "/api/messenger", "messenger", **GENERIC)
     answer = await api.post("/api/messenger", json={"messenger": {"name": messenger["name"], **GENERIC}})
     assert errors(answer).keys() == {"[duplicate]messenger.name"}
 
 
+@pytest.mark.requirement("messages-5")
 async def test_key_of_a_messenger_cannot_be_deleted(api) -> None:
     body = {"name": new_id(), "algorithm": "ES256"}
     key = (await api.post("/api/key/generate", json={"key": body})).json()["key"]
@@ -119,6 +124,7 @@ async def test_key_of_a_messenger_cannot_be_deleted(api) -> None:
     assert errors(await api.delete(f"/api/key/{key['id']}")).keys() == {"[inUse]keyId"}
 
 
+@pytest.mark.requirement("messages-3")
 async def test_full_cycle_of_a_message_template(api) -> None:
     localized = {"de": "Ihr Code ist ${code}"}
     template = await made(api, "/api/message/template", "messageTemplate", **TEMPLATE, localizedTemplates=localized)
@@ -134,6 +140,7 @@ async def test_full_cycle_of_a_message_template(api) -> None:
     assert (await api.get(path)).status_code == 404
 
 
+@pytest.mark.requirement("messages-3")
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -151,6 +158,7 @@ async def test_message_template_that_is_none_is_refused(api, change, code) -> No
     assert errors(await api.post("/api/message/template", json=body)).keys() == {code}
 
 
+@pytest.mark.requirement("messages-3")
 async def test_preview_shows_the_variant_of_the_locale_and_what_is_wrong(api) -> None:
     template = {"defaultTemplate": "${user.firstName}: ${code}", "localizedTemplates": {"de": "Code: ${code}"}}
     path = "/api/message/template/preview"
@@ -164,6 +172,7 @@ async def test_preview_shows_the_variant_of_the_locale_and_what_is_wrong(api) ->
     assert found["code"] == "[invalid]messageTemplate.defaultTemplate"
 
 
+@pytest.mark.requirement("messages-5")
 async def test_messenger_and_template_that_a_tenant_sends_codes_by_exist_and_stay(api, tenant_api, tenant) -> None:
     path = f"/api/tenant/{tenant['id']}"
     sms = {"enabled": True, "messengerId": new_id(), "templateId": new_id()}

@@ -54,6 +54,7 @@ async def test_a_new_password_is_told_to_the_user_with_where_it_came_from(api, t
     assert mail.part("plain").strip() == f"UserPasswordUpdate: {user['id']} from 192.0.2.7"
 
 
+@pytest.mark.requirement("users-7-30")
 async def test_a_new_email_is_told_to_the_old_address_and_to_the_new_one(api, tenant, tenant_api, mailbox) -> None:
     template_id = await make_template(api, "${previousEmail} became ${user.email}")
     await configure(api, tenant, emailUpdateEmailTemplateId=template_id)
@@ -65,6 +66,7 @@ async def test_a_new_email_is_told_to_the_old_address_and_to_the_new_one(api, te
     assert {mail.part("plain").strip() for mail in mails} == {f"{user['email']} became {email}"}
 
 
+@pytest.mark.requirement("users-7-30")
 async def test_who_has_a_login_id_that_somebody_wants_is_told_and_not_without_end(
     api, tenant, tenant_api, mailbox
 ) -> None:

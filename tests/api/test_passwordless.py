@@ -75,6 +75,7 @@ def codes(answer: httpx.Response) -> list[str]:
     return [entry["code"] for entry in [*fields, *answer.json().get("generalErrors", [])]]
 
 
+@pytest.mark.requirement("users-10-1", "users-10-6")
 async def test_a_code_logs_its_user_in_once(key, http, rp) -> None:
     started = await start(key, rp, state={"at": "the door"})
     assert started.keys() == {"code"}
@@ -90,12 +91,14 @@ async def test_a_code_logs_its_user_in_once(key, http, rp) -> None:
     assert (again.status_code, again.content) == (404, b"")
 
 
+@pytest.mark.requirement("users-10-7")
 async def test_of_64_racers_one_logs_in(key, http, rp) -> None:
     code = (await start(key, rp))["code"]
     answers = await asyncio.gather(*(log_in(http, code=code, noJWT=True) for _ in range(64)))
     assert sorted(answer.status_code for answer in answers) == [200] + [404] * 63
 
 
+@pytest.mark.requirement("users-10-5")
 async def test_only_the_mail_tells_the_code_to_who_has_no_key(key, http, rp, mailbox) -> None:
     body = {"applicationId": rp.client_id, "loginId": rp.login_id, "state": {"at": "the door"}}
     answer = await http.post("/api/passwordless/send", json=body)
@@ -107,6 +110,7 @@ async def test_only_the_mail_tells_the_code_to_who_has_no_key(key, http, rp, mai
     assert (answer.status_code, answer.json()["state"]) == (200, {"at": "the door"})
 
 
+@pytest.mark.requirement("core-18-templates-20", "users-10-4")
 async def test_a_code_that_was_started_is_mailed(key, http, rp, mailbox) -> None:
     started = await start(key, rp, state={"at": "the door"})
     assert (await http.post("/api/passwordless/send", json=started)).status_code == 200
@@ -124,6 +128,7 @@ async def test_template_of_the_application_wins(key, http, rp, api, mailbox) -> 
     assert mail.message["Subject"] == "Own"
 
 
+@pytest.mark.requirement("users-10-7")
 async def test_codes_are_as_the_tenant_wants_them_and_end_in_time(key, http, rp, service) -> None:
     redis = service.services.redis
     generator = {"length": 8, "type": "randomDigits"}
@@ -136,6 +141,7 @@ async def test_codes_are_as_the_tenant_wants_them_and_end_in_time(key, http, rp,
     assert (await log_in(http, code=code)).status_code == 404
 
 
+@pytest.mark.requirement("users-10-5")
 async def test_of_a_login_id_that_nobody_has_the_answers_tell_nothing(key, http, rp, mailbox) -> None:
     limit = {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}
     await rp.configure_tenant(rateLimitConfiguration={"sendPasswordless": limit})
@@ -150,6 +156,7 @@ async def test_of_a_login_id_that_nobody_has_the_answers_tell_nothing(key, http,
     assert [mail.recipients for mail in mailbox.mails] == [[rp.login_id]]
 
 
+@pytest.mark.requirement("users-10-9")
 async def test_mails_of_one_user_are_counted_by_code_and_by_login_id(key, http, rp, mailbox) -> None:
     limit = {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}
     await rp.configure_tenant(rateLimitConfiguration={"sendPasswordless": limit})
@@ -159,6 +166,7 @@ async def test_mails_of_one_user_are_counted_by_code_and_by_login_id(key, http, 
         assert (await http.post("/api/passwordless/send", json=body)).status_code == status
 
 
+@pytest.mark.requirement("users-10-9")
 async def test_attack_48_one_address_asks_for_so_many_mails_whoever_they_are_for(
     http, rp, mailbox, monkeypatch
 ) -> None:
@@ -174,6 +182,7 @@ async def test_attack_48_one_address_asks_for_so_many_mails_whoever_they_are_for
     assert (await http.post("/api/passwordless/send", json=body, headers=elsewhere)).status_code == 200
 
 
+@pytest.mark.requirement("users-10-9")
 async def test_attack_48_asking_for_the_mail_of_a_code_is_no_way_to_guess_codes(
     key, http, rp, mailbox, monkeypatch
 ) -> None:
@@ -189,6 +198,7 @@ async def test_attack_48_asking_for_the_mail_of_a_code_is_no_way_to_guess_codes(
     assert (await http.post("/api/passwordless/login", json=started, headers=elsewhere)).status_code == 200
 
 
+@pytest.mark.requirement("users-10-1")
 async def test_what_is_missing_or_wrong_is_told(key, http, rp) -> None:
     assert codes(await key.post("/api/passwordless/start", json={})) == ["[missing]applicationId", "[blank]loginId"]
     assert codes(await http.post("/api/passwordless/login", json={})) == ["[blank]code"]
@@ -205,6 +215,7 @@ async def test_what_is_missing_or_wrong_is_told(key, http, rp) -> None:
     assert (await log_in(http, code="unknown")).status_code == 404
 
 
+@pytest.mark.requirement("users-10-7")
 async def test_a_code_is_for_its_application_and_its_tenant(key, http, rp, api, service) -> None:
     code = (await start(key, rp))["code"]
     assert codes(await log_in(http, code=code, applicationId=NOBODY)) == ["[invalid]applicationId"]
@@ -215,6 +226,7 @@ async def test_a_code_is_for_its_application_and_its_tenant(key, http, rp, api, 
     assert (await log_in(http, code=code)).status_code == 200
 
 
+@pytest.mark.requirement("users-10-3")
 async def test_without_the_switch_there_are_no_such_logins(key, http, rp, mailbox) -> None:
     code = (await start(key, rp))["code"]
     await change(rp, passwordlessConfiguration={"enabled": False})
@@ -228,12 +240,14 @@ async def test_without_the_switch_there_are_no_such_logins(key, http, rp, mailbo
         assert codes(answer) == ["[PasswordlessDisabled]"]
 
 
+@pytest.mark.requirement("users-10-3")
 async def test_without_a_template_nothing_can_be_mailed(key, http, rp) -> None:
     body = {"applicationId": rp.client_id, "loginId": rp.login_id}
     assert codes(await http.post("/api/passwordless/send", json=body)) == ["[PasswordlessDisabled]"]
     assert codes(await http.post("/api/passwordless/send", json=await start(key, rp))) == ["[PasswordlessDisabled]"]
 
 
+@pytest.mark.requirement("users-10-2")
 async def test_a_one_time_code_goes_with_the_code_where_the_strategy_is_a_form(key, http, rp, mailbox) -> None:
     started = await start(key, rp, loginStrategy="FormField")
     assert started.keys() == {"code", "oneTimeCode"}
@@ -244,6 +258,7 @@ async def test_a_one_time_code_goes_with_the_code_where_the_strategy_is_a_form(k
     assert (await log_in(http, code=code, oneTimeCode=one_time_code)).status_code == 200
 
 
+@pytest.mark.requirement("users-10-2")
 async def test_strategy_of_the_application_counts_where_a_request_names_none(key, http, rp) -> None:
     await change(rp, passwordlessConfiguration={"enabled": True, "emailLoginStrategy": "FormField"})
     started = await start(key, rp)
@@ -251,6 +266,7 @@ async def test_strategy_of_the_application_counts_where_a_request_names_none(key
     assert (await start(key, rp, loginStrategy="ClickableLink")).keys() == {"code"}
 
 
+@pytest.mark.requirement("users-10-2")
 async def test_five_wrong_one_time_codes_end_the_code(key, http, rp) -> None:
     started = await start(key, rp, loginStrategy="FormField")
     wrong = {**started, "oneTimeCode": "wrong"}
@@ -259,6 +275,7 @@ async def test_five_wrong_one_time_codes_end_the_code(key, http, rp) -> None:
     assert (await log_in(http, **started)).status_code == 404
 
 
+@pytest.mark.requirement("attack-48")
 async def test_attack_48_whoever_begins_anew_has_no_more_tries_at_an_account(key, http, rp, monkeypatch) -> None:
     monkeypatch.setattr("identity.operations.limits.code_attempt_limits.FAILURES", 2)
     started = await start(key, rp, loginStrategy="FormField")
@@ -275,6 +292,7 @@ async def test_attack_48_whoever_begins_anew_has_no_more_tries_at_an_account(key
     assert (await log_in(http, **by_link)).status_code == 200
 
 
+@pytest.mark.requirement("attack-48")
 async def test_user_gets_no_flood_of_mails_where_the_tenant_limits_nothing(key, http, rp, mailbox, monkeypatch) -> None:
     monkeypatch.setattr("identity.operations.limits.send_limits.UNCONFIGURED", 1)
     for login_id in (rp.login_id, f"{new_id()}@example.com"):
@@ -282,6 +300,7 @@ async def test_user_gets_no_flood_of_mails_where_the_tenant_limits_nothing(key, 
         assert [(await http.post("/api/passwordless/send", json=body)).status_code for _ in range(2)] == [200, 503]
 
 
+@pytest.mark.requirement("users-10-6")
 async def test_what_stands_in_the_way_of_a_login_is_told(key, http, rp, clock) -> None:
     async def status(**members: Any) -> int:
         user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, **members)
@@ -295,6 +314,7 @@ async def test_what_stands_in_the_way_of_a_login_is_told(key, http, rp, clock) -
     assert await status(passwordChangeRequired=True) == 203
 
 
+@pytest.mark.requirement("users-10-6")
 async def test_a_user_who_is_not_registered_is_202(key, http, rp) -> None:
     user = await relying_party.make_user(rp.api, rp.tenant["id"])
     answer = await log_in(http, **await start(key, rp, loginId=user["email"]))
@@ -316,6 +336,7 @@ async def is_verified(key: httpx.AsyncClient, user: Document) -> bool:
     return bool((await key.get(f"/api/user/{user['id']}")).json()["user"]["verified"])
 
 
+@pytest.mark.requirement("users-10-6", "users-10-8")
 async def test_a_code_that_came_by_mail_verifies_the_address_where_the_tenant_takes_it(key, http, rp, mailbox) -> None:
     first, second = await unverified(rp, key), await unverified(rp, key)
     await rp.configure_tenant(emailConfiguration={"unverified": {"behavior": "Gated"}})
@@ -329,12 +350,14 @@ async def test_a_code_that_came_by_mail_verifies_the_address_where_the_tenant_ta
         assert await is_verified(key, user) is is_allowed
 
 
+@pytest.mark.requirement("users-10-8")
 async def test_a_code_that_went_another_way_verifies_nothing(key, http, rp) -> None:
     user = await unverified(rp, key)
     assert (await log_in(http, **await start(key, rp, loginId=user["email"]))).status_code == 200
     assert not await is_verified(key, user)
 
 
+@pytest.mark.requirement("users-10-8")
 async def test_attack_46_a_mail_to_an_address_that_was_changed_since_logs_nobody_in(key, http, rp, mailbox) -> None:
     user = await unverified(rp, key)
     await http.post("/api/passwordless/send", json={"applicationId": rp.client_id, "loginId": user["email"]})
@@ -345,6 +368,7 @@ async def test_attack_46_a_mail_to_an_address_that_was_changed_since_logs_nobody
     assert not await is_verified(key, user)
 
 
+@pytest.mark.requirement("users-10-6")
 async def test_a_second_factor_is_asked_for_after_the_code_and_the_state_waits_with_it(key, http, rp) -> None:
     secret = base64.b64encode(b"01234567890123456789").decode()
     methods = [{"method": "authenticator", "secret": secret}]

@@ -22,6 +22,7 @@ async def place(service, api):
         yield found
 
 
+@pytest.mark.requirement("users-7-1", "users-7-10", "users-7-21", "users-7-3")
 async def test_a_mailed_id_sets_a_password_once_and_logs_the_user_in_once(place: Resetting) -> None:
     change_id = await place.mailed_id(state={"back": "/home"})
     assert "back=/home" in place.mailbox.mails[0].part("plain")
@@ -42,6 +43,7 @@ async def test_a_mailed_id_sets_a_password_once_and_logs_the_user_in_once(place:
 # Forgotten
 
 
+@pytest.mark.requirement("users-7-1", "users-7-15", "users-7-4")
 async def test_a_caller_with_a_key_gets_the_id_and_may_choose_it_and_send_it_by_other_means(place: Resetting) -> None:
     chosen = f"chosen-{new_id()}"
     assert await place.change_id(changePasswordId=chosen) == chosen
@@ -56,6 +58,7 @@ async def test_a_caller_with_a_key_gets_the_id_and_may_choose_it_and_send_it_by_
     assert id_in(mail.part("plain")) == sent.json()["changePasswordId"]
 
 
+@pytest.mark.requirement("users-7-2")
 async def test_older_names_of_the_login_id_bound_what_is_tried(place: Resetting) -> None:
     name = f"name-{new_id()}"
     user = await place.user(username=name)
@@ -66,6 +69,7 @@ async def test_older_names_of_the_login_id_bound_what_is_tried(place: Resetting)
     assert (await place.key.post("/api/user/forgot-password", json=typed)).status_code == 404
 
 
+@pytest.mark.requirement("attack-44", "core-3-4", "users-7-7")
 async def test_attack_44_what_a_key_is_told_of_users_nobody_else_is(place: Resetting) -> None:
     """Attack 44: without a key every login id looks alike."""
     without_address = f"name-{new_id()}"
@@ -87,6 +91,7 @@ async def test_attack_44_what_a_key_is_told_of_users_nobody_else_is(place: Reset
     assert mail.recipients == [place.rp.login_id]
 
 
+@pytest.mark.requirement("users-7-6")
 async def test_without_a_template_the_feature_is_off_but_for_ids_that_nobody_is_sent(place: Resetting) -> None:
     await place.rp.configure_tenant(emailConfiguration={"forgotPasswordEmailTemplateId": None})
     body = {"loginId": place.rp.login_id}
@@ -99,6 +104,7 @@ async def test_without_a_template_the_feature_is_off_but_for_ids_that_nobody_is_
     assert await place.change_id()
 
 
+@pytest.mark.requirement("users-7-3")
 async def test_the_template_of_the_application_goes_before_the_tenant_s(place: Resetting, api) -> None:
     template_id = await make_template(api, "${application.name}: /password/change/${changePasswordId}")
     mails = {"forgotPasswordEmailTemplateId": template_id}
@@ -109,6 +115,7 @@ async def test_the_template_of_the_application_goes_before_the_tenant_s(place: R
     assert texts[0].startswith(place.rp.application["name"]) and texts[1].startswith("Go to")
 
 
+@pytest.mark.requirement("users-7-4", "users-7-5")
 async def test_bad_requests_for_a_forgotten_password_are_told(place: Resetting) -> None:
     async def ask(client, **body):
         return await client.post("/api/user/forgot-password", json=body)
@@ -126,6 +133,7 @@ async def test_bad_requests_for_a_forgotten_password_are_told(place: Resetting) 
     assert place.mailbox.mails == []
 
 
+@pytest.mark.requirement("users-7-8")
 async def test_the_tenant_limits_how_often_a_user_may_forget(place: Resetting) -> None:
     limit = {"forgotPassword": {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}}
     await place.rp.configure_tenant(rateLimitConfiguration=limit)
@@ -138,6 +146,7 @@ async def test_the_tenant_limits_how_often_a_user_may_forget(place: Resetting) -
     assert refused.status_code == 503
 
 
+@pytest.mark.requirement("users-7-8")
 async def test_one_address_may_ask_for_so_many_mails_and_no_more(place: Resetting, monkeypatch) -> None:
     monkeypatch.setattr(send_limits, "ADDRESS_MESSAGES", 3)
     logins = [f"nobody-{index}@example.com" for index in range(4)]
@@ -148,6 +157,7 @@ async def test_one_address_may_ask_for_so_many_mails_and_no_more(place: Resettin
 # The id
 
 
+@pytest.mark.requirement("attack-46", "users-7-14")
 async def test_attack_46_an_id_is_over_after_its_time(place: Resetting, clock) -> None:
     settings = {"changePasswordIdTimeToLiveInSeconds": 1}
     await place.rp.configure_tenant(externalIdentifierConfiguration=settings)
@@ -159,6 +169,7 @@ async def test_attack_46_an_id_is_over_after_its_time(place: Resetting, clock) -
     assert (await place.change(change_id)).status_code == 404
 
 
+@pytest.mark.requirement("attack-46", "users-7-14")
 async def test_attack_46_an_id_is_as_the_tenant_has_it_made_and_redis_does_not_hold_it(place: Resetting) -> None:
     generator = {"changePasswordIdGenerator": {"type": "randomAlphaNumeric", "length": 12}}
     await place.rp.configure_tenant(externalIdentifierConfiguration=generator)
@@ -168,6 +179,7 @@ async def test_attack_46_an_id_is_as_the_tenant_has_it_made_and_redis_does_not_h
     assert keys and not [key for key in keys if change_id in str(key)]
 
 
+@pytest.mark.requirement("attack-46", "users-7-14")
 async def test_attack_46_of_64_who_show_an_id_one_changes_the_password(place: Resetting) -> None:
     change_id = await place.change_id()
     passwords = [f"battery number {index}" for index in range(64)]
@@ -177,6 +189,7 @@ async def test_attack_46_of_64_who_show_an_id_one_changes_the_password(place: Re
     assert (await place.log_in(passwords[statuses.index(200)])).status_code == 200
 
 
+@pytest.mark.requirement("attack-46", "users-5-6", "users-7-21")
 async def test_attack_46_of_64_who_show_a_one_time_password_one_logs_in(place: Resetting) -> None:
     once = (await place.change(await place.change_id())).json()["oneTimePassword"]
     answers = await asyncio.gather(*(place.log_in_once(once) for _ in range(64)))
@@ -184,6 +197,7 @@ async def test_attack_46_of_64_who_show_a_one_time_password_one_logs_in(place: R
     assert (statuses.count(200), statuses.count(404)) == (1, 63)
 
 
+@pytest.mark.requirement("attack-46", "users-7-16")
 async def test_attack_46_every_id_of_a_user_ends_with_a_change_of_the_password(place: Resetting) -> None:
     other = await place.user()
     ids = [await place.change_id() for _ in range(3)]
@@ -196,6 +210,7 @@ async def test_attack_46_every_id_of_a_user_ends_with_a_change_of_the_password(p
     assert (await place.change(others)).status_code == 200
 
 
+@pytest.mark.requirement("attack-46")
 async def test_attack_46_an_id_that_was_mailed_dies_with_the_address(place: Resetting) -> None:
     change_id = await place.mailed_id()
     await place.rp.patch(f"/api/user/{place.rp.user['id']}", {"user": {"email": f"{new_id()}@example.com"}})
@@ -203,6 +218,7 @@ async def test_attack_46_an_id_that_was_mailed_dies_with_the_address(place: Rese
     assert (await place.change(change_id)).status_code == 404
 
 
+@pytest.mark.requirement("attack-46")
 async def test_attack_46_an_id_is_its_user_s_and_its_tenant_s(place: Resetting, service, api) -> None:
     change_id = await place.change_id()
     async with resetting(service, api) as elsewhere:
@@ -215,6 +231,7 @@ async def test_attack_46_an_id_is_its_user_s_and_its_tenant_s(place: Resetting, 
     assert (await place.log_in_once(once)).status_code == 200
 
 
+@pytest.mark.requirement("attack-46")
 async def test_attack_46_wrong_ids_from_one_address_come_to_an_end(place: Resetting, monkeypatch) -> None:
     monkeypatch.setattr(login_limits, "ADDRESS_FAILURES", 3)
     change_id = await place.change_id()
@@ -223,6 +240,7 @@ async def test_attack_46_wrong_ids_from_one_address_come_to_an_end(place: Resett
     assert (await place.change(change_id)).status_code == 503
 
 
+@pytest.mark.requirement("attack-46")
 async def test_attack_46_an_id_of_a_user_who_is_locked_or_gone_is_none(place: Resetting) -> None:
     locked, gone = await place.user(), await place.user()
     ids = [await place.change_id(loginId=user["email"]) for user in (locked, gone)]
@@ -241,6 +259,7 @@ async def test_attack_47_the_link_of_a_mail_is_the_template_s_whatever_host_is_a
 # The change
 
 
+@pytest.mark.requirement("users-7-10")
 async def test_the_path_the_body_and_the_current_password_are_looked_at(place: Resetting) -> None:
     change_id = await place.change_id()
     assert codes(await place.change(change_id, "")) == {"password": ["blank"]}
@@ -268,6 +287,7 @@ RULES = {
 }
 
 
+@pytest.mark.requirement("users-7-24")
 async def test_each_rule_is_told_wherever_a_password_is_set(place: Resetting) -> None:
     names = {"email": "ada@example.com", "username": "lovelace-1", "phoneNumber": "+15555550123"}
     user = await place.user(**names)
@@ -302,6 +322,7 @@ async def test_each_rule_is_told_wherever_a_password_is_set(place: Resetting) ->
     assert (await place.key.post("/api/login", json=claims)).status_code == 200
 
 
+@pytest.mark.requirement("users-7-25")
 async def test_a_password_may_not_be_changed_again_too_soon_unless_it_has_to_be(place: Resetting) -> None:
     await place.rp.configure_tenant(minimumPasswordAge={"enabled": True, "seconds": 3600})
     assert codes(await place.change(await place.change_id())) == {"password": ["tooYoung"]}
@@ -313,6 +334,7 @@ async def test_a_password_may_not_be_changed_again_too_soon_unless_it_has_to_be(
     assert (await place.change(await place.change_id())).status_code == 200
 
 
+@pytest.mark.requirement("core-3-4", "users-5-9", "users-7-18", "users-7-21", "users-7-22")
 async def test_a_login_that_wants_another_password_goes_on_with_the_one_time_password(place: Resetting) -> None:
     await place.rp.patch(f"/api/user/{place.rp.user['id']}", {"user": {"passwordChangeRequired": True}})
     waiting = await place.log_in()
@@ -326,6 +348,7 @@ async def test_a_login_that_wants_another_password_goes_on_with_the_one_time_pas
     assert stored["passwordChangeRequired"] is False and "passwordChangeReason" not in stored
 
 
+@pytest.mark.requirement("users-7-17")
 @pytest.mark.parametrize("is_on", [True, False])
 async def test_refresh_tokens_end_as_the_tenant_has_it_and_sessions_in_any_case(place: Resetting, http, is_on) -> None:
     policy = {"refreshTokenRevocationPolicy": {"onPasswordChanged": is_on}}
@@ -340,6 +363,7 @@ async def test_refresh_tokens_end_as_the_tenant_has_it_and_sessions_in_any_case(
         assert (await place.rp.authorize(browser)).status_code == 200
 
 
+@pytest.mark.requirement("users-7-19")
 @pytest.mark.parametrize(("is_allowed", "is_mailed"), [(True, True), (False, True), (True, False)])
 async def test_who_read_the_mail_has_a_verified_address_where_the_tenant_has_it(
     place: Resetting, is_allowed: bool, is_mailed: bool
@@ -359,6 +383,7 @@ async def test_who_read_the_mail_has_a_verified_address_where_the_tenant_has_it(
         assert stored["identities"][0]["verifiedReason"] == "Implicit"
 
 
+@pytest.mark.requirement("users-7-30")
 async def test_the_new_password_is_told_to_the_user(place: Resetting, api) -> None:
     reset, update = await make_template(api, "was reset"), await make_template(api, "was updated")
     await place.rp.configure_tenant(emailConfiguration={"passwordUpdateEmailTemplateId": update})
@@ -376,6 +401,7 @@ async def test_the_new_password_is_told_to_the_user(place: Resetting, api) -> No
 # By login id, with a key
 
 
+@pytest.mark.requirement("users-7-11")
 async def test_a_caller_with_a_key_changes_the_password_of_a_login_id(place: Resetting) -> None:
     async def change(**members):
         return await place.key.post("/api/user/change-password", json={"password": NEW_PASSWORD, **members})
@@ -394,6 +420,7 @@ async def test_a_caller_with_a_key_changes_the_password_of_a_login_id(place: Res
     assert nobody.status_code == 401
 
 
+@pytest.mark.requirement("users-7-11")
 async def test_attack_48_wrong_current_passwords_count_as_failed_logins(place: Resetting) -> None:
     limit = {"failedLogin": {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}}
     await place.rp.configure_tenant(rateLimitConfiguration=limit)
@@ -406,6 +433,7 @@ async def test_attack_48_wrong_current_passwords_count_as_failed_logins(place: R
 # By access token
 
 
+@pytest.mark.requirement("users-7-12", "users-7-21", "users-7-9")
 @pytest.mark.parametrize("with_refresh_token", [True, False])
 async def test_a_user_changes_the_own_password_and_keeps_what_was_shown(
     place: Resetting, with_refresh_token: bool
@@ -423,6 +451,7 @@ async def test_a_user_changes_the_own_password_and_keeps_what_was_shown(
     assert ("refreshToken" in done.json()) is with_refresh_token
 
 
+@pytest.mark.requirement("users-7-12")
 async def test_a_token_takes_the_current_password_and_a_refresh_token_of_the_same_user(place: Resetting) -> None:
     session, other = (await place.log_in()).json(), await place.user()
     foreign = (await place.log_in(loginId=other["email"])).json()["refreshToken"]
@@ -445,6 +474,7 @@ async def test_a_token_takes_the_current_password_and_a_refresh_token_of_the_sam
 # Second factors
 
 
+@pytest.mark.requirement("users-7-13", "users-7-9")
 async def test_a_user_with_a_second_factor_shows_a_trust_token(place: Resetting) -> None:
     method = {"method": "email", "email": "second@example.com"}
     multi = {"email": {"enabled": True, "templateId": EMAIL_TEMPLATE}}
@@ -491,6 +521,7 @@ async def trust_token(place: Resetting, user: dict[str, Any], challenge: str) ->
 # First passwords
 
 
+@pytest.mark.requirement("users-7-23")
 @pytest.mark.parametrize("path", ["/api/user", "/api/user/registration"])
 async def test_a_new_user_sets_the_first_password_by_the_only_mail_there_is(place: Resetting, path: str, api) -> None:
     template_id = await make_template(api, "verify ${verificationId}")
@@ -513,6 +544,7 @@ async def test_a_new_user_sets_the_first_password_by_the_only_mail_there_is(plac
     assert len(place.mailbox.mails) == 1
 
 
+@pytest.mark.requirement("users-2-4", "users-7-23")
 async def test_without_a_template_or_an_address_a_first_password_is_asked_for(place: Resetting) -> None:
     named = {"user": {"username": f"name-{new_id()}"}, "sendSetPasswordEmail": True}
     assert codes(await place.key.post("/api/user", json=named)) == {"user.password": ["blank"]}
@@ -528,6 +560,7 @@ async def test_without_a_template_or_an_address_a_first_password_is_asked_for(pl
     assert place.mailbox.mails == []
 
 
+@pytest.mark.requirement("users-7-20")
 @pytest.mark.parametrize("is_wanted", [True, False])
 async def test_a_reset_lets_in_whom_failed_logins_locked_out(place: Resetting, is_wanted: bool) -> None:
     definition = {"name": new_id(), "temporal": True, "preventLogin": True}

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import structlog
 
 from tests.api.test_kickstart import KEY, beside, client, one_application
@@ -228,6 +229,7 @@ def folder(tmp_path: Path) -> Path:
     return data_dir
 
 
+@pytest.mark.requirement("audit-b5-kickstart")
 async def test_kickstart_in_the_published_style_starts(build: Build, tmp_path: Path) -> None:
     with structlog.testing.capture_logs() as logs:
         async with build(data_dir=folder(tmp_path), kickstart=json.dumps(KICKSTART)) as service:

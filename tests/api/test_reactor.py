@@ -18,11 +18,13 @@ def test_features_are_those_of_the_settings() -> None:
     assert list(reactor.FEATURES) == features["anyOf"][1]["propertyNames"]["enum"]
 
 
+@pytest.mark.requirement("core-15-28")
 async def test_every_feature_is_on(api: httpx.AsyncClient) -> None:
     answer = await api.get("/api/reactor")
     assert answer.json() == {"status": {"licensed": True, **dict.fromkeys(reactor.FEATURES, "ACTIVE")}}
 
 
+@pytest.mark.requirement("core-15-28")
 async def test_feature_that_the_operator_switched_off_is_shown_so(build: Any) -> None:
     async with (
         build(license__features='{"scimServer": false, "webAuthn": true}') as limited,
@@ -34,6 +36,7 @@ async def test_feature_that_the_operator_switched_off_is_shown_so(build: Any) ->
     assert status["licensed"] is True
 
 
+@pytest.mark.requirement("audit-b6-reactor", "core-15-28")
 async def test_there_is_no_license_to_activate_renew_or_give_back(api: httpx.AsyncClient) -> None:
     activated = await api.post("/api/reactor", json={"licenseId": "any", "license": "text"})
     assert (activated.status_code, activated.content) == (200, b"")
@@ -44,10 +47,12 @@ async def test_there_is_no_license_to_activate_renew_or_give_back(api: httpx.Asy
     assert (await api.get("/api/reactor")).json()["status"]["licensed"] is True
 
 
+@pytest.mark.requirement("core-15-28")
 async def test_metrics_count_nothing(api: httpx.AsyncClient) -> None:
     assert (await api.get("/api/reactor/metrics")).json() == {"metrics": {"breachedPasswordMetrics": {}}}
 
 
+@pytest.mark.requirement("core-14-4", "core-15-27")
 @pytest.mark.parametrize("index", ["fusionauth_user", "fusionauth_entity"])
 async def test_reindex_is_accepted_and_over_at_once(api: httpx.AsyncClient, index: str) -> None:
     started = await api.post("/api/system/reindex", json={"index": index})
@@ -55,6 +60,7 @@ async def test_reindex_is_accepted_and_over_at_once(api: httpx.AsyncClient, inde
     assert (await api.get("/api/system/reindex")).status_code == 404
 
 
+@pytest.mark.requirement("core-15-27")
 @pytest.mark.parametrize(
     ("body", "code"),
     [

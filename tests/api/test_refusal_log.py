@@ -30,6 +30,7 @@ async def refusal(client, method: str, path: str, **arguments: Any) -> dict[str,
     return line
 
 
+@pytest.mark.requirement("audit-c1-refusals")
 @pytest.mark.parametrize(
     ("path", "headers", "reason"),
     [
@@ -46,6 +47,7 @@ async def test_401_without_a_body_says_why(http, path, headers, reason):
     assert reason in line["reason"]
 
 
+@pytest.mark.requirement("audit-c1-refusals")
 async def test_401_of_a_known_key_names_the_key_and_not_its_value(service, manager, clock):
     acl = {"ipAccessControlList": {"name": new_id(), "entries": [{"startIPAddress": "*", "action": "Block"}]}}
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api:
@@ -68,6 +70,7 @@ async def test_401_of_a_known_key_names_the_key_and_not_its_value(service, manag
         assert key["key"] not in str(line)
 
 
+@pytest.mark.requirement("audit-c1-refusals")
 async def test_other_refusals_without_a_body_say_why(service, rp, key):
     login = {"loginId": rp.login_id, "password": WRONG, "applicationId": rp.client_id}
     line = await refusal(key, "POST", "/api/login", json=login)
@@ -81,6 +84,7 @@ async def test_other_refusals_without_a_body_say_why(service, rp, key):
     assert (line["status"], line["log_level"]) == (405, "debug")
 
 
+@pytest.mark.requirement("audit-c1-refusals")
 async def test_403_of_a_foreign_origin_says_why(build):
     async with (
         build() as service,
@@ -94,6 +98,7 @@ async def test_403_of_a_foreign_origin_says_why(build):
     assert line["reason"] == "CORS configuration: the origin [https://other.example.com] is not allowed"
 
 
+@pytest.mark.requirement("audit-c1-refusals")
 def test_every_401_and_403_is_raised_with_a_reason():
     """The caller receives none, so the log is the only place for it."""
     for file in sorted(Path(ROOT / "identity").rglob("*.py")):

@@ -52,6 +52,7 @@ async def user_id(tenant_api: httpx.AsyncClient) -> str:
     return await make_user(tenant_api)
 
 
+@pytest.mark.requirement("audit-b4-registration")
 async def test_application_may_be_named_in_the_path(
     tenant_api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:
@@ -71,6 +72,7 @@ async def test_application_may_be_named_in_the_path(
     assert (await tenant_api.post(f"/api/user/registration/{user_id}/{other}", json={})).status_code == 200
 
 
+@pytest.mark.requirement("audit-b4-registration")
 @pytest.mark.parametrize(
     "user", [{}, {"email": "", "verified": False, "twoFactor": {"methods": []}, "factor": 0, "data": None}]
 )
@@ -84,6 +86,7 @@ async def test_empty_user_in_the_request_counts_as_absent(
     assert codes(await tenant_api.post("/api/user/registration", json=body)) == {"[missing]userId"}
 
 
+@pytest.mark.requirement("core-9-default-roles", "users-2-17")
 async def test_an_existing_user_is_registered_with_the_default_roles(
     tenant_api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:
@@ -113,6 +116,7 @@ async def test_an_existing_user_is_registered_with_the_default_roles(
     assert user["lastUpdateInstant"] >= registration["insertInstant"]
 
 
+@pytest.mark.requirement("service-11", "users-2-18")
 async def test_user_and_registration_are_made_in_one_call(tenant_api: httpx.AsyncClient, application_id: str) -> None:
     chosen = new_id()
     body = {
@@ -130,6 +134,7 @@ async def test_user_and_registration_are_made_in_one_call(tenant_api: httpx.Asyn
     assert codes(await tenant_api.post("/api/user/registration", json=body)) == {"[duplicate]user.email"}
 
 
+@pytest.mark.requirement("users-2-19")
 async def test_refresh_token_comes_with_a_registration_where_the_application_gives_them(
     tenant_api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:
@@ -144,6 +149,7 @@ async def test_refresh_token_comes_with_a_registration_where_the_application_giv
     assert "token" in other and not {"refreshToken", "refreshTokenId"} & other.keys()
 
 
+@pytest.mark.requirement("users-2-19")
 async def test_who_is_locked_out_is_registered_without_a_token(
     tenant_api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:
@@ -152,6 +158,7 @@ async def test_who_is_locked_out_is_registered_without_a_token(
     assert (made.status_code, made.json().keys()) == (200, {"registration"})
 
 
+@pytest.mark.requirement("users-2-18")
 async def test_everything_wrong_with_user_and_registration_is_told_at_once(
     tenant_api: httpx.AsyncClient, application_id: str
 ) -> None:
@@ -165,6 +172,7 @@ async def test_everything_wrong_with_user_and_registration_is_told_at_once(
     assert (await tenant_api.get("/api/user/search")).json()["total"] == 0
 
 
+@pytest.mark.requirement("users-2-17")
 @pytest.mark.parametrize(
     ("registration", "expected"),
     [
@@ -182,6 +190,7 @@ async def test_bad_registrations_are_refused(
     assert codes(await register(tenant_api, user_id, **registration)) == expected
 
 
+@pytest.mark.requirement("users-2-17")
 async def test_a_user_must_be_there_and_not_be_registered_yet(
     tenant_api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:
@@ -209,6 +218,7 @@ async def test_registrations_are_ordered_by_application(tenant_api: httpx.AsyncC
     assert [entry["applicationId"] for entry in user["registrations"]] == sorted(made)
 
 
+@pytest.mark.requirement("service-11", "users-2-20")
 async def test_an_update_replaces_what_is_not_fixed(
     tenant_api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:
@@ -244,6 +254,7 @@ async def test_an_update_replaces_what_is_not_fixed(
     assert elsewhere.status_code == 404
 
 
+@pytest.mark.requirement("service-11", "users-2-20")
 async def test_the_three_kinds_of_patch(tenant_api: httpx.AsyncClient, user_id: str, application_id: str) -> None:
     await register(tenant_api, user_id, applicationId=application_id, roles=["user"], data={"a": 1})
     path = f"/api/user/registration/{user_id}/{application_id}"
@@ -270,6 +281,7 @@ async def test_the_three_kinds_of_patch(tenant_api: httpx.AsyncClient, user_id: 
     assert codes(nameless) == {"[missing]registration.applicationId"}
 
 
+@pytest.mark.requirement("users-2-21")
 async def test_verification_follows_the_application_and_the_caller(tenant_api: httpx.AsyncClient, user_id: str) -> None:
     verifying = {"verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
     application_id = await make_application(tenant_api, **verifying)
@@ -281,6 +293,7 @@ async def test_verification_follows_the_application_and_the_caller(tenant_api: h
     assert skipped["verified"] is True
 
 
+@pytest.mark.requirement("users-2-21")
 async def test_an_authentication_token_is_made_on_demand_sealed_and_kept(
     tenant_api: httpx.AsyncClient, service: app.Service, user_id: str, application_id: str
 ) -> None:
@@ -295,6 +308,7 @@ async def test_an_authentication_token_is_made_on_demand_sealed_and_kept(
     assert changed.json()["registration"]["authenticationToken"] == token
 
 
+@pytest.mark.requirement("service-11", "users-2-20")
 async def test_a_registration_is_removed(tenant_api: httpx.AsyncClient, user_id: str, application_id: str) -> None:
     await register(tenant_api, user_id, applicationId=application_id)
     path = f"/api/user/registration/{user_id}/{application_id}"
@@ -308,6 +322,7 @@ async def test_a_registration_is_removed(tenant_api: httpx.AsyncClient, user_id:
         assert codes(answer) == {"[missing]applicationId"}
 
 
+@pytest.mark.requirement("attack-54", "core-4-12")
 async def test_another_tenants_users_and_applications_do_not_exist(
     tenant_api: httpx.AsyncClient, api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:
@@ -330,6 +345,7 @@ async def test_another_tenants_users_and_applications_do_not_exist(
     assert (await api.get(f"/api/user/{foreigner}")).json()["user"]["tenantId"] == DEFAULT_TENANT
 
 
+@pytest.mark.requirement("core-4-10")
 async def test_without_a_tenant_header_the_ids_name_the_tenant(
     service: app.Service, tenant_api: httpx.AsyncClient, user_id: str, application_id: str
 ) -> None:

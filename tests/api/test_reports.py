@@ -42,6 +42,7 @@ def codes(answer: httpx.Response) -> list[str]:
     return [entry["code"] for found in answer.json()["fieldErrors"].values() for entry in found]
 
 
+@pytest.mark.requirement("core-14-5", "core-15-29")
 async def test_logins_are_counted_by_the_hour_and_narrowed(service, key, rp, in_utc) -> None:
     day = 10_000 * DAY
     other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
@@ -66,6 +67,7 @@ async def test_logins_are_counted_by_the_hour_and_narrowed(service, key, rp, in_
         assert (await report(key, "login", day, day, **query))["total"] == total, query
 
 
+@pytest.mark.requirement("core-15-29")
 async def test_active_users_are_counted_once_a_day_and_once_a_month(service, key, rp, in_utc) -> None:
     first = 10_043 * DAY  # 1 July 1997
     other = new_id()
@@ -79,6 +81,7 @@ async def test_active_users_are_counted_once_a_day_and_once_a_month(service, key
     assert found["monthlyActiveUsers"] == [{"interval": 330, "count": 2}, {"interval": 331, "count": 1}]
 
 
+@pytest.mark.requirement("core-15-29")
 async def test_days_begin_where_the_report_time_zone_says_so(service, key, rp, api, in_utc) -> None:
     midnight = 10_043 * DAY
     await place(service, rp, midnight)
@@ -89,6 +92,7 @@ async def test_days_begin_where_the_report_time_zone_says_so(service, key, rp, a
     assert (await report(key, "monthly-active-user", midnight, midnight))["monthlyActiveUsers"][0]["interval"] == 329
 
 
+@pytest.mark.requirement("core-14-5", "core-15-29")
 async def test_registrations_and_totals_are_counted(key, rp, clock) -> None:
     await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     await relying_party.make_user(rp.api, rp.tenant["id"])
@@ -107,6 +111,7 @@ async def test_registrations_and_totals_are_counted(key, rp, clock) -> None:
     assert without.keys() == {"globalRegistrations", "totalGlobalRegistrations"}
 
 
+@pytest.mark.requirement("core-15-29")
 async def test_what_is_missing_or_wrong_is_told(key) -> None:
     for name in ("login", "daily-active-user", "monthly-active-user", "registration"):
         assert codes(await key.get(f"/api/report/{name}")) == ["[missing]end", "[missing]start"]

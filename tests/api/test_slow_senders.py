@@ -34,6 +34,7 @@ async def drip(writer: asyncio.StreamWriter) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.requirement("attack-68")
 @pytest.mark.parametrize("beginning", [b"", b"G", b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
 async def test_attack_68_a_head_that_never_ends_is_cut_off(impatient, beginning):
     reader, writer = await asyncio.open_connection("127.0.0.1", impatient.port)
@@ -48,6 +49,7 @@ async def test_attack_68_a_head_that_never_ends_is_cut_off(impatient, beginning)
         writer.close()
 
 
+@pytest.mark.requirement("attack-68")
 async def test_attack_68_a_kept_connection_is_closed_when_it_stays_idle(impatient):
     reader, writer = await asyncio.open_connection("127.0.0.1", impatient.port)
     writer.write(b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -56,6 +58,7 @@ async def test_attack_68_a_kept_connection_is_closed_when_it_stays_idle(impatien
     writer.close()
 
 
+@pytest.mark.requirement("attack-68")
 async def test_attack_68_a_crowd_of_idle_connections_stops_nobody(service):
     crowd = [await asyncio.open_connection("127.0.0.1", service.port) for _ in range(CROWD)]
     try:

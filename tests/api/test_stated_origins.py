@@ -46,6 +46,7 @@ async def records(key: httpx.AsyncClient, rp: RelyingParty) -> list[dict[str, An
     return list(answer.json()["logins"])
 
 
+@pytest.mark.requirement("audit-a6")
 async def test_a_login_without_a_key_states_neither_address_nor_place(key, stranger, rp) -> None:
     async with receiving() as receiver:
         hearing = Hearing(rp.api, receiver, rp.tenant["id"])
@@ -63,6 +64,7 @@ async def test_a_login_without_a_key_states_neither_address_nor_place(key, stran
     assert record["ipAddress"] == OWN and "location" not in record
 
 
+@pytest.mark.requirement("audit-a6")
 async def test_a_login_with_a_key_states_both(key, rp) -> None:
     answer = await rp.log_in_by_api(key, eventInfo=INFO)
     assert answer.status_code == 200
@@ -70,6 +72,7 @@ async def test_a_login_with_a_key_states_both(key, rp) -> None:
     assert (record["ipAddress"], record["location"]["city"]) == (STATED, "Sydney")
 
 
+@pytest.mark.requirement("audit-a6")
 async def test_other_logins_without_a_key_state_nothing_either(key, stranger, rp) -> None:
     """A refresh token, a passwordless code, a ping by access token: all that take an address from a public caller."""
     started = await key.post("/api/passwordless/start", json={"applicationId": rp.client_id, "loginId": rp.login_id})
@@ -89,6 +92,7 @@ async def test_other_logins_without_a_key_state_nothing_either(key, stranger, rp
     assert all("location" not in row for row in rows)
 
 
+@pytest.mark.requirement("audit-a6")
 async def test_a_key_is_recognized_at_routes_that_need_none(key, rp) -> None:
     started = await key.post("/api/passwordless/start", json={"applicationId": rp.client_id, "loginId": rp.login_id})
     done = await key.post("/api/passwordless/login", json={"code": started.json()["code"], "ipAddress": STATED})
@@ -96,6 +100,7 @@ async def test_a_key_is_recognized_at_routes_that_need_none(key, rp) -> None:
     assert (await records(key, rp))[0]["ipAddress"] == STATED
 
 
+@pytest.mark.requirement("audit-a6")
 @pytest.mark.parametrize("address", ["not an address", "198.51.100.256", "1.2.3.4, 5.6.7.8", "::1::", "x" * 64, "<b>"])
 async def test_an_address_that_is_none_is_refused_and_changes_nothing(key, stranger, rp, address) -> None:
     before = await records(key, rp)
@@ -117,6 +122,7 @@ async def test_an_address_that_is_none_is_refused_and_changes_nothing(key, stran
     assert (await rp.log_in_by_api(stranger, ipAddress=address)).status_code == 200
 
 
+@pytest.mark.requirement("audit-a6")
 @pytest.mark.parametrize("path", ["/api/two-factor/login", "/api/passwordless/login", "/api/identity-provider/login"])
 async def test_an_address_that_is_none_is_refused_at_every_kind_of_login(key, rp, path) -> None:
     body = {
@@ -131,6 +137,7 @@ async def test_an_address_that_is_none_is_refused_at_every_kind_of_login(key, rp
     assert list(answer.json()["fieldErrors"]) == ["eventInfo.ipAddress"]
 
 
+@pytest.mark.requirement("audit-a6")
 @pytest.mark.parametrize(
     ("stated", "kept"),
     [(" 198.51.100.66 ", STATED), ("::ffff:198.51.100.66", STATED), ("2001:DB8:0::1", "2001:db8::1"), ("", None)],

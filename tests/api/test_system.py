@@ -23,11 +23,13 @@ def basic(name: str, key: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"{name}:{key}".encode()).decode()}
 
 
+@pytest.mark.requirement("core-14-1", "project-13")
 async def test_health_needs_no_key_and_says_nothing(http) -> None:
     answer = await http.get("/api/health")
     assert (answer.status_code, answer.content) == (200, b"")
 
 
+@pytest.mark.requirement("core-14-2", "core-4-2", "project-13")
 async def test_status_shows_more_to_global_keys(http, api) -> None:
     public = await http.get("/api/status")
     assert (public.status_code, public.json()) == (200, {})
@@ -38,6 +40,7 @@ async def test_status_shows_more_to_global_keys(http, api) -> None:
         assert (answer.status_code, answer.content) == (200, public.content)
 
 
+@pytest.mark.requirement("core-14-3", "project-13")
 async def test_version_needs_a_key(http, api) -> None:
     assert (await http.get("/api/system/version")).status_code == 401
     assert (await api.get("/api/system/version")).json() == {"version": "1.50.0"}
@@ -61,6 +64,7 @@ async def test_keys_limited_to_one_of_them(http, manager) -> None:
     assert (await http.get("/api/system/version", headers={"Authorization": key})).status_code == 401
 
 
+@pytest.mark.requirement("core-4-2", "core-4-5", "project-13")
 async def test_metrics_are_for_near_addresses_and_keys(http, api) -> None:
     near = await http.get(METRICS)
     assert near.status_code == 200
@@ -109,6 +113,7 @@ async def mortal_stores() -> AsyncIterator[tuple[EmbeddedStores, EmbeddedStores]
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.requirement("core-14-2", "core-3-11", "core-3-9")
 async def test_store_that_is_down_is_told(build: Build, mortal_stores: Any) -> None:
     database, cache = mortal_stores
     settings = {

@@ -82,6 +82,7 @@ def without_instants(answer: httpx.Response) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.requirement("core-17-2")
 async def test_new_instance_has_the_published_defaults_and_cors_switched_on(build: Any) -> None:
     async with build() as fresh, checking_client(fresh.base_url, headers={"Authorization": SUPER_KEY}) as client:
         found = without_instants(await client.get(PATH))
@@ -89,6 +90,7 @@ async def test_new_instance_has_the_published_defaults_and_cors_switched_on(buil
     assert found == {**DEFAULTS, "corsConfiguration": cors, "reportTimezone": "America/Denver"}
 
 
+@pytest.mark.requirement("core-17-1", "core-17-18", "core-17-2", "core-17-7")
 async def test_put_replaces_everything(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
     assert without_instants(await api.put(PATH, json={"systemConfiguration": EVERYTHING})) == EVERYTHING
     assert without_instants(await api.get(PATH)) == EVERYTHING
@@ -103,6 +105,7 @@ async def test_instants_are_the_service_s_own(api: httpx.AsyncClient, before: di
     assert "id" not in found
 
 
+@pytest.mark.requirement("core-17-1")
 async def test_three_kinds_of_patch(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
     await api.put(PATH, json=MINIMAL)
     wanted = {"systemConfiguration": {"corsConfiguration": {"allowedOrigins": ["https://a.example.com"]}}}
@@ -118,6 +121,7 @@ async def test_three_kinds_of_patch(api: httpx.AsyncClient, before: dict[str, An
     assert found["corsConfiguration"]["allowedOrigins"] == ["https://b.example.com"]
 
 
+@pytest.mark.requirement("core-17-1")
 async def test_patch_is_judged_like_a_put(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
     answer = await api.patch(PATH, json={"systemConfiguration": {"reportTimezone": "Mars/Base"}})
     assert errors(answer) == {"systemConfiguration.reportTimezone": ["[invalid]systemConfiguration.reportTimezone"]}
@@ -135,6 +139,7 @@ def nested(path: str, value: Any) -> dict[str, Any]:
 ORIGINS = "corsConfiguration.allowedOrigins"
 
 
+@pytest.mark.requirement("core-17-12", "core-17-3", "core-17-8", "webhooks-10-15")
 @pytest.mark.parametrize(
     ("path", "value", "kind", "where"),
     [
@@ -174,6 +179,7 @@ async def test_what_is_not_acceptable_is_refused_at_its_field(
     assert (await api.get(PATH)).json() == stored
 
 
+@pytest.mark.requirement("core-17-3")
 async def test_time_zone_is_required_and_everything_is_reported_at_once(api: httpx.AsyncClient) -> None:
     blank = {"systemConfiguration.reportTimezone": ["[blank]systemConfiguration.reportTimezone"]}
     assert errors(await api.put(PATH, json={"systemConfiguration": {}})) == blank
@@ -190,6 +196,7 @@ async def test_time_zone_is_required_and_everything_is_reported_at_once(api: htt
     }
 
 
+@pytest.mark.requirement("core-17-12")
 async def test_cookies_are_not_allowed_to_everybody(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
     wanted = nested("corsConfiguration", {"allowCredentials": True, "allowedOrigins": ["*"]})
     path = "systemConfiguration.corsConfiguration.allowCredentials"
@@ -218,6 +225,7 @@ async def test_origins_are_kept_as_browsers_send_them(api: httpx.AsyncClient, be
     ]
 
 
+@pytest.mark.requirement("core-17-19")
 async def test_usage_data_are_never_sent(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
     wanted = nested("usageDataConfiguration.enabled", True)
     for answer in (
@@ -227,6 +235,7 @@ async def test_usage_data_are_never_sent(api: httpx.AsyncClient, before: dict[st
         assert without_instants(answer)["usageDataConfiguration"]["enabled"] is False
 
 
+@pytest.mark.requirement("core-17-1")
 async def test_other_methods_are_not_allowed(api: httpx.AsyncClient) -> None:
     for method in ("POST", "DELETE"):
         answer = await api.request(method, PATH, json=MINIMAL)
@@ -234,6 +243,7 @@ async def test_other_methods_are_not_allowed(api: httpx.AsyncClient) -> None:
         assert answer.headers["Allow"] == "GET, PUT, PATCH"
 
 
+@pytest.mark.requirement("core-17-1")
 async def test_racing_patches_lose_nothing(api: httpx.AsyncClient, before: dict[str, Any]) -> None:
     names = [new_id() for _ in range(8)]
     answers = await asyncio.gather(
@@ -267,6 +277,7 @@ async def proxies(api: httpx.AsyncClient, policy: str, *trusted: str) -> None:
     assert (await api.patch(PATH, json=body, headers=MERGE_PATCH)).status_code == 200
 
 
+@pytest.mark.requirement("core-17-17", "core-6-9")
 @pytest.mark.parametrize(
     ("policy", "trusted", "forwarded", "is_it"),
     [

@@ -78,6 +78,7 @@ async def _foreign(api: httpx.AsyncClient) -> dict[str, str]:
 # A new tenant
 
 
+@pytest.mark.requirement("audit-a2-issuer", "core-7-default-key", "core-8-jwtConfiguration")
 async def test_new_tenant_has_an_issuer_and_a_signing_key_of_its_own(service, api, http) -> None:
     one, other = await make(api), await make(api)
     assert one["issuer"] == f"{service.base_url}/{one['id']}"
@@ -94,6 +95,7 @@ async def test_new_tenant_has_an_issuer_and_a_signing_key_of_its_own(service, ap
     assert metadata["issuer"] == one["issuer"]
 
 
+@pytest.mark.requirement("audit-a2-issuer")
 async def test_put_without_issuer_and_keys_leaves_both_unchanged(api) -> None:
     made = await make(api)
     answer = await api.put(f"/api/tenant/{made['id']}", json={"tenant": {"name": made["name"]}})
@@ -102,6 +104,7 @@ async def test_put_without_issuer_and_keys_leaves_both_unchanged(api) -> None:
     assert changed["jwtConfiguration"] == made["jwtConfiguration"]
 
 
+@pytest.mark.requirement("audit-a2-issuer")
 async def test_own_key_of_a_tenant_goes_with_it(api) -> None:
     made = await make(api)
     path = f"/api/key/{made['jwtConfiguration']['accessTokenKeyId']}"
@@ -110,6 +113,7 @@ async def test_own_key_of_a_tenant_goes_with_it(api) -> None:
     assert (await api.get(path)).status_code == 404
 
 
+@pytest.mark.requirement("audit-a2-issuer")
 async def test_refused_tenant_leaves_no_key(service, api) -> None:
     made = await make(api)
     before = await service.services.keys.count(None)
@@ -120,6 +124,7 @@ async def test_refused_tenant_leaves_no_key(service, api) -> None:
 # Issuers
 
 
+@pytest.mark.requirement("audit-a2-issuer")
 @pytest.mark.parametrize("change", [str, str.upper, "{}/".format], ids=["the same", "in capitals", "with a slash"])
 async def test_issuers_are_unique(api, change) -> None:
     taken, other = await make(api, issuer=f"https://{new_id()}.example.com"), await make(api)
@@ -132,6 +137,7 @@ async def test_issuers_are_unique(api, change) -> None:
     assert (await api.get(path)).json()["tenant"]["issuer"] == other["issuer"]
 
 
+@pytest.mark.requirement("audit-a2-issuer")
 async def test_one_of_many_who_take_an_issuer_at_once_has_it(api) -> None:
     issuer = f"https://{new_id()}.example.com"
     made = [await relying_party.make_tenant(api) for _ in range(8)]
@@ -141,6 +147,7 @@ async def test_one_of_many_who_take_an_issuer_at_once_has_it(api) -> None:
     assert sorted(answer.status_code for answer in answers) == [200, *[400] * 7]
 
 
+@pytest.mark.requirement("audit-a2-issuer")
 async def test_given_up_issuer_is_free_again(api) -> None:
     issuer = f"https://{new_id()}.example.com"
     first, second = await make(api, issuer=issuer), await relying_party.make_tenant(api)
@@ -149,6 +156,7 @@ async def test_given_up_issuer_is_free_again(api) -> None:
     assert answer.status_code == 200
 
 
+@pytest.mark.requirement("audit-a2-issuer")
 async def test_tenants_that_shared_an_issuer_before_keep_it_and_nobody_joins_them(service, api) -> None:
     stored = service.services.tenants
     made = [await relying_party.make_tenant(api) for _ in range(3)]
@@ -169,6 +177,7 @@ async def test_tenants_that_shared_an_issuer_before_keep_it_and_nobody_joins_the
 # What a key of a tenant may not change
 
 
+@pytest.mark.requirement("audit-a2-keys")
 async def test_key_of_a_tenant_changes_no_issuer(api, scoped, tenant) -> None:
     path = f"/api/tenant/{tenant['id']}"
     other = await make(api)
@@ -181,6 +190,7 @@ async def test_key_of_a_tenant_changes_no_issuer(api, scoped, tenant) -> None:
         assert (answer.status_code, answer.json()["tenant"]["issuer"]) == (200, tenant["issuer"])
 
 
+@pytest.mark.requirement("audit-a2-keys")
 @pytest.mark.parametrize("whose", OTHERS_KEYS)
 async def test_key_of_a_tenant_names_no_key_that_is_not_the_tenant_s(api, scoped, tenant, foreign, whose) -> None:
     key_id = foreign[whose]
@@ -202,6 +212,7 @@ async def test_key_of_a_tenant_names_no_key_that_is_not_the_tenant_s(api, scoped
     assert (await api.get(path)).json()["tenant"]["jwtConfiguration"] == tenant["jwtConfiguration"]
 
 
+@pytest.mark.requirement("audit-a2-keys")
 async def test_key_of_a_tenant_names_the_keys_that_are_the_tenant_s(api, scoped, tenant) -> None:
     key_id = await make_key(api)
     own = {"jwtConfiguration": {"accessTokenVerificationKeyIds": [key_id]}}
@@ -211,6 +222,7 @@ async def test_key_of_a_tenant_names_the_keys_that_are_the_tenant_s(api, scoped,
     assert (await scoped.post("/api/application", json=body)).status_code == 200
 
 
+@pytest.mark.requirement("audit-a2-keys")
 @pytest.mark.parametrize("whose", OTHERS_KEYS)
 async def test_key_of_a_tenant_names_no_key_in_an_identity_provider(scoped, foreign, whose) -> None:
     refused = {"[invalid]identityProvider.verificationKeyIds[0]"}
@@ -220,6 +232,7 @@ async def test_key_of_a_tenant_names_no_key_in_an_identity_provider(scoped, fore
     assert codes(await scoped.put(f"/api/identity-provider/{made['id']}", json=changed)) == refused
 
 
+@pytest.mark.requirement("audit-a2-keys")
 @pytest.mark.parametrize(("scheme", "most"), [("argon2id", 4), ("bcrypt", 13), ("salted-pbkdf2-hmac-sha256", 600_000)])
 async def test_key_of_a_tenant_keeps_to_the_instance_s_bound_of_hashing(api, scoped, tenant, scheme, most) -> None:
     path = f"/api/tenant/{tenant['id']}"
@@ -235,6 +248,7 @@ async def test_key_of_a_tenant_keeps_to_the_instance_s_bound_of_hashing(api, sco
     assert kept.json()["tenant"]["passwordEncryptionConfiguration"]["encryptionSchemeFactor"] == most + 1
 
 
+@pytest.mark.requirement("audit-a5")
 async def test_key_of_a_tenant_learns_and_changes_nothing_of_webhooks(api, scoped, tenant) -> None:
     body = {"url": "https://example.com", "connectTimeout": 1, "readTimeout": 1, "tenantIds": [tenant["id"]]}
     webhook = (await api.post("/api/webhook", json={"webhook": body})).json()["webhook"]
@@ -256,6 +270,7 @@ async def test_key_of_a_tenant_learns_and_changes_nothing_of_webhooks(api, scope
 # Keys serve one purpose
 
 
+@pytest.mark.requirement("audit-a2-signatures")
 @pytest.mark.parametrize("whose", ["another tenant's own", "a webhook's", "an identity provider's"])
 async def test_nobody_assigns_a_key_that_belongs_to_others(api, tenant, foreign, whose) -> None:
     settings = {"jwtConfiguration": {"accessTokenKeyId": foreign[whose]}}
@@ -271,12 +286,14 @@ async def test_nobody_assigns_a_key_that_belongs_to_others(api, tenant, foreign,
     }
 
 
+@pytest.mark.requirement("audit-a2-signatures")
 @pytest.mark.parametrize("whose", ["another tenant's", "another tenant's own"])
 async def test_key_that_signs_tokens_signs_no_delivery(api, foreign, whose) -> None:
     refused = await make_webhook(api, foreign[whose])
     assert codes(refused) == {"[invalid]webhook.signatureConfiguration.signingKeyId"}
 
 
+@pytest.mark.requirement("audit-a2-signatures")
 async def test_shared_secret_of_a_provider_is_no_key_of_a_tenant_and_a_public_half_may_be(api) -> None:
     secret, pair = await make_key(api, "HS256"), await make_key(api)
     for key_id in (secret, pair):
@@ -285,6 +302,7 @@ async def test_shared_secret_of_a_provider_is_no_key_of_a_tenant_and_a_public_ha
     assert (await make_provider(api, pair)).status_code == 200, "the provider only verifies with it"
 
 
+@pytest.mark.requirement("audit-a2-signatures")
 async def test_key_that_nothing_uses_any_more_may_serve_another_purpose(api) -> None:
     key_id = await make_key(api)
     webhook = (await make_webhook(api, key_id)).json()["webhook"]
@@ -293,6 +311,7 @@ async def test_key_that_nothing_uses_any_more_may_serve_another_purpose(api) -> 
     assert made["jwtConfiguration"]["accessTokenKeyId"] == key_id
 
 
+@pytest.mark.requirement("audit-a2-signatures")
 async def test_purpose_of_a_key_of_an_earlier_version_is_recorded_at_start(service, api) -> None:
     key_id, both = await make_key(api), await make_key(api)
     webhooks = [(await make_webhook(api, each)).json()["webhook"] for each in (key_id, both)]
@@ -320,6 +339,7 @@ async def test_purpose_of_a_key_of_an_earlier_version_is_recorded_at_start(servi
 # The key set
 
 
+@pytest.mark.requirement("audit-b6-key-set")
 async def test_key_set_of_a_tenant_holds_what_the_tenant_uses(service, api, http) -> None:
     tenants = [await make(api) for _ in range(2)]
     unused, application_key, webhook_key = [await make_key(api) for _ in range(3)]
@@ -350,6 +370,7 @@ async def test_key_set_of_a_tenant_holds_what_the_tenant_uses(service, api, http
     assert await kid(webhook_key) in pems and await kid(unused) not in pems
 
 
+@pytest.mark.requirement("audit-b6-key-set")
 async def test_replaced_key_leaves_the_key_set_when_its_last_token_is_dead(api, http, clock) -> None:
     made, key_id = await make(api, jwtConfiguration={"timeToLiveInSeconds": 60}), await make_key(api)
     settings = {"jwtConfiguration": dict.fromkeys(SIGNING, key_id)}
@@ -363,6 +384,7 @@ async def test_replaced_key_leaves_the_key_set_when_its_last_token_is_dead(api, 
 # Signatures
 
 
+@pytest.mark.requirement("audit-a2-signatures")
 @pytest.mark.parametrize("whose", OTHERS_KEYS)
 async def test_vend_signs_with_no_key_of_others(service, scoped, tenant, foreign, whose) -> None:
     wanted = {"keyId": foreign[whose], "claims": {"sub": "anybody"}}
@@ -376,6 +398,7 @@ async def test_vend_signs_with_no_key_of_others(service, scoped, tenant, foreign
             assert codes(answer) == {"[invalid]keyId"}
 
 
+@pytest.mark.requirement("audit-a2-signatures")
 @pytest.mark.parametrize("whose", ["another tenant's own", "a webhook's", "an identity provider's"])
 async def test_every_signature_refuses_a_key_of_others(service, api, http, foreign, whose) -> None:
     """Even where the configuration names it, as after a restored backup."""
@@ -389,6 +412,7 @@ async def test_every_signature_refuses_a_key_of_others(service, api, http, forei
         await service.services.tokens.sign(foreign[whose], {}, tenant)
 
 
+@pytest.mark.requirement("audit-a2-signatures")
 @pytest.mark.parametrize("whose", ["another tenant's own", "another tenant's"])
 async def test_no_delivery_is_signed_with_a_key_for_tokens(service, foreign, whose) -> None:
     stored = service.services.keys

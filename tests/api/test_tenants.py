@@ -207,11 +207,43 @@ async def plain(service: app.Service) -> Document:
         return await make(api)
 
 
+@pytest.mark.requirement(
+    "audit-a8-refresh-reuse",
+    "core-8-accessControlConfiguration",
+    "core-8-captchaConfiguration",
+    "core-8-clientRiskConfiguration",
+    "core-8-emailConfiguration",
+    "core-8-eventConfiguration",
+    "core-8-externalIdentifierConfiguration",
+    "core-8-failedAuthenticationConfiguration",
+    "core-8-familyConfiguration",
+    "core-8-formConfiguration",
+    "core-8-jwtConfiguration",
+    "core-8-lambdaConfiguration",
+    "core-8-loginConfiguration",
+    "core-8-maximumPasswordAge",
+    "core-8-members",
+    "core-8-minimumPasswordAge",
+    "core-8-multiFactorConfiguration",
+    "core-8-oauthConfiguration",
+    "core-8-passwordEncryptionConfiguration",
+    "core-8-passwordValidationRules",
+    "core-8-phoneConfiguration",
+    "core-8-rateLimitConfiguration",
+    "core-8-registrationConfiguration",
+    "core-8-scimServerConfiguration",
+    "core-8-ssoConfiguration",
+    "core-8-userDeletePolicy",
+    "core-8-usernameConfiguration",
+    "core-8-webAuthnConfiguration",
+    "service-7",
+)
 @pytest.mark.parametrize("path", DEFAULTS)
 async def test_default(plain, path) -> None:
     assert at(plain, path) == DEFAULTS[path]
 
 
+@pytest.mark.requirement("core-8-crud")
 async def test_put_with_what_was_shown_changes_nothing(api, plain) -> None:
     answer = await api.put(f"/api/tenant/{plain['id']}", json={"tenant": plain})
     assert {**answer.json()["tenant"], "lastUpdateInstant": 0} == {**plain, "lastUpdateInstant": 0}
@@ -319,6 +351,18 @@ def is_primitive(path: str) -> bool:
     }  # fmt: skip
 
 
+@pytest.mark.requirement(
+    "core-8-externalIdentifierConfiguration",
+    "core-8-failedAuthenticationConfiguration",
+    "core-8-familyConfiguration",
+    "core-8-jwtConfiguration",
+    "core-8-maximumPasswordAge",
+    "core-8-minimumPasswordAge",
+    "core-8-passwordValidationRules",
+    "core-8-rateLimitConfiguration",
+    "core-8-ssoConfiguration",
+    "core-8-userDeletePolicy",
+)
 async def test_numbers_that_must_be_positive_are(api) -> None:
     name = f"Tenant {new_id()}"
     for value, refused in ((0, [path for path in POSITIVE if not is_primitive(path)]), (-1, POSITIVE)):
@@ -328,6 +372,7 @@ async def test_numbers_that_must_be_positive_are(api) -> None:
     assert [at(made, path) for path in POSITIVE] == [1] * len(POSITIVE)
 
 
+@pytest.mark.requirement("audit-b5-json")
 async def test_zero_of_a_java_primitive_counts_as_not_given(api) -> None:
     given = dict.fromkeys(filter(is_primitive, POSITIVE), 0)
     default, made = await make(api), await make(api, **merged(given))
@@ -335,6 +380,7 @@ async def test_zero_of_a_java_primitive_counts_as_not_given(api) -> None:
         assert at(made, path) == at(default, path), path
 
 
+@pytest.mark.requirement("audit-b5-json")
 @pytest.mark.parametrize(("scheme", "factor"), [("bcrypt", 12), ("salted-pbkdf2-hmac-sha256", 24_000), ("argon2id", 2)])
 async def test_factor_of_zero_is_the_default_of_the_scheme(api, scheme, factor) -> None:
     for given in ({"encryptionSchemeFactor": 0}, {"encryptionSchemeFactor": "0"}, {}):
@@ -352,6 +398,7 @@ GENERATORS = [
 ]  # fmt: skip
 
 
+@pytest.mark.requirement("core-8-externalIdentifierConfiguration", "core-8-generators")
 @pytest.mark.parametrize(
     ("kind", "least", "most"),
     [("randomAlpha", 4, 12), ("randomAlphaNumeric", 4, 12), ("randomDigits", 4, 12), ("randomBytes", 16, 128)],
@@ -368,6 +415,7 @@ async def test_every_generator_has_the_limits_of_its_type(api, kind, least, most
         assert codes(await api.post("/api/tenant", json=body)) == expected
 
 
+@pytest.mark.requirement("core-8-generators")
 async def test_kind_of_a_generator_is_one_of_four(api) -> None:
     body = {
         "tenant": {
@@ -398,12 +446,30 @@ SWITCHES = [
 ]  # fmt: skip
 
 
+@pytest.mark.requirement(
+    "core-8-emailConfiguration",
+    "core-8-externalIdentifierConfiguration",
+    "core-8-failedAuthenticationConfiguration",
+    "core-8-jwtConfiguration",
+    "core-8-loginConfiguration",
+    "core-8-passwordEncryptionConfiguration",
+    "core-8-passwordValidationRules",
+    "core-8-ssoConfiguration",
+)
 @pytest.mark.parametrize("value", [True, False])
 async def test_every_switch_is_kept_in_either_position(api, value) -> None:
     made = await make(api, **merged(dict.fromkeys(SWITCHES, value)))
     assert {path: at(made, path) for path in SWITCHES} == dict.fromkeys(SWITCHES, value)
 
 
+@pytest.mark.requirement(
+    "core-8-clientRiskConfiguration",
+    "core-8-formConfiguration",
+    "core-8-members",
+    "core-8-phoneConfiguration",
+    "core-8-scimServerConfiguration",
+    "core-8-webAuthnConfiguration",
+)
 async def test_what_is_only_stored_comes_back_and_unknown_members_do_not(api) -> None:
     echoed = {
         "scimServerConfiguration": {"enabled": True, "schemas": {"a": 1}},
@@ -422,6 +488,20 @@ async def test_what_is_only_stored_comes_back_and_unknown_members_do_not(api) ->
     assert {"baseURL", "logoutURL"}.isdisjoint(await make(api, baseURL=" ", logoutURL=""))
 
 
+@pytest.mark.requirement(
+    "core-8-accessControlConfiguration",
+    "core-8-captchaConfiguration",
+    "core-8-emailConfiguration",
+    "core-8-externalIdentifierConfiguration",
+    "core-8-failedAuthenticationConfiguration",
+    "core-8-jwtConfiguration",
+    "core-8-members",
+    "core-8-multiFactorConfiguration",
+    "core-8-passwordEncryptionConfiguration",
+    "core-8-passwordValidationRules",
+    "core-8-usernameConfiguration",
+    "service-7",
+)
 @pytest.mark.parametrize(("path", "value", "kind"), REFUSED, ids=lambda part: str(part)[:60])
 async def test_constraint(api, path, value, kind) -> None:
     body = with_member(f"tenant.{path}", value)
@@ -431,6 +511,13 @@ async def test_constraint(api, path, value, kind) -> None:
     assert set(answer.json()["fieldErrors"]) == {f"tenant.{path}"}
 
 
+@pytest.mark.requirement(
+    "core-8-emailConfiguration",
+    "core-8-jwtConfiguration",
+    "core-8-multiFactorConfiguration",
+    "core-8-passwordValidationRules",
+    "service-7",
+)
 @pytest.mark.parametrize(
     ("members", "code"),
     [
@@ -486,6 +573,7 @@ async def test_members_that_do_not_go_together(api, members, code) -> None:
     assert codes(await api.post("/api/tenant", json=body)) == set(code.split())
 
 
+@pytest.mark.requirement("audit-c1-template")
 async def test_switching_email_verification_off_keeps_its_template(api) -> None:
     email = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
     path = f"/api/tenant/{(await make(api, emailConfiguration=email))['id']}"
@@ -497,6 +585,15 @@ async def test_switching_email_verification_off_keeps_its_template(api) -> None:
     assert codes(answer) == {"[missing]tenant.emailConfiguration.verificationEmailTemplateId"}
 
 
+@pytest.mark.requirement(
+    "core-8-emailConfiguration",
+    "core-8-eventConfiguration",
+    "core-8-members",
+    "core-8-multiFactorConfiguration",
+    "core-8-passwordValidationRules",
+    "core-8-registrationConfiguration",
+    "webhooks-7-1",
+)
 async def test_what_is_cleared_forced_and_folded(api) -> None:
     made = await make(
         api,
@@ -535,6 +632,7 @@ async def test_what_is_cleared_forced_and_folded(api) -> None:
     }
 
 
+@pytest.mark.requirement("core-8-members")
 async def test_names_are_unique_in_every_way_of_writing(api, plain) -> None:
     taken = {"[duplicate]tenant.name"}
     assert codes(await api.post("/api/tenant", json={"tenant": {"name": plain["name"]}})) == taken
@@ -543,6 +641,9 @@ async def test_names_are_unique_in_every_way_of_writing(api, plain) -> None:
     assert codes(await api.patch(f"/api/tenant/{other['id']}", json={"tenant": {"name": plain["name"]}})) == taken
 
 
+@pytest.mark.requirement(
+    "audit-a2-issuer", "core-8-emailConfiguration", "core-8-members", "core-8-sourceTenantId", "service-7"
+)
 async def test_copy_takes_everything_but_id_name_issuer_and_keys(service, api) -> None:
     source = await make(
         api,
@@ -570,6 +671,7 @@ async def test_copy_takes_everything_but_id_name_issuer_and_keys(service, api) -
         assert codes(answer) == {"[invalid]sourceTenantId"}
 
 
+@pytest.mark.requirement("audit-a5", "core-8-webhookIds", "service-7", "webhooks-7-2")
 async def test_webhook_ids_are_the_whole_set(api) -> None:
     one, other, everywhere = await hook(api), await hook(api), await hook(api, **{"global": True})
     made = await make(api, {"webhookIds": [one, everywhere]})
@@ -606,6 +708,7 @@ async def test_webhook_of_a_moment_ago_can_be_attached(service, api, monkeypatch
     assert found["tenantIds"] == [made["id"]]
 
 
+@pytest.mark.requirement("core-8-webhookIds")
 async def test_webhook_that_is_changed_at_the_same_time_loses_neither_change(service, api) -> None:
     """The version of the webhook moves with its tenants, even within the same millisecond."""
     services = service.services
@@ -623,6 +726,7 @@ async def test_webhook_that_is_changed_at_the_same_time_loses_neither_change(ser
         before = after
 
 
+@pytest.mark.requirement("core-8-delete", "service-7", "webhooks-2-12")
 async def test_deletion_takes_all_that_is_the_tenants(service, api, manager) -> None:
     made = await make(api)
     inside = {"X-FusionAuth-TenantId": made["id"]}
@@ -647,6 +751,7 @@ async def test_deletion_takes_all_that_is_the_tenants(service, api, manager) -> 
     assert (await api.delete(f"/api/tenant/{made['id']}")).status_code == 404
 
 
+@pytest.mark.requirement("core-8-delete-async")
 @pytest.mark.parametrize("how", [{"params": {"async": "true"}}, {"json": {"async": True}}])
 async def test_deletion_may_be_accepted_and_done_later(service, api, manager, how) -> None:
     made = await make(api)
@@ -662,11 +767,13 @@ async def test_deletion_may_be_accepted_and_done_later(service, api, manager, ho
     assert (await api.get(f"/api/tenant/{made['id']}")).status_code == 404
 
 
+@pytest.mark.requirement("core-8-default-tenant", "core-8-delete-default")
 async def test_default_tenant_stays(api) -> None:
     assert codes(await api.delete(f"/api/tenant/{DEFAULT_TENANT}")) == {"[inUse]tenantId"}
     assert (await api.get(f"/api/tenant/{DEFAULT_TENANT}")).json()["tenant"]["name"] == "Default"
 
 
+@pytest.mark.requirement("core-8-scoped-keys")
 async def test_key_of_a_tenant_sees_and_changes_its_own_and_makes_none(service, api, manager, tenant) -> None:
     key = (await manager.post("/api/api-key", json={"apiKey": {"tenantId": tenant["id"]}})).json()["apiKey"]["key"]
     async with checking_client(service.base_url, headers={"Authorization": key}) as scoped:
@@ -680,6 +787,7 @@ async def test_key_of_a_tenant_sees_and_changes_its_own_and_makes_none(service, 
             assert answer.status_code == 404
 
 
+@pytest.mark.requirement("core-8-search")
 async def test_search_is_for_global_keys_that_name_no_tenant(service, api, plain) -> None:
     assert (await api.get("/api/tenant/search")).status_code == 401, "the client names the default tenant"
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as client:
@@ -695,6 +803,7 @@ async def test_search_is_for_global_keys_that_name_no_tenant(service, api, plain
         assert names == sorted(names)
 
 
+@pytest.mark.requirement("core-8-password-rules")
 async def test_password_rules_are_for_everybody(http, api) -> None:
     made = await make(api, passwordValidationRules={"minLength": 12, "requireNumber": True})
     answer = await http.get(f"/api/tenant/password-validation-rules/{made['id']}")
@@ -705,6 +814,7 @@ async def test_password_rules_are_for_everybody(http, api) -> None:
     assert (await http.get(f"/api/tenant/password-validation-rules/{new_id()}")).status_code == 404
 
 
+@pytest.mark.requirement("core-8-members")
 async def test_same_name_at_the_same_time_is_taken_once(api) -> None:
     body = {"tenant": {"name": f"Tenant {new_id()}"}}
     answers = await asyncio.gather(*(api.post("/api/tenant", json=body) for _ in range(8)))

@@ -27,6 +27,7 @@ async def make(api, **members: Any) -> Document:
     return dict(answer.json()["theme"])
 
 
+@pytest.mark.requirement("core-18-templates-21", "core-18-templates-28")
 async def test_full_cycle(api) -> None:
     made = await make(api, stylesheet=" body {} ", data={"a": 1}, templates={"index": "[#ftl] ", "nonsense": "x"})
     assert made["type"] == "advanced"
@@ -45,6 +46,7 @@ async def test_full_cycle(api) -> None:
     assert (await api.get(path)).status_code == 404
 
 
+@pytest.mark.requirement("core-18-templates-21")
 @pytest.mark.parametrize(
     ("kind", "patch", "expected"),
     [
@@ -61,6 +63,7 @@ async def test_each_kind_of_patch(api, kind, patch, expected) -> None:
     assert answer.json()["theme"]["stylesheet"] == "a {}"
 
 
+@pytest.mark.requirement("core-18-templates-22")
 async def test_a_copy_has_everything_but_name_and_id(api) -> None:
     source = await make(api, stylesheet="b {}", localizedMessages={"de": "login.submit=Anmelden"}, type="simple")
     theme_id = new_id()
@@ -72,6 +75,7 @@ async def test_a_copy_has_everything_but_name_and_id(api) -> None:
     assert {k: v for k, v in copy.items() if k not in own} == {k: v for k, v in source.items() if k not in own}
 
 
+@pytest.mark.requirement("core-18-templates-22")
 async def test_a_copy_needs_its_source_and_a_name_of_its_own(api) -> None:
     assert codes(await api.post("/api/theme", json={"sourceThemeId": new_id(), "theme": {"name": "x"}})) == {
         "[invalid]sourceThemeId"
@@ -82,6 +86,7 @@ async def test_a_copy_needs_its_source_and_a_name_of_its_own(api) -> None:
     assert codes(await api.post("/api/theme", json={"sourceThemeId": DEFAULT})) == {"[blank]theme.name"}
 
 
+@pytest.mark.requirement("core-13-21", "core-18-templates-23")
 async def test_the_default_theme_is_there_and_stays_as_it_is(api) -> None:
     path = f"/api/theme/{DEFAULT}"
     theme = (await api.get(path)).json()["theme"]
@@ -96,6 +101,7 @@ async def test_the_default_theme_is_there_and_stays_as_it_is(api) -> None:
     assert copy.json()["theme"]["defaultMessages"] == theme["defaultMessages"]
 
 
+@pytest.mark.requirement("core-18-templates-21")
 @pytest.mark.parametrize(
     ("members", "code"),
     [
@@ -120,11 +126,13 @@ async def test_bad_themes_are_refused(api, members, code) -> None:
     assert code in codes(answer)
 
 
+@pytest.mark.requirement("core-18-templates-21")
 async def test_name_is_unique(api) -> None:
     made = await make(api)
     assert codes(await api.post("/api/theme", json={"theme": {"name": made["name"]}})) == {"[duplicate]theme.name"}
 
 
+@pytest.mark.requirement("core-18-templates-24")
 async def test_search_by_name_and_type(api) -> None:
     mark = new_id()
     simple = await make(api, name=f"{mark} b", type="simple")
@@ -141,6 +149,7 @@ async def test_search_by_name_and_type(api) -> None:
     }
 
 
+@pytest.mark.requirement("core-18-templates-25")
 async def test_tenants_and_applications_name_themes_that_exist_and_keep_them(api, tenant, tenant_api) -> None:
     made = await make(api)
     body = {"tenant": {"themeId": new_id()}}
@@ -160,6 +169,7 @@ async def test_tenants_and_applications_name_themes_that_exist_and_keep_them(api
     assert (await api.delete(f"/api/theme/{made['id']}")).status_code == 200
 
 
+@pytest.mark.requirement("core-18-templates-27")
 def test_messages_are_read_as_properties_files_are_written() -> None:
     text = "# c\n! c\n\na = b\nc: d\n  e=f \\\n   g\nh\\=i=j\n[K]=\\u00e4\\n\\t.\nlast=x\\"
     assert property_files.read(text) == {
@@ -172,6 +182,7 @@ def test_messages_are_read_as_properties_files_are_written() -> None:
     }
 
 
+@pytest.mark.requirement("core-18-templates-27")
 @pytest.mark.parametrize(
     ("locales", "language", "text"),
     [

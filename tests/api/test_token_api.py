@@ -83,6 +83,7 @@ async def other_user(key: httpx.AsyncClient, rp: RelyingParty) -> Document:
 # Validating
 
 
+@pytest.mark.requirement("core-4-3", "users-6-6")
 async def test_a_token_that_holds_tells_its_claims_by_header_or_cookie(key, http, rp) -> None:
     token = (await login(key, rp))["token"]
     for headers in (bearer(token), {"Authorization": f"JWT {token}"}, {"Cookie": f"access_token={token}"}):
@@ -91,6 +92,7 @@ async def test_a_token_that_holds_tells_its_claims_by_header_or_cookie(key, http
         assert answer.json()["jwt"] == relying_party.claims(token)
 
 
+@pytest.mark.requirement("users-6-6")
 async def test_what_is_no_token_expired_or_revoked_is_401_and_says_nothing(key, http, rp, clock) -> None:
     first, second = [await login(key, rp) for _ in range(2)]
     await key.delete(f"/api/jwt/refresh/{first['refreshTokenId']}")
@@ -104,6 +106,7 @@ async def test_what_is_no_token_expired_or_revoked_is_401_and_says_nothing(key, 
 # Issuing for another application
 
 
+@pytest.mark.requirement("users-6-7")
 async def test_a_token_for_another_application_ends_with_the_one_that_was_shown(key, http, rp, clock) -> None:
     first = await login(key, rp)
     application_id = await other_application(key, rp, registered=True)
@@ -118,6 +121,7 @@ async def test_a_token_for_another_application_ends_with_the_one_that_was_shown(
     assert abs(claims["exp"] - shown["exp"]) <= 1
 
 
+@pytest.mark.requirement("users-6-7")
 async def test_a_refresh_token_comes_for_one_of_the_same_user_and_counts_from_its_start(key, http, rp, clock) -> None:
     first = await login(key, rp)
     application_id = await other_application(key, rp, registered=True)
@@ -135,6 +139,7 @@ async def test_a_refresh_token_comes_for_one_of_the_same_user_and_counts_from_it
         assert (await http.get("/api/jwt/issue", params=query, headers=bearer(first["token"]))).status_code == 401
 
 
+@pytest.mark.requirement("users-6-7")
 @pytest.mark.parametrize("policy", ["Fixed", "SlidingWindowWithMaximumLifetime"])
 async def test_a_way_by_another_application_makes_no_refresh_token_live_longer(key, http, rp, clock, policy) -> None:
     window = {"maximumTimeToLiveInMinutes": 60}
@@ -154,6 +159,7 @@ async def test_a_way_by_another_application_makes_no_refresh_token_live_longer(k
     assert codes(await key.post("/api/jwt/refresh", json=last)) == ["[invalid]refreshToken"]
 
 
+@pytest.mark.requirement("users-6-7")
 async def test_who_is_not_registered_there_gets_202_and_no_refresh_token(key, http, rp) -> None:
     first = await login(key, rp)
     application_id = await other_application(key, rp, registered=False)
@@ -163,6 +169,7 @@ async def test_who_is_not_registered_there_gets_202_and_no_refresh_token(key, ht
     assert "roles" not in relying_party.claims(answer.json()["token"])
 
 
+@pytest.mark.requirement("users-6-7")
 async def test_applications_that_are_none_or_of_another_tenant(key, http, rp, api) -> None:
     headers = bearer((await login(key, rp))["token"])
     other = await relying_party.make(api)
@@ -175,6 +182,7 @@ async def test_applications_that_are_none_or_of_another_tenant(key, http, rp, ap
     assert (await http.get("/api/jwt/issue", params={"applicationId": rp.client_id})).status_code == 401
 
 
+@pytest.mark.requirement("users-6-7")
 async def test_action_that_keeps_the_user_from_the_other_application_keeps_the_token_from_it(key, http, rp) -> None:
     first = await login(key, rp)
     closed, open_one = [await other_application(key, rp, registered=True) for _ in range(2)]
@@ -187,6 +195,7 @@ async def test_action_that_keeps_the_user_from_the_other_application_keeps_the_t
     assert (await issue(http, open_one, first["token"])).status_code == 200
 
 
+@pytest.mark.requirement("users-6-7")
 async def test_token_of_an_application_without_second_factors_is_no_way_to_one_with_them(key, http, rp) -> None:
     await set_policy(rp, rp.client_id, "Disabled")
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}})
@@ -201,6 +210,7 @@ async def test_token_of_an_application_without_second_factors_is_no_way_to_one_w
     assert (await issue(http, application_id, first["token"])).status_code == 202
 
 
+@pytest.mark.requirement("users-6-7")
 async def test_unverified_registration_gets_no_token_where_it_could_not_log_in(key, http, rp) -> None:
     first = await login(key, rp)
     application_id = await other_application(key, rp, registered=False)
@@ -217,6 +227,7 @@ async def test_unverified_registration_gets_no_token_where_it_could_not_log_in(k
 # Signing for the caller
 
 
+@pytest.mark.requirement("users-6-8")
 async def test_claims_are_signed_and_the_service_keeps_its_own(key, http, clock) -> None:
     wanted = {"sub": "anybody", "exp": 1, "iat": 1, "jti": "mine", "nested": {"a": [1]}}
     before = numeric_date(clock.now())
@@ -229,6 +240,7 @@ async def test_claims_are_signed_and_the_service_keeps_its_own(key, http, clock)
     assert kid in {entry["kid"] for entry in keys}
 
 
+@pytest.mark.requirement("users-6-8")
 async def test_without_wishes_the_settings_of_the_tenant_hold_and_a_key_may_be_named(key, api) -> None:
     answer = await key.post("/api/jwt/vend", json={})
     claims = relying_party.claims(answer.json()["token"])
@@ -238,6 +250,7 @@ async def test_without_wishes_the_settings_of_the_tenant_hold_and_a_key_may_be_n
     assert relying_party.header(named.json()["token"])["alg"] == "ES256"
 
 
+@pytest.mark.requirement("users-6-8")
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -250,6 +263,7 @@ async def test_what_cannot_be_vended(key, body, code) -> None:
     assert codes(await key.post("/api/jwt/vend", json=body)) == [code]
 
 
+@pytest.mark.requirement("attack-52", "users-6-8")
 async def test_a_key_that_is_bound_to_a_tenant_speaks_for_no_other(service, manager, http, rp, api) -> None:
     other = await relying_party.make(api)
     made = await manager.post("/api/api-key", json={"apiKey": {"tenantId": rp.tenant["id"]}})
@@ -269,6 +283,7 @@ async def test_a_key_that_is_bound_to_a_tenant_speaks_for_no_other(service, mana
     assert (await http.post("/api/jwt/vend", json=own, headers=headers)).status_code == 200
 
 
+@pytest.mark.requirement("attack-27")
 async def test_what_was_vended_is_no_token_of_a_user_and_none_of_an_entity(key, http, rp) -> None:
     shown = (await login(key, rp))["token"]
     for changes in ({}, {"tty": "id"}, {"gty": ["client_credentials"]}):
@@ -314,6 +329,7 @@ async def test_no_api_gives_tokens_around_the_token_endpoint(key, http, rp, api,
 # Refresh tokens
 
 
+@pytest.mark.requirement("users-6-2")
 async def test_refresh_tokens_are_told_by_id_and_by_user_with_their_values(key, rp) -> None:
     body = await login(key, rp)
     record = (await key.get(f"/api/jwt/refresh/{body['refreshTokenId']}")).json()["refreshToken"]
@@ -328,6 +344,7 @@ async def test_refresh_tokens_are_told_by_id_and_by_user_with_their_values(key, 
     assert (await key.get("/api/jwt/refresh", params={"userId": NOBODY})).json() == {"refreshTokens": []}
 
 
+@pytest.mark.requirement("users-6-2")
 async def test_another_tenant_neither_sees_nor_ends_a_refresh_token(service, key, rp, api) -> None:
     body = await login(key, rp)
     other = await relying_party.make(api)
@@ -342,6 +359,7 @@ async def test_another_tenant_neither_sees_nor_ends_a_refresh_token(service, key
     assert await ids_of(key, rp.user["id"]) == {body["refreshTokenId"]}
 
 
+@pytest.mark.requirement("users-6-3")
 async def test_one_is_ended_by_id_by_value_in_query_form_or_body(key, http, rp) -> None:
     kept, *ended = [await login(key, rp) for _ in range(5)]
     form = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -361,6 +379,7 @@ async def test_one_is_ended_by_id_by_value_in_query_form_or_body(key, http, rp) 
     assert (await key.request("DELETE", **requests[1])).status_code == 200
 
 
+@pytest.mark.requirement("users-6-3")
 async def test_those_of_a_user_of_an_application_and_of_both(key, http, rp, api) -> None:
     colleague = await other_user(key, rp)
     application_id = await other_application(key, rp, registered=True)
@@ -385,6 +404,7 @@ async def refresh(http: httpx.AsyncClient, rp: RelyingParty, cookies: str = "", 
     return await http.post("/api/jwt/refresh", json=body, headers=headers)
 
 
+@pytest.mark.requirement("users-6-1")
 async def test_a_refresh_gives_a_new_access_token_and_the_cookies_again(key, http, rp) -> None:
     body = await login(key, rp)
     answer = await refresh(http, rp, refreshToken=body["refreshToken"], timeToLiveInSeconds=60)
@@ -398,6 +418,7 @@ async def test_a_refresh_gives_a_new_access_token_and_the_cookies_again(key, htt
     assert cookies == {"access_token": fresh["token"], "refresh_token": fresh["refreshToken"]}
 
 
+@pytest.mark.requirement("users-6-1")
 async def test_the_cookie_goes_before_the_body_and_a_token_for_one_use_is_replaced(key, http, rp) -> None:
     await rp.configure_tenant(jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse"})
     body = await login(key, rp)
@@ -408,6 +429,7 @@ async def test_the_cookie_goes_before_the_body_and_a_token_for_one_use_is_replac
     assert codes(await refresh(http, rp, refreshToken=body["refreshToken"])) == ["[invalid]refreshToken"]
 
 
+@pytest.mark.requirement("users-6-1")
 async def test_cookies_need_no_body(key, http, rp) -> None:
     body = await login(key, rp)
     cookies = f"refresh_token={body['refreshToken']}; access_token={body['token']}"
@@ -417,6 +439,7 @@ async def test_cookies_need_no_body(key, http, rp) -> None:
     assert answer.json()["refreshTokenId"] == body["refreshTokenId"]
 
 
+@pytest.mark.requirement("users-6-1")
 async def test_what_cannot_be_refreshed(key, http, rp, api, clock) -> None:
     body = await login(key, rp)
     other = await relying_party.make(api)
@@ -432,6 +455,7 @@ async def test_what_cannot_be_refreshed(key, http, rp, api, clock) -> None:
     assert codes(await refresh(http, rp, refreshToken=body["refreshToken"])) == ["[invalid]refreshToken"]
 
 
+@pytest.mark.requirement("event-jwt.refresh", "users-6-1")
 async def test_a_refresh_is_told_of_and_may_be_vetoed(key, http, rp) -> None:
     body = await login(key, rp)
     async with receiving(answers(500)) as receiver:
@@ -453,6 +477,7 @@ async def test_a_refresh_is_told_of_and_may_be_vetoed(key, http, rp) -> None:
     assert told["token"] == answer.json()["token"] != event["token"]
 
 
+@pytest.mark.requirement("event-jwt.refresh-token.revoke-2", "users-6-5")
 async def test_webhooks_hear_of_each_form_once_and_may_veto_it(key, rp) -> None:
     kind = "jwt.refresh-token.revoke"
     bodies = [await login(key, rp) for _ in range(3)]
@@ -480,6 +505,7 @@ async def test_webhooks_hear_of_each_form_once_and_may_veto_it(key, rp) -> None:
 # Where nobody says for which tenant
 
 
+@pytest.mark.requirement("users-6-4")
 async def test_a_refresh_token_says_itself_for_which_tenant_it_is(key, http, rp, service) -> None:
     found = await login(key, rp)
     by_body = await http.post("/api/jwt/refresh", json={"refreshToken": found["refreshToken"]})
@@ -494,6 +520,7 @@ async def test_a_refresh_token_says_itself_for_which_tenant_it_is(key, http, rp,
         assert codes(await http.post("/api/jwt/refresh", json={"refreshToken": value})) == ["[invalid]refreshToken"]
 
 
+@pytest.mark.requirement("users-6-4")
 async def test_a_logout_everywhere_needs_no_tenant_either(key, http, rp) -> None:
     first, _ = await login(key, rp), await login(key, rp)
     body = {"refreshToken": first["refreshToken"], "global": True}
@@ -504,6 +531,7 @@ async def test_a_logout_everywhere_needs_no_tenant_either(key, http, rp) -> None
 # What owners end themselves
 
 
+@pytest.mark.requirement("users-6-4")
 async def test_user_application_and_value_say_for_which_tenant_they_are(service, key, http, rp) -> None:
     first, second = [await login(key, rp) for _ in range(2)]
     headers = {"Authorization": SUPER_KEY}
@@ -526,6 +554,7 @@ async def test_user_application_and_value_say_for_which_tenant_they_are(service,
         assert await ids_of(key, user_id) == set()
 
 
+@pytest.mark.requirement("core-4-3", "users-6-3")
 async def test_an_owner_ends_tokens_with_an_access_token(key, http, rp) -> None:
     async def fresh() -> Document:
         http.cookies.clear()
@@ -544,6 +573,7 @@ async def test_an_owner_ends_tokens_with_an_access_token(key, http, rp) -> None:
     assert codes(await http.delete("/api/jwt/refresh", headers=bearer((await fresh())["token"]))) == ["[missing]token"]
 
 
+@pytest.mark.requirement("users-6-3")
 async def test_nobody_ends_tokens_of_others(key, http, rp) -> None:
     other = await other_user(key, rp)
     mine, theirs = await login(key, rp), await login(key, rp, loginId=other["email"])
@@ -563,6 +593,7 @@ async def test_nobody_ends_tokens_of_others(key, http, rp) -> None:
         assert (await http.delete(path, headers=headers)).status_code == 401
 
 
+@pytest.mark.requirement("users-6-3")
 async def test_a_third_party_ends_what_is_its_own_alone(key, http, rp) -> None:
     found = await login(key, rp)
     other = await other_application(key, rp, registered=True)
@@ -583,6 +614,7 @@ async def test_a_third_party_ends_what_is_its_own_alone(key, http, rp) -> None:
 # Pings by a token
 
 
+@pytest.mark.requirement("core-4-3", "users-5-17")
 async def test_a_ping_may_be_made_with_an_access_token_and_gives_no_fresh_one(key, http, rp, clock) -> None:
     token = (await login(key, rp))["token"]
     clock.advance(seconds=5)
@@ -596,6 +628,7 @@ async def test_a_ping_may_be_made_with_an_access_token_and_gives_no_fresh_one(ke
     assert len(records) == 4
 
 
+@pytest.mark.requirement("users-5-17")
 async def test_a_ping_by_a_token_is_for_its_own_user(key, http, rp) -> None:
     other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     token = (await login(key, rp))["token"]
@@ -610,6 +643,7 @@ async def test_a_ping_by_a_token_is_for_its_own_user(key, http, rp) -> None:
     assert codes(await key.put("/api/login", json={})) == ["[missing]userId"]
 
 
+@pytest.mark.requirement("users-2-10")
 async def test_a_user_is_retrieved_by_the_access_token_of_its_own(http, key, rp: RelyingParty) -> None:
     token = (await login(key, rp))["token"]
     for scheme in ("Bearer", "JWT"):

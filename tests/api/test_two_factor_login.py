@@ -53,6 +53,7 @@ async def complete(client: httpx.AsyncClient, two_factor_id: str, code: str, **m
     return await client.post("/api/two-factor/login", json={"twoFactorId": two_factor_id, "code": code, **members})
 
 
+@pytest.mark.requirement("users-9-10")
 async def test_a_code_of_the_authenticator_completes_the_login(http, rp, clock) -> None:
     waiting = await challenged(http, rp)
     assert waiting.keys() == {"twoFactorId", "methods"}
@@ -68,6 +69,7 @@ async def test_a_code_of_the_authenticator_completes_the_login(http, rp, clock) 
     assert (await complete(http, waiting["twoFactorId"], two_factor.code(clock.now(), steps=1))).status_code == 404
 
 
+@pytest.mark.requirement("core-3-5", "users-9-10")
 async def test_a_wrong_code_is_421_and_an_unknown_challenge_404(http, rp, clock) -> None:
     waiting = await challenged(http, rp)
     wrong = await complete(http, waiting["twoFactorId"], two_factor.wrong_code(clock.now()))
@@ -105,6 +107,7 @@ async def trusted(http: httpx.AsyncClient, rp: RelyingParty, clock, steps: int =
 # Codes
 
 
+@pytest.mark.requirement("users-9-18")
 async def test_a_challenge_is_good_for_five_codes(http, rp, clock) -> None:
     two_factor_id = (await challenged(http, rp))["twoFactorId"]
     wrong = two_factor.wrong_code(clock.now())
@@ -112,6 +115,7 @@ async def test_a_challenge_is_good_for_five_codes(http, rp, clock) -> None:
     assert (await complete(http, two_factor_id, two_factor.code(clock.now()))).status_code == 404
 
 
+@pytest.mark.requirement("attack-48")
 async def test_attack_48_starting_anew_does_not_help_to_guess_codes(key, http, rp, clock) -> None:
     wrong = two_factor.wrong_code(clock.now())
     statuses = []
@@ -126,6 +130,7 @@ async def test_attack_48_starting_anew_does_not_help_to_guess_codes(key, http, r
     assert (await complete(http, free["twoFactorId"], free["code"])).status_code == 200
 
 
+@pytest.mark.requirement("attack-48")
 async def test_attack_48_a_right_code_takes_no_wrong_one_back(key, http, rp, clock) -> None:
     wrong = two_factor.wrong_code(clock.now())
     for _ in range(5):
@@ -136,6 +141,7 @@ async def test_attack_48_a_right_code_takes_no_wrong_one_back(key, http, rp, clo
     assert last.status_code == 503
 
 
+@pytest.mark.requirement("users-9-17")
 async def test_a_code_of_an_authenticator_counts_a_step_early_and_late_and_only_once(key, http, rp, clock) -> None:
     clock.advance(seconds=30 - clock.now() % 30_000 / 1000)  # to where a step begins: there is time to show the codes
     now = clock.now()
@@ -144,6 +150,7 @@ async def test_a_code_of_an_authenticator_counts_a_step_early_and_late_and_only_
         assert (await complete(http, begun["twoFactorId"], two_factor.code(now, steps=steps))).status_code == status
 
 
+@pytest.mark.requirement("event-user.two-factor.failed-attempt")
 async def test_webhooks_hear_of_a_code_that_was_used_before_as_of_a_wrong_one_and_of_no_login(http, rp, clock) -> None:
     first, second = await challenged(http, rp), await challenged(http, rp)
     code = two_factor.code(clock.now())
@@ -158,6 +165,7 @@ async def test_webhooks_hear_of_a_code_that_was_used_before_as_of_a_wrong_one_an
         await hearing.heard("user.login.success", "user.two-factor.success")
 
 
+@pytest.mark.requirement("users-9-10")
 async def test_a_login_to_the_tenant_alone_has_its_token_after_the_second_factor(key, rp, clock) -> None:
     waiting = await challenged(key, rp, applicationId=None)
     answer = await complete(key, waiting["twoFactorId"], two_factor.code(clock.now()), trustComputer=True)
@@ -170,6 +178,7 @@ async def test_a_login_to_the_tenant_alone_has_its_token_after_the_second_factor
         assert body["tokenExpirationInstant"] // 1000 == claims["exp"]
 
 
+@pytest.mark.requirement("users-9-18")
 async def test_of_64_racers_with_one_challenge_one_logs_in(key, http, rp, clock) -> None:
     begun = await started(key, rp)
     found = await asyncio.gather(*(complete(http, begun["twoFactorId"], begun["code"], noJWT=True) for _ in range(64)))
@@ -177,6 +186,7 @@ async def test_of_64_racers_with_one_challenge_one_logs_in(key, http, rp, clock)
     assert {answer.status_code for answer in found} <= {200, 404}
 
 
+@pytest.mark.requirement("users-9-17")
 async def test_of_64_racers_with_one_code_of_the_authenticator_one_logs_in(key, http, rp, clock) -> None:
     ids = [(await started(key, rp))["twoFactorId"] for _ in range(64)]
     code = two_factor.code(clock.now())
@@ -186,6 +196,7 @@ async def test_of_64_racers_with_one_code_of_the_authenticator_one_logs_in(key, 
     assert {answer.status_code for answer in found} <= {200, 421, 503}
 
 
+@pytest.mark.requirement("users-9-16")
 async def test_a_recovery_code_logs_in_once(key, http, rp) -> None:
     given = (await key.post(f"/api/user/two-factor/recovery-code/{rp.user['id']}")).json()["recoveryCodes"]
     first, second = await challenged(http, rp), await challenged(http, rp)
@@ -195,6 +206,7 @@ async def test_a_recovery_code_logs_in_once(key, http, rp) -> None:
     assert left == given[1:]
 
 
+@pytest.mark.requirement("users-9-16")
 async def test_of_64_racers_with_one_recovery_code_one_logs_in(key, http, rp) -> None:
     given = (await key.post(f"/api/user/two-factor/recovery-code/{rp.user['id']}")).json()["recoveryCodes"]
     ids = [(await started(key, rp))["twoFactorId"] for _ in range(64)]
@@ -203,6 +215,7 @@ async def test_of_64_racers_with_one_recovery_code_one_logs_in(key, http, rp) ->
     assert len((await key.get(f"/api/user/two-factor/recovery-code/{rp.user['id']}")).json()["recoveryCodes"]) == 9
 
 
+@pytest.mark.requirement("users-9-7")
 async def test_a_code_by_email_completes_the_login_and_earlier_ones_do_not(key, http, rp) -> None:
     async with receiving_mail() as box:
         await two_factor.enable_email(rp, box, "{{ code }}")
@@ -221,6 +234,7 @@ async def test_a_code_by_email_completes_the_login_and_earlier_ones_do_not(key, 
     assert (await key.get(f"/api/user/{rp.user['id']}")).json()["user"]["twoFactor"]["methods"][0]["lastUsed"] is True
 
 
+@pytest.mark.requirement("users-9-8")
 async def test_a_code_by_text_message_completes_the_login(http, rp) -> None:
     await add_methods(rp, {"method": "sms", "mobilePhone": "+1 415 555 0100"})
     async with receiving() as receiver:
@@ -235,6 +249,7 @@ async def test_a_code_by_text_message_completes_the_login(http, rp) -> None:
     assert (await complete(http, waiting["twoFactorId"], code)).status_code == 200
 
 
+@pytest.mark.requirement("users-9-7")
 async def test_a_code_that_went_to_a_removed_address_counts_no_more(http, rp) -> None:
     async with receiving_mail() as box:
         await two_factor.enable_email(rp, box)
@@ -246,6 +261,7 @@ async def test_a_code_that_went_to_a_removed_address_counts_no_more(http, rp) ->
     assert (await complete(http, waiting["twoFactorId"], code)).status_code == 421
 
 
+@pytest.mark.requirement("users-9-7")
 async def test_what_cannot_be_sent_is_told(http, rp, api) -> None:
     waiting = await challenged(http, rp)
     send = f"/api/two-factor/send/{waiting['twoFactorId']}"
@@ -262,6 +278,7 @@ async def test_what_cannot_be_sent_is_told(http, rp, api) -> None:
         assert codes(answer) == {"[cannotSend]method"}
 
 
+@pytest.mark.requirement("users-9-21")
 async def test_one_challenge_is_good_for_ten_messages(http, rp) -> None:
     async with receiving_mail() as box:
         await two_factor.enable_email(rp, box)
@@ -271,6 +288,7 @@ async def test_one_challenge_is_good_for_ten_messages(http, rp) -> None:
     assert statuses == [200] * 10 + [503]
 
 
+@pytest.mark.requirement("users-9-18")
 async def test_another_tenant_finds_no_challenge(service, http, rp, api, clock) -> None:
     other = await relying_party.make(api)
     waiting = await challenged(http, rp)
@@ -281,6 +299,7 @@ async def test_another_tenant_finds_no_challenge(service, http, rp, api, clock) 
     assert (await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))).status_code == 200
 
 
+@pytest.mark.requirement("users-9-18")
 async def test_a_challenge_ends_in_time(http, rp, clock, service) -> None:
     await rp.configure_tenant(externalIdentifierConfiguration={"twoFactorIdTimeToLiveInSeconds": 77})
     two_factor_id = (await challenged(http, rp))["twoFactorId"]
@@ -289,6 +308,7 @@ async def test_a_challenge_ends_in_time(http, rp, clock, service) -> None:
     assert 60 < ttl <= 77
 
 
+@pytest.mark.requirement("users-9-10")
 @pytest.mark.parametrize("body", [{}, {"twoFactorId": "x"}, {"code": "x"}])
 async def test_what_is_missing_is_told(http, body) -> None:
     answer = await http.post("/api/two-factor/login", json=body)
@@ -298,6 +318,7 @@ async def test_what_is_missing_is_told(http, body) -> None:
 # Policies
 
 
+@pytest.mark.requirement("users-5-11")
 async def test_whole_addresses_are_for_callers_with_a_key(key, http, rp) -> None:
     await add_methods(rp, {"method": "email", "email": "second@example.com", "name": "Second"})
     (masked,), (whole,) = (await challenged(http, rp))["methods"], (await challenged(key, rp))["methods"]
@@ -306,6 +327,7 @@ async def test_whole_addresses_are_for_callers_with_a_key(key, http, rp) -> None
     assert whole.keys() == {"id", "method", "email", "lastUsed", "name"}
 
 
+@pytest.mark.requirement("users-9-19")
 async def test_the_policy_of_the_application_wins_over_that_of_the_tenant(http, rp) -> None:
     await policy(rp, "Disabled")
     assert (await log_in(http, rp)).status_code == 200
@@ -316,6 +338,7 @@ async def test_the_policy_of_the_application_wins_over_that_of_the_tenant(http, 
     assert (await log_in(http, rp)).status_code == 200
 
 
+@pytest.mark.requirement("users-9-19")
 async def test_who_has_no_method_is_asked_for_one_where_it_is_required(http, rp) -> None:
     await add_methods(rp)
     assert (await log_in(http, rp)).status_code == 200
@@ -328,6 +351,7 @@ async def test_who_has_no_method_is_asked_for_one_where_it_is_required(http, rp)
 # Trust
 
 
+@pytest.mark.requirement("users-5-5", "users-9-12")
 async def test_a_trusted_device_is_not_asked_again_until_the_trust_ends(http, rp, clock) -> None:
     waiting = await challenged(http, rp)
     answer = await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()), trustComputer=True)
@@ -343,6 +367,7 @@ async def test_a_trusted_device_is_not_asked_again_until_the_trust_ends(http, rp
     assert (await log_in(http, rp, twoFactorTrustId=trust_id)).status_code == 242
 
 
+@pytest.mark.requirement("users-5-5", "users-9-12")
 async def test_the_cookie_wins_over_the_body(http, rp, clock) -> None:
     trust_id = await trusted(http, rp, clock)
     http.cookies.clear()
@@ -352,12 +377,14 @@ async def test_the_cookie_wins_over_the_body(http, rp, clock) -> None:
     assert (await log_in(http, rp, twoFactorTrustId="nonsense")).status_code == 200
 
 
+@pytest.mark.requirement("users-9-12")
 async def test_without_the_wish_a_device_is_not_trusted(http, rp, clock) -> None:
     waiting = await challenged(http, rp)
     answer = await complete(http, waiting["twoFactorId"], two_factor.code(clock.now()))
     assert "twoFactorTrustId" not in answer.json() and "fusionauth.trust" not in answer.cookies
 
 
+@pytest.mark.requirement("users-9-20")
 async def test_the_policy_says_whose_trust_counts(http, rp, clock, api) -> None:
     other = await relying_party.make(api, tenant=rp.tenant)
     there = {"applicationId": other.client_id}
@@ -375,6 +402,7 @@ async def test_the_policy_says_whose_trust_counts(http, rp, clock, api) -> None:
     assert (await log_in(http, rp)).status_code == 242
 
 
+@pytest.mark.requirement("users-9-12")
 async def test_an_application_may_trust_for_another_time(http, rp, clock) -> None:
     await change(rp, externalIdentifierConfiguration={"twoFactorTrustIdTimeToLiveInSeconds": 60})
     trust_id = await trusted(http, rp, clock)
@@ -384,6 +412,7 @@ async def test_an_application_may_trust_for_another_time(http, rp, clock) -> Non
     assert (await log_in(http, rp, twoFactorTrustId=trust_id)).status_code == 242
 
 
+@pytest.mark.requirement("users-9-12")
 async def test_trust_is_the_users_own(http, rp, clock) -> None:
     trust_id = await trusted(http, rp, clock)
     http.cookies.clear()
@@ -393,6 +422,7 @@ async def test_trust_is_the_users_own(http, rp, clock) -> None:
     assert (await log_in(http, rp, loginId=other["email"], twoFactorTrustId=trust_id)).status_code == 242
 
 
+@pytest.mark.requirement("users-9-13")
 @pytest.mark.parametrize("way", ["recovery code", "administrator"])
 async def test_trust_goes_with_a_method_that_is_removed(key, http, rp, clock, way) -> None:
     trust_id = await trusted(http, rp, clock)
@@ -407,6 +437,7 @@ async def test_trust_goes_with_a_method_that_is_removed(key, http, rp, clock, wa
     assert (await log_in(http, rp, twoFactorTrustId=trust_id)).status_code == 242
 
 
+@pytest.mark.requirement("users-9-13")
 async def test_trust_goes_with_its_user_and_its_application(http, rp, clock, service, key) -> None:
     trusts = service.services.two_factor_trusts
     await trusted(http, rp, clock)
@@ -422,6 +453,7 @@ async def test_trust_goes_with_its_user_and_its_application(http, rp, clock, ser
 # Starting one over the API
 
 
+@pytest.mark.requirement("users-9-9")
 async def test_a_started_login_takes_the_callers_code_or_makes_one_and_gives_the_state_back(key, http, rp) -> None:
     made = await started(key, rp, applicationId=rp.client_id, state={"at": "the door"})
     assert made.keys() == {"twoFactorId", "code", "methods"}
@@ -435,6 +467,7 @@ async def test_a_started_login_takes_the_callers_code_or_makes_one_and_gives_the
     assert relying_party.claims(done.json()["token"])["aud"] == rp.client_id
 
 
+@pytest.mark.requirement("users-9-9")
 async def test_a_start_needs_a_user_that_there_is(key, rp, api) -> None:
     other = await relying_party.make(api)
     assert codes(await key.post("/api/two-factor/start", json={})) == {"[blank]loginId"}
@@ -444,6 +477,7 @@ async def test_a_start_needs_a_user_that_there_is(key, rp, api) -> None:
     assert codes(await key.post("/api/two-factor/start", json=wrong)) == {"[invalid]applicationId"}
 
 
+@pytest.mark.requirement("users-9-10")
 async def test_a_login_goes_on_to_the_application_that_it_was_begun_for(http, rp, api, clock) -> None:
     other = await relying_party.make(api, tenant=rp.tenant)
     for begun in (rp.client_id, None):
@@ -463,6 +497,7 @@ async def challenged_at(http: httpx.AsyncClient, rp: RelyingParty, application_i
     return dict(answer.json())
 
 
+@pytest.mark.requirement("users-9-14")
 async def test_a_trust_token_belongs_to_its_challenge_and_counts_once(key, http, rp, service) -> None:
     begun = await started(key, rp, trustChallenge="a challenge")
     token = (await complete(http, begun["twoFactorId"], begun["code"])).json()["trustToken"]
@@ -478,6 +513,7 @@ async def test_a_trust_token_belongs_to_its_challenge_and_counts_once(key, http,
 # What a completed login may still be told
 
 
+@pytest.mark.requirement("users-9-11")
 async def test_who_is_not_registered_is_202(http, rp, clock) -> None:
     user = await relying_party.make_user(rp.api, rp.tenant["id"])
     rp.user = user
@@ -488,6 +524,7 @@ async def test_who_is_not_registered_is_202(http, rp, clock) -> None:
     assert answer.json().keys() >= {"user", "token", "trustToken"} and "refreshToken" not in answer.json()
 
 
+@pytest.mark.requirement("users-9-11")
 async def test_a_password_that_has_to_be_changed_is_told_after_the_second_factor(http, rp, clock) -> None:
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"passwordChangeRequired": True}})
     waiting = await challenged(http, rp)
@@ -497,6 +534,7 @@ async def test_a_password_that_has_to_be_changed_is_told_after_the_second_factor
     assert (answer.json()["changePasswordReason"], "token" in answer.json()) == ("Administrative", False)
 
 
+@pytest.mark.requirement("users-9-11")
 async def test_a_reason_that_only_the_password_shows_is_remembered(http, rp, clock) -> None:
     await rp.configure_tenant(passwordValidationRules={"requireNumber": True, "validateOnLogin": True})
     waiting = await challenged(http, rp)
@@ -504,6 +542,7 @@ async def test_a_reason_that_only_the_password_shows_is_remembered(http, rp, clo
     assert (answer.status_code, answer.json()["changePasswordReason"]) == (203, "Validation")
 
 
+@pytest.mark.requirement("users-9-11")
 async def test_who_was_locked_or_has_expired_meanwhile_does_not_get_in(key, http, rp, clock) -> None:
     waiting = await challenged(http, rp)
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"expiry": clock.now() + 1000}})
@@ -515,6 +554,7 @@ async def test_who_was_locked_or_has_expired_meanwhile_does_not_get_in(key, http
     assert (answer.status_code, answer.content) == (423, b"")
 
 
+@pytest.mark.requirement("users-9-11")
 async def test_gates_hold_after_the_second_factor(http, rp, clock, service) -> None:
     gated = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE, "unverified": {"behavior": "Gated"}}
     await rp.configure_tenant(emailConfiguration=gated)
@@ -526,6 +566,7 @@ async def test_gates_hold_after_the_second_factor(http, rp, clock, service) -> N
     assert (answer.status_code, "token" in answer.json()) == (212, False)
 
 
+@pytest.mark.requirement("users-9-11")
 async def test_an_unverified_registration_is_told_after_the_second_factor(http, rp, clock, service) -> None:
     gated = {"verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
     await change(rp, **gated, unverified={"behavior": "Gated"})
@@ -538,6 +579,7 @@ async def test_an_unverified_registration_is_told_after_the_second_factor(http, 
     assert (answer.status_code, "token" in answer.json()) == (213, False)
 
 
+@pytest.mark.requirement("users-9-11")
 async def test_an_action_that_prevents_the_login_is_told_and_gives_no_trust(key, http, rp, clock) -> None:
     waiting = await challenged(http, rp)
     wanted = {"name": new_id(), "temporal": True, "preventLogin": True}
@@ -553,6 +595,7 @@ async def test_an_action_that_prevents_the_login_is_told_and_gives_no_trust(key,
     assert answer.json().keys() == {"actions"}
 
 
+@pytest.mark.requirement("users-9-22")
 @pytest.mark.parametrize("is_on", [True, False])
 async def test_steps_are_told_in_the_event_log_where_the_tenant_wants_it(http, rp, clock, service, is_on) -> None:
     await rp.configure_tenant(multiFactorConfiguration={"debug": is_on})
@@ -577,6 +620,12 @@ async def test_steps_are_told_in_the_event_log_where_the_tenant_wants_it(http, r
 TOLD = ("user.two-factor.challenge", "user.two-factor.failed-attempt", "user.two-factor.success", "user.login.success")
 
 
+@pytest.mark.requirement(
+    "event-user.two-factor.challenge",
+    "event-user.two-factor.failed-attempt",
+    "event-user.two-factor.success",
+    "users-9-27",
+)
 async def test_webhooks_hear_of_the_challenge_of_wrong_codes_and_of_the_right_one(http, key, rp, clock) -> None:
     async with receiving() as receiver:
         hearing = Hearing(rp.api, receiver, rp.tenant["id"])
@@ -595,6 +644,7 @@ async def test_webhooks_hear_of_the_challenge_of_wrong_codes_and_of_the_right_on
         assert all(secret not in str([begun, failed, success]) for secret in (waiting["twoFactorId"], code))
 
 
+@pytest.mark.requirement("event-user.login.success-2", "users-9-25")
 async def test_a_vetoed_login_leaves_challenge_and_code_as_they_were(key, http, rp, clock, service) -> None:
     given = (await key.post(f"/api/user/two-factor/recovery-code/{rp.user['id']}")).json()["recoveryCodes"]
     waiting = await challenged(http, rp)
@@ -612,6 +662,7 @@ async def test_a_vetoed_login_leaves_challenge_and_code_as_they_were(key, http, 
 # Status
 
 
+@pytest.mark.requirement("users-9-15")
 async def test_the_status_says_whether_a_second_factor_is_wanted(key, http, rp, clock) -> None:
     about = {"userId": rp.user["id"], "applicationId": rp.client_id}
     assert (await key.get("/api/two-factor/status", params=about)).status_code == 242
@@ -633,6 +684,7 @@ async def test_the_status_says_whether_a_second_factor_is_wanted(key, http, rp, 
     assert (await key.get("/api/two-factor/status", params={"userId": NOBODY})).status_code == 404
 
 
+@pytest.mark.requirement("attack-46")
 async def test_change_of_password_on_a_trusted_device_is_no_second_factor_elsewhere(http, key, rp, clock, api) -> None:
     other = await relying_party.make(api, tenant=rp.tenant)
     await change(other, loginConfiguration={"requireAuthentication": False})
@@ -655,6 +707,7 @@ async def test_change_of_password_on_a_trusted_device_is_no_second_factor_elsewh
     assert statuses == [242, 200]
 
 
+@pytest.mark.requirement("attack-46")
 async def test_attack_46_challenge_of_a_former_password_completes_no_login(http, rp, clock) -> None:
     waiting = await challenged(http, rp)
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"password": "another horse battery"}})

@@ -94,6 +94,7 @@ async def token_of(http: httpx.AsyncClient, rp: RelyingParty) -> str:
 # Secrets
 
 
+@pytest.mark.requirement("users-9-1")
 async def test_a_secret_is_twenty_random_bytes_in_both_of_its_forms(key, http, rp) -> None:
     bearer = {"Authorization": f"Bearer {await token_of(http, rp)}"}
     made = [
@@ -107,6 +108,7 @@ async def test_a_secret_is_twenty_random_bytes_in_both_of_its_forms(key, http, r
         assert base64.b32decode(one["secretBase32Encoded"]) == raw
 
 
+@pytest.mark.requirement("users-9-1")
 async def test_nobody_gets_a_secret_without_a_key_or_a_token(http) -> None:
     assert (await http.get("/api/two-factor/secret")).status_code == 401
     assert (await http.get("/api/two-factor/secret", headers={"Authorization": "Bearer no"})).status_code == 401
@@ -115,6 +117,7 @@ async def test_nobody_gets_a_secret_without_a_key_or_a_token(http) -> None:
 # Adding
 
 
+@pytest.mark.requirement("users-9-2")
 async def test_the_first_method_gives_ten_recovery_codes_and_the_second_an_empty_body(key, rp, clock) -> None:
     given = (await enabled(key, rp, clock, name="Phone"))["recoveryCodes"]
     assert len(set(given)) == 10
@@ -135,12 +138,14 @@ async def test_the_first_method_gives_ten_recovery_codes_and_the_second_an_empty
     assert await codes_of(key, rp) == given
 
 
+@pytest.mark.requirement("users-9-2")
 async def test_a_wrong_code_is_421_and_adds_nothing(key, rp, clock) -> None:
     answer = await enable(key, rp, clock, code=two_factor.wrong_code(clock.now()))
     assert (answer.status_code, answer.content) == (421, b"")
     assert await methods_of(key, rp) == []
 
 
+@pytest.mark.requirement("users-9-2")
 async def test_a_user_adds_and_removes_a_method_with_an_access_token(key, http, rp, clock) -> None:
     bearer = {"Authorization": f"Bearer {await token_of(http, rp)}"}
     http.cookies.clear()
@@ -154,6 +159,7 @@ async def test_a_user_adds_and_removes_a_method_with_an_access_token(key, http, 
     assert await methods_of(key, rp) == []
 
 
+@pytest.mark.requirement("attack-42")
 async def test_attack_42_page_of_the_same_site_adds_no_method_by_the_cookie(key, http, rp, clock) -> None:
     http.cookies.set("access_token", await token_of(http, rp))
     body = {"method": "authenticator", "secret": two_factor.SECRET, "code": two_factor.code(clock.now())}
@@ -164,6 +170,7 @@ async def test_attack_42_page_of_the_same_site_adds_no_method_by_the_cookie(key,
     assert (await http.post("/api/user/two-factor", json=body)).status_code == 200
 
 
+@pytest.mark.requirement("attack-46")
 async def test_token_of_a_login_without_second_factor_adds_no_other_one(key, http, rp, clock) -> None:
     settings = {"multiFactorConfiguration": {"loginPolicy": "Disabled"}}
     await rp.patch(f"/api/application/{rp.client_id}", {"application": settings})
@@ -195,6 +202,7 @@ WRONG: dict[str, tuple[Document, str]] = {
 }
 
 
+@pytest.mark.requirement("users-9-2")
 @pytest.mark.parametrize("case", WRONG)
 async def test_what_cannot_be_added_is_told(key, rp, clock, case) -> None:
     change, code = WRONG[case]
@@ -207,11 +215,13 @@ async def test_an_authenticator_can_be_switched_off_and_set_otherwise(key, rp, c
     assert codes(await enable(key, rp, clock)) == {"[disabled]method"}
 
 
+@pytest.mark.requirement("users-9-2")
 async def test_the_same_method_is_not_added_twice(key, rp, clock) -> None:
     await enabled(key, rp, clock)
     assert codes(await enable(key, rp, clock, code=two_factor.code(clock.now(), steps=1))) == {"[duplicate]secret"}
 
 
+@pytest.mark.requirement("users-9-28")
 async def test_users_of_other_tenants_are_unknown(api, key, rp, clock, service) -> None:
     other = await relying_party.make(api)
     for client_path in (path(other), f"/api/user/two-factor/{NOBODY}"):
@@ -228,6 +238,7 @@ async def test_users_of_other_tenants_are_unknown(api, key, rp, clock, service) 
 # Codes by email and text message
 
 
+@pytest.mark.requirement("users-9-6")
 async def test_an_email_method_is_added_with_the_newest_code_sent_to_its_address(key, rp, mailbox) -> None:
     body = {"userId": rp.user["id"], "method": "email", "email": "Second@Example.com"}
     for _ in range(2):
@@ -244,6 +255,7 @@ async def test_an_email_method_is_added_with_the_newest_code_sent_to_its_address
     assert (method["method"], method["email"]) == ("email", "second@example.com")
 
 
+@pytest.mark.requirement("users-9-6")
 async def test_of_64_racers_with_one_code_one_adds_the_method(key, rp, mailbox) -> None:
     body = {"userId": rp.user["id"], "method": "email", "email": "a@example.com"}
     await key.post("/api/two-factor/send", json=body)
@@ -254,6 +266,7 @@ async def test_of_64_racers_with_one_code_one_adds_the_method(key, rp, mailbox) 
     assert len(await methods_of(key, rp)) == 1
 
 
+@pytest.mark.requirement("users-9-6")
 async def test_after_five_wrong_codes_the_right_one_counts_no_more(key, rp, mailbox) -> None:
     body = {"userId": rp.user["id"], "method": "email", "email": "a@example.com"}
     await key.post("/api/two-factor/send", json=body)
@@ -265,6 +278,7 @@ async def test_after_five_wrong_codes_the_right_one_counts_no_more(key, rp, mail
     assert (await key.post(path(rp), json={**wanted, "code": code})).status_code == 421
 
 
+@pytest.mark.requirement("users-9-8")
 async def test_a_number_is_added_with_a_code_by_text_message(key, rp) -> None:
     async with receiving() as receiver:
         await two_factor.enable_sms(rp, receiver.url)
@@ -278,6 +292,7 @@ async def test_a_number_is_added_with_a_code_by_text_message(key, rp) -> None:
     assert (await methods_of(key, rp))[0]["mobilePhone"] == "+14155550100"
 
 
+@pytest.mark.requirement("core-2-8", "users-9-6")
 async def test_codes_are_sent_for_methods_with_messages_alone(key, rp, mailbox) -> None:
     about = {"userId": rp.user["id"]}
     app = {**about, "method": "authenticator"}
@@ -289,6 +304,7 @@ async def test_codes_are_sent_for_methods_with_messages_alone(key, rp, mailbox) 
     assert (await key.post("/api/two-factor/send", json={**about, "methodId": "AAAA"})).status_code == 404
 
 
+@pytest.mark.requirement("users-9-21")
 async def test_how_many_codes_a_user_is_sent_is_limited_where_the_tenant_says_so(key, rp, mailbox) -> None:
     limit = {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}
     await rp.configure_tenant(rateLimitConfiguration={"sendTwoFactor": limit})
@@ -300,6 +316,7 @@ async def test_how_many_codes_a_user_is_sent_is_limited_where_the_tenant_says_so
 # Naming and removing
 
 
+@pytest.mark.requirement("users-9-4")
 async def test_a_method_gets_another_name_or_none(key, rp, clock) -> None:
     await enabled(key, rp, clock, name="Phone")
     (method,) = await methods_of(key, rp)
@@ -311,6 +328,7 @@ async def test_a_method_gets_another_name_or_none(key, rp, clock) -> None:
     assert codes(await key.put(path(rp), json={})) == {"[blank]methodId"}
 
 
+@pytest.mark.requirement("users-9-5")
 async def test_a_method_goes_with_its_code_and_the_last_one_takes_the_recovery_codes_along(
     key, rp, clock, mailbox
 ) -> None:
@@ -332,6 +350,7 @@ async def test_a_method_goes_with_its_code_and_the_last_one_takes_the_recovery_c
     assert (await methods_of(key, rp), await codes_of(key, rp)) == ([], [])
 
 
+@pytest.mark.requirement("users-9-5")
 async def test_a_recovery_code_removes_all_methods(key, rp, clock) -> None:
     given = (await enabled(key, rp, clock))["recoveryCodes"]
     code = two_factor.code(clock.now(), secret=OTHER_SECRET)
@@ -340,6 +359,7 @@ async def test_a_recovery_code_removes_all_methods(key, rp, clock) -> None:
     assert (await methods_of(key, rp), await codes_of(key, rp)) == ([], [])
 
 
+@pytest.mark.requirement("users-9-5")
 async def test_of_64_racers_with_one_recovery_code_one_removes_the_methods(key, rp, clock) -> None:
     given = (await enabled(key, rp, clock))["recoveryCodes"]
     found = await asyncio.gather(*(remove(key, rp, code=given[0]) for _ in range(64)))
@@ -347,6 +367,7 @@ async def test_of_64_racers_with_one_recovery_code_one_removes_the_methods(key, 
     assert await methods_of(key, rp) == []
 
 
+@pytest.mark.requirement("attack-48")
 async def test_attack_48_codes_to_remove_a_method_cannot_be_tried_without_end(key, rp, clock) -> None:
     await enabled(key, rp, clock)
     (method,) = await methods_of(key, rp)
@@ -362,6 +383,7 @@ async def test_attack_48_codes_to_remove_a_method_cannot_be_tried_without_end(ke
 # Recovery codes
 
 
+@pytest.mark.requirement("users-9-16")
 async def test_new_recovery_codes_take_the_place_of_those_before(key, rp, clock) -> None:
     recovery = f"/api/user/two-factor/recovery-code/{rp.user['id']}"
     assert codes(await key.post(recovery)) == {"[invalid]userId"}
@@ -372,6 +394,7 @@ async def test_new_recovery_codes_take_the_place_of_those_before(key, rp, clock)
     assert (await remove(key, rp, code=before[0], methodId="AAAA")).status_code == 404
 
 
+@pytest.mark.requirement("users-9-16")
 async def test_recovery_codes_and_secrets_are_sealed_at_rest(key, rp, clock, service) -> None:
     given = (await enabled(key, rp, clock))["recoveryCodes"]
     stored = await service.services.database.motor["users"].find_one({"_id": rp.user["id"]})
@@ -381,6 +404,7 @@ async def test_recovery_codes_and_secrets_are_sealed_at_rest(key, rp, clock, ser
 # What goes with it
 
 
+@pytest.mark.requirement("oauth-2.2-24", "users-9-24")
 @pytest.mark.parametrize("is_on", [True, False])
 async def test_refresh_tokens_end_with_the_first_method_where_the_tenant_says_so(key, http, rp, clock, is_on) -> None:
     policy = {"refreshTokenRevocationPolicy": {"onMultiFactorEnable": is_on}}
@@ -392,6 +416,7 @@ async def test_refresh_tokens_end_with_the_first_method_where_the_tenant_says_so
     assert len((await key.get(tokens)).json()["refreshTokens"]) == (0 if is_on else 1)
 
 
+@pytest.mark.requirement("event-jwt.refresh-token.revoke", "users-9-24")
 async def test_a_veto_of_the_end_of_refresh_tokens_leaves_everything_as_it_was(key, http, rp, clock, service) -> None:
     policy = {"refreshTokenRevocationPolicy": {"onMultiFactorEnable": True}}
     await rp.configure_tenant(jwtConfiguration=policy)
@@ -405,6 +430,7 @@ async def test_a_veto_of_the_end_of_refresh_tokens_leaves_everything_as_it_was(k
         assert (await enable(key, rp, clock)).status_code == 200
 
 
+@pytest.mark.requirement("event-user.two-factor.method.add", "event-user.two-factor.method.remove", "users-9-27")
 async def test_webhooks_hear_of_methods_that_come_and_go(key, rp, clock) -> None:
     async with receiving() as receiver:
         hearing = Hearing(rp.api, receiver, rp.tenant["id"])
@@ -421,6 +447,7 @@ async def test_webhooks_hear_of_methods_that_come_and_go(key, rp, clock) -> None
         assert (removed["method"], removed["user"]["twoFactor"]["methods"]) == (added["method"], [])
 
 
+@pytest.mark.requirement("core-18-templates-20", "users-9-26")
 async def test_the_user_is_told_by_mail_of_methods_that_come_and_go(key, rp, clock, mailbox) -> None:
     texts = {"Add": "added {{ method.method }}", "Remove": "removed {{ method.method }}"}
     configuration = {}
@@ -435,6 +462,7 @@ async def test_the_user_is_told_by_mail_of_methods_that_come_and_go(key, rp, clo
     assert (await mailbox.wait_for(2))[1].part("plain").strip() == "removed authenticator"
 
 
+@pytest.mark.requirement("users-9-3")
 async def test_who_has_to_have_a_method_adds_one_in_the_middle_of_the_login(key, http, rp, clock) -> None:
     await rp.configure_tenant(multiFactorConfiguration={"loginPolicy": "Required"})
     body = {"loginId": rp.login_id, "password": PASSWORD, "applicationId": rp.client_id}

@@ -36,6 +36,7 @@ async def listed(api: httpx.AsyncClient, **query: str) -> list[Document]:
     return list((await api.get("/api/user-action", params=query)).json()["userActions"])
 
 
+@pytest.mark.requirement("core-18-groups-25")
 async def test_defaults_are_filled_in(api) -> None:
     made = await make(api, active=False, id=new_id())
     assert made.pop("name").startswith("Action ")
@@ -55,6 +56,7 @@ async def test_defaults_are_filled_in(api) -> None:
     }
 
 
+@pytest.mark.requirement("core-18-groups-25")
 async def test_full_cycle(api) -> None:
     action_id = new_id()
     members: Document = {
@@ -94,6 +96,7 @@ async def test_full_cycle(api) -> None:
     assert replaced["insertInstant"] == made["insertInstant"]
 
 
+@pytest.mark.requirement("core-18-groups-27")
 async def test_deactivated_action_is_listed_apart_until_it_is_reactivated_or_removed(api) -> None:
     made = await make(api)
     path = f"/api/user-action/{made['id']}"
@@ -123,6 +126,7 @@ async def test_unknown_action_is_404(api, method, query) -> None:
     assert (await api.request(method, f"/api/user-action/{new_id()}{query}", json=wanted())).status_code == 404
 
 
+@pytest.mark.requirement("core-18-groups-25")
 @pytest.mark.parametrize(
     ("members", "expected"),
     [
@@ -145,6 +149,7 @@ async def test_bad_members(api, members, expected) -> None:
     assert codes(await api.post("/api/user-action", json=wanted(**members))) == expected
 
 
+@pytest.mark.requirement("core-18-groups-26")
 async def test_messages_need_templates_that_exist_and_hold_them(api) -> None:
     template = {"name": new_id(), "defaultSubject": "x", "defaultHtmlTemplate": "x", "defaultTextTemplate": "x"}
     template_id = (await api.post("/api/email/template", json={"emailTemplate": template})).json()["emailTemplate"][
@@ -177,6 +182,7 @@ def locking(action_id: str | None) -> Document:
     return {"tenant": {"failedAuthenticationConfiguration": {"userActionId": action_id}}}
 
 
+@pytest.mark.requirement("core-18-groups-28", "core-8-failedAuthenticationConfiguration")
 @pytest.mark.parametrize("members", [{}, {"temporal": True}, None])
 async def test_tenant_locks_out_only_by_a_temporal_action_that_prevents_login(api, tenant, members) -> None:
     action_id = new_id() if members is None else (await make(api, **members))["id"]
@@ -186,6 +192,7 @@ async def test_tenant_locks_out_only_by_a_temporal_action_that_prevents_login(ap
     assert "userActionId" not in found["failedAuthenticationConfiguration"]
 
 
+@pytest.mark.requirement("core-18-groups-28")
 async def test_action_that_was_deactivated_locks_nobody_out(api, tenant) -> None:
     made = await make(api, **LOCK_OUT)
     await api.delete(f"/api/user-action/{made['id']}")
@@ -193,6 +200,7 @@ async def test_action_that_was_deactivated_locks_nobody_out(api, tenant) -> None
     assert codes(refused) == {"[invalid]tenant.failedAuthenticationConfiguration.userActionId"}
 
 
+@pytest.mark.requirement("core-18-groups-28", "core-8-failedAuthenticationConfiguration")
 async def test_action_that_locks_out_stays_what_it_is(api, tenant) -> None:
     made = await make(api, **LOCK_OUT)
     path = f"/api/user-action/{made['id']}"
@@ -226,6 +234,7 @@ async def make_reason(api: httpx.AsyncClient, **members: Any) -> Document:
     return dict(answer.json()["userActionReason"])
 
 
+@pytest.mark.requirement("core-18-groups-29")
 async def test_full_cycle_of_a_reason(api) -> None:
     made = await make_reason(api, localizedTexts={"de": "Darum", "fr_CA": "Parce que"})
     assert made.keys() == {"code", "id", "insertInstant", "lastUpdateInstant", "localizedTexts", "text"}
@@ -243,6 +252,7 @@ async def test_full_cycle_of_a_reason(api) -> None:
         assert (await api.request(method, path, json=reason())).status_code == 404
 
 
+@pytest.mark.requirement("core-18-groups-29")
 async def test_code_and_text_of_a_reason_are_required_and_unique(api) -> None:
     path = "/api/user-action-reason"
     made = await make_reason(api)

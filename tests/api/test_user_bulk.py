@@ -41,6 +41,7 @@ def codes(answer: httpx.Response) -> set[str]:
     return {entry["code"] for entries in answer.json()["fieldErrors"].values() for entry in entries}
 
 
+@pytest.mark.requirement("users-2.1-10")
 async def test_users_are_deactivated_or_removed_and_those_who_are_not_there_left_out(tenant_api) -> None:
     one, other, bystander = await make_users(tenant_api, 3)
     answer = await remove(tenant_api, userIds=[one, NOBODY, other, one])
@@ -51,6 +52,7 @@ async def test_users_are_deactivated_or_removed_and_those_who_are_not_there_left
     assert [await is_active(tenant_api, user) for user in (one, other)] == [None, False]
 
 
+@pytest.mark.requirement("users-2.1-10")
 async def test_query_parameters_are_those_that_clients_send(tenant_api) -> None:
     ids = await make_users(tenant_api, 3)
     query = {"userId": ids[:2], "dryRun": "false", "hardDelete": "false"}
@@ -61,6 +63,7 @@ async def test_query_parameters_are_those_that_clients_send(tenant_api) -> None:
     assert [await is_active(tenant_api, user) for user in ids] == [False, False, None]
 
 
+@pytest.mark.requirement("users-2.1-10")
 async def test_dry_run_tells_and_changes_nothing(tenant_api) -> None:
     ids = await make_users(tenant_api, 2)
     answer = await remove(tenant_api, userIds=ids, hardDelete=True, dryRun=True)
@@ -68,6 +71,7 @@ async def test_dry_run_tells_and_changes_nothing(tenant_api) -> None:
     assert [await is_active(tenant_api, user) for user in ids] == [True, True]
 
 
+@pytest.mark.requirement("users-2.1-10")
 async def test_what_is_neither_true_nor_false_is_no_deletion_in_earnest(tenant_api) -> None:
     (user,) = await make_users(tenant_api, 1)
     for name in ("dryRun", "hardDelete"):
@@ -79,6 +83,7 @@ async def test_what_is_neither_true_nor_false_is_no_deletion_in_earnest(tenant_a
     assert await is_active(tenant_api, user) is True
 
 
+@pytest.mark.requirement("users-2.1-10")
 async def test_query_string_finds_them_and_ids_win_over_it(tenant_api) -> None:
     smiths, others = await make_users(tenant_api, 3, lastName="Smith"), await make_users(tenant_api, 1)
     answer = await remove(tenant_api, queryString="smith", dryRun=True)
@@ -93,6 +98,7 @@ async def test_query_string_finds_them_and_ids_win_over_it(tenant_api) -> None:
     assert (await remove(tenant_api, queryString="smith")).json()["userIds"] == []
 
 
+@pytest.mark.requirement("users-2.1-10")
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -117,6 +123,7 @@ async def test_limit_of_the_query_must_be_a_number(tenant_api) -> None:
     assert (await tenant_api.delete("/api/user/bulk", params={"queryString": "*", "limit": "x"})).status_code == 400
 
 
+@pytest.mark.requirement("users-2.1-10")
 async def test_users_of_another_tenant_are_not_found(service: app.Service, api, tenant_api) -> None:
     (theirs,) = await make_users(api, 1)
     assert (await remove(tenant_api, userIds=[theirs], hardDelete=True)).json()["userIds"] == []
@@ -134,6 +141,7 @@ async def listen(api: httpx.AsyncClient, receiver: Receiver, transaction_type: s
     await webhooks.listen(api, tenant, receiver.url, types, transaction_type)
 
 
+@pytest.mark.requirement("event-user.deactivate")
 async def test_every_user_has_events_of_its_own(tenant_api) -> None:
     one, other = await make_users(tenant_api, 2)
     async with receiving() as receiver:
@@ -152,6 +160,7 @@ async def test_every_user_has_events_of_its_own(tenant_api) -> None:
         )
 
 
+@pytest.mark.requirement("event-user.deactivate")
 async def test_who_is_kept_by_a_webhook_does_not_keep_the_others(tenant_api) -> None:
     ids = await make_users(tenant_api, 3)
 

@@ -46,6 +46,7 @@ async def give(api: httpx.AsyncClient, consent: Document, user: Document, **memb
     return await api.post("/api/user/consent", json={"userConsent": wanted})
 
 
+@pytest.mark.requirement("core-18-groups-24", "users-2.1-11")
 async def test_consent_is_given_read_changed_revoked_and_given_again(tenant_api) -> None:
     consent = await make_consent(tenant_api, values=["a", "b"], multipleValuesAllowed=True)
     user = await make_user(tenant_api, birthDate=born(13))
@@ -84,6 +85,7 @@ async def test_nobody_consents_twice_to_the_same_but_after_revoking_it(tenant_ap
     assert codes(back) == {"[duplicate]userConsent.consentId"}
 
 
+@pytest.mark.requirement("users-2.1-11")
 @pytest.mark.parametrize(
     ("members", "is_enough"),
     [
@@ -110,6 +112,7 @@ async def test_age_of_self_consent_is_that_of_the_country_or_the_default(tenant_
         assert (await give(tenant_api, consent, user, giverUserId=parent["id"])).status_code == 200
 
 
+@pytest.mark.requirement("users-2.1-11")
 async def test_values_must_be_listed_and_several_allowed(tenant_api) -> None:
     user = await make_user(tenant_api)
     one = await make_consent(tenant_api, defaultMinimumAgeForSelfConsent=0, values=["a", "b"])
@@ -153,6 +156,7 @@ async def test_what_is_not_there_is_not_found(tenant_api) -> None:
     assert codes(await tenant_api.get("/api/user/consent", params={"userId": "x"})) == {"[couldNotConvert]userId"}
 
 
+@pytest.mark.requirement("users-2.1-11")
 async def test_another_tenant_sees_and_changes_nothing(service: app.Service, api, tenant_api) -> None:
     consent, user = await make_consent(api, defaultMinimumAgeForSelfConsent=0), await make_user(tenant_api)
     made = (await give(tenant_api, consent, user)).json()["userConsent"]
@@ -170,6 +174,7 @@ async def test_another_tenant_sees_and_changes_nothing(service: app.Service, api
         assert (await give(everywhere, consent, theirs)).status_code == 200, "the user tells the tenant"
 
 
+@pytest.mark.requirement("users-2.1-11")
 async def test_consents_go_with_their_user_and_with_what_they_are_about(tenant_api) -> None:
     one, other = [await make_consent(tenant_api, defaultMinimumAgeForSelfConsent=0) for _ in range(2)]
     user, staying = await make_user(tenant_api), await make_user(tenant_api)
@@ -185,6 +190,7 @@ async def test_consents_go_with_their_user_and_with_what_they_are_about(tenant_a
     assert (await tenant_api.get(f"/api/user/consent/{removed}")).status_code == 404
 
 
+@pytest.mark.requirement("core-18-groups-24", "users-2.1-11")
 async def test_giver_is_told_at_once_and_again_unless_it_was_revoked_by_then(service, tenant_api, clock) -> None:
     plus = {"enabled": True, "emailTemplateId": EMAIL_TEMPLATE}
     plus |= {"minimumTimeToSendEmailInHours": 1, "maximumTimeToSendEmailInHours": 2}

@@ -100,6 +100,7 @@ async def log_in(api: httpx.AsyncClient, user: Document, password: str = PASSWOR
     return (await api.post("/api/login", json=body)).status_code
 
 
+@pytest.mark.requirement("users-2.1-1")
 async def test_user_of_every_scheme_logs_in_afterwards(tenant_api) -> None:
     assert SCHEMES.keys() == password_hashing.SCHEMES
     users = {scheme: somebody(encryptionScheme=scheme, **SCHEMES[scheme]) for scheme in SCHEMES}
@@ -111,12 +112,14 @@ async def test_user_of_every_scheme_logs_in_afterwards(tenant_api) -> None:
         assert (await stored(tenant_api, email=user["email"]))["encryptionScheme"] == scheme
 
 
+@pytest.mark.requirement("users-2.1-1")
 async def test_user_without_a_salt_of_before_has_an_empty_one(tenant_api) -> None:
     user = somebody(encryptionScheme="salted-md5", factor=1, salt="", password=b64(hashlib.md5(P).digest()))
     assert (await import_users(tenant_api, user)).status_code == 200
     assert await log_in(tenant_api, user) in {200, 202}
 
 
+@pytest.mark.requirement("users-2.1-1")
 async def test_password_in_plain_text_is_hashed_by_the_scheme_of_the_request_or_of_the_tenant(tenant_api) -> None:
     change = {"passwordEncryptionConfiguration": {"encryptionScheme": "salted-sha256", "encryptionSchemeFactor": 2}}
     assert (await tenant_api.patch(f"/api/tenant/{tenant_api.headers['X-FusionAuth-TenantId']}",
@@ -134,6 +137,7 @@ async def test_password_in_plain_text_is_hashed_by_the_scheme_of_the_request_or_
 SCHEMES_HMAC = {name: SCHEMES["salted-hmac-sha256"][name] for name in ("salt", "password")}
 
 
+@pytest.mark.requirement("users-2.1-2")
 async def test_everything_that_a_user_brings_is_kept_and_the_rest_derived(tenant_api) -> None:
     application = await tenant_api.post(
         "/api/application",
@@ -185,6 +189,7 @@ async def test_everything_that_a_user_brings_is_kept_and_the_rest_derived(tenant
     assert "private" not in user
 
 
+@pytest.mark.requirement("users-2.1-3")
 @pytest.mark.parametrize(
     ("members", "name", "kind"),
     [
@@ -217,6 +222,7 @@ async def test_bad_row_is_named_and_nothing_is_imported(tenant_api, members, nam
     assert await count(tenant_api) == 0
 
 
+@pytest.mark.requirement("users-2.1-3")
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -235,6 +241,7 @@ async def test_bad_requests(tenant_api, body, expected) -> None:
     assert await count(tenant_api) == 0
 
 
+@pytest.mark.requirement("users-2.1-3")
 async def test_more_users_or_errors_than_anybody_reads_end_the_reading(tenant_api) -> None:
     many = {"users": [{"email": "a@example.com"}] * 10_001}
     assert codes(await tenant_api.post("/api/user/import", json=many)) == {"users": "[tooMany]users"}
@@ -242,6 +249,7 @@ async def test_more_users_or_errors_than_anybody_reads_end_the_reading(tenant_ap
     assert len(codes(bad)) == 100
 
 
+@pytest.mark.requirement("users-2.1-4")
 @pytest.mark.parametrize("kind", ["email", "username", "id", "twice"])
 async def test_what_is_taken_stops_all_of_it_and_is_named_where_that_is_asked(
     service: app.Service, tenant_api, kind
@@ -263,6 +271,7 @@ async def test_what_is_taken_stops_all_of_it_and_is_named_where_that_is_asked(
     assert await count(tenant_api) == 1, "nothing was imported"
 
 
+@pytest.mark.requirement("users-2.1-4")
 async def test_who_comes_in_between_stops_all_of_it_and_what_was_written_is_removed(
     service, tenant_api, monkeypatch
 ) -> None:
@@ -286,6 +295,7 @@ async def test_who_comes_in_between_stops_all_of_it_and_what_was_written_is_remo
     assert await journal.count_documents({}) == 0
 
 
+@pytest.mark.requirement("users-2.1-4")
 async def test_import_of_a_process_that_was_killed_is_taken_back_by_another(
     service, tenant_api, clock, monkeypatch
 ) -> None:
@@ -309,6 +319,7 @@ async def test_import_of_a_process_that_was_killed_is_taken_back_by_another(
     assert (await import_users(tenant_api, *users)).status_code == 200
 
 
+@pytest.mark.requirement("users-2.1-4")
 async def test_of_two_imports_of_the_same_users_at_once_one_is_made(service, tenant_api) -> None:
     users = [somebody() for _ in range(20)]
     headers = dict(tenant_api.headers)
@@ -318,6 +329,7 @@ async def test_of_two_imports_of_the_same_users_at_once_one_is_made(service, ten
     assert await count(tenant_api) in {0, 20}, "all of them or none"
 
 
+@pytest.mark.requirement("users-2.1-5")
 async def test_tenant_comes_from_the_user_where_the_call_names_none(service: app.Service, api, tenant_api) -> None:
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as everywhere:
         answer = await import_users(everywhere, somebody())
@@ -329,6 +341,7 @@ async def test_tenant_comes_from_the_user_where_the_call_names_none(service: app
     assert (await api.get(f"/api/user/{user['id']}")).status_code == 404
 
 
+@pytest.mark.requirement("users-2.1-7")
 async def test_body_may_be_large_with_a_key_that_may_import_and_for_nothing_else(
     service: app.Service, tenant_api
 ) -> None:
@@ -342,6 +355,7 @@ async def test_body_may_be_large_with_a_key_that_may_import_and_for_nothing_else
     assert codes(one) == {"[invalidJSON]": "[invalidJSON]"}
 
 
+@pytest.mark.requirement("users-2.1-7")
 async def test_body_of_an_import_may_be_as_large_as_configured_and_not_a_byte_larger(build) -> None:
     """Both ways of sending one: with its length, and in pieces of which nobody knows how many come."""
     limit = 8 * 2**20
@@ -383,6 +397,7 @@ async def test_body_of_an_import_may_be_as_large_as_configured_and_not_a_byte_la
                 assert (await client.get("/api/user", params={"email": large})).status_code == 404
 
 
+@pytest.mark.requirement("users-2.1-7")
 async def test_attack_45_import_of_ten_thousand_lets_others_have_their_turn(service: app.Service, tenant_api) -> None:
     """No step of an import is long: between any two of them the event loop goes round."""
     users = [{"email": f"{index}@example.com", "data": {"index": index}} for index in range(3000)]
@@ -400,6 +415,7 @@ async def test_attack_45_import_of_ten_thousand_lets_others_have_their_turn(serv
     assert await count(tenant_api) == 3000
 
 
+@pytest.mark.requirement("users-2.1-8")
 async def test_refresh_tokens_are_imported_and_used(service: app.Service, tenant_api) -> None:
     settings = {"generateRefreshTokens": True, "allowTokenRefresh": True}
     oauth = {"clientAuthenticationPolicy": "NotRequired", "enabledGrants": ["refresh_token", "authorization_code"]}

@@ -32,6 +32,7 @@ async def make_user(api: httpx.AsyncClient, user_id: str = "", **members: Any) -
     return dict(answer.json()["user"])
 
 
+@pytest.mark.requirement("core-1-11", "service-10", "users-2-1", "users-2-7")
 async def test_a_user_is_created_with_everything_that_can_be_told_about_one(tenant_api: httpx.AsyncClient) -> None:
     user_id = new_id()
     wanted = {
@@ -95,6 +96,7 @@ async def test_a_user_is_created_with_everything_that_can_be_told_about_one(tena
     assert again == {**user, "encryptionScheme": "argon2id"}
 
 
+@pytest.mark.requirement("service-10", "users-2-9")
 async def test_every_way_to_name_a_user_finds_it(tenant_api: httpx.AsyncClient) -> None:
     user = await make_user(tenant_api, email="a@example.com", username="Ann")
     for query in (
@@ -113,6 +115,9 @@ async def test_every_way_to_name_a_user_finds_it(tenant_api: httpx.AsyncClient) 
     assert codes(await tenant_api.get("/api/user/nonsense")) == {"[couldNotConvert]userId"}
 
 
+@pytest.mark.requirement(
+    "core-1-6", "core-2-10", "core-2-11", "core-2-3", "core-2-4", "core-2-5", "design-core-3", "users-2-7"
+)
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
@@ -167,6 +172,7 @@ async def test_bad_users_are_refused_with_every_reason(
     assert codes(await tenant_api.post("/api/user", json={"user": wanted})) == expected
 
 
+@pytest.mark.requirement("core-1-1", "users-2-7")
 async def test_the_wrapper_is_judged_too(tenant_api: httpx.AsyncClient) -> None:
     assert codes(await tenant_api.post("/api/user", json={})) == {"[missing]user"}
     assert codes(await tenant_api.post("/api/user", content=b"[1]")) == {"[invalidJSON]"}
@@ -180,6 +186,7 @@ async def test_the_wrapper_is_judged_too(tenant_api: httpx.AsyncClient) -> None:
         assert codes(await getattr(tenant_api, verb)("/api/user")) == {"[missing]userId"}
 
 
+@pytest.mark.requirement("core-2-4", "users-2-7")
 async def test_login_ids_are_unique_in_a_tenant_and_an_inactive_owner_is_named_as_such(
     tenant_api: httpx.AsyncClient,
 ) -> None:
@@ -198,6 +205,7 @@ async def test_login_ids_are_unique_in_a_tenant_and_an_inactive_owner_is_named_a
     assert entry["message"] == "A User with username = [ann] already exists."
 
 
+@pytest.mark.requirement("users-2-7")
 async def test_an_id_is_unique_over_all_tenants(tenant_api: httpx.AsyncClient, api: httpx.AsyncClient) -> None:
     user = await make_user(tenant_api)
     wanted = {"email": f"{new_id()}@example.com", "password": PASSWORD}
@@ -205,6 +213,7 @@ async def test_an_id_is_unique_over_all_tenants(tenant_api: httpx.AsyncClient, a
         assert codes(await client.post(f"/api/user/{user['id']}", json={"user": wanted})) == {"[duplicate]userId"}
 
 
+@pytest.mark.requirement("design-state-1")
 async def test_of_many_equal_creates_at_once_one_wins(tenant_api: httpx.AsyncClient) -> None:
     wanted = {"user": {"username": "Ann", "password": PASSWORD}}
     answers = await asyncio.gather(*(tenant_api.post("/api/user", json=wanted) for _ in range(8)))
@@ -212,6 +221,7 @@ async def test_of_many_equal_creates_at_once_one_wins(tenant_api: httpx.AsyncCli
     assert all(codes(answer) == {"[duplicate]user.username"} for answer in answers if answer.status_code == 400)
 
 
+@pytest.mark.requirement("core-2-5", "users-2-7")
 async def test_blocked_domains_are_refused_unless_the_caller_overrides(tenant_api: httpx.AsyncClient) -> None:
     tenant_id = tenant_api.headers["X-FusionAuth-TenantId"]
     change = {"tenant": {"registrationConfiguration": {"blockedDomains": ["blocked.example"]}}}
@@ -227,6 +237,7 @@ async def test_blocked_domains_are_refused_unless_the_caller_overrides(tenant_ap
     assert codes(await tenant_api.patch(f"/api/user/{user_id}", json=moved)) == {"[blocked]user.email"}
 
 
+@pytest.mark.requirement("users-2-5")
 async def test_usernames_are_made_unique_where_the_tenant_says_so(tenant_api: httpx.AsyncClient) -> None:
     tenant_id = tenant_api.headers["X-FusionAuth-TenantId"]
 
@@ -260,6 +271,7 @@ async def test_verification_follows_the_tenant_and_the_caller(tenant_api: httpx.
     assert other["identities"][0]["verifiedReason"] == "Disabled"
 
 
+@pytest.mark.requirement("attack-51", "event-user.deactivate-2", "users-2-1")
 async def test_what_is_not_the_callers_to_set_is_ignored(tenant_api: httpx.AsyncClient) -> None:
     forged = {
         "active": False,
@@ -291,6 +303,7 @@ async def test_what_is_not_the_callers_to_set_is_ignored(tenant_api: httpx.Async
         assert "lastLoginInstant" not in changed and "private" not in changed
 
 
+@pytest.mark.requirement("core-1-10", "service-10", "users-2-1", "users-2-11")
 async def test_a_put_replaces_everything_but_what_is_fixed(tenant_api: httpx.AsyncClient) -> None:
     user = await make_user(tenant_api, username="Ann", firstName="Ann", data={"a": 1}, preferredLanguages=["en"])
     body = {"user": {"email": "NEW@example.com"}}
@@ -309,6 +322,7 @@ async def test_a_put_replaces_everything_but_what_is_fixed(tenant_api: httpx.Asy
     assert codes(await tenant_api.put(f"/api/user/{again['id']}", json=body)) == {"[duplicate]user.email"}
 
 
+@pytest.mark.requirement("service-10", "users-2-11")
 async def test_the_three_kinds_of_patch(tenant_api: httpx.AsyncClient) -> None:
     user = await make_user(
         tenant_api, firstName="Ann", data={"a": 1, "b": {"c": 2}}, preferredLanguages=["en"], timezone="Europe/Berlin"
@@ -348,6 +362,7 @@ async def test_the_three_kinds_of_patch(tenant_api: httpx.AsyncClient) -> None:
     assert (await tenant_api.patch(f"/api/user/{new_id()}", json={"user": {}})).status_code == 404
 
 
+@pytest.mark.requirement("users-2-11", "webhooks-4-7")
 async def test_concurrent_patches_all_count(tenant_api: httpx.AsyncClient) -> None:
     user = await make_user(tenant_api)
     path = f"/api/user/{user['id']}"
@@ -356,6 +371,7 @@ async def test_concurrent_patches_all_count(tenant_api: httpx.AsyncClient) -> No
     assert (await tenant_api.get(path)).json()["user"]["data"] == {str(n): n for n in range(4)}
 
 
+@pytest.mark.requirement("users-2-11")
 async def test_a_new_password_is_judged_and_the_current_one_can_be_asked_for(
     tenant_api: httpx.AsyncClient, service: app.Service
 ) -> None:
@@ -373,6 +389,7 @@ async def test_a_new_password_is_judged_and_the_current_one_can_be_asked_for(
     assert stored["private"]["password"]["scheme"] == "argon2id"
 
 
+@pytest.mark.requirement("core-2-6", "users-2-12")
 async def test_the_past_of_a_password_counts_where_the_tenant_remembers(
     tenant_api: httpx.AsyncClient, clock: Any
 ) -> None:
@@ -401,6 +418,7 @@ async def test_the_past_of_a_password_counts_where_the_tenant_remembers(
     assert (await changed("password number 1")).status_code == 200
 
 
+@pytest.mark.requirement("users-2-7")
 async def test_an_authenticator_and_a_required_change_are_told_whole_from_the_beginning(tenant_api) -> None:
     methods = [{"method": "authenticator", "secret": SECRET}, {"method": "email", "email": "a@b.c"}]
     required = {"passwordChangeRequired": True, "twoFactor": {"methods": methods}}
@@ -418,6 +436,7 @@ async def test_an_authenticator_and_a_required_change_are_told_whole_from_the_be
     assert "passwordChangeReason" not in await make_user(tenant_api)
 
 
+@pytest.mark.requirement("attack-56", "users-2-3")
 async def test_two_factor_secrets_never_come_back_and_survive_being_sent_back_without_them(
     tenant_api: httpx.AsyncClient, service: app.Service
 ) -> None:
@@ -449,6 +468,7 @@ async def test_two_factor_secrets_never_come_back_and_survive_being_sent_back_wi
     assert removed.json()["user"]["twoFactor"] == {"methods": [], "recoveryCodes": []}
 
 
+@pytest.mark.requirement("design-state-9", "users-2-3")
 async def test_passwords_are_kept_under_the_scheme_that_was_asked_for(tenant_api: httpx.AsyncClient) -> None:
     user = await make_user(tenant_api, encryptionScheme="bcrypt", factor=4)
     assert "encryptionScheme" not in user
@@ -458,6 +478,7 @@ async def test_passwords_are_kept_under_the_scheme_that_was_asked_for(tenant_api
         assert name not in answer.json()["user"]
 
 
+@pytest.mark.requirement("core-1-12", "service-10", "users-2-13")
 async def test_deactivate_reactivate_and_delete(tenant_api: httpx.AsyncClient) -> None:
     user = await make_user(tenant_api)
     path = f"/api/user/{user['id']}"
@@ -482,6 +503,7 @@ async def test_deactivate_reactivate_and_delete(tenant_api: httpx.AsyncClient) -
     assert (await tenant_api.get(f"/api/user/{other['id']}")).status_code == 404
 
 
+@pytest.mark.requirement("core-1.2-6", "users-2-15")
 async def test_search_over_http_in_both_forms(tenant_api: httpx.AsyncClient) -> None:
     for name in ("ann", "bob", "cy"):
         await make_user(tenant_api, email=f"{name}@example.com", username=name)
@@ -503,6 +525,7 @@ async def test_search_over_http_in_both_forms(tenant_api: httpx.AsyncClient) -> 
     assert everybody.json()["total"] == 3
 
 
+@pytest.mark.requirement("users-2-15")
 @pytest.mark.parametrize(
     ("criteria", "code"),
     [
@@ -525,6 +548,7 @@ async def test_bad_searches_are_refused(tenant_api: httpx.AsyncClient, criteria:
     assert codes(await tenant_api.post("/api/user/search", json={"search": criteria})) == {code}
 
 
+@pytest.mark.requirement("attack-69", "users-2-15")
 @pytest.mark.parametrize("term", ["(a+)+$", "a{1,99999}", ".*.*.*.*x", "[", "*" * 300, "a" * 400, "$where", "\\"])
 async def test_no_search_term_is_a_pattern(tenant_api: httpx.AsyncClient, term: str) -> None:
     await make_user(tenant_api, email="a@example.com", fullName="a" * 200)
@@ -533,6 +557,7 @@ async def test_no_search_term_is_a_pattern(tenant_api: httpx.AsyncClient, term: 
     assert answer.json()["total"] == (1 if set(term) == {"*"} else 0)
 
 
+@pytest.mark.requirement("attack-69")
 async def test_data_may_have_any_names(tenant_api: httpx.AsyncClient) -> None:
     data = {"$where": "1", "a.b": {"$ne": 1}, "$ref": "x", "$id": "y", "__proto__": {"x": 1}, "": "empty"}
     user = await make_user(tenant_api, data=data)
@@ -542,6 +567,7 @@ async def test_data_may_have_any_names(tenant_api: httpx.AsyncClient) -> None:
     assert changed.json()["user"]["active"] is True
 
 
+@pytest.mark.requirement("attack-54", "core-4-12", "users-2-16")
 async def test_a_user_of_another_tenant_does_not_exist(tenant_api: httpx.AsyncClient, api: httpx.AsyncClient) -> None:
     user = await make_user(tenant_api, email="only-here@example.com", username="only-here")
     path = f"/api/user/{user['id']}"
@@ -563,6 +589,7 @@ async def test_a_user_of_another_tenant_does_not_exist(tenant_api: httpx.AsyncCl
     assert (await tenant_api.get(path)).json()["user"]["lastUpdateInstant"] == user["lastUpdateInstant"]
 
 
+@pytest.mark.requirement("core-4-10", "core-4-11", "users-2-16")
 async def test_with_several_tenants_and_no_header_the_user_id_names_the_tenant(
     service: app.Service, tenant_api: httpx.AsyncClient, api: httpx.AsyncClient
 ) -> None:
@@ -584,6 +611,7 @@ async def test_with_several_tenants_and_no_header_the_user_id_names_the_tenant(
         assert (await client.get(f"/api/user/{new_id()}")).status_code == 404
 
 
+@pytest.mark.requirement("users-2-16")
 async def test_no_key_no_users(http: httpx.AsyncClient, tenant_api: httpx.AsyncClient) -> None:
     user = await make_user(tenant_api)
     path = f"/api/user/{user['id']}"
@@ -599,6 +627,7 @@ def claims_of(token: str) -> dict[str, Any]:
     return dict(json.loads(unbase64url(token.split(".")[1])))
 
 
+@pytest.mark.requirement("users-2-8")
 async def test_a_create_answers_with_a_token_for_the_application_or_for_none(tenant_api: httpx.AsyncClient) -> None:
     tenant_id = tenant_api.headers["X-FusionAuth-TenantId"]
     wanted = {"user": {"email": "a@example.com", "password": PASSWORD}}
@@ -618,6 +647,7 @@ async def test_a_create_answers_with_a_token_for_the_application_or_for_none(ten
     assert "token" not in (await tenant_api.get(f"/api/user/{plain['user']['id']}")).json()
 
 
+@pytest.mark.requirement("audit-b6-defaults")
 async def test_new_user_carries_the_nested_defaults_of_the_published_api(tenant_api: httpx.AsyncClient) -> None:
     """Terraform compares them with what its configuration leaves out."""
     user = (

@@ -96,6 +96,7 @@ def identity(user: Document) -> tuple[bool, str]:
 # Beginning
 
 
+@pytest.mark.requirement("users-8-1")
 async def test_new_user_is_mailed_a_link_that_verifies_the_address(links: Place, http, clock) -> None:
     made = await links.made()
     assert not made["user"]["verified"] and identity(made["user"]) == (False, "Pending")
@@ -111,6 +112,7 @@ async def test_new_user_is_mailed_a_link_that_verifies_the_address(links: Place,
     assert (await http.post(f"{PATH}/{verification_id}")).status_code == 404
 
 
+@pytest.mark.requirement("users-8-2", "users-8-7")
 async def test_where_a_form_asks_the_code_is_needed_and_both_are_told_to_the_key_that_made_the_user(
     place: Place, http
 ) -> None:
@@ -127,6 +129,7 @@ async def test_where_a_form_asks_the_code_is_needed_and_both_are_told_to_the_key
     assert (await place.user(made["user"]["id"]))["verified"]
 
 
+@pytest.mark.requirement("users-8-2")
 async def test_user_shows_the_open_id_until_it_is_used_and_no_code(place: Place, http) -> None:
     made = await place.made()
     path = f"/api/user/{made['user']['id']}"
@@ -142,6 +145,7 @@ async def test_user_shows_the_open_id_until_it_is_used_and_no_code(place: Place,
     assert found.status_code == 404
 
 
+@pytest.mark.requirement("users-8-1")
 async def test_who_is_not_to_be_verified_gets_no_mail_and_no_id(place: Place) -> None:
     skipped = await place.made(skipVerification=True)
     assert skipped["user"]["verified"] and identity(skipped["user"]) == (True, "Skipped")
@@ -154,6 +158,7 @@ async def test_who_is_not_to_be_verified_gets_no_mail_and_no_id(place: Place) ->
     assert place.mailbox.mails == []
 
 
+@pytest.mark.requirement("users-8-4")
 async def test_token_of_a_new_user_waits_for_the_verification_where_logins_do(place: Place) -> None:
     assert "token" not in await place.made()
     assert "token" in await place.made(skipVerification=True)
@@ -161,6 +166,7 @@ async def test_token_of_a_new_user_waits_for_the_verification_where_logins_do(pl
     assert "token" in await place.made()
 
 
+@pytest.mark.requirement("users-8-12")
 async def test_template_of_the_application_wins(links: Place) -> None:
     own = await make_template(links.api, "own-template ${application.name}")
     body = {"application": {"name": f"App {new_id()}", "emailConfiguration": {"emailVerificationEmailTemplateId": own}}}
@@ -177,6 +183,7 @@ async def test_template_of_the_application_wins(links: Place) -> None:
 # Changes of address
 
 
+@pytest.mark.requirement("users-8-5", "users-8-6")
 async def test_changed_address_is_verified_again_where_the_tenant_says_so(links: Place, http) -> None:
     made = await links.made()
     first, _ = await links.mailed()
@@ -196,6 +203,7 @@ async def test_changed_address_is_verified_again_where_the_tenant_says_so(links:
     assert after["verified"] and after["verifiedInstant"] == before["verifiedInstant"]
 
 
+@pytest.mark.requirement("users-8-5")
 async def test_changed_address_counts_as_verified_where_the_caller_skips_that(place: Place) -> None:
     await place.configure(verifyEmailWhenChanged=True)
     made = (await place.made(skipVerification=True))["user"]
@@ -211,6 +219,7 @@ async def test_changed_address_counts_as_verified_where_the_caller_skips_that(pl
     assert [mail.recipients for mail in await place.mailbox.wait_for(1)] == [[asked["email"]]]
 
 
+@pytest.mark.requirement("users-8-10")
 async def test_id_for_an_address_that_the_user_no_longer_has_verifies_nothing(links: Place, http) -> None:
     made = await links.made()
     old, _ = await links.mailed()
@@ -223,6 +232,7 @@ async def test_id_for_an_address_that_the_user_no_longer_has_verifies_nothing(li
     assert (await http.post(f"{PATH}/{new}")).status_code == 200
 
 
+@pytest.mark.requirement("users-8-5")
 async def test_first_address_of_a_user_is_verified_like_that_of_a_new_one(links: Place) -> None:
     made = await links.made(user={"email": None, "username": f"name-{new_id()}"})
     patch = {"user": {"email": f"{new_id()}@example.com"}}
@@ -233,6 +243,7 @@ async def test_first_address_of_a_user_is_verified_like_that_of_a_new_one(links:
 # Asking again
 
 
+@pytest.mark.requirement("users-8-9")
 async def test_key_gets_a_new_id_in_place_of_the_old_one_and_need_not_send_it(place: Place, http) -> None:
     made = await place.made()
     await place.mailed()
@@ -245,6 +256,7 @@ async def test_key_gets_a_new_id_in_place_of_the_old_one_and_need_not_send_it(pl
     assert (await http.post(PATH, json=sent)).status_code == 200
 
 
+@pytest.mark.requirement("users-8-9")
 async def test_anybody_may_ask_for_a_mail_and_learns_nothing(place: Place, http) -> None:
     made, verified = await place.made(), await place.made(skipVerification=True)
     await place.mailed()
@@ -259,6 +271,7 @@ async def test_anybody_may_ask_for_a_mail_and_learns_nothing(place: Place, http)
     assert len(place.mailbox.mails) == 2
 
 
+@pytest.mark.requirement("users-8-9")
 async def test_attack_48_one_address_asks_for_so_many_mails_whoever_they_are_for(
     place: Place, http, monkeypatch
 ) -> None:
@@ -273,6 +286,7 @@ async def test_attack_48_one_address_asks_for_so_many_mails_whoever_they_are_for
         assert (await place.api.put(PATH, params={"email": email}, headers=here)).status_code == 200, "with a key"
 
 
+@pytest.mark.requirement("users-8-9")
 @pytest.mark.parametrize("strategy", ["ClickableLink", "FormField"])
 async def test_who_only_knows_the_address_makes_no_mail_worthless(place: Place, http, service, strategy: str) -> None:
     await place.configure(verificationStrategy=strategy)
@@ -318,6 +332,7 @@ async def test_a_new_mail_has_a_new_id_where_the_old_one_does_not_do_any_more(pl
     assert (await http.post(PATH, json=body)).status_code == 200
 
 
+@pytest.mark.requirement("users-8-9")
 async def test_what_is_asked_for_wrongly_is_told(place: Place, http) -> None:
     headers = {"X-FusionAuth-TenantId": place.tenant_id}
     assert codes(await place.api.put(PATH)) == {"email": ["blank"]}
@@ -332,6 +347,7 @@ async def test_what_is_asked_for_wrongly_is_told(place: Place, http) -> None:
         assert (await client.put(PATH, params={"email": "nobody@example.com"}, headers=more)).status_code == 403
 
 
+@pytest.mark.requirement("users-8-13")
 async def test_tenant_limits_how_often_a_user_is_written_to(place: Place, http) -> None:
     limit = {"sendEmailVerification": {"enabled": True, "limit": 2, "timePeriodInSeconds": 3600}}
     await place.change({"tenant": {"rateLimitConfiguration": limit}})
@@ -350,6 +366,7 @@ async def test_tenant_limits_how_often_a_user_is_written_to(place: Place, http) 
 # Completing
 
 
+@pytest.mark.requirement("users-8-8")
 async def test_key_may_say_that_an_address_is_verified_and_nobody_else(links: Place, http) -> None:
     made = await links.made()
     body = {"userId": made["user"]["id"]}
@@ -366,6 +383,7 @@ async def test_key_may_say_that_an_address_is_verified_and_nobody_else(links: Pl
     assert codes(await links.api.post(PATH, json={"userId": nameless["user"]["id"]})) == {"user.email": ["missing"]}
 
 
+@pytest.mark.requirement("users-8-7")
 async def test_ids_that_stand_for_nothing(links: Place, http, api) -> None:
     assert codes(await http.post(PATH, json={})) == {"verificationId": ["missing"]}
     assert (await http.post(f"{PATH}/{new_id()}")).status_code == 404
@@ -377,6 +395,7 @@ async def test_ids_that_stand_for_nothing(links: Place, http, api) -> None:
     assert (await http.post(f"{PATH}/{verification_id}")).status_code == 200
 
 
+@pytest.mark.requirement("users-8-10")
 async def test_id_lives_as_long_as_the_tenant_says_and_looks_as_it_says(links: Place, service) -> None:
     settings = {
         "emailVerificationIdGenerator": {"length": 12, "type": "randomDigits"},
@@ -390,6 +409,7 @@ async def test_id_lives_as_long_as_the_tenant_says_and_looks_as_it_says(links: P
     assert 0 < await redis.client.ttl(key) <= 77
 
 
+@pytest.mark.requirement("users-8-11")
 async def test_attack_46_after_five_wrong_codes_the_id_is_gone(place: Place, http) -> None:
     made = await place.made()
     body = {"verificationId": made["emailVerificationId"], "oneTimeCode": "WRONG"}
@@ -400,6 +420,7 @@ async def test_attack_46_after_five_wrong_codes_the_id_is_gone(place: Place, htt
     assert not (await place.user(made["user"]["id"]))["verified"]
 
 
+@pytest.mark.requirement("attack-48")
 async def test_attack_48_whoever_has_new_ids_made_has_no_more_tries_at_an_account(
     place: Place, http, monkeypatch
 ) -> None:
@@ -419,6 +440,7 @@ async def own(place: Place) -> Document:
     return {"verificationId": made["emailVerificationId"], "oneTimeCode": made["emailVerificationOneTimeCode"]}
 
 
+@pytest.mark.requirement("users-8-11")
 async def test_attack_48_address_that_guesses_ids_is_stopped_and_others_are_not(
     links: Place, http, monkeypatch
 ) -> None:
@@ -432,6 +454,7 @@ async def test_attack_48_address_that_guesses_ids_is_stopped_and_others_are_not(
     assert (await http.post(path, headers={"X-Forwarded-For": "203.0.113.77"})).status_code == 200
 
 
+@pytest.mark.requirement("users-8-11")
 async def test_attack_44_nobody_is_written_to_with_the_same_work(links: Place, http, monkeypatch) -> None:
     rendered = []
     render = mail_templates.render
@@ -448,6 +471,7 @@ async def test_attack_44_nobody_is_written_to_with_the_same_work(links: Place, h
     assert rendered[1:] == emails
 
 
+@pytest.mark.requirement("users-8-14")
 async def test_attack_46_of_64_racing_callers_one_gets_through(links: Place, http) -> None:
     made = await links.made()
     verification_id, _ = await links.mailed()
@@ -460,6 +484,7 @@ async def test_attack_46_of_64_racing_callers_one_gets_through(links: Place, htt
     await links.nothing_more()
 
 
+@pytest.mark.requirement("users-8-25")
 async def test_moderated_username_logs_nobody_in_and_an_address_beside_it_does(links: Place) -> None:
     name = f"name-{new_id()}"
     wanted = {"username": name, "usernameStatus": "PENDING"}

@@ -73,6 +73,7 @@ async def links(place: Registrar) -> Registrar:
     return place
 
 
+@pytest.mark.requirement("users-8-3")
 async def test_new_registration_is_mailed_a_link_that_verifies_it(links: Registrar, http, clock) -> None:
     made = await links.registered()
     assert not made["registration"]["verified"] and "registrationVerificationOneTimeCode" not in made
@@ -91,6 +92,7 @@ async def test_new_registration_is_mailed_a_link_that_verifies_it(links: Registr
     assert "registrationVerificationIds" not in (await links.api.get(f"/api/user/{made['user']['id']}")).json()
 
 
+@pytest.mark.requirement("users-8-15", "users-8-3")
 async def test_existing_user_is_registered_and_verified_by_id_and_code(place: Registrar, http) -> None:
     user = (await place.made())["user"]
     body = {"registration": {"applicationId": place.application_id}}
@@ -124,6 +126,7 @@ async def test_user_and_registration_are_each_verified_on_their_own(place: Regis
     assert not (await place.registration(made["user"]["id"]))["verified"]
 
 
+@pytest.mark.requirement("users-8-16")
 async def test_key_gets_a_new_id_in_place_of_the_old_one_and_need_not_send_it(place: Registrar, http) -> None:
     made = await place.registered()
     await place.mailed()
@@ -139,6 +142,7 @@ async def test_key_gets_a_new_id_in_place_of_the_old_one_and_need_not_send_it(pl
     assert (await http.post(PATH, json=sent)).status_code == 200
 
 
+@pytest.mark.requirement("users-8-16")
 async def test_anybody_may_ask_for_a_mail_and_learns_nothing(place: Registrar, http) -> None:
     verified, unregistered = await place.registered(skipRegistrationVerification=True), await place.made()
     made = await place.registered()
@@ -170,6 +174,7 @@ async def test_what_is_asked_for_wrongly_is_told(place: Registrar, http) -> None
         assert (await client.put(PATH, params=query)).status_code == 403
 
 
+@pytest.mark.requirement("users-8-13")
 async def test_tenant_limits_how_often_a_user_is_written_to(place: Registrar, http) -> None:
     limit = {"sendRegistrationVerification": {"enabled": True, "limit": 1, "timePeriodInSeconds": 3600}}
     await place.change({"tenant": {"rateLimitConfiguration": limit}})
@@ -182,6 +187,7 @@ async def test_tenant_limits_how_often_a_user_is_written_to(place: Registrar, ht
     await place.nothing_more()
 
 
+@pytest.mark.requirement("users-8-15")
 async def test_id_of_a_registration_that_is_gone_verifies_nothing(links: Registrar, http, api) -> None:
     made = await links.registered()
     path = f"/api/user/registration/{made['user']['id']}/{links.application_id}"
@@ -211,6 +217,7 @@ async def test_attack_46_of_64_racing_callers_one_gets_through(links: Registrar,
 # The gates at a login
 
 
+@pytest.mark.requirement("users-5-10", "users-8-17")
 async def test_unverified_user_is_stopped_with_the_id_that_the_mailed_code_goes_with(place: Registrar, http) -> None:
     await place.configure(verifyEmail=True, verificationEmailTemplateId=place.template_id, **GATED)
     made = await place.registered(skipRegistrationVerification=True)
@@ -228,6 +235,7 @@ async def test_unverified_user_is_stopped_with_the_id_that_the_mailed_code_goes_
     assert (await place.log_in(place.api, made)).status_code == 200
 
 
+@pytest.mark.requirement("users-8-17")
 async def test_login_begins_a_verification_where_none_is_open(place: Registrar, http) -> None:
     await place.configure(verifyEmail=True, verificationEmailTemplateId=place.template_id, **GATED)
     made = await place.registered(skipRegistrationVerification=True)
@@ -240,6 +248,7 @@ async def test_login_begins_a_verification_where_none_is_open(place: Registrar, 
     await place.nothing_more()
 
 
+@pytest.mark.requirement("users-5-10")
 async def test_unverified_registration_is_stopped_with_its_id(place: Registrar, http) -> None:
     made = await place.registered()
     first, code = await place.mailed()
@@ -250,6 +259,7 @@ async def test_unverified_registration_is_stopped_with_its_id(place: Registrar, 
     assert (await place.log_in(place.api, made)).status_code == 200
 
 
+@pytest.mark.requirement("users-8-17")
 async def test_where_a_link_is_mailed_the_gates_tell_no_id_and_where_they_are_open_nobody_is_stopped(
     place: Registrar,
 ) -> None:

@@ -40,11 +40,13 @@ async def call(http: httpx.AsyncClient, key: str, headers: dict[str, str], path:
 # The minimum length
 
 
+@pytest.mark.requirement("audit-a8-api-keys")
 async def test_any_chosen_value_is_accepted_by_default(manager) -> None:
     value = chr(0x4E00 + int(new_id()[:3], 16))
     assert (await made(manager, key=value))["key"] == value
 
 
+@pytest.mark.requirement("audit-a8-api-keys")
 async def test_shorter_values_are_refused_where_the_operator_says_so(build) -> None:
     async with build(api_keys__minimum_length=32) as service:
         headers = {"Authorization": MANAGER_KEY}
@@ -68,6 +70,7 @@ async def test_shorter_values_are_refused_where_the_operator_says_so(build) -> N
             assert (await manager.request("PATCH", path, json=change, headers=merge)).status_code == 200
 
 
+@pytest.mark.requirement("audit-a8-api-keys")
 async def test_short_key_of_the_kickstart_file_is_refused_by_name(build) -> None:
     with pytest.raises(StartupError, match=r"key manager.* was refused"):
         async with build(api_keys__minimum_length=200, kickstart=KICKSTART.replace(SUPER_KEY, "x" * 200)):
@@ -77,6 +80,7 @@ async def test_short_key_of_the_kickstart_file_is_refused_by_name(build) -> None
 # The warning
 
 
+@pytest.mark.requirement("audit-a8-api-keys")
 async def test_guessable_value_is_reported_in_the_event_log_without_it(manager, api) -> None:
     value = weak()
     key = await made(manager, key=value, metaData={"attributes": {"description": "for the crawler"}})
@@ -89,6 +93,7 @@ async def test_guessable_value_is_reported_in_the_event_log_without_it(manager, 
     assert len(await warnings(api, key["id"])) == 2
 
 
+@pytest.mark.requirement("audit-a8-api-keys")
 async def test_random_values_are_not_reported(manager, api) -> None:
     for chosen in ({}, {"key": new_id()}, {"key": new_id().replace("-", "")}):
         key = await made(manager, **chosen)
@@ -108,6 +113,7 @@ async def spend(http: httpx.AsyncClient, headers: dict[str, str]) -> None:
     assert [await call(http, new_id(), headers) for _ in range(4)] == [401, 401, 401, 503]
 
 
+@pytest.mark.requirement("audit-a8-api-keys")
 @pytest.mark.usefixtures("few")
 async def test_guesses_from_a_network_end_and_find_no_guessable_key(manager, http) -> None:
     key = await made(manager, key=weak())
@@ -119,6 +125,7 @@ async def test_guesses_from_a_network_end_and_find_no_guessable_key(manager, htt
     assert await call(http, key["key"], ELSEWHERE) == 200
 
 
+@pytest.mark.requirement("audit-a8-api-keys")
 @pytest.mark.usefixtures("few")
 async def test_correct_keys_behind_the_same_nat_keep_working(manager, http) -> None:
     nat = {"X-Forwarded-For": "203.0.113.92"}
@@ -129,6 +136,7 @@ async def test_correct_keys_behind_the_same_nat_keep_working(manager, http) -> N
     assert await call(http, (await made(manager))["key"], nat) == 200, "cannot be guessed"
 
 
+@pytest.mark.requirement("audit-a8-api-keys")
 @pytest.mark.usefixtures("few")
 async def test_client_with_an_outdated_key_uses_up_one_attempt(http) -> None:
     headers = {"X-Forwarded-For": "203.0.113.93"}
@@ -139,6 +147,7 @@ async def test_client_with_an_outdated_key_uses_up_one_attempt(http) -> None:
     assert await call(http, outdated, headers) == 401
 
 
+@pytest.mark.requirement("audit-a8-api-keys")
 @pytest.mark.usefixtures("few")
 async def test_ipv6_guesses_count_for_their_network(http) -> None:
     guesses = [await call(http, new_id(), {"X-Forwarded-For": f"2001:db8:9::{n}"}) for n in range(4)]
@@ -146,6 +155,7 @@ async def test_ipv6_guesses_count_for_their_network(http) -> None:
     assert await call(http, new_id(), {"X-Forwarded-For": "2001:db8:9:1::1"}) == 401
 
 
+@pytest.mark.requirement("audit-a8-api-keys")
 @pytest.mark.usefixtures("few")
 async def test_public_routes_are_no_way_around_and_stay_public(manager, http) -> None:
     key = await made(manager, key=weak())
@@ -157,6 +167,7 @@ async def test_public_routes_are_no_way_around_and_stay_public(manager, http) ->
     assert await call(http, key["key"], headers) == 503
 
 
+@pytest.mark.requirement("audit-a8-api-keys")
 async def test_permission_and_expiry_failures_of_real_keys_are_not_counted(manager, http, monkeypatch) -> None:
     monkeypatch.setattr(failed_api_keys, "DIFFERENT_KEYS", 1)
     headers = {"X-Forwarded-For": "203.0.113.95"}

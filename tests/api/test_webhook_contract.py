@@ -64,6 +64,7 @@ def without(members: set[str], document: dict[str, Any]) -> dict[str, Any]:
 # Examples
 
 
+@pytest.mark.requirement("webhooks-15.3-29", "webhooks-15.3-34")
 async def test_the_published_webhook_comes_back_from_every_operation(api, published):
     """In the published shape, which has no state member."""
     expected = {**CREATE, "id": HOOK}
@@ -83,6 +84,7 @@ async def test_the_published_webhook_comes_back_from_every_operation(api, publis
     assert without(INSTANTS, again.json()["webhook"]) == expected
 
 
+@pytest.mark.requirement("webhooks-15.3-34")
 async def test_the_published_patches_do_what_they_say(api, published):
     operations = [
         {"op": "replace", "path": "/webhook/url", "value": "https://hooks.example.com/in"},
@@ -102,6 +104,7 @@ async def test_the_published_patches_do_what_they_say(api, published):
     assert without(changed, patched) == without(changed, published)
 
 
+@pytest.mark.requirement("webhooks-15.3-34")
 async def test_the_published_tenant_fragment_and_what_a_veto_answers(api, published):
     events = {
         "user.create": {"enabled": True, "transactionType": "AbsoluteMajority"},
@@ -133,6 +136,7 @@ async def test_the_published_tenant_fragment_and_what_a_veto_answers(api, publis
     await api.delete(f"/api/tenant/{tenant['id']}")
 
 
+@pytest.mark.requirement("webhooks-15.3-29")
 async def test_the_published_logs_have_these_members(api, tenant, tenant_api):
     enabled = {"tenant": {"eventConfiguration": {"events": {"user.create.complete": {"enabled": True}}}}}
     assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=enabled)).status_code == 200
@@ -204,6 +208,7 @@ def rows(fields: dict[str, Any], other_tenant: str, other_key: str) -> list[tupl
     ]  # fmt: skip
 
 
+@pytest.mark.requirement("webhooks-15.3-34")
 @pytest.mark.parametrize("content_type", ["application/json", "application/merge-patch+json"])
 async def test_each_merge_changes_the_field_that_it_names_and_no_other(api, fields, content_type):
     other = (await api.post("/api/tenant", json={"tenant": {"name": new_id(), "issuer": new_id()}})).json()["tenant"]
@@ -249,6 +254,7 @@ def operations(mine: str, other: str) -> list[tuple[str, list[dict[str, Any]], A
     ]
 
 
+@pytest.mark.requirement("webhooks-15.3-34")
 async def test_each_operation_of_json_patch_works_on_each_kind_of_field(api, fields):
     other = (await api.post("/api/tenant", json={"tenant": {"name": new_id(), "issuer": new_id()}})).json()["tenant"]
     for field, wanted, after in operations(fields["tenantIds"][0], other["id"]):
@@ -259,6 +265,7 @@ async def test_each_operation_of_json_patch_works_on_each_kind_of_field(api, fie
         assert answer.json()["webhook"].get(field) == after, wanted
 
 
+@pytest.mark.requirement("webhooks-15.3-34")
 @pytest.mark.parametrize(
     "content_type", ["application/json", "application/merge-patch+json", "application/json-patch+json"]
 )
@@ -320,6 +327,7 @@ MATCHES = {
 }
 
 
+@pytest.mark.requirement("webhooks-15.3-34")
 async def test_search_matches_exactly_as_the_table_says(api):
     mark = new_id()
     for name, description in DESCRIPTIONS.items():
@@ -337,6 +345,7 @@ async def test_search_matches_exactly_as_the_table_says(api):
         assert answer.json()["total"] == total, url
 
 
+@pytest.mark.requirement("webhooks-15.3-34")
 async def test_pages_of_equal_rows_neither_repeat_nor_leave_out(api):
     """What is sorted by is the same in all of them: the id decides, and one that comes in between moves nothing."""
     mark = new_id()
@@ -357,6 +366,7 @@ async def test_pages_of_equal_rows_neither_repeat_nor_leave_out(api):
     assert await pages("description, id DESC") == ids[::-1]
 
 
+@pytest.mark.requirement("webhooks-15.3-15")
 async def test_events_are_paged_both_ways(api, tenant, tenant_api):
     enabled = {"tenant": {"eventConfiguration": {"events": {"user.create.complete": {"enabled": True}}}}}
     assert (await tenant_api.patch(f"/api/tenant/{tenant['id']}", json=enabled)).status_code == 200

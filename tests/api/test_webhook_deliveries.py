@@ -29,6 +29,7 @@ async def events(tenant_api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
 # Logs
 
 
+@pytest.mark.requirement("webhooks-10-8", "webhooks-15.2-8")
 async def test_the_log_tells_of_an_event_and_its_attempts(api, tenant_api, tenant, events, receiver):
     receiver.behaviour = answers(201, b"taken", ["X-Receiver: one", "Set-Cookie: secret=1"])
     webhook = await make_webhook(api, tenant, receiver.url)
@@ -52,6 +53,7 @@ async def test_the_log_tells_of_an_event_and_its_attempts(api, tenant_api, tenan
     assert single.json() == {"webhookAttemptLog": {**attempt, "webhookEventLogId": log["id"]}}
 
 
+@pytest.mark.requirement("webhooks-10-9")
 async def test_a_failed_attempt_says_what_failed_and_when_the_next_one_is(api, tenant_api, tenant, events, receiver):
     receiver.behaviour = answers(500)
     await make_webhook(api, tenant, receiver.url)
@@ -66,6 +68,7 @@ async def test_a_failed_attempt_says_what_failed_and_when_the_next_one_is(api, t
     assert (log["successfulAttempts"], log["failedAttempts"], log["eventResult"]) == (0, 2, "Succeeded")
 
 
+@pytest.mark.requirement("webhooks-10-10")
 async def test_a_vetoed_change_is_in_the_log_as_failed(api, tenant_api, tenant, receiver):
     receiver.behaviour = answers(403)
     await tell_of(tenant_api, tenant["id"], ["user.create"], "AbsoluteMajority")
@@ -89,6 +92,7 @@ async def test_an_unknown_log_is_404(api, path):
     assert (await api.get(f"/api/system/{path}/nonsense")).status_code == 400
 
 
+@pytest.mark.requirement("webhooks-10-11")
 async def test_the_log_is_searched_by_every_criterion(api, tenant_api, tenant, events, receiver):
     await make_webhook(api, tenant, receiver.url)
     user_id = await make_user(tenant_api)
@@ -110,6 +114,7 @@ async def test_the_log_is_searched_by_every_criterion(api, tenant_api, tenant, e
     assert none.json() == {"total": 1, "webhookEventLogs": []}
 
 
+@pytest.mark.requirement("webhooks-10-11")
 async def test_the_log_is_sorted_and_paged(api, tenant_api, tenant, events, receiver):
     await make_webhook(api, tenant, receiver.url)
     for _ in range(3):
@@ -136,6 +141,7 @@ async def test_the_log_is_sorted_and_paged(api, tenant_api, tenant, events, rece
             assert sorted(sequence for _, sequence in found) == sequences, order
 
 
+@pytest.mark.requirement("webhooks-10-11")
 @pytest.mark.parametrize(
     ("criteria", "code"),
     [
@@ -159,6 +165,7 @@ async def test_a_search_that_is_no_object_is_refused(api):
 # Trying out
 
 
+@pytest.mark.requirement("webhooks-10-19")
 async def test_a_webhook_is_tried_out_past_all_gates_without_a_log(api, tenant, receiver):
     receiver.behaviour = answers(202, b"hello")
     webhook = await make_webhook(api, tenant, receiver.url, eventsEnabled={}, tenantIds=[])
@@ -170,6 +177,7 @@ async def test_a_webhook_is_tried_out_past_all_gates_without_a_log(api, tenant, 
     assert (await api.get(f"/api/system/webhook-event-log/{sent.event['id']}")).status_code == 404
 
 
+@pytest.mark.requirement("webhooks-10-19")
 async def test_a_webhook_is_tried_out_with_an_event_of_one_s_own(api, tenant, receiver):
     receiver.behaviour = answers(500)
     webhook = await make_webhook(api, tenant, receiver.url)
@@ -198,6 +206,7 @@ async def test_an_unknown_webhook_is_404(api, method, path, body):
 # Once more
 
 
+@pytest.mark.requirement("webhooks-15.2-7", "webhooks-15.3-18", "webhooks-own-1")
 async def test_an_event_is_sent_once_more_with_the_same_id(api, tenant_api, tenant, events, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     user_id = await make_user(tenant_api)
@@ -226,6 +235,7 @@ async def test_an_event_is_sent_to_a_webhook_that_was_not_to_hear_of_it(api, ten
         assert late.requests[0].event["id"] == log["id"]
 
 
+@pytest.mark.requirement("webhooks-own-1")
 async def test_an_unknown_event_is_404(api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     for path in (f"/api/webhook/{webhook['id']}/resend", "/api/webhook/resend"):
@@ -233,6 +243,7 @@ async def test_an_unknown_event_is_404(api, tenant, receiver):
         assert (await api.post(path, json={"eventId": "x"})).status_code == 400
 
 
+@pytest.mark.requirement("webhooks-15.2-7", "webhooks-15.3-10", "webhooks-own-2")
 async def test_what_was_given_up_is_listed_and_recovered(api, tenant_api, tenant, events, receiver):
     receiver.behaviour = answers(410)
     webhook = await make_webhook(api, tenant, receiver.url)
@@ -263,6 +274,7 @@ async def test_what_was_given_up_is_listed_and_recovered(api, tenant_api, tenant
     assert (log["successfulAttempts"], log["failedAttempts"]) == (1, 1)
 
 
+@pytest.mark.requirement("webhooks-own-2")
 @pytest.mark.parametrize("start", [1, -1])
 async def test_nothing_older_than_two_weeks_is_recovered(api, tenant, receiver, start):
     webhook = await make_webhook(api, tenant, receiver.url)
@@ -270,6 +282,7 @@ async def test_nothing_older_than_two_weeks_is_recovered(api, tenant, receiver, 
     assert answer.json()["fieldErrors"]["startInstant"][0]["code"] == "[invalid]startInstant"
 
 
+@pytest.mark.requirement("webhooks-own-3")
 @pytest.mark.parametrize("query", ["startRow=-1", "numberOfResults=many"])
 async def test_pages_of_dead_letters_are_whole_numbers(api, tenant, receiver, query):
     webhook = await make_webhook(api, tenant, receiver.url)
@@ -280,6 +293,7 @@ async def test_pages_of_dead_letters_are_whole_numbers(api, tenant, receiver, qu
 # Status
 
 
+@pytest.mark.requirement("audit-d2-webhook-status", "webhooks-10-10")
 async def test_a_paused_webhook_gets_its_events_when_it_goes_on(api, tenant_api, tenant, events, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     assert (await put_status(api, webhook, "Paused"))["status"] == "Paused"
@@ -294,6 +308,7 @@ async def test_a_paused_webhook_gets_its_events_when_it_goes_on(api, tenant_api,
     assert [request.event["user"]["id"] for request in receiver.requests] == [user_id]
 
 
+@pytest.mark.requirement("audit-d2-webhook-status", "webhooks-15.2-4")
 async def test_a_disabled_webhook_hears_nothing_until_it_is_changed(api, tenant_api, tenant, events, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     disabled = await put_status(api, webhook, "Disabled")
@@ -316,6 +331,7 @@ async def test_another_status_is_refused(api, tenant, receiver, body):
 # Secrets
 
 
+@pytest.mark.requirement("webhooks-10-6", "webhooks-15.3-23", "webhooks-15.3-6")
 async def test_a_secret_is_told_once_and_signs_along_after_it_was_replaced(service, api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     path = f"/api/webhook/{webhook['id']}"
@@ -348,6 +364,7 @@ async def test_the_overlap_is_bounded(api, tenant, receiver):
 # Rate limit
 
 
+@pytest.mark.requirement("webhooks-15.2-6")
 async def test_a_webhook_gets_no_more_than_its_rate(api, tenant_api, tenant, events, receiver, service):
     webhook = await make_webhook(api, tenant, receiver.url, rateLimit={"limit": 1, "periodInSeconds": 3600})
     for _ in range(3):
@@ -368,6 +385,7 @@ async def test_a_rate_that_is_none_is_refused(api, tenant, limit):
     assert all(name.startswith("webhook.rateLimit.") for name in answer.json()["fieldErrors"])
 
 
+@pytest.mark.requirement("webhooks-10-17")
 async def test_tokens_of_a_refresh_are_not_shown_in_the_log(service, api, tenant):
     """They lie sealed in MongoDB; who reads the log gets to know that there was a refresh, not how to make another."""
     enabled = {"jwt.refresh": {"enabled": True}}
@@ -390,6 +408,7 @@ async def test_tokens_of_a_refresh_are_not_shown_in_the_log(service, api, tenant
     assert by_text.json()["total"] == 0
 
 
+@pytest.mark.requirement("webhooks-15.2-15")
 async def test_an_event_that_cannot_be_unsealed_keeps_nobody_from_reading_about_the_others(
     service, api, tenant_api, tenant, receiver
 ):
@@ -419,6 +438,7 @@ async def test_an_event_that_cannot_be_unsealed_keeps_nobody_from_reading_about_
     assert one.json()["webhookEventLog"]["data"] == unreadable["data"]
 
 
+@pytest.mark.requirement("webhooks-15.2-15")
 async def test_a_page_of_the_log_holds_no_more_than_a_process_can_bear(
     api, tenant_api, tenant, events, receiver, monkeypatch
 ):
@@ -439,6 +459,7 @@ async def test_a_page_of_the_log_holds_no_more_than_a_process_can_bear(
     assert alone.json()["webhookEventLog"]["event"]["event"]["user"]["id"] == users[0]
 
 
+@pytest.mark.requirement("core-17-7", "webhooks-10-15", "webhooks-10-18")
 async def test_nothing_is_logged_while_the_configuration_says_so(build):
     """The events go out all the same."""
     async with build() as service, receiving() as receiver:
@@ -457,6 +478,7 @@ async def test_nothing_is_logged_while_the_configuration_says_so(build):
             assert (await api.get(f"/api/system/webhook-event-log/{event_id}")).status_code == 404
 
 
+@pytest.mark.requirement("webhooks-10-11")
 async def test_the_last_hour_is_searched_where_no_time_is_given_to_the_minute(service, api, tenant, clock):
     """At 2:01:01 that is from 1:01:00 until 2:02:00, the end not included."""
     webhook = await make_webhook(api, tenant, "https://example.com/", eventsEnabled={"user.update": True})

@@ -49,6 +49,7 @@ async def told(service: Any, **event: Any) -> int:
     return int(await database.collection("deliveries").count_documents({"eventId": {"$in": ids}}))
 
 
+@pytest.mark.requirement("webhooks-15.3-21", "webhooks-15.3-35")
 @pytest.mark.parametrize("is_on", [True, False, None])
 async def test_an_event_of_a_tenant_reaches_exactly_those_whose_gates_are_all_open(
     service, api, tenant, tenant_api, is_on
@@ -72,6 +73,7 @@ async def test_an_event_of_a_tenant_reaches_exactly_those_whose_gates_are_all_op
     assert {request.event["user"]["id"] for request in receiver.requests} <= {user_id}
 
 
+@pytest.mark.requirement("webhooks-15.3-35")
 async def test_an_event_of_the_instance_reaches_all_that_ask_for_it_but_inert_ones(build):
     async with (
         build() as service,

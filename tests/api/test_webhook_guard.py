@@ -17,6 +17,7 @@ from tests.webhooks import make_user, make_webhook, told, tried, until
 ONLY = "127.0.0.2/32"
 
 
+@pytest.mark.requirement("webhooks-15.3-40")
 async def test_allowed_networks_open_what_they_name_and_nothing_beside_it(build):
     async with (
         build(webhooks__allowed_networks=f'["{ONLY}"]') as service,
@@ -55,6 +56,7 @@ async def enable(api: httpx.AsyncClient, tenant_id: str) -> None:
     assert (await api.patch(f"/api/tenant/{tenant_id}", json=change)).status_code == 200
 
 
+@pytest.mark.requirement("webhooks-15.3-40")
 @pytest.mark.parametrize("url", ["http://10.1.2.3/hook", "http://169.254.169.254/latest/", "http://127.0.0.1:6379/"])
 async def test_a_webhook_that_may_not_be_called_any_more_is_logged_and_does_not_flood(
     service, api, tenant, tenant_api, url
@@ -97,6 +99,7 @@ async def test_a_question_to_a_webhook_that_may_not_be_called_is_a_veto_that_say
 OPENID = {"type": "OpenIDConnect", "name": "guarded", "oauth2": {"client_id": "a", "client_secret": "b"}}
 
 
+@pytest.mark.requirement("audit-c1-guard")
 @pytest.mark.parametrize(
     ("path", "body", "field", "setting"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from identity.ids import new_id
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.receiver import answers, receiving, until
@@ -9,6 +11,7 @@ from tests.receiver import answers, receiving, until
 HOOK = {"url": "https://example.com/hook", "connectTimeout": 1000, "readTimeout": 2000}
 
 
+@pytest.mark.requirement("contract-webhooks-2", "webhooks-2-19")
 async def test_all_webhooks_come_newest_first(build, clock):
     async with (
         build(clock=clock) as service,
@@ -27,6 +30,7 @@ async def test_all_webhooks_come_newest_first(build, clock):
         assert found["total"] == 3
 
 
+@pytest.mark.requirement("contract-webhooks-9", "core-2-13", "design-config-9", "webhooks-6-7")
 async def test_event_of_a_feature_that_is_off_is_not_licensed(build):
     async with (
         build(license__features="{threatDetection: false}") as service,
@@ -41,6 +45,7 @@ async def test_event_of_a_feature_that_is_off_is_not_licensed(build):
         assert (await api.post("/api/webhook", json=off)).status_code == 200
 
 
+@pytest.mark.requirement("webhooks-2-5")
 async def test_url_may_be_long_and_shared(api):
     """As long as servers take one; the published API has no limit."""
     url = "https://example.com/".ljust(8192, "x")
@@ -52,6 +57,7 @@ async def test_url_may_be_long_and_shared(api):
     assert "longer than 8192 characters" in error["message"]
 
 
+@pytest.mark.requirement("webhooks-4-11")
 async def test_name_is_taken_for_the_description_where_results_are_sorted(api):
     """The published default, `name ASC`, names a field that webhooks do not have."""
     mark = new_id()
@@ -65,6 +71,7 @@ async def test_name_is_taken_for_the_description_where_results_are_sorted(api):
         assert "".join(webhook["description"] for webhook in found) == expected
 
 
+@pytest.mark.requirement("webhooks-2-15")
 async def test_what_one_process_changes_another_goes_by(build, tmp_path):
     """A webhook, its status and the key that it is to sign with: from the next event on."""
     database = f"test_{new_id()[:8]}"

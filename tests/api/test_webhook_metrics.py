@@ -71,6 +71,7 @@ async def make_user(tenant_api: httpx.AsyncClient, status: int = 200) -> None:
     assert answer.status_code == status, answer.text
 
 
+@pytest.mark.requirement("webhooks-15.2-23")
 async def test_documents_list_every_metric_and_no_other(metrics):
     listed = set(re.findall(r"^\| `(identity_webhook\w+)", PAGE.read_text(), re.MULTILINE))
     assert listed == await metrics.families()
@@ -89,6 +90,7 @@ async def test_delivery_is_seen(api, tenant_api, tenant, events, metrics):
     assert await metrics.moved("identity_webhook_synchronous_attempt_seconds_count") == 0
 
 
+@pytest.mark.requirement("webhooks-15.2-23")
 async def test_failure_its_repetition_and_what_somebody_asked_for_again_are_seen(
     api, tenant_api, tenant, events, metrics
 ):
@@ -117,6 +119,7 @@ async def test_failure_its_repetition_and_what_somebody_asked_for_again_are_seen
         await metrics.wait_for('identity_webhook_asked_again_total{how="recover"}')
 
 
+@pytest.mark.requirement("webhooks-15.2-23")
 async def test_questions_of_transactions_are_seen(api, tenant_api, tenant, events, metrics):
     async with receiving(in_turn(answers(500), answers(200))) as receiver:
         await listen(api, tenant, receiver.url, eventsEnabled={"user.create": True})

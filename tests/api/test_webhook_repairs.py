@@ -48,6 +48,7 @@ async def given_up(service: Any, api: httpx.AsyncClient, tenant_api: httpx.Async
 # Once more
 
 
+@pytest.mark.requirement("webhooks-own-1")
 async def test_a_resend_that_is_repeated_makes_no_second_delivery(api, tenant_api, tenant, events, receiver):
     """A caller who did not hear the answer asks again; while the receiver is out of reach, that is one delivery."""
     webhook = await make_webhook(api, tenant, receiver.url)
@@ -65,6 +66,7 @@ async def test_a_resend_that_is_repeated_makes_no_second_delivery(api, tenant_ap
     assert [request.event["id"] for request in receiver.requests].count(log["id"]) == 2
 
 
+@pytest.mark.requirement("webhooks-15.2-8")
 async def test_an_attempt_keeps_its_number_when_earlier_ones_are_forgotten(
     api, tenant_api, tenant, events, receiver, monkeypatch
 ):
@@ -78,6 +80,7 @@ async def test_an_attempt_keeps_its_number_when_earlier_ones_are_forgotten(
         assert [attempt["data"]["attemptNumber"] for attempt in log["attempts"]] == numbers
 
 
+@pytest.mark.requirement("webhooks-own-1")
 async def test_an_event_is_not_sent_to_a_webhook_that_does_not_hear_of_its_tenant(
     api, tenant_api, tenant, events, receiver
 ):
@@ -105,6 +108,7 @@ async def test_an_event_is_not_sent_to_a_webhook_that_does_not_hear_of_its_tenan
     assert [request.event["id"] for request in receiver.requests] == [log["id"]]
 
 
+@pytest.mark.requirement("webhooks-15.3-7", "webhooks-own-2")
 async def test_of_racing_recoveries_each_delivery_belongs_to_one(service, api, tenant_api, tenant, events, receiver):
     receiver.behaviour = answers(500)
     webhook = await make_webhook(api, tenant, receiver.url)
@@ -136,6 +140,7 @@ async def test_a_period_that_is_none_is_refused_at_each_of_its_ends(service, api
     assert (refused.status_code, refused.json()["fieldErrors"].keys()) == (400, fields)
 
 
+@pytest.mark.requirement("webhooks-own-2")
 async def test_what_a_tenant_told_is_not_recovered_to_a_webhook_that_serves_another_by_now(
     service, api, tenant_api, tenant, events, receiver
 ):
@@ -153,6 +158,7 @@ async def test_what_a_tenant_told_is_not_recovered_to_a_webhook_that_serves_anot
     await api.delete(path)
 
 
+@pytest.mark.requirement("webhooks-own-3")
 async def test_a_page_of_dead_letters_has_as_many_answers_as_there_is_room_for(
     service, api, tenant_api, tenant, events, receiver, monkeypatch
 ):
@@ -168,6 +174,7 @@ async def test_a_page_of_dead_letters_has_as_many_answers_as_there_is_room_for(
     assert older["webhookCallResponse"]["statusCode"] == 500
 
 
+@pytest.mark.requirement("webhooks-15.3-10", "webhooks-own-3")
 async def test_reading_dead_letters_changes_none(service, api, tenant_api, tenant, events, receiver):
     receiver.behaviour = answers(500)
     webhook = await make_webhook(api, tenant, receiver.url)
@@ -180,6 +187,7 @@ async def test_reading_dead_letters_changes_none(service, api, tenant_api, tenan
 # Status
 
 
+@pytest.mark.requirement("webhooks-own-5")
 @pytest.mark.parametrize("status", ["Active", "Paused", "Disabled"])
 async def test_a_status_that_is_set_again_changes_nothing(api, tenant, receiver, clock, status):
     webhook = await make_webhook(api, tenant, receiver.url)
@@ -191,6 +199,7 @@ async def test_a_status_that_is_set_again_changes_nothing(api, tenant, receiver,
         assert answer.json()["webhook"] == first
 
 
+@pytest.mark.requirement("webhooks-own-5")
 async def test_when_and_why_a_webhook_was_disabled_stays_when_it_is_disabled_again(service, api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     call = _call(service)
@@ -199,6 +208,7 @@ async def test_when_and_why_a_webhook_was_disabled_stays_when_it_is_disabled_aga
     assert (shown["disabledInstant"], shown["disabledReason"]) == (call.now, "It has been failing.")
 
 
+@pytest.mark.requirement("webhooks-own-5")
 async def test_of_sixty_four_who_disable_one_does_and_tells_of_it(service, api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     disable = (webhook_deliveries.disable(service.services, _call(service), webhook["id"], "Gone.") for _ in range(64))
@@ -210,6 +220,7 @@ def _call(service: Any) -> Call:
     return Call(None, Nobody(), service.services.clock.now(), Origin("127.0.0.1", "", "", ""))
 
 
+@pytest.mark.requirement("webhooks-own-4")
 async def test_a_pause_lets_what_is_under_way_finish_and_holds_what_comes(api, tenant_api, tenant, events):
     """The control webhook gets the later event, so the paused one was looked at and left alone."""
     arrived, may_answer = asyncio.Event(), asyncio.Event()
@@ -241,6 +252,7 @@ async def test_a_pause_lets_what_is_under_way_finish_and_holds_what_comes(api, t
 # Secrets
 
 
+@pytest.mark.requirement("webhooks-15.3-4", "webhooks-own-6")
 async def test_a_rotation_that_is_repeated_keeps_every_secret_that_a_receiver_may_have(api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     path = f"/api/webhook/{webhook['id']}"
@@ -251,6 +263,7 @@ async def test_a_rotation_that_is_repeated_keeps_every_secret_that_a_receiver_ma
         assert Webhook(secret).verify(receiver.requests[0].body, receiver.requests[0].headers)
 
 
+@pytest.mark.requirement("webhooks-15.3-5", "webhooks-own-6")
 async def test_no_secret_ends_before_its_time_however_often_it_is_replaced(api, tenant, receiver, clock):
     webhook = await make_webhook(api, tenant, receiver.url)
     path = f"/api/webhook/{webhook['id']}"
@@ -267,6 +280,7 @@ async def test_no_secret_ends_before_its_time_however_often_it_is_replaced(api, 
     assert (await api.post(f"{path}/secret", json={"overlapInSeconds": 600})).status_code == 200
 
 
+@pytest.mark.requirement("webhooks-own-6")
 async def test_a_secret_that_is_removed_twice_is_removed(api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     path = f"/api/webhook/{webhook['id']}"
@@ -280,6 +294,7 @@ async def test_a_secret_that_is_removed_twice_is_removed(api, tenant, receiver):
 # Trying out
 
 
+@pytest.mark.requirement("webhooks-own-7")
 async def test_trying_out_twice_sends_twice_and_keeps_nothing(service, api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     event = {"id": new_id(), "type": "user.create"}
@@ -290,6 +305,7 @@ async def test_trying_out_twice_sends_twice_and_keeps_nothing(service, api, tena
     assert await deliveries.count_documents({"webhookId": webhook["id"]}) == 0
 
 
+@pytest.mark.requirement("webhooks-10-20")
 async def test_an_example_goes_out_as_its_event_does(api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     path = f"/api/webhook/{webhook['id']}/test"
@@ -301,6 +317,7 @@ async def test_an_example_goes_out_as_its_event_does(api, tenant, receiver):
         assert sent.event.get("linkedObjectId") == EVENTS[name].linked_object_id(sent.event)
 
 
+@pytest.mark.requirement("webhooks-10-20")
 async def test_the_event_that_tells_of_nothing_can_be_sent_and_one_that_does_not_exist_cannot(api, tenant, receiver):
     webhook = await make_webhook(api, tenant, receiver.url)
     path = f"/api/webhook/{webhook['id']}/test"
@@ -311,6 +328,7 @@ async def test_the_event_that_tells_of_nothing_can_be_sent_and_one_that_does_not
     assert len(receiver.requests) == 1
 
 
+@pytest.mark.requirement("attack-62")
 @pytest.mark.parametrize("event_id", ["x", "a.b", "x\r\nX-Evil: 1", 5, {"a": 1}])
 async def test_attack_62_an_event_of_one_s_own_cannot_forge_the_header_of_its_id(api, tenant, receiver, event_id):
     webhook = await make_webhook(api, tenant, receiver.url)
@@ -330,6 +348,7 @@ async def test_an_event_of_one_s_own_without_an_id_goes_out_under_a_new_one(api,
 # Traces
 
 
+@pytest.mark.requirement("webhooks-own-8")
 async def test_every_repair_is_in_the_audit_log(build):
     async with build(audit__api_writes="true") as audited, receiving() as receiver:
         async with checking_client(audited.base_url, headers={"Authorization": SUPER_KEY}) as api:

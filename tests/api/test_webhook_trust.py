@@ -43,6 +43,7 @@ async def tried(api: httpx.AsyncClient, receiver: Receiver, **members: Any) -> s
     return str(attempt["webhookCallResponse"].get("exception", attempt["attemptResult"]))
 
 
+@pytest.mark.requirement("webhooks-15.3-31", "webhooks-9-12")
 async def test_the_certificate_of_a_key_proves_to_the_receiver_who_is_calling(trusting):
     authority = certificates.authority()
     client = certificates.make("client of the authority", authority, address=None)
@@ -61,6 +62,7 @@ async def test_the_certificate_of_a_key_proves_to_the_receiver_who_is_calling(tr
         assert len(receiver.requests) == 1
 
 
+@pytest.mark.requirement("webhooks-9-12")
 async def test_a_generated_key_has_a_certificate_that_a_receiver_can_be_told_of(trusting):
     key = (await trusting.post("/api/key/generate", json={"key": {"name": new_id(), "algorithm": "ES256"}})).json()
     context = certificates.server_context(certificates.make("server", certificates.authority()))
@@ -74,6 +76,7 @@ async def test_a_generated_key_has_a_certificate_that_a_receiver_can_be_told_of(
     assert int(peer["serialNumber"], 16) == certificate.serial_number
 
 
+@pytest.mark.requirement("webhooks-9-13")
 async def test_the_deprecated_certificate_takes_the_place_of_the_machines_authorities(trusting):
     alone = certificates.make("alone")
     known = certificates.server_context(certificates.make("server", certificates.authority()))
@@ -85,6 +88,7 @@ async def test_the_deprecated_certificate_takes_the_place_of_the_machines_author
         assert (len(own.requests), len(usual.requests)) == (1, 1)
 
 
+@pytest.mark.requirement("webhooks-9-11")
 @pytest.mark.parametrize("days", [(-3, -1), (1, 3)], ids=["expired", "not yet valid"])
 async def test_a_receiver_with_a_certificate_of_another_time_gets_nothing(trusting, days):
     context = certificates.server_context(certificates.make("server", certificates.authority(), days=days))
@@ -96,6 +100,7 @@ async def test_a_receiver_with_a_certificate_of_another_time_gets_nothing(trusti
 # Addresses
 
 
+@pytest.mark.requirement("attack-57", "webhooks-9-14")
 async def test_attack_57_refused_address_is_told_when_it_is_saved_when_it_is_called_and_in_the_event_log(build):
     """The webhook was saved while its network was allowed; now it is not."""
     async with (
@@ -141,6 +146,7 @@ async def decided(tenant_api: httpx.AsyncClient, tenant: dict[str, Any]) -> int:
     return (await tenant_api.post("/api/user", json=user)).status_code
 
 
+@pytest.mark.requirement("webhooks-8-2", "webhooks-8-4")
 @pytest.mark.parametrize(("status", "expected"), [("Active", 504), ("Paused", 504), ("Disabled", 200)])
 async def test_a_pause_is_no_way_round_a_veto_and_what_is_disabled_has_none(api, tenant_api, tenant, status, expected):
     async with receiving(answers(403)) as receiver:
@@ -150,6 +156,7 @@ async def test_a_pause_is_no_way_round_a_veto_and_what_is_disabled_has_none(api,
         assert len(receiver.requests) == (expected == 504)
 
 
+@pytest.mark.requirement("webhooks-8-4")
 async def test_an_exhausted_rate_and_an_order_are_no_way_round_a_veto(api, tenant_api, tenant):
     async with receiving(answers(403)) as receiver:
         limit = {"limit": 1, "periodInSeconds": 3600}
@@ -160,6 +167,7 @@ async def test_an_exhausted_rate_and_an_order_are_no_way_round_a_veto(api, tenan
         assert len(receiver.requests) == 3
 
 
+@pytest.mark.requirement("webhooks-8-4")
 async def test_a_veto_does_not_bring_a_webhook_nearer_to_being_disabled(service, api, tenant_api, tenant, clock):
     """Or else whoever is refused often enough would not be refused any more."""
     async with receiving(answers(410)) as receiver:

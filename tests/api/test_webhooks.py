@@ -48,6 +48,15 @@ async def make_key(api: httpx.AsyncClient, algorithm: str = "RS256") -> str:
     return str(answer.json()["key"]["id"])
 
 
+@pytest.mark.requirement(
+    "contract-webhook-data",
+    "contract-webhooks-1",
+    "contract-webhooks-3",
+    "core-1-11",
+    "core-1-5",
+    "service-18",
+    "webhooks-2-11",
+)
 async def test_webhook_comes_back_as_it_was_sent(api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
     webhook_id = new_id()
     everything = {
@@ -82,6 +91,9 @@ async def test_webhook_comes_back_as_it_was_sent(api: httpx.AsyncClient, tenant:
     assert {name: again[name] for name in webhook} == webhook
 
 
+@pytest.mark.requirement(
+    "attack-51", "contract-webhook-applicationIds", "contract-webhook-id", "core-1-7", "core-1-8", "webhooks-4-5"
+)
 async def test_defaults_are_filled_in(api: httpx.AsyncClient) -> None:
     webhook = await make(api, unknown="member", applicationIds=["x"], id=new_id(), insertInstant=5)
     for name in ("id", "insertInstant", "lastUpdateInstant"):
@@ -99,6 +111,16 @@ async def test_defaults_are_filled_in(api: httpx.AsyncClient) -> None:
     }
 
 
+@pytest.mark.requirement(
+    "contract-errors-1",
+    "contract-webhooks-8",
+    "core-2-1",
+    "design-core-3",
+    "webhooks-6-13",
+    "webhooks-6-4",
+    "webhooks-6-8",
+    "webhooks-6-9",
+)
 async def test_all_errors_come_together(api: httpx.AsyncClient) -> None:
     assert errors(await api.post("/api/webhook", json={"webhook": {}})) == {
         "webhook.connectTimeout": ["[missing]webhook.connectTimeout"],
@@ -126,6 +148,18 @@ async def test_all_errors_come_together(api: httpx.AsyncClient) -> None:
     }
 
 
+@pytest.mark.requirement(
+    "attack-62",
+    "contract-errors-7",
+    "contract-webhook-eventsEnabled",
+    "contract-webhook-timeouts",
+    "core-1-8",
+    "webhooks-2-9",
+    "webhooks-6-11",
+    "webhooks-6-4",
+    "webhooks-6-5",
+    "webhooks-6-6",
+)
 @pytest.mark.parametrize(
     ("member", "value", "path", "code"),
     [
@@ -158,6 +192,7 @@ async def test_bad_value_is_reported_on_its_field(
     assert errors(await api.post("/api/webhook", json=wanted(**{member: value}))) == {path: [code]}
 
 
+@pytest.mark.requirement("audit-c1-ignored")
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -179,6 +214,7 @@ _LOOPBACK = re.compile(
 )
 
 
+@pytest.mark.requirement("attack-57", "contract-webhook-url", "webhooks-6-5")
 @pytest.mark.parametrize(
     "url", [url for url in REFUSED_URLS if url and url == url.strip() and not _LOOPBACK.fullmatch(url)]
 )
@@ -186,6 +222,7 @@ async def test_attack_57_url_that_leads_inside_is_refused_at_save(api: httpx.Asy
     assert errors(await api.post("/api/webhook", json=wanted(url=url))) == {"webhook.url": ["[invalid]webhook.url"]}
 
 
+@pytest.mark.requirement("contract-webhook-sslCertificate", "webhooks-6-10")
 async def test_certificate_and_certificate_key_exclude_each_other(api: httpx.AsyncClient) -> None:
     pem = certificates.authority().pem
     assert (await make(api, sslCertificate=f"\n{pem}\n"))["sslCertificate"] == pem.strip()
@@ -195,6 +232,7 @@ async def test_certificate_and_certificate_key_exclude_each_other(api: httpx.Asy
     }
 
 
+@pytest.mark.requirement("webhooks-6-10")
 async def test_a_certificate_is_not_taken_with_its_private_key(api: httpx.AsyncClient) -> None:
     """It would be shown to whoever reads webhooks."""
     one = certificates.authority()
@@ -202,6 +240,7 @@ async def test_a_certificate_is_not_taken_with_its_private_key(api: httpx.AsyncC
     assert errors(answer) == {"webhook.sslCertificate": ["[invalid]webhook.sslCertificate"]}
 
 
+@pytest.mark.requirement("contract-webhook-signatureConfiguration", "webhooks-6-10", "webhooks-6-9")
 async def test_keys_must_be_able_to_do_what_they_are_wanted_for(api: httpx.AsyncClient) -> None:
     hmac = await make_key(api, "HS256")
     assert await make(api, signatureConfiguration={"enabled": True, "signingKeyId": hmac})
@@ -230,6 +269,7 @@ async def test_whole_number_written_as_a_fraction_is_one(api: httpx.AsyncClient)
     assert (await make(api, connectTimeout=1000.0))["connectTimeout"] == 1000
 
 
+@pytest.mark.requirement("contract-webhooks-4", "service-18")
 async def test_put_replaces_everything(api: httpx.AsyncClient) -> None:
     webhook = await make(api, description="old", headers={"X-A": "1"}, **{"global": True})
     answer = await api.put(f"/api/webhook/{webhook['id']}", json=wanted(url="https://example.com/new"))
@@ -240,6 +280,7 @@ async def test_put_replaces_everything(api: httpx.AsyncClient) -> None:
     assert replaced["lastUpdateInstant"] > webhook["lastUpdateInstant"]
 
 
+@pytest.mark.requirement("contract-webhooks-5", "core-1-13", "service-18", "webhooks-4-1")
 async def test_merge_changes_entries_and_appends_tenants(api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
     webhook = await make(api, eventsEnabled={"user.create": True}, headers={"X-A": "1", "X-B": "2"}, description="old")
     change = {
@@ -258,6 +299,7 @@ async def test_merge_changes_entries_and_appends_tenants(api: httpx.AsyncClient,
     assert answer.json()["webhook"]["tenantIds"] == [tenant["id"]]
 
 
+@pytest.mark.requirement("contract-webhooks-5", "core-1-14", "service-18", "webhooks-4-2")
 async def test_json_patch_works_on_the_wrapped_object(api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
     webhook = await make(api, tenantIds=[tenant["id"]], headers={"X/A": "1"})
     operations = [
@@ -275,6 +317,7 @@ async def test_json_patch_works_on_the_wrapped_object(api: httpx.AsyncClient, te
     assert (await api.get(path)).json()["webhook"] == patched
 
 
+@pytest.mark.requirement("contract-webhooks-5", "core-1-15", "service-18", "webhooks-4-3")
 async def test_merge_patch_replaces_arrays(api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
     webhook = await make(api, tenantIds=[tenant["id"]], description="old")
     change = json.dumps({"webhook": {"tenantIds": [], "description": None, "data": {"a": 1}}})
@@ -283,6 +326,7 @@ async def test_merge_patch_replaces_arrays(api: httpx.AsyncClient, tenant: dict[
     assert (patched["tenantIds"], patched["data"], "description" in patched) == ([], {"a": 1}, False)
 
 
+@pytest.mark.requirement("core-1-17")
 async def test_patch_is_judged_like_a_replacement(api: httpx.AsyncClient) -> None:
     webhook = await make(api)
     answer = await api.patch(f"/api/webhook/{webhook['id']}", json={"webhook": {"url": "http://10.0.0.1/"}})
@@ -290,6 +334,7 @@ async def test_patch_is_judged_like_a_replacement(api: httpx.AsyncClient) -> Non
     assert (await api.get(f"/api/webhook/{webhook['id']}")).json()["webhook"] == webhook
 
 
+@pytest.mark.requirement("webhooks-4-5")
 async def test_patch_leaves_what_only_the_service_writes(api: httpx.AsyncClient) -> None:
     webhook = await make(api)
     path = f"/api/webhook/{webhook['id']}"
@@ -302,6 +347,7 @@ async def test_patch_leaves_what_only_the_service_writes(api: httpx.AsyncClient)
         assert patched == {name: value for name, value in webhook.items() if name != "lastUpdateInstant"}
 
 
+@pytest.mark.requirement("contract-errors-2", "contract-webhooks-6", "core-1-2", "core-3-1", "webhooks-2-17")
 async def test_deleted_webhook_is_gone(api: httpx.AsyncClient) -> None:
     path = f"/api/webhook/{(await make(api))['id']}"
     answer = await api.delete(path)
@@ -312,6 +358,7 @@ async def test_deleted_webhook_is_gone(api: httpx.AsyncClient) -> None:
     assert (await api.patch(path, json=wanted())).status_code == 404
 
 
+@pytest.mark.requirement("core-1-9", "webhooks-2-18", "webhooks-6-12")
 async def test_taken_id_and_id_that_is_none(api: httpx.AsyncClient) -> None:
     webhook = await make(api)
     answer = await api.post(f"/api/webhook/{webhook['id']}", json=wanted())
@@ -319,6 +366,7 @@ async def test_taken_id_and_id_that_is_none(api: httpx.AsyncClient) -> None:
     assert errors(await api.get("/api/webhook/none")) == {"webhookId": ["[couldNotConvert]webhookId"]}
 
 
+@pytest.mark.requirement("core-2-4", "service-9", "webhooks-2-13")
 @pytest.mark.parametrize(
     "use",
     [
@@ -338,6 +386,7 @@ async def test_key_that_a_webhook_uses_cannot_be_deleted(
     assert (await api.delete(f"/api/key/{key_id}")).status_code == 200
 
 
+@pytest.mark.requirement("contract-webhooks-10", "contract-webhooks-7", "core-12-3", "service-18", "webhooks-4-8")
 @pytest.mark.parametrize(
     ("pattern", "matches"),
     [
@@ -362,6 +411,7 @@ async def test_search_matches_as_promised(api: httpx.AsyncClient, pattern: str, 
     assert by_query.json() == ({"total": 1, "webhooks": [webhook]} if matches else {"total": 0, "webhooks": []})
 
 
+@pytest.mark.requirement("contract-webhooks-11", "webhooks-4-9")
 async def test_search_by_tenant_finds_global_webhooks_too(api: httpx.AsyncClient, tenant: dict[str, Any]) -> None:
     mark = new_id()
     for index, members in enumerate(({"tenantIds": [tenant["id"]]}, {"global": True}, {})):
@@ -373,6 +423,7 @@ async def test_search_by_tenant_finds_global_webhooks_too(api: httpx.AsyncClient
     assert (page["total"], [webhook["url"][-1] for webhook in page["webhooks"]]) == (2, ["1"])
 
 
+@pytest.mark.requirement("webhooks-2-14")
 async def test_tenant_key_may_not_touch_webhooks(
     service: Any, manager: httpx.AsyncClient, tenant: dict[str, Any]
 ) -> None:
@@ -384,6 +435,7 @@ async def test_tenant_key_may_not_touch_webhooks(
         assert (await client.get("/api/webhook/search")).status_code == 401
 
 
+@pytest.mark.requirement("contract-webhook-httpAuthentication", "design-state-8")
 async def test_password_is_sealed_at_rest(service: Any, api: httpx.AsyncClient) -> None:
     webhook = await make(api, httpAuthenticationUsername="u", httpAuthenticationPassword="open sesame")
     assert webhook["httpAuthenticationPassword"] == "open sesame"
@@ -406,6 +458,7 @@ async def create_user(client: httpx.AsyncClient) -> httpx.Response:
     return await client.post("/api/user", json={"user": user})
 
 
+@pytest.mark.requirement("demo-6", "service-20")
 async def test_created_user_is_heard_of_signed_and_once(
     api: httpx.AsyncClient, tenant_api: httpx.AsyncClient, tenant: dict[str, Any], http: httpx.AsyncClient
 ) -> None:
@@ -434,6 +487,7 @@ async def test_created_user_is_heard_of_signed_and_once(
             assert json.loads(token.payload) == {"request_body_sha256": digest}
 
 
+@pytest.mark.requirement("core-3-13", "webhooks-8-14")
 async def test_vetoed_user_does_not_exist(
     api: httpx.AsyncClient, tenant_api: httpx.AsyncClient, tenant: dict[str, Any]
 ) -> None:
@@ -448,6 +502,7 @@ async def test_vetoed_user_does_not_exist(
     assert search.json()["total"] == 0
 
 
+@pytest.mark.requirement("webhooks-15.3-37", "webhooks-8-12", "webhooks-8-6")
 async def test_receiver_cannot_see_the_user_before_the_commit(
     service: Any, api: httpx.AsyncClient, tenant_api: httpx.AsyncClient, tenant: dict[str, Any]
 ) -> None:
@@ -468,6 +523,7 @@ async def test_receiver_cannot_see_the_user_before_the_commit(
     assert seen == {"user.create": 404, "user.create.complete": 200}
 
 
+@pytest.mark.requirement("contract-webhook-global")
 async def test_webhook_of_another_tenant_hears_nothing(
     api: httpx.AsyncClient, tenant_api: httpx.AsyncClient, tenant: dict[str, Any]
 ) -> None:

@@ -200,6 +200,7 @@ async def test_wrong_search_criteria_are_400_or_find_something(service, path: st
             assert answer.status_code in {200, 400}, value
 
 
+@pytest.mark.requirement("core-18-groups-11")
 @pytest.mark.parametrize("schema", ["api/group-members.json", "api/group-members-removal.json"])
 async def test_wrong_members_of_groups_are_400_or_taken(service, schema: str) -> None:
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": DEFAULT_TENANT}

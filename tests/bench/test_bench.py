@@ -32,6 +32,7 @@ async def bench(stores: EmbeddedStores, tmp_path_factory: pytest.TempPathFactory
         database.close()
 
 
+@pytest.mark.requirement("demo-8", "design-state-22", "webhooks-15.3-32", "webhooks-15.3-41")
 @pytest.mark.parametrize(
     "scenario",
     [

@@ -10,6 +10,7 @@ from tests import relying_party
 from tests.relying_party import PASSWORD, claims
 
 
+@pytest.mark.requirement("clients-6")
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
 async def test_token_for_a_password_is_introspected_and_given_back(api, http, method):
     party = await relying_party.make(api, enabledGrants=["password", "refresh_token"])

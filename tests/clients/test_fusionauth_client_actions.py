@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from fusionauth.fusionauth_client import FusionAuthClient
 
 from identity import app
@@ -17,6 +18,7 @@ def make_user(client: FusionAuthClient) -> str:
     return str(done(client.create_user({"user": user}))["user"]["id"])
 
 
+@pytest.mark.requirement("users-11-23")
 async def test_the_client_takes_modifies_cancels_and_lists_actions(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         moderator, user = make_user(client), make_user(client)
@@ -43,6 +45,7 @@ async def test_the_client_takes_modifies_cancels_and_lists_actions(service: app.
     await with_client(service, work, tenant=DEFAULT_TENANT)
 
 
+@pytest.mark.requirement("users-11-23")
 async def test_the_client_is_told_what_prevents_a_login(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         name = new_id()
@@ -59,6 +62,7 @@ async def test_the_client_is_told_what_prevents_a_login(service: app.Service) ->
     await with_client(service, work, tenant=DEFAULT_TENANT)
 
 
+@pytest.mark.requirement("users-11-23")
 async def test_the_client_comments_on_users(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         user = make_user(client)
@@ -71,6 +75,7 @@ async def test_the_client_comments_on_users(service: app.Service) -> None:
     await with_client(service, work, tenant=DEFAULT_TENANT)
 
 
+@pytest.mark.requirement("messages-8")
 async def test_the_client_makes_reads_changes_and_removes_messengers(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         messenger_id, name = new_id(), new_id()
@@ -88,6 +93,7 @@ async def test_the_client_makes_reads_changes_and_removes_messengers(service: ap
     await with_client(service, work, tenant=DEFAULT_TENANT)
 
 
+@pytest.mark.requirement("messages-8")
 async def test_the_client_makes_reads_changes_previews_and_removes_message_templates(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         template_id, name = new_id(), new_id()

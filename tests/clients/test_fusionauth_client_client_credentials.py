@@ -6,6 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from fusionauth.fusionauth_client import FusionAuthClient
 
 from tests.api.test_entities import make
@@ -14,6 +15,7 @@ from tests.conftest import SUPER_KEY
 from tests.relying_party import claims
 
 
+@pytest.mark.requirement("contract-device-10")
 async def test_entity_gets_tokens_in_two_ways(service, api, tenant_api, tenant) -> None:
     kind = await make_type(api, permissions=[{"name": "read"}, {"name": "write"}])
     caller, target = [await make(tenant_api, kind) for _ in range(2)]

@@ -36,6 +36,7 @@ def client(service: app.Service) -> FusionAuthClient:
     return FusionAuthClient(SUPER_KEY, service.base_url)
 
 
+@pytest.mark.requirement("contract-device-5")
 async def test_device_is_begun_looked_at_and_approved(service, rp, client, http) -> None:
     named = {"client_id": rp.client_id, "client_secret": rp.secret, "tenantId": rp.tenant["id"]}
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from fusionauth.fusionauth_client import FusionAuthClient
 
 from identity import app
@@ -29,6 +30,7 @@ async def with_client(
     await asyncio.to_thread(work, client)
 
 
+@pytest.mark.requirement("core-18-templates-29")
 async def test_the_client_makes_reads_changes_and_removes_email_templates(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         name, template_id = new_id(), new_id()
@@ -52,6 +54,7 @@ async def test_the_client_makes_reads_changes_and_removes_email_templates(servic
     await with_client(service, work)
 
 
+@pytest.mark.requirement("core-18-templates-29")
 async def test_the_client_previews_email_templates(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         template = {"defaultSubject": "Hello ${user.firstName}", "localizedSubjects": {"de": "Hallo ${user.lastName}"}}
@@ -63,6 +66,7 @@ async def test_the_client_previews_email_templates(service: app.Service) -> None
     await with_client(service, work)
 
 
+@pytest.mark.requirement("core-18-templates-29")
 async def test_the_client_sends_mail(service: app.Service, tenant, api) -> None:
     async with receiving() as mailbox:
         patch = {"tenant": {"emailConfiguration": mailbox.configuration()}}
@@ -84,6 +88,7 @@ async def test_the_client_sends_mail(service: app.Service, tenant, api) -> None:
         assert (mail.recipients, mail.message["Subject"]) == ([address], "News")
 
 
+@pytest.mark.requirement("core-18-templates-29")
 async def test_the_client_makes_reads_changes_and_removes_themes(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         name = new_id()

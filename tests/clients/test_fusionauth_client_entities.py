@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from fusionauth.fusionauth_client import FusionAuthClient
 
 from identity import app
@@ -21,6 +22,7 @@ def new_entity(client: FusionAuthClient, type_id: str) -> dict[str, Any]:
     return dict(done(client.create_entity({"entity": {"name": new_id(), "type": {"id": type_id}}}))["entity"])
 
 
+@pytest.mark.requirement("core-10-6")
 async def test_the_client_makes_reads_changes_and_removes_entity_types(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         type_id, name = new_id(), new_id()
@@ -52,6 +54,7 @@ async def test_the_client_makes_reads_changes_and_removes_entity_types(service: 
     await with_client(service, work)
 
 
+@pytest.mark.requirement("core-10-15")
 async def test_the_client_makes_reads_changes_and_removes_entities(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         kind, entity_id, name = new_type(client, "read"), new_id(), f"Entity {new_id()}"
@@ -75,6 +78,7 @@ async def test_the_client_makes_reads_changes_and_removes_entities(service: app.
     await with_client(service, work, tenant=DEFAULT_TENANT)
 
 
+@pytest.mark.requirement("core-10-25")
 async def test_the_client_makes_reads_and_removes_grants(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         kind = new_type(client, "read", "write")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from fusionauth.fusionauth_client import FusionAuthClient
 
 from identity import app
@@ -10,6 +11,7 @@ from tests.clients.test_fusionauth_client_objects import done, with_client
 from tests.conftest import DEFAULT_TENANT
 
 
+@pytest.mark.requirement("core-18-groups-30")
 async def test_the_client_makes_reads_changes_and_removes_groups(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         name, group_id = new_id(), new_id()
@@ -32,6 +34,7 @@ async def test_the_client_makes_reads_changes_and_removes_groups(service: app.Se
     await with_client(service, work, tenant=DEFAULT_TENANT)
 
 
+@pytest.mark.requirement("core-18-groups-30")
 async def test_the_client_adds_replaces_finds_and_removes_members(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         group_id = done(client.create_group({"group": {"name": new_id()}}))["group"]["id"]
@@ -57,6 +60,7 @@ async def test_the_client_adds_replaces_finds_and_removes_members(service: app.S
     await with_client(service, work, tenant=DEFAULT_TENANT)
 
 
+@pytest.mark.requirement("core-18-groups-30")
 async def test_the_client_makes_reads_changes_and_removes_consents(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         name, consent_id = new_id(), new_id()
@@ -82,6 +86,7 @@ async def test_the_client_makes_reads_changes_and_removes_consents(service: app.
     await with_client(service, work)
 
 
+@pytest.mark.requirement("core-18-groups-30")
 async def test_the_client_makes_reads_changes_and_removes_user_actions(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         name, action_id = new_id(), new_id()
@@ -104,6 +109,7 @@ async def test_the_client_makes_reads_changes_and_removes_user_actions(service: 
     await with_client(service, work)
 
 
+@pytest.mark.requirement("core-18-groups-30")
 async def test_the_client_makes_reads_changes_and_removes_user_action_reasons(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         code, reason_id = new_id(), new_id()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from fusionauth.fusionauth_client import FusionAuthClient
 
 from identity import app
@@ -31,6 +32,7 @@ def openid(name: str, **members: Any) -> Document:
     return {"identityProvider": {"type": "OpenIDConnect", "name": name, "oauth2": oauth2, **members}}
 
 
+@pytest.mark.requirement("core-11-25")
 async def test_the_client_makes_reads_changes_and_removes_identity_providers(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         name, provider_id, domain = new_id(), new_id(), f"{new_id()}.example.com"
@@ -66,6 +68,7 @@ async def test_the_client_makes_reads_changes_and_removes_identity_providers(ser
     await asyncio.to_thread(work, client_of(service))
 
 
+@pytest.mark.requirement("core-11-51")
 async def test_the_client_logs_in_and_links(service: app.Service) -> None:
     key = await make_key("ES256", kid="theirs")
     now = service.services.clock.now() // 1000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import pytest
 from fusionauth.fusionauth_client import FusionAuthClient
 
 from identity import app
@@ -18,6 +19,7 @@ def somebody() -> dict[str, object]:
     return {"id": new_id(), "email": f"{new_id()}@example.com", "active": True, "birthDate": "1970-01-01", **HASH}
 
 
+@pytest.mark.requirement("users-2.1-16")
 async def test_the_client_imports_users_and_refresh_tokens(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         application = done(client.create_application({"application": {"name": new_id()}}))["application"]["id"]
@@ -37,6 +39,7 @@ async def test_the_client_imports_users_and_refresh_tokens(service: app.Service)
     await with_client(service, work)
 
 
+@pytest.mark.requirement("users-2.1-16")
 async def test_the_client_deactivates_and_removes_many_users(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         name = new_id()
@@ -60,6 +63,7 @@ async def test_the_client_deactivates_and_removes_many_users(service: app.Servic
     await with_client(service, work)
 
 
+@pytest.mark.requirement("users-2.1-16")
 async def test_the_client_notes_changes_and_revokes_consents(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         user = somebody()
@@ -80,6 +84,7 @@ async def test_the_client_notes_changes_and_revokes_consents(service: app.Servic
     await with_client(service, work)
 
 
+@pytest.mark.requirement("users-2.1-16")
 async def test_the_client_makes_families(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         tenant = {"tenant": {"name": new_id(), "issuer": f"https://{new_id()}.example.com"}}

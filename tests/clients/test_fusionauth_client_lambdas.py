@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from fusionauth.fusionauth_client import FusionAuthClient
 
 from identity import app
@@ -9,6 +10,7 @@ from identity.ids import new_id
 from tests.clients.test_fusionauth_client_objects import done, with_client
 
 
+@pytest.mark.requirement("core-18-lambdas-29")
 async def test_the_client_makes_reads_changes_and_removes_lambdas(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         name, lambda_id, body = new_id(), new_id(), "function validate(result) {}"

@@ -56,6 +56,7 @@ async def test_the_client_logs_users_in_and_out_and_says_that_they_are_there(ser
     await with_client(service, rp, work)
 
 
+@pytest.mark.requirement("users-6-9")
 async def test_the_client_validates_issues_and_vends_tokens(service, rp) -> None:
     def work(client: FusionAuthClient) -> None:
         body = done(client.login(credentials(rp)))

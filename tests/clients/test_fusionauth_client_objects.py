@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from fusionauth.fusionauth_client import FusionAuthClient
 
 from identity import app
@@ -26,6 +27,7 @@ async def with_client(
     await asyncio.to_thread(work, client)
 
 
+@pytest.mark.requirement("core-8-crud", "demo-5")
 async def test_the_client_makes_reads_changes_and_removes_tenants(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         name = new_id()
@@ -48,6 +50,7 @@ async def test_the_client_makes_reads_changes_and_removes_tenants(service: app.S
     await with_client(service, work)
 
 
+@pytest.mark.requirement("demo-5")
 async def test_the_client_makes_reads_changes_and_removes_applications(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         name, application_id = new_id(), new_id()
@@ -76,6 +79,7 @@ async def test_the_client_makes_reads_changes_and_removes_applications(service: 
     await with_client(service, work, tenant=DEFAULT_TENANT)
 
 
+@pytest.mark.requirement("demo-5")
 async def test_the_client_makes_reads_changes_and_removes_keys(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         name = new_id()
@@ -98,6 +102,7 @@ async def test_the_client_makes_reads_changes_and_removes_keys(service: app.Serv
     await with_client(service, work)
 
 
+@pytest.mark.requirement("demo-5")
 async def test_the_client_makes_reads_changes_and_removes_api_keys(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         wanted = {"apiKey": {"metaData": {"attributes": {"description": "made by the client"}}}}
@@ -119,6 +124,7 @@ async def test_the_client_makes_reads_changes_and_removes_api_keys(service: app.
     await with_client(service, work, MANAGER_KEY)
 
 
+@pytest.mark.requirement("demo-5")
 async def test_the_client_makes_reads_changes_and_removes_webhooks(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         mark = new_id()

@@ -31,6 +31,7 @@ async def with_client(place: Resetting, work: Callable[[FusionAuthClient], None]
     await asyncio.to_thread(work, client)
 
 
+@pytest.mark.requirement("users-7-33")
 async def test_the_client_resets_a_password_by_an_id(place: Resetting) -> None:
     def work(client: FusionAuthClient) -> None:
         request = {"loginId": place.rp.login_id, "sendForgotPasswordEmail": False, "state": {"a": "b"}}
@@ -52,6 +53,7 @@ async def test_the_client_resets_a_password_by_an_id(place: Resetting) -> None:
     await with_client(place, work)
 
 
+@pytest.mark.requirement("users-7-33", "users-7-9")
 async def test_the_client_changes_a_password_by_login_id_and_by_token(place: Resetting) -> None:
     def work(client: FusionAuthClient) -> None:
         login_id = place.rp.login_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from fusionauth.fusionauth_client import FusionAuthClient
 
 from identity import app
@@ -10,6 +11,7 @@ from tests.clients.test_fusionauth_client_objects import done, with_client
 from tests.conftest import DEFAULT_TENANT
 
 
+@pytest.mark.requirement("core-15-26")
 async def test_the_client_writes_reads_and_searches_the_audit_log(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         mark = new_id()
@@ -28,6 +30,7 @@ async def test_the_client_writes_reads_and_searches_the_audit_log(service: app.S
     await with_client(service, work)
 
 
+@pytest.mark.requirement("core-15-26")
 async def test_the_client_reads_and_searches_the_event_log(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         wanted = {"name": new_id(), "oauthConfiguration": {"debug": True, "enabledGrants": ["authorization_code"]}}
@@ -47,6 +50,7 @@ async def test_the_client_reads_and_searches_the_event_log(service: app.Service)
     await with_client(service, work, tenant=DEFAULT_TENANT)
 
 
+@pytest.mark.requirement("core-17-20")
 async def test_the_client_reads_and_changes_the_system_configuration(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         before = done(client.retrieve_system_configuration())
@@ -66,6 +70,7 @@ async def test_the_client_reads_and_changes_the_system_configuration(service: ap
     await with_client(service, work)
 
 
+@pytest.mark.requirement("core-17-20")
 async def test_the_client_asks_for_features(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         status = done(client.retrieve_reactor_status())["status"]
@@ -78,6 +83,7 @@ async def test_the_client_asks_for_features(service: app.Service) -> None:
     await with_client(service, work)
 
 
+@pytest.mark.requirement("core-17-20")
 async def test_the_client_reindexes(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         assert client.reindex({"index": "fusionauth_user"}).status == 202
@@ -87,6 +93,7 @@ async def test_the_client_reindexes(service: app.Service) -> None:
     await with_client(service, work)
 
 
+@pytest.mark.requirement("core-17-20")
 async def test_the_client_asks_how_the_service_is(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         done(client.retrieve_system_health())

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from fusionauth.fusionauth_client import FusionAuthClient
 
 from identity import app
@@ -26,6 +27,7 @@ async def with_client(service: app.Service, work: Callable[[FusionAuthClient], N
     await asyncio.to_thread(work, client)
 
 
+@pytest.mark.requirement("core-1.2-7", "core-2-11", "demo-4", "users-2-13", "users-2-22")
 async def test_the_client_makes_reads_changes_and_removes_users(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         email = f"{new_id()}@example.com"
@@ -59,6 +61,7 @@ async def test_the_client_makes_reads_changes_and_removes_users(service: app.Ser
     await with_client(service, work)
 
 
+@pytest.mark.requirement("demo-4", "users-2-22")
 async def test_the_client_makes_reads_changes_and_removes_registrations(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         wanted = {"application": {"name": new_id(), "roles": [{"name": "admin"}, {"name": "user"}]}}

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from fusionauth.fusionauth_client import FusionAuthClient
 
 from identity import app
@@ -36,6 +37,7 @@ def make(client: FusionAuthClient) -> dict[str, Any]:
     return dict(done(client.create_user({"user": user})))
 
 
+@pytest.mark.requirement("users-8-27")
 async def test_the_client_verifies_addresses_in_every_form(service, tenant) -> None:
     def work(client: FusionAuthClient) -> None:
         made = make(client)
@@ -58,6 +60,7 @@ async def test_the_client_verifies_addresses_in_every_form(service, tenant) -> N
     await with_client(service, tenant, work)
 
 
+@pytest.mark.requirement("users-8-27")
 async def test_the_client_verifies_registrations_in_every_form(service, tenant) -> None:
     def work(client: FusionAuthClient) -> None:
         settings = {"verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
@@ -75,6 +78,7 @@ async def test_the_client_verifies_registrations_in_every_form(service, tenant) 
     await with_client(service, tenant, work)
 
 
+@pytest.mark.requirement("users-8-27")
 async def test_the_client_verifies_identities_step_by_step(service, tenant) -> None:
     def work(client: FusionAuthClient) -> None:
         first, second = make(client)["user"], make(client)["user"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
 from fusionauth.fusionauth_client import FusionAuthClient
 
 from identity import app
@@ -38,6 +39,7 @@ def logs_of(client: FusionAuthClient, user_id: str) -> list[dict[str, Any]]:
         time.sleep(0.05)
 
 
+@pytest.mark.requirement("webhooks-10-16")
 async def test_the_client_finds_an_event_and_its_attempts(service: app.Service) -> None:
     async with receiving(answers(418, b"short and stout")) as receiver:
 
@@ -60,6 +62,7 @@ async def test_the_client_finds_an_event_and_its_attempts(service: app.Service) 
         await with_client(service, work)
 
 
+@pytest.mark.requirement("webhooks-10-16")
 async def test_the_client_is_told_what_it_cannot_read(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         assert client.retrieve_webhook_event_log(new_id()).status == 404

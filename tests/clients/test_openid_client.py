@@ -122,6 +122,18 @@ async def is_whole(result: dict[str, Any], party: RelyingParty, http: httpx.Asyn
     assert (await verified(http, result["accessToken"]))["sub"] == party.user["id"]
 
 
+@pytest.mark.requirement(
+    "certification-authorize-5",
+    "certification-discovery-1",
+    "certification-token-4",
+    "clients-1",
+    "clients-3",
+    "clients-7",
+    "clients-9",
+    "demo-2",
+    "oauth-4.4-10",
+    "service-2",
+)
 @pytest.mark.parametrize("what", ["code", "par", "client_secret_jwt", "hybrid"])
 async def test_login_userinfo_refresh_introspection_and_revocation(packages, service, party, http, what) -> None:
     if what == "hybrid":
@@ -134,6 +146,7 @@ async def test_login_userinfo_refresh_introspection_and_revocation(packages, ser
         await is_whole(await script.browse(party, service.base_url), party, http)
 
 
+@pytest.mark.requirement("clients-11", "clients-8")
 @pytest.mark.parametrize("what", ["private_key_jwt", "jar"])
 async def test_client_signs_with_a_key_of_its_own(packages, service, party, http, what) -> None:
     key = new_key("ES256")
@@ -145,6 +158,7 @@ async def test_client_signs_with_a_key_of_its_own(packages, service, party, http
         await is_whole(await script.browse(party, service.base_url), party, http)
 
 
+@pytest.mark.requirement("clients-2")
 async def test_implicit_grant(packages, service, party) -> None:
     await party.configure(enabledGrants=["implicit"])
     async with working("implicit", party.tenant["issuer"], party.client_id, party.secret) as script:
@@ -152,6 +166,7 @@ async def test_implicit_grant(packages, service, party) -> None:
     assert (result["claims"]["sub"], result["claims"]["email"]) == (party.user["id"], party.login_id)
 
 
+@pytest.mark.requirement("clients-4")
 async def test_device_grant(packages, service, api, http) -> None:
     party = await discoverable(await device_client(api), service.base_url)
     async with working("device", party.tenant["issuer"], party.client_id, party.secret) as script:
@@ -161,6 +176,7 @@ async def test_device_grant(packages, service, api, http) -> None:
         await is_whole(await script.line(), party, http)
 
 
+@pytest.mark.requirement("clients-5")
 async def test_client_credentials_grant(packages, service, api, tenant_api, tenant, http) -> None:
     machine = await make_machine(api, tenant_api, http, tenant)
     target = await machine.target("read")
@@ -174,6 +190,7 @@ async def test_client_credentials_grant(packages, service, api, tenant_api, tena
     assert claims(result["accessToken"])["iss"] == issuer
 
 
+@pytest.mark.requirement("clients-10")
 async def test_tokens_bound_to_a_key(packages, service, party, http) -> None:
     await party.configure(dpopBoundAccessTokens=True)
     async with working("dpop", party.tenant["issuer"], party.client_id, party.secret) as script:

@@ -114,6 +114,7 @@ def authlib(request) -> Make:
     return make
 
 
+@pytest.mark.requirement("clients-1")
 async def test_authlib_code_with_pkce_refresh_and_revocation(authlib, rp, browser, http, metadata):
     method = "client_secret_basic"
     async with authlib(rp, scope=SCOPE, code_challenge_method="S256", revocation_endpoint_auth_method=method) as client:
@@ -135,6 +136,7 @@ async def test_authlib_code_with_pkce_refresh_and_revocation(authlib, rp, browse
         assert told.json() == {"active": False}
 
 
+@pytest.mark.requirement("clients-2")
 async def test_authlib_implicit(authlib, rp, browser, http, metadata):
     await rp.configure(enabledGrants=["implicit"])
     async with authlib(rp, scope="openid email") as client:
@@ -146,6 +148,7 @@ async def test_authlib_implicit(authlib, rp, browser, http, metadata):
         assert (await client.get(metadata["userinfo_endpoint"])).json()["sub"] == rp.user["id"]
 
 
+@pytest.mark.requirement("clients-4")
 async def test_authlib_device(authlib, api, http):
     rp = await device_client(api)
     metadata = await metadata_of(rp, http)
@@ -159,6 +162,7 @@ async def test_authlib_device(authlib, api, http):
     await is_of(rp, http, token)
 
 
+@pytest.mark.requirement("clients-5")
 async def test_authlib_client_credentials(authlib, api, tenant_api, tenant, http):
     machine = await make_machine(api, tenant_api, http, tenant)
     target = await machine.target("read")
@@ -170,6 +174,7 @@ async def test_authlib_client_credentials(authlib, api, tenant_api, tenant, http
     assert (await verified(http, token["access_token"]))["permissions"] == {target["id"]: ["read"]}
 
 
+@pytest.mark.requirement("clients-6")
 async def test_authlib_password(authlib, api, http):
     rp = await relying_party.make(api, enabledGrants=["password"])
     async with authlib(rp, scope="openid") as client:
@@ -179,6 +184,7 @@ async def test_authlib_password(authlib, api, http):
     await is_of(rp, http, token)
 
 
+@pytest.mark.requirement("clients-7")
 async def test_authlib_pushed_request(authlib, rp, browser, http, metadata):
     await rp.configure(requirePushedAuthorizationRequests=True)
     async with authlib(rp, scope=SCOPE, code_challenge_method="S256") as client:
@@ -194,6 +200,7 @@ async def test_authlib_pushed_request(authlib, rp, browser, http, metadata):
     await is_of(rp, http, token)
 
 
+@pytest.mark.requirement("clients-8", "clients-9", "oauth-2.1-13")
 @pytest.mark.parametrize("kind", [PrivateKeyJWT, ClientSecretJWT])
 async def test_authlib_signed_client_authentication(authlib, rp, browser, http, metadata, kind):
     key, endpoint = new_key("ES256"), metadata["token_endpoint"]
@@ -216,6 +223,7 @@ async def test_authlib_signed_client_authentication(authlib, rp, browser, http, 
 # requests-oauthlib
 
 
+@pytest.mark.requirement("clients-1")
 async def test_requests_oauthlib_code_with_pkce_refresh_and_revocation(rp, browser, http, metadata):
     client = OauthlibSession(rp.client_id, redirect_uri=REDIRECT_URI, scope=SCOPE.split(), pkce="S256")
     client.trust_env = False
@@ -239,6 +247,7 @@ async def test_requests_oauthlib_code_with_pkce_refresh_and_revocation(rp, brows
     client.close()
 
 
+@pytest.mark.requirement("clients-2")
 async def test_requests_oauthlib_implicit(rp, browser, http, metadata):
     await rp.configure(enabledGrants=["implicit"])
     mobile = MobileApplicationClient(rp.client_id)
@@ -249,6 +258,7 @@ async def test_requests_oauthlib_implicit(rp, browser, http, metadata):
     assert token["token_type"] == "Bearer"
 
 
+@pytest.mark.requirement("clients-4")
 async def test_requests_oauthlib_device(api, http, clock):
     rp = await device_client(api)
     metadata = await metadata_of(rp, http)
@@ -265,6 +275,7 @@ async def test_requests_oauthlib_device(api, http, clock):
     await is_of(rp, http, token)
 
 
+@pytest.mark.requirement("clients-5")
 async def test_requests_oauthlib_client_credentials(api, tenant_api, tenant, http):
     machine = await make_machine(api, tenant_api, http, tenant)
     url = str(http.base_url.join("/oauth2/token"))
@@ -273,6 +284,7 @@ async def test_requests_oauthlib_client_credentials(api, tenant_api, tenant, htt
     assert (await verified(http, token["access_token"]))["sub"] == machine.entity["id"]
 
 
+@pytest.mark.requirement("clients-6")
 async def test_requests_oauthlib_password(api, http):
     rp = await relying_party.make(api, enabledGrants=["password"])
     url = str(http.base_url.join("/oauth2/token"))
@@ -283,6 +295,7 @@ async def test_requests_oauthlib_password(api, http):
     await is_of(rp, http, token)
 
 
+@pytest.mark.requirement("clients-12")
 async def test_requests_oauthlib_understands_a_refusal(rp, http, metadata):
     with OauthlibSession(rp.client_id, redirect_uri=REDIRECT_URI) as client, pytest.raises(OAuth2Error) as refused:
         await run(client.fetch_token, metadata["token_endpoint"], code="none", client_secret=rp.secret)

@@ -133,6 +133,7 @@ async def log_in(application: Application) -> None:
     await application.shows(f"signed in as {application.party.login_id}")
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_login_userinfo_refresh_and_logout(application: Application) -> None:
     chromium = application.chromium
     await log_in(application)
@@ -151,6 +152,7 @@ async def test_login_userinfo_refresh_and_logout(application: Application) -> No
     await chromium.find("#password")
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_registration(application: Application) -> None:
     chromium, party = application.chromium, application.party
     members = {"registrationConfiguration": {"enabled": True, "type": "basic"}}
@@ -164,6 +166,7 @@ async def test_registration(application: Application) -> None:
     await application.shows(f"signed in as {email}")
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_session_of_another_application_signs_in_silently(application: Application) -> None:
     """After the cookies are gone, the session at the service logs in without a page."""
     chromium = application.chromium

@@ -8,6 +8,7 @@ from identity.errors import with_article
 from identity.resources import RESOURCES
 
 
+@pytest.mark.requirement("audit-c1-grammar")
 @pytest.mark.parametrize(
     ("noun", "expected"),
     [
@@ -27,5 +28,6 @@ def test_article(noun: str, expected: str) -> None:
     assert with_article(noun) == expected
 
 
+@pytest.mark.requirement("audit-c1-grammar")
 def test_labels_of_resources_are_nouns() -> None:
     assert all(resource.label[:1].isupper() for resource in RESOURCES)

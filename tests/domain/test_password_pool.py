@@ -26,6 +26,7 @@ async def test_password_is_hashed_and_verified(pool):
     assert not await pool.verify("another", stored)
 
 
+@pytest.mark.requirement("attack-45", "design-state-10")
 async def test_attack_45_hashing_leaves_the_event_loop(pool, monkeypatch):
     threads = []
     genuine = password_hashing.verify
@@ -36,6 +37,7 @@ async def test_attack_45_hashing_leaves_the_event_loop(pool, monkeypatch):
     assert threads and threading.main_thread() not in threads
 
 
+@pytest.mark.requirement("attack-45")
 async def test_attack_45_an_enormous_password_is_never_hashed(pool, monkeypatch):
     stored = await pool.hash("a password", "salted-hmac-sha256", 1)
     seen = []
@@ -50,6 +52,7 @@ async def test_attack_45_an_enormous_password_is_never_hashed(pool, monkeypatch)
         await pool.hash("x" * 2**20, "salted-hmac-sha256", 1)
 
 
+@pytest.mark.requirement("attack-45", "core-3-12", "design-state-10")
 async def test_attack_45_only_so_many_callers_wait(pool, monkeypatch):
     free = threading.Event()
     monkeypatch.setattr(password_hashing, "verify", lambda *given: free.wait(30))
@@ -63,6 +66,7 @@ async def test_attack_45_only_so_many_callers_wait(pool, monkeypatch):
     assert await pool.verify("x", stored), "and later there is room again"
 
 
+@pytest.mark.requirement("attack-44")
 async def test_attack_44_unknown_user_costs_a_verification_under_the_same_scheme(pool, monkeypatch):
     seen = []
     genuine = password_hashing.verify

@@ -74,6 +74,7 @@ LAYOUT = """[#ftl/]
 [/@mail]"""
 
 
+@pytest.mark.requirement("audit-b5-templates")
 @pytest.mark.parametrize("html", [True, False])
 @pytest.mark.parametrize(
     ("template", "expected"),
@@ -101,6 +102,7 @@ def test_published_style_renders(template: str, expected: str, html: bool) -> No
     assert "${" not in found
 
 
+@pytest.mark.requirement("audit-b5-templates")
 @pytest.mark.parametrize("template", [LINK, CODE, THREAT, METHOD, LAYOUT])
 def test_published_style_can_be_previewed(template: str) -> None:
     known = {name: VALUES[name] for name in ("application", "tenant", "user", language.NOW)}

@@ -18,6 +18,7 @@ def test_example_of_the_specification_is_read_and_goes_on_as_it_was():
     assert context.headers == {"traceparent": PARENT, "tracestate": "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"}
 
 
+@pytest.mark.requirement("webhooks-15.2-21")
 @pytest.mark.parametrize(
     "parent",
     [

@@ -73,6 +73,7 @@ async def stage(service, tenant_api, tenant, receiver) -> AsyncIterator[Stage]:
         yield found
 
 
+@pytest.mark.requirement("event-user.action", "users-11-16")
 async def test_the_start_of_an_action_is_told_whole(stage: Stage) -> None:
     options = [{"name": "soft", "localizedNames": {"de": "sanft"}}]
     members = {"localizedNames": {"de": "Stumm"}, "options": options, "userNotificationsEnabled": True}
@@ -118,6 +119,7 @@ async def test_the_start_of_an_action_is_told_whole(stage: Stage) -> None:
     }
 
 
+@pytest.mark.requirement("event-user.action", "users-11-16")
 async def test_an_action_that_lasts_for_no_time_has_a_start_and_nothing_else(stage: Stage) -> None:
     _, event = await stage.told(await stage.definition(), expiry=1, notifyUser=True)
     assert event["phase"] == "start"
@@ -125,6 +127,7 @@ async def test_an_action_that_lasts_for_no_time_has_a_start_and_nothing_else(sta
     assert {"expiry", "localizedDuration"}.isdisjoint(event)
 
 
+@pytest.mark.requirement("event-user.action", "users-11-16")
 async def test_without_broadcast_nobody_is_told(stage: Stage) -> None:
     action = await stage.take(await stage.definition(temporal=True), expiry=INDEFINITE)
     assert (await stage.change("PUT", action, broadcast=False, comment="x")).status_code == 200
@@ -134,6 +137,7 @@ async def test_without_broadcast_nobody_is_told(stage: Stage) -> None:
     assert len(stage.receiver.requests) == 1
 
 
+@pytest.mark.requirement("core-18-templates-20", "event-user.action-2", "users-11-17", "users-11-6")
 async def test_changes_are_told_and_mailed_by_their_own_templates(stage: Stage) -> None:
     definition = await stage.mailing(includeEmailInEventJSON=True, localizedNames={"de": "Stumm"})
     action, start = await stage.told(definition, expiry=stage.now + HOUR, emailUser=True, comment="Mind your words")
@@ -158,6 +162,7 @@ async def test_changes_are_told_and_mailed_by_their_own_templates(stage: Stage) 
     assert email["text"] == "Stumm: 1 Stunde"
 
 
+@pytest.mark.requirement("users-11-6")
 async def test_no_mail_goes_to_who_shall_get_none_or_can_get_none(stage: Stage) -> None:
     definition = await stage.mailing(includeEmailInEventJSON=True)
     _, event = await stage.told(definition, expiry=INDEFINITE)
@@ -174,6 +179,7 @@ async def test_no_mail_goes_to_who_shall_get_none_or_can_get_none(stage: Stage) 
     assert stage.mailbox.mails == []
 
 
+@pytest.mark.requirement("event-user.action-3", "users-11-18", "users-11-7")
 async def test_the_end_is_brought_about_once_by_however_many_processes(stage: Stage, clock) -> None:
     definition = await stage.mailing(preventLogin=True)
     action = await stage.take(definition, expiry=stage.now + 60_000, emailUser=True, notifyUser=True, comment="c")
@@ -196,6 +202,7 @@ async def test_the_end_is_brought_about_once_by_however_many_processes(stage: St
     assert len(stage.receiver.requests) == 1
 
 
+@pytest.mark.requirement("event-user.action-3", "users-11-18")
 async def test_an_end_without_an_event_is_an_end_all_the_same(stage: Stage, clock) -> None:
     action = await stage.take(await stage.definition(temporal=True, sendEndEvent=False), expiry=stage.now + 1000)
     told = await stage.take(await stage.definition(temporal=True), expiry=stage.now + 1000)
@@ -218,6 +225,7 @@ async def test_as_many_end_as_are_over(stage: Stage, clock, monkeypatch) -> None
     assert {event["actionId"] for event in ended} == {action["id"] for action in taken}
 
 
+@pytest.mark.requirement("users-11-7")
 async def test_an_action_that_was_cancelled_does_not_end_once_more(stage: Stage, clock) -> None:
     action = await stage.take(await stage.definition(temporal=True), expiry=stage.now + 1000)
     await stage.change("DELETE", action, broadcast=False)
@@ -226,6 +234,7 @@ async def test_an_action_that_was_cancelled_does_not_end_once_more(stage: Stage,
     assert stage.receiver.requests == []
 
 
+@pytest.mark.requirement("users-11-7")
 async def test_the_end_of_an_action_whose_user_action_is_gone_is_written_and_not_told(stage: Stage, clock) -> None:
     definition = await stage.definition(temporal=True)
     action = await stage.take(definition, expiry=stage.now + 1000)
@@ -237,6 +246,7 @@ async def test_the_end_of_an_action_whose_user_action_is_gone_is_written_and_not
     assert stage.receiver.requests == []
 
 
+@pytest.mark.requirement("users-11-7")
 async def test_who_dies_in_the_middle_of_an_end_leaves_it_to_the_others(stage: Stage, clock, monkeypatch) -> None:
     action = await stage.take(await stage.mailing(), expiry=stage.now + 1000, emailUser=True)
     await stage.mailbox.wait_for(1)
@@ -258,6 +268,7 @@ async def test_who_dies_in_the_middle_of_an_end_leaves_it_to_the_others(stage: S
     await stage.mailbox.wait_for(2)
 
 
+@pytest.mark.requirement("users-11-20", "webhooks-8-13")
 @pytest.mark.parametrize("by", ["tenant", "user action"])
 async def test_a_veto_of_a_phase_leaves_everything_as_it_was(service, tenant_api, tenant, by, clock) -> None:
     async with receiving(answers(500)) as receiver, receiving_mail() as mailbox:
@@ -287,6 +298,7 @@ async def test_a_veto_of_a_phase_leaves_everything_as_it_was(service, tenant_api
         assert (await tenant_api.post("/api/login", json=login)).status_code == 200
 
 
+@pytest.mark.requirement("webhooks-8-13")
 async def test_agreement_is_asked_for_by_the_stricter_of_tenant_and_user_action(service, tenant_api, tenant) -> None:
     async with receiving() as agreeing, receiving(answers(500)) as refusing, receiving_mail() as mailbox:
         stage = Stage(service, tenant_api, tenant, agreeing, mailbox)
@@ -298,6 +310,7 @@ async def test_agreement_is_asked_for_by_the_stricter_of_tenant_and_user_action(
             assert answer.status_code == status, own
 
 
+@pytest.mark.requirement("users-11-22", "users-2-14")
 async def test_actions_and_comments_go_with_their_user_and_with_the_tenant(stage: Stage) -> None:
     services, tenant_id = stage.service.services, TenantId(stage.tenant["id"])
     for user in (stage.user, stage.moderator):
@@ -315,6 +328,7 @@ async def test_actions_and_comments_go_with_their_user_and_with_the_tenant(stage
         assert await services.database.collection(collection).count_documents({"tenantId": tenant_id}) == 0
 
 
+@pytest.mark.requirement("users-11-22")
 async def test_the_stores_know_their_tenant(stage: Stage) -> None:
     services, other = stage.service.services, TenantId(new_id())
     action = await stage.ban()

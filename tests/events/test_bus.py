@@ -38,6 +38,7 @@ def things(engine: Any) -> Things:
     return Things(engine)
 
 
+@pytest.mark.requirement("design-state-21", "webhooks-10-12")
 async def test_change_that_nobody_hears_of_needs_no_transaction(engine: Any, things: Things) -> None:
     result = await engine.bus.perform(engine.call(), things.write, [CREATE], [COMPLETE])
     assert result == "result"
@@ -45,6 +46,7 @@ async def test_change_that_nobody_hears_of_needs_no_transaction(engine: Any, thi
     assert await engine.log.find_all(None, {}) == []
 
 
+@pytest.mark.requirement("design-state-21")
 async def test_event_of_a_tenant_that_switched_it_off_needs_no_transaction(engine: Any, things: Things) -> None:
     engine.add_webhook("http://127.0.0.1:9/", "user.create", "user.create.complete")
     engine.events["user.create"] = {"enabled": False, "transactionType": "Any"}
@@ -52,6 +54,7 @@ async def test_event_of_a_tenant_that_switched_it_off_needs_no_transaction(engin
     assert things.sessions == [None]
 
 
+@pytest.mark.requirement("design-state-13", "service-19", "webhooks-15.3-26", "webhooks-8-11")
 async def test_change_and_its_events_are_written_together(engine: Any, things: Things) -> None:
     engine.enable("user.create", "user.create.complete")
     webhook = engine.add_webhook("http://127.0.0.1:9/", "user.create", "user.create.complete")
@@ -71,6 +74,7 @@ async def test_change_and_its_events_are_written_together(engine: Any, things: T
         assert (delivery["webhookId"], delivery["state"], delivery["attempts"]) == (webhook["id"], "due", [])
 
 
+@pytest.mark.requirement("design-state-13")
 async def test_failed_write_leaves_no_event(engine: Any, things: Things) -> None:
     engine.enable("user.create")
     engine.add_webhook("http://127.0.0.1:9/", "user.create")
@@ -80,6 +84,7 @@ async def test_failed_write_leaves_no_event(engine: Any, things: Things) -> None
     assert await engine.log.find_all(None, {}) == []
 
 
+@pytest.mark.requirement("webhooks-8-11")
 async def test_workers_are_woken_after_the_commit(engine: Any, things: Things) -> None:
     engine.enable("user.create")
     engine.add_webhook("http://127.0.0.1:9/", "user.create")
@@ -98,6 +103,7 @@ async def vetoed(engine: Any) -> list[tuple[str, int]]:
     return [(event["type"], len(event["deliveries"])) for event in found]
 
 
+@pytest.mark.requirement("design-state-13", "webhooks-8-9")
 async def test_veto_leaves_no_trace_but_in_the_log(engine: Any, things: Things) -> None:
     engine.enable("user.create", transaction="AbsoluteMajority")
     engine.enable("user.create.complete")
@@ -114,6 +120,7 @@ async def test_veto_leaves_no_trace_but_in_the_log(engine: Any, things: Things) 
     assert await vetoed(engine) == [("user.create", 2)]
 
 
+@pytest.mark.requirement("webhooks-15.2-15")
 async def test_question_about_a_change_that_failed_for_another_reason_is_in_the_log(engine: Any) -> None:
     """It was sent, and the receiver may have acted upon it: who looks for why must find it."""
     engine.enable("user.create", transaction="AbsoluteMajority")
@@ -130,6 +137,7 @@ async def test_question_about_a_change_that_failed_for_another_reason_is_in_the_
     assert await vetoed(engine) == [("user.create", 1)]
 
 
+@pytest.mark.requirement("webhooks-8-8")
 async def test_satisfied_transaction_writes_and_retries_who_failed(engine: Any, things: Things) -> None:
     engine.enable("user.create", transaction="Any")
     async with receiving() as good, receiving(answers(500)) as bad:
@@ -156,6 +164,7 @@ async def test_synchronous_attempt_was_the_only_one_where_nothing_is_tried_twice
     assert sorted(await engine.states()) == [("given up", 1), ("succeeded", 1)]
 
 
+@pytest.mark.requirement("webhooks-8-1")
 @pytest.mark.parametrize(
     ("transaction", "failing", "passes"),
     [
@@ -187,6 +196,7 @@ async def test_transaction_type_decides(
     assert asked == (0 if transaction == "None" else 3)
 
 
+@pytest.mark.requirement("webhooks-8-7")
 async def test_transactional_webhooks_are_asked_at_the_same_time(engine: Any, things: Things) -> None:
     engine.enable("user.create", transaction="AbsoluteMajority")
     arrived = 0
@@ -207,6 +217,7 @@ async def test_transactional_webhooks_are_asked_at_the_same_time(engine: Any, th
     assert await things.exists()
 
 
+@pytest.mark.requirement("contract-webhook-timeouts", "webhooks-8-7")
 async def test_receiver_that_hangs_vetoes_after_its_own_timeouts(engine: Any, things: Things) -> None:
     engine.enable("user.create", transaction="AbsoluteMajority")
     async with receiving(hangs) as receiver:
@@ -216,6 +227,7 @@ async def test_receiver_that_hangs_vetoes_after_its_own_timeouts(engine: Any, th
     assert not await things.exists()
 
 
+@pytest.mark.requirement("webhooks-15.3-36", "webhooks-8-10")
 async def test_veto_of_the_second_event_undoes_the_first(engine: Any, things: Things) -> None:
     engine.enable("user.create", "user.registration.create", transaction="AbsoluteMajority")
     async with receiving(in_turn(answers(200), answers(403))) as receiver:
@@ -236,6 +248,7 @@ async def test_veto_of_the_first_event_keeps_the_second_from_being_sent(engine: 
         assert len(receiver.requests) == 1
 
 
+@pytest.mark.requirement("webhooks-8-6")
 async def test_object_is_invisible_to_the_receiver_that_is_asked(engine: Any, things: Things) -> None:
     engine.enable("user.create", transaction="AbsoluteMajority")
     seen: list[bool] = []
@@ -262,6 +275,7 @@ async def test_login_is_vetoed_without_any_write(engine: Any) -> None:
     assert await vetoed(engine) == [("user.login.success", 1)]
 
 
+@pytest.mark.requirement("webhooks-8-5")
 async def test_announced_event_cannot_be_vetoed(engine: Any) -> None:
     engine.enable("user.login.failed", transaction="AbsoluteMajority")
     async with receiving(answers(500)) as receiver:
@@ -279,6 +293,7 @@ async def test_call_of_another_tenant_reaches_nobody(engine: Any, things: Things
     assert things.sessions == [None]
 
 
+@pytest.mark.requirement("webhooks-7-5")
 async def test_changed_webhook_is_heard_at_once(engine: Any, things: Things) -> None:
     bus = engine.bus
     engine.enable("user.create")
@@ -307,6 +322,7 @@ async def test_racing_changes_each_keep_their_events(engine: Any) -> None:
     assert len({event["sequence"] for event in events}) == 20
 
 
+@pytest.mark.requirement("webhooks-15.2-11")
 async def test_a_receiver_that_hangs_keeps_no_question_to_another_waiting(
     engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

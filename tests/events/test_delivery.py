@@ -38,6 +38,7 @@ async def received(engine: Any, **members: Any) -> Received:
         return request
 
 
+@pytest.mark.requirement("webhooks-9-1", "webhooks-9-2")
 async def test_plain_delivery_has_exactly_these_headers(engine: Any) -> None:
     before = engine.clock.now() // 1000
     request = await received(engine)
@@ -54,6 +55,7 @@ async def test_plain_delivery_has_exactly_these_headers(engine: Any) -> None:
     assert (request.method, request.version, request.body) == ("POST", "HTTP/1.1", BODY)
 
 
+@pytest.mark.requirement("contract-webhook-headers", "webhooks-2-8", "webhooks-9-3")
 async def test_configured_headers_are_sent_but_replace_nothing_of_ours(engine: Any) -> None:
     headers = {
         "X-Secret": " s3cret ",
@@ -68,6 +70,7 @@ async def test_configured_headers_are_sent_but_replace_nothing_of_ours(engine: A
     assert "header 1" not in request.headers
 
 
+@pytest.mark.requirement("attack-62")
 async def test_attack_62_stored_header_that_forges_is_not_sent(engine: Any) -> None:
     """What could not be saved today may have been saved before."""
     headers = {"Host": "evil", "webhook-id": "forged", "X-FusionAuth-Signature-JWT": "forged"}
@@ -77,6 +80,9 @@ async def test_attack_62_stored_header_that_forges_is_not_sent(engine: Any) -> N
     assert "x-fusionauth-signature-jwt" not in request.headers
 
 
+@pytest.mark.requirement(
+    "contract-authentication-10", "contract-webhook-httpAuthentication", "webhooks-2-10", "webhooks-9-3"
+)
 @pytest.mark.parametrize(
     ("username", "password", "expected"),
     [
@@ -101,6 +107,14 @@ SIGNING_KEYS = {
 }
 
 
+@pytest.mark.requirement(
+    "contract-authentication-10",
+    "contract-webhook-signatureConfiguration",
+    "demo-6",
+    "service-19",
+    "webhooks-10-3",
+    "webhooks-9-3",
+)
 @pytest.mark.parametrize("algorithm", SIGNING_KEYS)
 async def test_signature_covers_the_exact_body(engine: Any, algorithm: str) -> None:
     key = SIGNING_KEYS[algorithm]
@@ -121,6 +135,7 @@ async def test_signature_covers_the_exact_body(engine: Any, algorithm: str) -> N
     assert digest != altered
 
 
+@pytest.mark.requirement("webhooks-10-7")
 @pytest.mark.parametrize("error", [LookupError, ValueError, NotFound])
 async def test_event_is_never_sent_unsigned(engine: Any, error: type[Exception]) -> None:
     async def sign(_key_id: str, _claims: Mapping[str, Any]) -> str:
@@ -141,6 +156,7 @@ async def test_configured_key_without_enabled_signing_is_not_used(engine: Any) -
     assert "x-fusionauth-signature-jwt" not in request.headers
 
 
+@pytest.mark.requirement("contract-authentication-10", "contract-webhook-sslCertificateKeyId")
 async def test_client_certificate_is_presented(engine: Any, tmp_path: Any) -> None:
     authority = certificates.authority()
     client = certificates.make("client", authority, address=None)
@@ -164,6 +180,7 @@ async def test_client_certificate_is_presented(engine: Any, tmp_path: Any) -> No
     await engine.http.close()
 
 
+@pytest.mark.requirement("webhooks-9-12")
 async def test_self_signed_client_certificate_is_trusted_too(engine: Any) -> None:
     own = certificates.make("own")
 
@@ -176,6 +193,7 @@ async def test_self_signed_client_certificate_is_trusted_too(engine: Any) -> Non
     assert result.attempt.succeeded
 
 
+@pytest.mark.requirement("contract-webhook-sslCertificate")
 async def test_deprecated_certificate_is_the_only_trust_anchor(engine: Any) -> None:
     alone, other = certificates.make("alone"), certificates.make("other")
     async with receiving(tls=certificates.server_context(alone)) as receiver:
@@ -184,6 +202,7 @@ async def test_deprecated_certificate_is_the_only_trust_anchor(engine: Any) -> N
         assert not (await deliver(engine, receiver))[0].attempt.succeeded
 
 
+@pytest.mark.requirement("webhooks-9-4")
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 async def test_2xx_is_success(engine: Any, status: int) -> None:
     async with receiving(answers(status)) as receiver:
@@ -193,6 +212,7 @@ async def test_2xx_is_success(engine: Any, status: int) -> None:
     assert result.attempt.url == receiver.url
 
 
+@pytest.mark.requirement("webhooks-9-4")
 @pytest.mark.parametrize(
     "status", [300, 301, 302, 304, 307, 400, 401, 403, 404, 409, 410, 422, 429, 500, 502, 503, 504]
 )
@@ -202,6 +222,7 @@ async def test_every_other_status_is_failure(engine: Any, status: int) -> None:
     assert (result.attempt.succeeded, result.attempt.status) == (False, status)
 
 
+@pytest.mark.requirement("webhooks-9-4")
 @pytest.mark.parametrize(
     ("behaviour", "kind"),
     [
@@ -245,6 +266,7 @@ async def test_endless_answer_with_a_good_status_is_success(engine: Any) -> None
     assert result.attempt.succeeded
 
 
+@pytest.mark.requirement("webhooks-15.3-24")
 async def test_of_the_header_of_an_answer_as_much_is_kept_as_is_good_for_a_log(engine: Any) -> None:
     many = [f"X-{number}: {'v' * 90}" for number in range(100)]
     cookies = ["Set-Cookie: session=secret"]
@@ -258,6 +280,7 @@ async def test_of_the_header_of_an_answer_as_much_is_kept_as_is_good_for_a_log(e
         assert {name: len(value) for name, value in result.attempt.headers.items()} == kept
 
 
+@pytest.mark.requirement("webhooks-15.3-11")
 async def test_headers_are_sent_in_the_case_that_they_were_configured_in(engine: Any) -> None:
     request = await received(engine, headers={"X-oDD-cAsE": "Value", "lower": "case"})
     names = [name for name, _ in request.header_list]

@@ -68,6 +68,7 @@ async def instance(build: Any) -> AsyncIterator[Instance]:
         yield Instance(service, api, clock)
 
 
+@pytest.mark.requirement("webhooks-15.3-19", "webhooks-15.3-2")
 async def test_repeated_failures_disable_a_success_in_between_clears_and_rare_ones_are_forgotten(
     instance: Instance,
 ) -> None:
@@ -131,6 +132,7 @@ async def _disabled_hears_nothing_until_it_is_enabled(
     assert await instance.status(webhook) == "Active"
 
 
+@pytest.mark.requirement("webhooks-15.3-7")
 async def test_recovery_sends_as_many_as_failed_and_none_that_is_older_than_two_weeks(instance: Instance) -> None:
     async with receiving(in_turn(answers(500), answers(200), answers(500), answers(500), answers(200))) as receiver:
         webhook = await instance.hook(receiver)

@@ -37,6 +37,7 @@ async def attempt(engine: Any, event_type: str, **webhook: Any) -> dict[str, Any
     return kept
 
 
+@pytest.mark.requirement("webhooks-15.2-18")
 async def test_basic_credentials_that_come_back_are_not_kept(engine: Any) -> None:
     kept = await attempt(
         engine, "user.create", httpAuthenticationUsername="anna", httpAuthenticationPassword="correct horse"
@@ -47,6 +48,7 @@ async def test_basic_credentials_that_come_back_are_not_kept(engine: Any) -> Non
     assert "Authorization: Basic ***\n" in kept["responseBody"]
 
 
+@pytest.mark.requirement("webhooks-15.2-18")
 async def test_values_of_headers_that_come_back_are_not_kept(engine: Any) -> None:
     headers = {"Authorization": "Bearer 0123456789abcdef", "X-Key": "sesame-sesame", "Accept": "text/plain", "X-N": "7"}
     kept = await attempt(engine, "user.create", headers=headers)
@@ -57,6 +59,7 @@ async def test_values_of_headers_that_come_back_are_not_kept(engine: Any) -> Non
     assert kept["responseHeaders"]["content-type"] == "text/plain"
 
 
+@pytest.mark.requirement("webhooks-15.2-18")
 async def test_tokens_of_an_event_that_come_back_are_not_kept(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = {"original": "an-old-access-token", "refreshToken": "a-refresh-token", "token": "head.claims.signature"}
     monkeypatch.setitem(PAYLOADS, "jwt.refresh", {**PAYLOADS["jwt.refresh"], **tokens})
@@ -69,6 +72,7 @@ async def test_tokens_of_an_event_that_come_back_are_not_kept(engine: Any, monke
 SECRET = 'p\u00e4ss/w"rd + <more>'
 
 
+@pytest.mark.requirement("webhooks-15.2-18")
 @pytest.mark.parametrize(
     "written",
     [

@@ -40,6 +40,7 @@ def public(entity: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entity.items() if name != "clientSecret"}
 
 
+@pytest.mark.requirement("core-10-30", "event-entity.create")
 async def test_life_of_an_entity_is_told(stage: Stage) -> None:
     await stage.listen(TYPES)
     made = await stage.make(data={"a": 1})
@@ -58,6 +59,7 @@ async def test_life_of_an_entity_is_told(stage: Stage) -> None:
         assert event["entity"] == public(changed)
 
 
+@pytest.mark.requirement("core-10-30")
 async def test_vetoed_change_leaves_no_trace(stage: Stage, service: app.Service) -> None:
     await stage.listen(TYPES, "AbsoluteMajority")
     one, two = await stage.make(), await stage.make()
@@ -79,6 +81,7 @@ async def test_vetoed_change_leaves_no_trace(stage: Stage, service: app.Service)
     await stage.send("POST", "/api/entity", entity=body)
 
 
+@pytest.mark.requirement("event-entity.create")
 async def test_no_webhook_is_asked_about_an_entity_that_there_is_already(stage: Stage) -> None:
     one, other = await stage.make(), await stage.make()
     await stage.listen(TYPES, "AbsoluteMajority")

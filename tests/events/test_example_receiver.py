@@ -72,6 +72,7 @@ async def test_an_unsigned_event_is_printed(receiver, api, tenant, tenant_api):
 ALGORITHMS = [{"algorithm": "RS256", "length": 2048}, {"algorithm": "ES384"}, {"algorithm": "Ed25519"}]
 
 
+@pytest.mark.requirement("webhooks-own-10")
 @pytest.mark.parametrize("wanted", ALGORITHMS, ids=str)
 async def test_a_signed_event_is_verified(service, api, tenant, tenant_api, wanted):
     made = await api.post("/api/key/generate", json={"key": {"name": new_id(), **wanted}})
@@ -96,6 +97,7 @@ async def captured(api: httpx.AsyncClient, **settings: object) -> tuple[bytes, d
     return request.body, {**headers, "secret": secret}
 
 
+@pytest.mark.requirement("webhooks-own-10")
 async def test_a_shared_secret_is_asked_for_and_verified(service, api):
     body, headers = await captured(api)
     secret = headers.pop("secret")
@@ -120,6 +122,7 @@ async def test_a_shared_secret_is_asked_for_and_verified(service, api):
         assert (await line(process)).endswith("signed (seen before, nothing done)")
 
 
+@pytest.mark.requirement("webhooks-own-10")
 async def test_a_captured_delivery_is_good_for_minutes(service, api, clock):
     clock.advance(seconds=-400)
     body, headers = await captured(api)
@@ -127,6 +130,7 @@ async def test_a_captured_delivery_is_good_for_minutes(service, api, clock):
         assert (await client.post(url, content=body, headers=headers)).status_code == 401
 
 
+@pytest.mark.requirement("webhooks-own-10")
 async def test_the_secret_of_an_hmac_key_verifies_both_kinds_of_signature(service, api):
     secret = f"the secret of an HMAC key of the suite {new_id()}"
     wanted = {"name": new_id(), "type": "HMAC", "algorithm": "HS256", "secret": secret}
@@ -140,6 +144,7 @@ async def test_the_secret_of_an_hmac_key_verifies_both_kinds_of_signature(servic
             assert (await client.post(url, content=body, headers=headers)).status_code == expected, options
 
 
+@pytest.mark.requirement("webhooks-own-10")
 async def test_an_ed25519_signature_is_verified_with_the_published_keys(service, api):
     made = await api.post("/api/key/generate", json={"key": {"name": new_id(), "algorithm": "Ed25519"}})
     signing = {"enabled": True, "signingKeyId": made.json()["key"]["id"]}
@@ -179,6 +184,7 @@ async def test_what_is_no_event_is_refused(receiver):
             assert (await client.post(receiver[1], content=body)).status_code == 400, body
 
 
+@pytest.mark.requirement("webhooks-own-10")
 async def test_a_repetition_is_told_as_such(receiver):
     process, url = receiver
     event = {"event": {"id": new_id(), "type": "user.create"}}

@@ -27,6 +27,7 @@ def move(engine: Any, *, seconds: float) -> None:
     engine.wakeups.awake.set()
 
 
+@pytest.mark.requirement("core-15-21")
 async def test_failed_delivery_is_told_with_webhook_event_and_reason(engine: Any) -> None:
     engine.enable("user.create")
     async with receiving(answers(500)) as receiver, engine.working():
@@ -41,6 +42,7 @@ async def test_failed_delivery_is_told_with_webhook_event_and_reason(engine: Any
     )
 
 
+@pytest.mark.requirement("core-15-21")
 async def test_delivery_that_is_given_up_is_told(engine: Any) -> None:
     engine.enable("user.create")
     engine.schedule = ()
@@ -60,6 +62,7 @@ async def test_success_is_not_told(engine: Any) -> None:
     assert engine.told == []
 
 
+@pytest.mark.requirement("core-15-21")
 async def test_dead_webhook_does_not_flood_the_log_and_what_was_kept_back_is_counted(engine: Any) -> None:
     engine.enable("user.create")
     async with receiving(answers(500)) as receiver, engine.working(schedule=(3600, 3600)):
@@ -87,6 +90,7 @@ async def test_each_webhook_has_its_own_bound(engine: Any) -> None:
     assert {webhook["id"] for webhook in webhooks} == {told.split("[")[1].split("]")[0] for told in engine.told}
 
 
+@pytest.mark.requirement("attack-63", "core-15-20", "event-event-log.create")
 @pytest.mark.parametrize("name", ["event-log.create", "audit-log.create"])
 async def test_attack_63_failure_to_tell_of_a_log_row_is_no_row_itself(engine: Any, name: str) -> None:
     async with receiving(answers(500)) as receiver, engine.working():
@@ -102,6 +106,7 @@ async def test_attack_63_failure_to_tell_of_a_log_row_is_no_row_itself(engine: A
     assert "[user.create]" in engine.told[0]
 
 
+@pytest.mark.requirement("core-15-21", "webhooks-8-19")
 async def test_veto_is_told(engine: Any) -> None:
     engine.enable("user.create", transaction="AbsoluteMajority")
     async with receiving(answers(403)) as receiver:
@@ -124,6 +129,7 @@ async def test_webhook_that_failed_where_enough_others_agreed_is_told(engine: An
     assert "will be tried again" in told
 
 
+@pytest.mark.requirement("core-15-21", "webhooks-2-7")
 async def test_headers_that_cannot_be_sent_are_told_once(engine: Any) -> None:
     async with receiving() as receiver:
         webhook = engine.add_webhook(receiver.url, headers={"Header 1": "value"})

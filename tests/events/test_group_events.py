@@ -47,6 +47,7 @@ async def stage(service: app.Service, tenant_api: httpx.AsyncClient) -> AsyncIte
         yield Stage(tenant_api, receiver, service)
 
 
+@pytest.mark.requirement("core-18-groups-17", "event-group.create")
 async def test_groups_are_told_of_before_and_after_each_change(stage: Stage) -> None:
     body = {"application": {"name": "App", "roles": [{"name": "admin"}]}}
     application = (await stage.api.post("/api/application", json=body)).json()["application"]
@@ -68,6 +69,7 @@ async def test_groups_are_told_of_before_and_after_each_change(stage: Stage) -> 
         assert (event["group"], event["info"]) == (patched["group"], INFO)
 
 
+@pytest.mark.requirement("core-18-groups-18", "event-group.member.add")
 async def test_members_are_told_of_by_group(stage: Stage) -> None:
     one, two = await stage.add_group(), await stage.add_group()
     ada, bob = await stage.add_user(), await stage.add_user()
@@ -93,6 +95,7 @@ async def test_members_are_told_of_by_group(stage: Stage) -> None:
         assert (event["group"], event["members"], event["info"]) == (one, added[one["id"]], INFO)
 
 
+@pytest.mark.requirement("core-18-groups-18")
 async def test_deleting_a_user_or_a_group_with_members_tells_of_no_members(stage: Stage) -> None:
     group, ada = await stage.add_group(), await stage.add_user()
     await stage.send("POST", "/api/group/member", members={group["id"]: [{"userId": ada}]})
@@ -102,6 +105,7 @@ async def test_deleting_a_user_or_a_group_with_members_tells_of_no_members(stage
     await stage.heard("group.delete", "group.delete.complete")
 
 
+@pytest.mark.requirement("core-18-groups-19")
 async def test_a_veto_leaves_no_trace(stage: Stage) -> None:
     group, (ada, bob) = await stage.add_group(), [await stage.add_user() for _ in range(2)]
     added = (await stage.send("POST", "/api/group/member", members={group["id"]: [{"userId": ada}]}))["members"]
@@ -124,6 +128,7 @@ async def test_a_veto_leaves_no_trace(stage: Stage) -> None:
     assert "deleting" not in stored["private"]
 
 
+@pytest.mark.requirement("core-18-groups-19")
 async def test_with_agreement_the_change_and_its_events_go_through(stage: Stage) -> None:
     await stage.listen(TYPES, "AbsoluteMajority")
     group = await stage.add_group()
@@ -137,6 +142,7 @@ async def test_with_agreement_the_change_and_its_events_go_through(stage: Stage)
     assert (await stage.send("GET", f"/api/user/{ada}"))["user"]["memberships"] == []
 
 
+@pytest.mark.requirement("event-group.create")
 async def test_no_webhook_is_asked_about_a_group_or_member_that_there_is_already(stage: Stage) -> None:
     one, other, user = await stage.add_group(), await stage.add_group(), await stage.add_user()
     await stage.send("POST", "/api/group/member", members={one["id"]: [{"userId": user}]})

@@ -50,6 +50,7 @@ async def test_a_paused_webhook_gets_nothing_and_everything_once_it_goes_on(engi
     assert sorted(await engine.states()) == [("succeeded", 1)] * 6
 
 
+@pytest.mark.requirement("webhooks-own-4")
 async def test_a_delivery_under_way_when_the_webhook_is_paused_costs_no_attempt(engine: Any) -> None:
     async with receiving() as receiver:
         webhook = await webhook_for(engine, receiver.url)
@@ -101,6 +102,7 @@ async def test_a_receiver_that_says_410_gets_nothing_more(engine: Any) -> None:
     assert [outcome.attempt.status for outcome in engine.outcomes] == [410]
 
 
+@pytest.mark.requirement("webhooks-15.2-5")
 async def test_an_open_circuit_holds_back_and_a_probe_closes_it(engine: Any, monkeypatch: Any) -> None:
     seconds = [0.0]
     for module in ("deliver", "breakers"):
@@ -174,6 +176,7 @@ def ended(engine: Any, lease: Lease, status: int, next_attempt: Instant | None =
     return Outcome(lease, Attempt(now, now, "http://example.com", status), next_attempt)
 
 
+@pytest.mark.requirement("webhooks-15.2-9")
 async def test_an_ordered_delivery_waits_for_the_one_before_it_about_the_same_object(engine: Any) -> None:
     first, second = await record(engine, "one"), await record(engine, "one")
     other = await record(engine, "two")
@@ -226,6 +229,7 @@ async def test_one_that_is_given_up_lets_the_next_go(engine: Any) -> None:
     assert lease.event_id == second
 
 
+@pytest.mark.requirement("webhooks-15.2-9")
 async def test_a_blocked_object_does_not_starve_the_others(engine: Any) -> None:
     await record(engine, "one")
     (blocker,) = await take(engine, 1)
@@ -288,6 +292,7 @@ async def test_what_came_of_a_lease_that_ran_out_is_told_only_once(engine: Any) 
     assert (event["result"], event["untried"], len(event["deliveries"][0]["attempts"])) == ("Succeeded", [], 1)
 
 
+@pytest.mark.requirement("webhooks-15.2-10")
 async def test_what_waits_for_a_paused_webhook_does_not_expire_meanwhile(engine: Any) -> None:
     async with receiving() as receiver:
         webhook = await webhook_for(engine, receiver.url)

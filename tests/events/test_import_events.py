@@ -39,6 +39,7 @@ async def listen(api: httpx.AsyncClient, receiver: Receiver, transaction_type: s
     assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.requirement("event-user.bulk.create")
 async def test_one_event_tells_of_all_users_and_of_no_secret(tenant_api, receiver) -> None:
     await listen(tenant_api, receiver)
     application = await tenant_api.post("/api/application", json={"application": {"name": new_id()}})
@@ -67,6 +68,7 @@ async def test_one_event_tells_of_all_users_and_of_no_secret(tenant_api, receive
     assert len(receiver.requests) == 1, "no user is told of alone"
 
 
+@pytest.mark.requirement("event-user.bulk.create")
 @pytest.mark.parametrize("is_asked", [False, True])
 async def test_event_that_is_larger_than_a_document_may_be_loses_nothing(
     service: app.Service, tenant_api, receiver, monkeypatch, is_asked
@@ -91,6 +93,7 @@ async def test_event_that_is_larger_than_a_document_may_be_loses_nothing(
         await everywhere.post(f"/api/system/webhook-event-log/{event_id}/resend", json={})
 
 
+@pytest.mark.requirement("event-user.bulk.create", "webhooks-8-18")
 async def test_veto_leaves_nothing_of_an_import(service: app.Service, tenant_api, receiver) -> None:
     await listen(tenant_api, receiver, "Any")
     group = (await tenant_api.post("/api/group", json={"group": {"name": new_id()}})).json()["group"]["id"]
@@ -105,6 +108,7 @@ async def test_veto_leaves_nothing_of_an_import(service: app.Service, tenant_api
     assert [request.event["type"] for request in receiver.requests] == [TYPE, TYPE]
 
 
+@pytest.mark.requirement("users-2.1-5")
 async def test_each_tenant_hears_of_its_own_users(service: app.Service, api, tenant_api, receiver) -> None:
     await listen(tenant_api, receiver)
     own, other = tenant_api.headers["X-FusionAuth-TenantId"], api.headers["X-FusionAuth-TenantId"]
@@ -119,6 +123,7 @@ async def test_each_tenant_hears_of_its_own_users(service: app.Service, api, ten
     assert (await api.get(f"/api/user/{theirs['id']}")).json()["user"]["tenantId"] == other
 
 
+@pytest.mark.requirement("users-2.1-6")
 async def test_no_mail_is_sent(service: app.Service, tenant_api) -> None:
     tenant_id = tenant_api.headers["X-FusionAuth-TenantId"]
     mails = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}

@@ -7,6 +7,8 @@ import contextlib
 import dataclasses
 from typing import Any
 
+import pytest
+
 from identity.bulkhead import Bulkhead
 from identity.events.changes import Event
 from identity.store.outbox import HELD_BODY_BYTES
@@ -57,6 +59,7 @@ async def test_no_more_is_held_than_there_is_room_for() -> None:
     assert holders[3].has_it
 
 
+@pytest.mark.requirement("webhooks-15.2-11")
 async def test_one_owner_has_not_all_of_the_room_and_keeps_nobody_else_waiting() -> None:
     holders = await holding(Bulkhead(100, 60), (ONE, 40), (ONE, 30), (OTHER, 50))
     assert [each.has_it for each in holders] == [True, False, True]
@@ -103,6 +106,7 @@ async def test_who_gives_up_takes_no_room_along() -> None:
     assert last.has_it
 
 
+@pytest.mark.requirement("webhooks-15.2-11")
 async def test_a_large_event_arrives_whole_at_every_attempt(engine: Any) -> None:
     payload = PAYLOADS["user.create"]
     large = {**payload, "user": {**payload["user"], "data": {"text": "é" * HELD_BODY_BYTES}}}

@@ -63,6 +63,7 @@ async def log_in(client: httpx.AsyncClient, rp: RelyingParty, **members: Any) ->
 # Every way of logging in
 
 
+@pytest.mark.requirement("event-user.login.success-3")
 async def test_each_way_tells_its_authentication_type(hearing, key, http, rp, service) -> None:
     async def heard_as(kind: str) -> Document:
         (event,) = await hearing.heard("user.login.success")
@@ -88,6 +89,7 @@ async def test_each_way_tells_its_authentication_type(hearing, key, http, rp, se
         await heard_as("PING")
 
 
+@pytest.mark.requirement("event-user.login.success-4")
 async def test_registration_refresh_and_unfinished_logins_tell_of_no_login(hearing, key, rp) -> None:
     user = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id, passwordChangeRequired=True)
     assert (await log_in(key, rp, loginId=user["email"])).status_code == 203
@@ -97,6 +99,7 @@ async def test_registration_refresh_and_unfinished_logins_tell_of_no_login(heari
     assert success["user"]["id"] == rp.user["id"]
 
 
+@pytest.mark.requirement("event-user.login.failed")
 async def test_a_wrong_password_is_told_wherever_it_is_shown(hearing, key, http, rp, service) -> None:
     async def heard_failure() -> None:
         (event,) = await hearing.heard("user.login.failed")
@@ -120,6 +123,7 @@ async def test_a_wrong_password_is_told_wherever_it_is_shown(hearing, key, http,
 # New devices
 
 
+@pytest.mark.requirement("event-user.login.new-device", "users-10-17", "users-10-22")
 async def test_a_caller_of_the_api_says_that_a_device_is_new(hearing, key, rp, mailbox) -> None:
     assert (await log_in(key, rp)).status_code == 200
     await hearing.heard("user.login.success")
@@ -132,6 +136,7 @@ async def test_a_caller_of_the_api_says_that_a_device_is_new(hearing, key, rp, m
     assert mail.part("plain").strip() == "Berlin"
 
 
+@pytest.mark.requirement("event-user.login.new-device", "event-user.login.suspicious", "event-user.password.breach")
 async def test_events_come_in_their_order(hearing, key, rp) -> None:
     password = {"loginId": rp.login_id, "password": "letmein123"}
     assert (await key.post("/api/user/change-password", json=password)).status_code == 200
@@ -153,6 +158,7 @@ async def test_events_come_in_their_order(hearing, key, rp) -> None:
     ]
 
 
+@pytest.mark.requirement("oauth-1.8-9", "users-10-18")
 async def test_a_browser_is_new_once_for_each_user_and_again_when_its_time_is_over(hearing, rp, service, clock) -> None:
     other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     await rp.configure_tenant(ssoConfiguration={"deviceTrustTimeToLiveInSeconds": 1000})
@@ -179,6 +185,7 @@ async def test_a_browser_is_new_once_for_each_user_and_again_when_its_time_is_ov
         await hearing.heard(*new)
 
 
+@pytest.mark.requirement("users-10-18")
 async def test_a_cookie_of_another_user_or_a_made_up_one_makes_no_browser_known(hearing, rp, service) -> None:
     other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     async with checking_client(service.base_url) as browser:
@@ -198,6 +205,7 @@ async def test_a_cookie_of_another_user_or_a_made_up_one_makes_no_browser_known(
 # Places
 
 
+@pytest.mark.requirement("event-user.login.suspicious", "users-10-19", "users-10-20", "users-10-22")
 async def test_a_login_from_a_place_nobody_can_have_got_to_is_told(hearing, key, rp, mailbox, clock) -> None:
     assert "threatsDetected" not in (await log_in(key, rp, eventInfo=IN_BERLIN)).json()
     await hearing.heard("user.login.success")
@@ -213,6 +221,7 @@ async def test_a_login_from_a_place_nobody_can_have_got_to_is_told(hearing, key,
     assert "threatsDetected" not in (await log_in(key, rp, eventInfo=IN_BERLIN)).json()
 
 
+@pytest.mark.requirement("users-10-19")
 async def test_pings_and_logins_from_unknown_places_are_no_journeys(hearing, key, rp) -> None:
     await log_in(key, rp, eventInfo=IN_BERLIN)
     body = {"userId": rp.user["id"], "applicationId": rp.client_id, "eventInfo": IN_SYDNEY}
@@ -227,6 +236,7 @@ async def test_a_place_is_not_told_to_anybody_who_asks_for_the_user(key, rp) -> 
     assert "52.52" not in (await key.get(f"/api/user/{rp.user['id']}")).text
 
 
+@pytest.mark.requirement("users-10-21")
 async def test_places_come_from_the_operators_file(build, tmp_path) -> None:
     pytest.importorskip("maxminddb", reason="a package of setup.py: make install brings it")
     file = write(tmp_path / "city.mmdb", {"203.0.113.0/24": BERLIN, "198.51.100.0/24": SYDNEY})
@@ -248,6 +258,7 @@ async def test_places_come_from_the_operators_file(build, tmp_path) -> None:
             assert [one.get("location", {}).get("city") for one in records] == ["Sydney", "Berlin", None]
 
 
+@pytest.mark.requirement("users-10-22")
 async def test_templates_of_the_application_win_and_without_one_no_mail_goes(key, rp, service) -> None:
     assert (await log_in(key, rp, newDevice=True)).status_code == 200
     mails = service.services.database.motor["mails"]
@@ -261,6 +272,7 @@ async def test_templates_of_the_application_win_and_without_one_no_mail_goes(key
 # Vetoes of a login without a password
 
 
+@pytest.mark.requirement("event-user.email.verified-2", "event-user.login.success-6")
 async def test_a_veto_leaves_the_code_good_and_the_address_unverified(api, key, http, rp, service) -> None:
     templates = {"verificationEmailTemplateId": EMAIL_TEMPLATE, "passwordlessEmailTemplateId": EMAIL_TEMPLATE}
     await rp.configure_tenant(emailConfiguration={"verifyEmail": True, **templates})

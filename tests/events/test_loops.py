@@ -87,6 +87,7 @@ async def loops_of(api: httpx.AsyncClient) -> float:
     return float(line.split()[1])
 
 
+@pytest.mark.requirement("attack-63", "webhooks-15.2-25")
 async def test_attack_63_webhook_at_the_service_itself_is_refused_and_told_of_once(first):
     """At its own test endpoint, which sends the event that it gets to the webhook: for ever, but for the guard."""
     async with client_of(first) as api:
@@ -129,6 +130,7 @@ async def test_refusal_says_what_it_is_at_every_kind_of_endpoint_and_changes_not
         assert (await api.get("/api/user", params={"username": username})).status_code == 404
 
 
+@pytest.mark.requirement("attack-63", "webhooks-15.2-25")
 async def test_attack_63_two_services_that_point_at_each_other_come_to_an_end(first, second):
     async with client_of(first) as here, client_of(second) as there:
         mine, theirs = new_id(), new_id()
@@ -162,6 +164,7 @@ async def test_events_carry_on_what_their_request_has_come_through(first):
     assert sorted(sent) == sorted([f"{others}, {first.services.mark}", first.services.mark])
 
 
+@pytest.mark.requirement("webhooks-15.2-25")
 async def test_chain_over_very_many_services_is_cut_off(first):
     others = ", ".join(
         delivery_loop_detection.mark_of(str(number)) for number in range(delivery_loop_detection.MOST_SERVICES)
@@ -172,6 +175,7 @@ async def test_chain_over_very_many_services_is_cut_off(first):
     assert answer.status_code == 508
 
 
+@pytest.mark.requirement("webhooks-15.2-25")
 @pytest.mark.parametrize("log_type", ["event-log.create", "audit-log.create"])
 async def test_webhook_that_fails_to_hear_of_the_logs_makes_no_rows_of_its_own(first, log_type):
     """One row tells of the failure to deliver a user; the failures to deliver that row are told nowhere."""
@@ -197,6 +201,7 @@ async def has_given_up(api: httpx.AsyncClient, receiver: Receiver, log_type: str
     return heard.count("user.create.complete") == 2 and heard.count(log_type) >= 2
 
 
+@pytest.mark.requirement("webhooks-15.2-25")
 async def test_list_is_believed_of_callers_with_a_key_alone(engine):
     """Anybody else could keep the next service from hearing of what they did, by a list that has that service in it."""
     engine.enable("user.create")

@@ -34,6 +34,9 @@ async def hearing(place: Resetting, *types: str, status: int = 200, kind: str = 
         yield found
 
 
+@pytest.mark.requirement(
+    "event-user.password.reset.start", "event-user.password.reset.success", "event-user.password.update", "users-7-31"
+)
 async def test_a_reset_is_told_from_its_start_to_its_success(place: Resetting) -> None:
     async with hearing(place, *RESET) as webhooks:
         place.nobody.headers["X-Forwarded-For"] = "192.0.2.7"
@@ -55,6 +58,7 @@ async def test_a_reset_is_told_from_its_start_to_its_success(place: Resetting) -
         await webhooks.heard("user.password.update")
 
 
+@pytest.mark.requirement("event-jwt.refresh-token.revoke-5", "event-user.email.verified-4", "users-7-31")
 async def test_what_a_change_of_password_ends_and_verifies_is_told(place: Resetting) -> None:
     mails = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
     user = await place.key.post("/api/user", json={"user": {"email": f"{new_id()}@example.com", "password": PASSWORD}})
@@ -72,6 +76,7 @@ async def test_what_a_change_of_password_ends_and_verifies_is_told(place: Resett
         assert verified["user"]["verified"] is True
 
 
+@pytest.mark.requirement("users-7-32")
 @pytest.mark.parametrize("kind", ["jwt.refresh-token.revoke", "user.email.verified"])
 async def test_a_veto_of_a_change_of_password_leaves_the_id_and_the_password(place: Resetting, kind: str) -> None:
     assert (await place.log_in()).status_code == 200
@@ -108,6 +113,7 @@ async def detect(place: Resetting, on_login: str, **members: object) -> None:
     await place.rp.configure_tenant(passwordValidationRules={"breachDetection": detection})
 
 
+@pytest.mark.requirement("event-user.password.breach", "users-7-28")
 async def test_a_breached_password_is_told_at_each_login_and_mailed_at_the_first(place: Resetting, api) -> None:
     template_id = await make_template(api, "${user.email} ${user.breachedPasswordStatus}")
     await detect(place, "NotifyUser", notifyUserEmailTemplateId=template_id)
@@ -128,6 +134,7 @@ async def test_a_breached_password_is_told_at_each_login_and_mailed_at_the_first
     assert len(place.mailbox.mails) == 1
 
 
+@pytest.mark.requirement("event-user.password.breach", "users-7-22", "users-7-28")
 async def test_a_breached_password_has_to_be_changed_where_the_tenant_has_it(place: Resetting) -> None:
     await detect(place, "RequireChange")
     async with hearing(place, "user.password.breach", "user.login.success") as webhooks:
@@ -143,6 +150,7 @@ async def test_a_breached_password_has_to_be_changed_where_the_tenant_has_it(pla
         await webhooks.heard("user.login.success")
 
 
+@pytest.mark.requirement("event-user.password.breach")
 async def test_a_breached_password_is_told_where_a_second_factor_is_still_missing(place: Resetting) -> None:
     await detect(place, "RecordOnly")
     await place.rp.configure_tenant(
@@ -154,6 +162,7 @@ async def test_a_breached_password_is_told_where_a_second_factor_is_still_missin
     assert (await place.stored())["breachedPasswordStatus"] == "CommonPassword"
 
 
+@pytest.mark.requirement("event-user.password.breach")
 @pytest.mark.parametrize("vetoed", ["user.password.breach", "user.login.success"])
 async def test_a_veto_of_a_login_leaves_nothing_noted_of_its_password_either(place: Resetting, vetoed: str) -> None:
     await detect(place, "RecordOnly")
@@ -171,6 +180,7 @@ async def test_a_veto_of_a_login_leaves_nothing_noted_of_its_password_either(pla
     assert kept["private"]["password"]["scheme"] == "salted-sha256"
 
 
+@pytest.mark.requirement("event-user.password.breach", "users-7-28")
 @pytest.mark.parametrize(("on_login", "status"), [("Off", None), ("RecordOnly", "CommonPassword")])
 async def test_a_breached_password_is_recorded_or_not_even_looked_for(place: Resetting, on_login, status) -> None:
     await detect(place, on_login)

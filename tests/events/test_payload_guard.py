@@ -64,6 +64,7 @@ async def test_ordinary_event_is_no_word_worth(engine):
     assert (engine.told, counted(engine, "warned"), counted(engine, "refused")) == ([], 0, 0)
 
 
+@pytest.mark.requirement("webhooks-15.2-24")
 async def test_large_event_is_delivered_and_told_of_once_in_a_while(engine):
     async with receiving() as receiver, engine.working():
         engine.add_webhook(receiver.url, "user.create.complete")
@@ -82,6 +83,7 @@ async def test_large_event_is_delivered_and_told_of_once_in_a_while(engine):
     assert counted(engine, "warned") == 4
 
 
+@pytest.mark.requirement("webhooks-15.2-24")
 async def test_event_that_is_too_large_is_refused_while_its_change_goes_on(engine):
     async with receiving() as receiver, engine.working():
         webhook = engine.add_webhook(receiver.url, "user.create.complete")
@@ -140,6 +142,7 @@ async def test_bound_is_the_last_size_that_goes_out(engine):
     assert (await only_event(engine))["result"] == "Failed"
 
 
+@pytest.mark.requirement("webhooks-15.2-24")
 @pytest.mark.parametrize("transaction", ["Any", "SimpleMajority", "SuperMajority", "AbsoluteMajority"])
 async def test_nobody_agrees_to_what_they_cannot_be_asked(engine, transaction):
     """Somebody who is to be kept from a change would otherwise only have to make it large."""
@@ -192,6 +195,7 @@ async def test_refused_event_is_in_the_log_where_there_is_one(engine, are_logged
     assert len(engine.told) == 1
 
 
+@pytest.mark.requirement("webhooks-15.2-24")
 async def test_real_sizes(engine):
     """17 MB, which no document of MongoDB holds, arrives; 26 MB do not, and nothing fails."""
     engine.bounds = Bounds()
@@ -221,6 +225,7 @@ def client_of(service: Any) -> httpx.AsyncClient:
     return checking_client(service.base_url, headers={"Authorization": SUPER_KEY})
 
 
+@pytest.mark.requirement("webhooks-15.2-24")
 async def test_update_of_a_large_user_is_told_whole_and_of_a_larger_one_is_not(roomy):
     async with client_of(roomy) as api, receiving() as receiver:
         webhook = {"url": receiver.url, "global": True, "connectTimeout": 9000, "readTimeout": 60_000,

@@ -20,6 +20,7 @@ from tests.events.samples import PAYLOADS, USER_ID, user
 SCHEMAS = Schemas()
 
 
+@pytest.mark.requirement("contract-events-1")
 def test_catalogue_has_all_types() -> None:
     assert len(EVENTS) == 63
     assert len(TRANSACTIONAL_EVENTS) == 31
@@ -32,6 +33,7 @@ def test_every_type_has_a_schema_and_a_sample() -> None:
     assert files - {"definitions"} == set(PAYLOADS) == set(EVENTS)
 
 
+@pytest.mark.requirement("contract-events-1")
 def test_webhooks_and_tenants_know_the_same_types_as_the_catalogue() -> None:
     webhook = SCHEMAS["api/webhook.json"].schema["properties"]["webhook"]["properties"]["eventsEnabled"]
     assert set(EVENTS) <= set(webhook["propertyNames"]["enum"])
@@ -48,12 +50,14 @@ async def body_of(engine: Any, name: str, payload: dict[str, Any] | None = None,
     return event["body"].encode()
 
 
+@pytest.mark.requirement("webhooks-15.3-42")
 @pytest.mark.parametrize("name", sorted(PAYLOADS))
 async def test_event_fits_its_schema(engine: Any, name: str) -> None:
     body = await body_of(engine, name)
     assert list(SCHEMAS[f"events/{name}.json"].errors(orjson.loads(body))) == []
 
 
+@pytest.mark.requirement("webhooks-10-20")
 @pytest.mark.parametrize("name", sorted(PAYLOADS))
 def test_example_of_an_event_fits_its_schema_and_is_about_one_object(name: str) -> None:
     example = webhook_samples.sample(name, SCHEMAS[f"events/{name}.json"].schema, USER_ID, Instant(1_700_000_000_000))
@@ -69,6 +73,7 @@ ENUMERATED = frozenset(
 )
 
 
+@pytest.mark.requirement("audit-b6-test-events")
 @pytest.mark.parametrize("name", sorted(PAYLOADS))
 def test_example_of_an_event_has_values_that_typed_clients_can_read(name: str) -> None:
     """Where the published API has an enumeration, an invented value breaks clients that deserialize to one."""
@@ -99,6 +104,7 @@ async def test_event_has_the_common_members(engine: Any) -> None:
     assert event["info"] == {"ipAddress": "192.0.2.7", "userAgent": "Browser/1"}
 
 
+@pytest.mark.requirement("webhooks-15.3-22", "webhooks-2-6")
 async def test_keys_are_sorted_and_nulls_left_out_at_every_level(engine: Any) -> None:
     body = await body_of(engine, "user.create", {"user": user(data={"b": None, "a": [{"z": 1, "y": None}]})})
     assert body == json.dumps(json.loads(body), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
@@ -115,6 +121,7 @@ async def test_caller_tells_where_the_request_came_from(engine: Any) -> None:
     assert event["ipAddress"] == "198.51.100.9"
 
 
+@pytest.mark.requirement("core-13-16")
 async def test_instance_event_has_neither_tenant_nor_origin(engine: Any) -> None:
     event = orjson.loads(await body_of(engine, "kickstart.success"))["event"]
     assert event.keys() == {"createInstant", "id", "instanceId", "type"}
@@ -152,6 +159,7 @@ def geoip(shape: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from geoip(shape.get(keyword), path)
 
 
+@pytest.mark.requirement("webhooks-15.3-42")
 @pytest.mark.parametrize("name", sorted({*PAYLOADS, "definitions"}))
 def test_no_event_has_a_place_for_a_secret(name: str) -> None:
     """Events are judged by their schemas wherever the suite hears one; so what has no place there is in none."""

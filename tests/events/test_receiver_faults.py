@@ -97,6 +97,22 @@ def _continuation(fault: Fault, row: dict[str, Any], attempt: dict[str, Any]) ->
     return [] if is_right and fault.waits_about(wait_seconds) else [f"{row['state']}, again in {wait_seconds} s"]
 
 
+@pytest.mark.requirement(
+    "webhooks-15.3-1",
+    "webhooks-15.3-24",
+    "webhooks-faults-1",
+    "webhooks-faults-10",
+    "webhooks-faults-11",
+    "webhooks-faults-12",
+    "webhooks-faults-2",
+    "webhooks-faults-3",
+    "webhooks-faults-4",
+    "webhooks-faults-5",
+    "webhooks-faults-6",
+    "webhooks-faults-7",
+    "webhooks-faults-8",
+    "webhooks-faults-9",
+)
 async def test_every_fault_is_logged_and_tried_again_and_holds_up_nobody(encrypting: Any) -> None:
     engine = encrypting
     engine.enable("user.create")
@@ -115,6 +131,20 @@ async def _all_tried(engine: Any) -> bool:
     return all(attempts for _, attempts in await engine.states())
 
 
+@pytest.mark.requirement(
+    "webhooks-faults-1",
+    "webhooks-faults-10",
+    "webhooks-faults-11",
+    "webhooks-faults-12",
+    "webhooks-faults-2",
+    "webhooks-faults-3",
+    "webhooks-faults-4",
+    "webhooks-faults-5",
+    "webhooks-faults-6",
+    "webhooks-faults-7",
+    "webhooks-faults-8",
+    "webhooks-faults-9",
+)
 async def test_every_fault_of_those_who_are_asked_is_attempt_one_and_tried_again_when_others_agree(
     encrypting: Any,
 ) -> None:
@@ -131,6 +161,20 @@ async def test_every_fault_of_those_who_are_asked_is_attempt_one_and_tried_again
     assert {met[key].name: found for key in met if (found := problems(met[key], rows[key]))} == {}
 
 
+@pytest.mark.requirement(
+    "webhooks-faults-1",
+    "webhooks-faults-10",
+    "webhooks-faults-11",
+    "webhooks-faults-12",
+    "webhooks-faults-2",
+    "webhooks-faults-3",
+    "webhooks-faults-4",
+    "webhooks-faults-5",
+    "webhooks-faults-6",
+    "webhooks-faults-7",
+    "webhooks-faults-8",
+    "webhooks-faults-9",
+)
 async def test_every_fault_of_a_receiver_that_must_agree_is_a_veto_and_only_that(encrypting: Any) -> None:
     engine = encrypting
     engine.enable("user.create", transaction="AbsoluteMajority")

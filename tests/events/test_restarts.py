@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from pymongo.errors import AutoReconnect
 
 from identity import background_tasks
@@ -37,6 +38,7 @@ class Unsettling(Outbox):
         raise AutoReconnect("gone")
 
 
+@pytest.mark.requirement("webhooks-15.3-38")
 async def test_a_worker_that_dies_with_a_request_under_way_is_followed_after_its_lease_and_not_before(
     engine: Any,
 ) -> None:
@@ -66,6 +68,7 @@ def _ids(receiver: Any) -> set[str]:
     return {request.event["id"] for request in receiver.requests}
 
 
+@pytest.mark.requirement("webhooks-15.3-38")
 async def test_a_worker_that_starts_between_two_attempts_goes_on_with_the_schedule(engine: Any) -> None:
     engine.enable("user.create")
     async with receiving(answers(500)) as receiver:
@@ -86,6 +89,7 @@ async def test_a_worker_that_starts_between_two_attempts_goes_on_with_the_schedu
     assert [attempt.get("nextAttemptInstant") is None for attempt in row["attempts"]] == [False, False, True]
 
 
+@pytest.mark.requirement("webhooks-15.3-28")
 async def test_what_was_sent_and_could_not_be_noted_is_sent_again_under_the_same_id(engine: Any) -> None:
     engine.enable("user.create")
     whole = engine.outbox
@@ -107,6 +111,7 @@ async def test_what_was_sent_and_could_not_be_noted_is_sent_again_under_the_same
     assert {request.headers["webhook-id"] for request in receiver.requests} == _ids(receiver)
 
 
+@pytest.mark.requirement("webhooks-15.3-28")
 async def test_a_worker_that_wakes_up_after_its_lease_does_not_undo_what_the_other_one_noted(engine: Any) -> None:
     """It was stopped, as a machine under load stops a process, and then gets a failure for what has long arrived."""
     engine.enable("user.create")

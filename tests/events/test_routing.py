@@ -32,6 +32,9 @@ def webhook(is_global: bool, tenant_ids: list[str], switch: bool | None, name: s
 CASES = list(itertools.product((True, False, None), (True, False), ([], ["one"], ["other"]), (True, False, None)))
 
 
+@pytest.mark.requirement(
+    "contract-webhook-eventsEnabled", "contract-webhook-global", "webhooks-2-1", "webhooks-2-3", "webhooks-7-4"
+)
 @pytest.mark.parametrize(("enabled", "is_global", "tenant_ids", "switch"), CASES)
 def test_tenant_event_passes_only_when_all_gates_are_open(
     enabled: bool | None, is_global: bool, tenant_ids: list[str], switch: bool | None
@@ -43,6 +46,7 @@ def test_tenant_event_passes_only_when_all_gates_are_open(
     assert routes.are_open(ONE, settings) == expected
 
 
+@pytest.mark.requirement("webhooks-2-4", "webhooks-7-3")
 @pytest.mark.parametrize(("enabled", "is_global", "tenant_ids", "switch"), CASES)
 def test_instance_event_ignores_tenants_but_not_an_inert_webhook(
     enabled: bool | None, is_global: bool, tenant_ids: list[str], switch: bool | None
@@ -52,20 +56,24 @@ def test_instance_event_ignores_tenants_but_not_an_inert_webhook(
     assert bool(routes.to(KICKSTART, None, tenant(enabled=enabled))) == expected
 
 
+@pytest.mark.requirement("webhooks-2-2")
 def test_webhook_that_names_a_tenant_twice_hears_once() -> None:
     routes = Routes([webhook(False, ["one", "one"], True)])
     assert len(routes.to(CREATE, ONE, tenant(enabled=True))) == 1
 
 
+@pytest.mark.requirement("webhooks-7-4")
 def test_tenant_event_without_a_tenant_reaches_nobody() -> None:
     assert Routes([webhook(True, [], True)]).to(CREATE, None, tenant(enabled=True)) == ()
 
 
+@pytest.mark.requirement("webhooks-2-2")
 def test_webhook_of_another_tenant_does_not_hear() -> None:
     routes = Routes([webhook(False, ["one"], True)])
     assert routes.to(CREATE, OTHER, tenant(enabled=True)) == ()
 
 
+@pytest.mark.requirement("webhooks-8-5")
 def test_type_that_cannot_be_vetoed_has_no_transaction() -> None:
     settings = {"eventConfiguration": {"events": {"user.create.complete": {"enabled": True, "transactionType": "Any"}}}}
     assert transaction_type(EVENTS["user.create.complete"], settings) == "None"
@@ -73,6 +81,7 @@ def test_type_that_cannot_be_vetoed_has_no_transaction() -> None:
     assert transaction_type(CREATE, {}) == "None"
 
 
+@pytest.mark.requirement("design-state-18")
 async def test_routes_built_in_steps_are_those_built_at_once() -> None:
     webhooks = [webhook(True, [], True), webhook(False, ["one", "two"], True), webhook(False, ["one"], False)]
     steps, at_once = await Routes.built(webhooks), Routes(webhooks)

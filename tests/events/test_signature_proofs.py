@@ -91,6 +91,7 @@ async def published(api: Any, http: Any, algorithm: str) -> tuple[Received, dict
     return request, one
 
 
+@pytest.mark.requirement("webhooks-15.3-39")
 @pytest.mark.parametrize("algorithm", ASYMMETRIC)
 async def test_published_keys_prove_the_published_signature_to_independent_libraries(api, http, algorithm):
     request, one = await published(api, http, algorithm)
@@ -99,6 +100,7 @@ async def test_published_keys_prove_the_published_signature_to_independent_libra
     prove(request, KeySet.import_key_set({"keys": [one]}), authlib_key)
 
 
+@pytest.mark.requirement("webhooks-15.3-39")
 async def test_an_edwards_key_proves_the_published_signature(api, http):
     """Under its name of RFC 9864, as in the key set; Authlib's older library knows only the name before it."""
     request, one = await published(api, http, "Ed25519")
@@ -112,6 +114,7 @@ async def test_an_edwards_key_proves_the_published_signature(api, http):
     public.verify(base64.urlsafe_b64decode(signature + "=="), signed.encode())
 
 
+@pytest.mark.requirement("webhooks-15.3-39")
 @pytest.mark.parametrize("algorithm", SYMMETRIC)
 async def test_shared_keys_prove_the_published_signature_to_independent_libraries(api, http, algorithm):
     wish = {"name": new_id(), "type": "HMAC", "algorithm": algorithm, "secret": SECRET}
@@ -133,6 +136,7 @@ def standard(secret: str) -> Webhook:
     return Webhook(f"whsec_{base64.b64encode(secret.encode()).decode()}")
 
 
+@pytest.mark.requirement("webhooks-15.3-23", "webhooks-15.3-4")
 async def test_secrets_and_keys_of_both_kinds_sign_in_one_header(api):
     """Two shared secrets, an Ed25519 key, and the HMAC key before it: a receiver with any of them can verify."""
     edwards, old_key = await make_key(api, "Ed25519"), await import_hmac(api, SECRET)
@@ -177,6 +181,7 @@ async def test_a_secret_for_receivers_has_as_many_random_bytes_as_libraries_take
     assert all(24 <= len(base64.b64decode(each.removeprefix("whsec_"), validate=True)) <= 64 for each in found)
 
 
+@pytest.mark.requirement("webhooks-15.3-39")
 async def test_keys_and_secrets_that_change_between_two_attempts_sign_the_second(
     service, api, tenant, tenant_api, clock
 ):

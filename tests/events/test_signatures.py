@@ -69,6 +69,7 @@ async def test_an_hmac_key_signs_the_standard_way_and_the_published_way(api):
     assert jws.deserialize_compact(token, OctKey.import_key(secret), algorithms=["HS256"])
 
 
+@pytest.mark.requirement("webhooks-10-4")
 async def test_keys_sign_the_standard_way_when_their_algorithm_has_one(api):
     key = await make_key(api, "Ed25519")
     request = await delivered(api, signingKeyId=key["id"])
@@ -86,6 +87,7 @@ async def test_other_keys_sign_the_published_way_alone(api, algorithm):
     assert claims(request) == {"request_body_sha256": base64.b64encode(hashlib.sha256(request.body).digest()).decode()}
 
 
+@pytest.mark.requirement("webhooks-10-5")
 async def test_both_keys_sign_while_one_replaces_the_other(api):
     old, new = "the old secret of the test suite, long enough", "the new secret of the test suite, long enough"
     keys = [await import_hmac(api, secret) for secret in (new, old)]
@@ -104,6 +106,7 @@ async def test_the_previous_key_is_silent_after_its_end(api):
     assert len(request.headers["webhook-signature"].split()) == 1
 
 
+@pytest.mark.requirement("webhooks-10-3")
 async def test_timed_claims_say_when_and_for_which_event(api):
     key = await make_key(api, "ES256")
     request = await delivered(api, signingKeyId=key["id"], timedClaims=True)

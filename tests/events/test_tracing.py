@@ -88,6 +88,7 @@ async def make_user(api: Any, **headers: str) -> str:
     return str(answer.json()["user"]["id"])
 
 
+@pytest.mark.requirement("webhooks-15.2-21")
 async def test_each_attempt_is_a_span_below_the_request_that_raised_the_event(traced, collector):
     trace_id = new_id().replace("-", "")
     async with client_of(traced) as api, receiving() as receiver:
@@ -133,6 +134,7 @@ async def test_request_without_a_trace_begins_one(traced, collector):
     assert "tracestate" not in heard.headers
 
 
+@pytest.mark.requirement("webhooks-15.2-21")
 async def test_what_its_sender_does_not_want_kept_is_passed_on_and_not_kept(traced, collector):
     trace_id = new_id().replace("-", "")
     async with client_of(traced) as api, receiving() as receiver:
@@ -147,6 +149,7 @@ async def test_what_its_sender_does_not_want_kept_is_passed_on_and_not_kept(trac
     assert [span for span in collector.spans if span.trace_id == trace_id] == []
 
 
+@pytest.mark.requirement("webhooks-15.2-21")
 async def test_an_event_sent_once_more_stays_in_the_trace_of_its_request(traced, collector):
     trace_id = new_id().replace("-", "")
     async with client_of(traced) as api, receiving() as receiver:
@@ -184,6 +187,7 @@ async def test_failed_request_has_a_span_with_its_status_and_an_unknown_method_n
 # One engine.
 
 
+@pytest.mark.requirement("webhooks-15.2-21")
 async def test_retries_are_spans_of_their_own_in_one_trace_and_failures_have_a_reason(engine):
     engine.enable("user.create")
     async with collecting() as collector, receiving(in_turn(answers(500), answers(200))) as receiver:
@@ -259,6 +263,7 @@ async def test_sample_ratio_decides_about_traces_that_begin_here(engine):
     assert int(heard.headers["traceparent"].rpartition("-")[2], 16) & 1 == 0
 
 
+@pytest.mark.requirement("webhooks-15.2-22")
 @pytest.mark.parametrize("behaviour", [None, hangs, answers(500)], ids=["down", "hangs", "fails"])
 async def test_collector_that_takes_nothing_costs_spans_and_nothing_else(engine, behaviour):
     engine.enable("user.create", transaction="AbsoluteMajority")
@@ -277,6 +282,7 @@ async def test_collector_that_takes_nothing_costs_spans_and_nothing_else(engine,
     assert spans_total(engine.registry, "exported") == 0
 
 
+@pytest.mark.requirement("webhooks-15.2-22")
 async def test_what_finds_no_place_is_lost_and_counted(monkeypatch):
     monkeypatch.setattr(open_telemetry, "_MOST_WAITING", 3)
     registry = prometheus_client.CollectorRegistry()
@@ -340,6 +346,7 @@ def test_collector_without_the_packages_is_a_fault_that_says_what_to_do(monkeypa
         tracing.tracer_of(settings, prometheus_client.CollectorRegistry(), "1.2.3", "an instance")
 
 
+@pytest.mark.requirement("webhooks-15.2-22")
 async def test_without_a_collector_the_trace_of_the_request_goes_on_as_it_is(api, tenant, service):
     await tell_of(api, tenant["id"], ["user.create.complete"])
     headers = {"X-FusionAuth-TenantId": tenant["id"]}
@@ -353,6 +360,7 @@ async def test_without_a_collector_the_trace_of_the_request_goes_on_as_it_is(api
     assert sorted(sent, key=str) == [(PARENT, "a=b"), (None, None), (None, None)]
 
 
+@pytest.mark.requirement("webhooks-15.2-22")
 def test_without_a_collector_nothing_of_opentelemetry_is_loaded():
     code = (
         "import sys, identity.app, identity.outbound.tracing as t, prometheus_client as p;"

@@ -29,6 +29,7 @@ async def use(api: httpx.AsyncClient, transaction_type: str) -> None:
     assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.requirement("webhooks-15.2-20", "webhooks-15.3-36")
 @pytest.mark.parametrize("webhooks", range(7))
 async def test_as_many_must_agree_as_the_table_says(
     webhooks: int, tenant_api: httpx.AsyncClient, receivers: list[Receiver]

@@ -92,6 +92,7 @@ def assert_secured(event: dict[str, Any]) -> None:
             assert event[name]["twoFactor"]["recoveryCodes"] == []
 
 
+@pytest.mark.requirement("event-user.create", "event-user.two-factor.method.add-2", "service-20")
 async def test_a_created_user_is_told_before_and_after_with_the_callers_information(stage: Stage) -> None:
     await stage.listen(TYPES)
     method = {"method": "authenticator", "secret": SECRET}
@@ -115,6 +116,7 @@ async def test_a_created_user_is_told_before_and_after_with_the_callers_informat
     assert SECRET not in raw and "a recovery code" not in raw and PASSWORD not in raw and "argon2id" not in raw
 
 
+@pytest.mark.requirement("event-user.create-2")
 async def test_user_and_registration_made_together_are_both_told(stage: Stage, application_id: str) -> None:
     await stage.listen(TYPES)
     body = {
@@ -133,6 +135,7 @@ async def test_user_and_registration_made_together_are_both_told(stage: Stage, a
     assert token not in b"".join(request.body for request in stage.receiver.requests).decode()
 
 
+@pytest.mark.requirement("event-user.password.update", "event-user.update")
 async def test_an_update_is_told_with_what_was_and_what_changed(stage: Stage) -> None:
     user = await stage.add_user(email="old@example.com", username="ann")
     await stage.listen(TYPES)
@@ -158,6 +161,7 @@ async def test_an_update_is_told_with_what_was_and_what_changed(stage: Stage) ->
     assert again["info"]["os"] == "X"
 
 
+@pytest.mark.requirement("event-user.two-factor.method.remove-2")
 async def test_removed_two_factor_methods_are_told(stage: Stage) -> None:
     methods = [{"method": "email", "email": "a@example.com"}]
     user = await stage.add_user(email="a@example.com", twoFactor={"methods": methods})
@@ -167,6 +171,7 @@ async def test_removed_two_factor_methods_are_told(stage: Stage) -> None:
     assert removed["method"] == user["twoFactor"]["methods"][0]
 
 
+@pytest.mark.requirement("event-user.loginId.duplicate.create", "event-user.loginId.duplicate.update")
 async def test_a_login_id_in_use_is_told_and_the_request_fails(stage: Stage, application_id: str) -> None:
     existing = await stage.add_user(email="a@example.com", username="Ann")
     other = await stage.add_user(email="b@example.com")
@@ -191,6 +196,7 @@ async def test_a_login_id_in_use_is_told_and_the_request_fails(stage: Stage, app
     assert event["user"]["id"] == other["id"] and "duplicateUsername" not in event
 
 
+@pytest.mark.requirement("event-user.loginId.duplicate.create", "event-user.loginId.duplicate.update")
 async def test_everybody_who_comes_too_late_for_a_login_id_is_told_of(stage: Stage) -> None:
     others = [await stage.add_user(email=f"{number}@example.com") for number in range(4)]
     await stage.listen(["user.loginId.duplicate.create", "user.loginId.duplicate.update"])
@@ -206,6 +212,9 @@ async def test_everybody_who_comes_too_late_for_a_login_id_is_told_of(stage: Sta
     await stage.heard(*["user.loginId.duplicate.update"] * 3)
 
 
+@pytest.mark.requirement(
+    "event-jwt.refresh-token.revoke-8", "event-user.deactivate-2", "event-user.reactivate", "oauth-2.2-23"
+)
 async def test_deactivation_ends_what_the_user_is_signed_in_with(stage: Stage, application_id: str) -> None:
     user = await stage.add_user()
     record_id = await stage.add_token(user["id"], application_id)
@@ -224,6 +233,7 @@ async def test_deactivation_ends_what_the_user_is_signed_in_with(stage: Stage, a
     assert back["user"]["active"] is True
 
 
+@pytest.mark.requirement("event-jwt.refresh-token.revoke-8", "event-user.delete-2")
 async def test_a_deleted_user_is_told_before_and_after(stage: Stage, application_id: str) -> None:
     user = await stage.add_user()
     await stage.add_token(user["id"], application_id)
@@ -234,6 +244,7 @@ async def test_a_deleted_user_is_told_before_and_after(stage: Stage, application
     assert await stage.tokens(user["id"]) == 0
 
 
+@pytest.mark.requirement("oauth-2.2-23")
 async def test_a_new_password_revokes_tokens_where_the_tenant_says_so(stage: Stage, application_id: str) -> None:
     user = await stage.add_user()
     await stage.add_token(user["id"], application_id)
@@ -248,6 +259,7 @@ async def test_a_new_password_revokes_tokens_where_the_tenant_says_so(stage: Sta
     assert await stage.tokens(user["id"]) == 1
 
 
+@pytest.mark.requirement("event-jwt.refresh-token.revoke-8", "event-user.registration.create")
 async def test_registrations_are_told_when_made_changed_and_removed(stage: Stage, application_id: str) -> None:
     user = await stage.add_user()
     await stage.listen(TYPES)
@@ -270,6 +282,7 @@ async def test_registrations_are_told_when_made_changed_and_removed(stage: Stage
     assert await stage.is_denied(ended) and not await stage.is_denied(kept)
 
 
+@pytest.mark.requirement("users-2-18", "webhooks-8-9")
 async def test_a_veto_leaves_everything_as_it_was(stage: Stage, application_id: str) -> None:
     user = await stage.add_user(email="a@example.com")
     await stage.add_token(user["id"], application_id)

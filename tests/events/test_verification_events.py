@@ -39,6 +39,7 @@ async def make(api: httpx.AsyncClient, **members: Any) -> Document:
     return dict(answer.json())
 
 
+@pytest.mark.requirement("event-user.email.verified", "event-user.identity.verified")
 async def test_verified_address_is_told_in_both_words_once(hearing: Hearing, http) -> None:
     made = await make(hearing.api)
     http.headers["X-Forwarded-For"] = "192.0.2.7"
@@ -71,6 +72,7 @@ async def test_user_who_is_made_verified_is_not_told_to_become_so(hearing: Heari
     assert {event["user"]["id"] for event in await hearing.heard(*VERIFIED)} == {made["user"]["id"]}
 
 
+@pytest.mark.requirement("event-user.identity.update")
 async def test_changed_address_is_told_with_the_one_before_and_verified_anew(hearing: Hearing) -> None:
     made = await make(hearing.api, skipVerification=True)
     email = f"{new_id()}@example.com"
@@ -86,6 +88,7 @@ async def test_changed_address_is_told_with_the_one_before_and_verified_anew(hea
     assert identity["loginId"] == email
 
 
+@pytest.mark.requirement("event-user.registration.verified")
 async def test_verified_registration_is_told_with_itself_beside_its_user(hearing: Hearing) -> None:
     body = {"application": {
         "name": f"App {new_id()}", "verifyRegistration": True, "verificationEmailTemplateId": EMAIL_TEMPLATE,

@@ -296,11 +296,23 @@ async def scene(service: app.Service, api: httpx.AsyncClient, http: httpx.AsyncC
         yield Scene(rp, key, http, service)
 
 
+@pytest.mark.requirement("webhooks-8-3")
 def test_every_type_that_can_be_vetoed_has_a_row() -> None:
     assert {*ROWS, *ELSEWHERE} == TRANSACTIONAL_EVENTS
     assert not ROWS.keys() & ELSEWHERE
 
 
+@pytest.mark.requirement(
+    "event-user.email.verified",
+    "event-user.login.new-device",
+    "event-user.login.success-6",
+    "event-user.login.suspicious",
+    "event-user.registration.verified",
+    "event-veto",
+    "users-11-20",
+    "webhooks-15.3-36",
+    "webhooks-8-3",
+)
 @pytest.mark.parametrize("kind", sorted(ROWS))
 async def test_veto_leaves_everything_as_it_was(kind: str, scene: Scene) -> None:
     row = ROWS[kind]
@@ -314,6 +326,7 @@ async def test_veto_leaves_everything_as_it_was(kind: str, scene: Scene) -> None
         assert await hearing.heard(kind)
 
 
+@pytest.mark.requirement("event-veto", "webhooks-8-3")
 @pytest.mark.parametrize("kind", sorted(ROWS))
 async def test_agreement_lets_the_same_request_through(kind: str, scene: Scene) -> None:
     """Otherwise a request that is refused for another reason would look like a veto."""

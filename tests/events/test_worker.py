@@ -38,6 +38,7 @@ def move(engine: Any, *, seconds: float) -> None:
     engine.wakeups.awake.set()
 
 
+@pytest.mark.requirement("webhooks-7-5", "webhooks-9-1")
 async def test_every_webhook_gets_the_same_bytes(engine: Any) -> None:
     async with receiving() as receiver, engine.working():
         for _ in range(3):
@@ -48,6 +49,7 @@ async def test_every_webhook_gets_the_same_bytes(engine: Any) -> None:
     assert await engine.states() == [("succeeded", 1)] * 3
 
 
+@pytest.mark.requirement("webhooks-7-5")
 async def test_who_is_told_is_decided_when_the_event_happens(engine: Any) -> None:
     """Not when it is delivered: a webhook that was made meanwhile hears of what comes after it."""
     async with receiving() as early, receiving() as late:
@@ -65,6 +67,7 @@ async def test_who_is_told_is_decided_when_the_event_happens(engine: Any) -> Non
     assert await engine.states() == [("succeeded", 1)] * 3
 
 
+@pytest.mark.requirement("service-24", "webhooks-15.3-38")
 async def test_event_that_was_committed_before_the_worker_started_is_delivered(engine: Any) -> None:
     """As after `kill -9` between commit and delivery."""
     async with receiving() as receiver:
@@ -76,6 +79,7 @@ async def test_event_that_was_committed_before_the_worker_started_is_delivered(e
     assert len(set(ids)) == len(ids) == 5
 
 
+@pytest.mark.requirement("service-24")
 async def test_lease_of_a_killed_process_runs_out_and_another_takes_over(engine: Any) -> None:
     async with receiving() as receiver:
         engine.add_webhook(receiver.url, "user.create")
@@ -88,6 +92,7 @@ async def test_lease_of_a_killed_process_runs_out_and_another_takes_over(engine:
     assert len({request.event["id"] for request in receiver.requests}) == 3
 
 
+@pytest.mark.requirement("service-23")
 async def test_receiver_that_is_down_gets_the_event_after_it_is_back(engine: Any) -> None:
     receiver = Receiver()
     await receiver.start()
@@ -109,6 +114,7 @@ async def has_state(engine: Any, *expected: tuple[str, int]) -> bool:
     return await engine.states() == list(expected)
 
 
+@pytest.mark.requirement("demo-7", "webhooks-10-1", "webhooks-15.3-17", "webhooks-9-10")
 async def test_retries_carry_the_same_event_and_end_with_the_schedule(engine: Any) -> None:
     async with receiving(answers(500)) as receiver, engine.working():
         engine.add_webhook(receiver.url, "user.create")
@@ -127,6 +133,7 @@ async def test_retries_carry_the_same_event_and_end_with_the_schedule(engine: An
     assert len({request.headers["webhook-timestamp"] for request in receiver.requests}) == 3
 
 
+@pytest.mark.requirement("webhooks-10-2")
 async def test_as_published_an_event_that_nobody_waited_for_is_tried_once(engine: Any) -> None:
     engine.retries = "published"
     async with receiving(answers(500)) as receiver, engine.working():
@@ -136,6 +143,7 @@ async def test_as_published_an_event_that_nobody_waited_for_is_tried_once(engine
     assert len(receiver.requests) == 1
 
 
+@pytest.mark.requirement("webhooks-10-2")
 async def test_as_published_who_failed_an_agreed_transaction_is_told_three_times_more_at_once(engine: Any) -> None:
     engine.retries = "published"
     async with receiving(answers(500)) as failing, receiving(answers(200)) as agreeing, engine.working():
@@ -152,6 +160,7 @@ async def is_given_up(engine: Any) -> bool:
     return sorted(await engine.states()) == [("given up", 4), ("succeeded", 1)]
 
 
+@pytest.mark.requirement("webhooks-15.2-2", "webhooks-15.3-9")
 async def test_retry_after_is_waited_for(engine: Any) -> None:
     async with (
         receiving(in_turn(answers(503, headers=["Retry-After: 100"]), answers(200))) as receiver,
@@ -166,6 +175,7 @@ async def test_retry_after_is_waited_for(engine: Any) -> None:
         await receiver.wait_for(2)
 
 
+@pytest.mark.requirement("attack-64", "webhooks-15.3-41")
 async def test_attack_64_webhook_that_hangs_holds_up_nobody_else(engine: Any) -> None:
     async with (
         receiving(hangs) as dead,
@@ -194,6 +204,7 @@ async def test_many_webhooks_that_hang_hold_up_nobody_else(engine: Any) -> None:
         assert len(dead.requests) <= 16
 
 
+@pytest.mark.requirement("design-state-16")
 @pytest.mark.parametrize(("per_second", "most"), [(4, 1), (0, 40)])
 async def test_what_piled_up_goes_as_fast_as_it_may_and_what_happens_now_passes_it(
     engine: Any, per_second: int, most: int
@@ -228,6 +239,7 @@ async def test_of_what_piled_up_no_more_is_taken_than_may_be_in_a_second(
     assert await worker._late() is None
 
 
+@pytest.mark.requirement("webhooks-15.2-12")
 async def test_half_of_the_room_of_a_webhook_is_left_to_what_happens_now(engine: Any) -> None:
     webhook = engine.add_webhook("http://127.0.0.1:9/", "user.create")
     await raise_events(engine, 20)
@@ -241,6 +253,7 @@ async def test_half_of_the_room_of_a_webhook_is_left_to_what_happens_now(engine:
     await worker.stop()
 
 
+@pytest.mark.requirement("webhooks-15.2-12")
 async def test_a_fourth_of_what_is_at_hand_is_left_to_webhooks_with_little(engine: Any) -> None:
     busy, quiet = (engine.add_webhook("http://127.0.0.1:9/", "user.create")["id"] for _ in range(2))
     worker = engine.worker(max_concurrency=4, concurrency_per_webhook=2)
@@ -281,6 +294,7 @@ def created(request: Any) -> int:
     return int(request.event["createInstant"])
 
 
+@pytest.mark.requirement("design-state-14", "webhooks-15.2-6")
 async def test_no_more_requests_at_a_time_than_a_webhook_may_have(engine: Any) -> None:
     running = most = 0
 
@@ -300,6 +314,7 @@ async def test_no_more_requests_at_a_time_than_a_webhook_may_have(engine: Any) -
     assert most == 3
 
 
+@pytest.mark.requirement("design-state-15")
 async def test_a_receiver_that_hangs_holds_two_rounds_at_the_most_beside_a_fast_one(engine: Any) -> None:
     counts: dict[str, int] = {}
     async with receiving() as fast, receiving(hangs) as dead:
@@ -314,6 +329,7 @@ async def test_a_receiver_that_hangs_holds_two_rounds_at_the_most_beside_a_fast_
     assert len({request.event["id"] for request in fast.requests}) == len(fast.requests) == 50
 
 
+@pytest.mark.requirement("webhooks-15.3-8")
 async def test_several_workers_share_the_work_without_doing_any_twice(engine: Any) -> None:
     async with receiving() as receiver:
         for _ in range(4):
@@ -326,6 +342,7 @@ async def test_several_workers_share_the_work_without_doing_any_twice(engine: An
     assert set(await engine.states()) == {("succeeded", 1)}
 
 
+@pytest.mark.requirement("project-11")
 async def test_stopping_worker_finishes_what_is_under_way_and_hands_back_the_rest(engine: Any) -> None:
     arrived, go = asyncio.Event(), asyncio.Event()
 
@@ -348,6 +365,7 @@ async def test_stopping_worker_finishes_what_is_under_way_and_hands_back_the_res
         assert len(await engine.outbox.lease(engine.clock.now(), 30, lambda _webhook: 100, 100)) == 3
 
 
+@pytest.mark.requirement("webhooks-15.2-13")
 @pytest.mark.parametrize("seconds_ago", [0, LATE_SECONDS + 1])
 async def test_what_a_stopping_worker_is_just_leasing_is_handed_back(engine: Any, seconds_ago: int) -> None:
     """Else each restart would leave deliveries lying for a whole lease."""
@@ -490,6 +508,7 @@ class Failing(Outbox):
             raise self.error("gone")
 
 
+@pytest.mark.requirement("webhooks-15.2-13")
 @pytest.mark.parametrize("error", [AutoReconnect, RuntimeError])
 async def test_outage_of_mongodb_is_survived(
     engine: Any, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
@@ -549,6 +568,7 @@ async def test_metrics_tell_of_attempts(engine: Any) -> None:
     assert engine.registry.get_sample_value("identity_webhook_first_attempt_delay_seconds_count") == 2
 
 
+@pytest.mark.requirement("webhooks-15.2-10")
 async def test_a_webhook_that_a_process_has_not_heard_of_yet_is_looked_up_before_anything_is_dropped(
     engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ async def login(federated, user):
     return await federated.api.post("/api/login", json=body)
 
 
+@pytest.mark.requirement("audit-a7")
 async def test_link_to_an_unverified_account_ends_password_and_refresh_tokens(federated, fake, unverified) -> None:
     says(fake, email=unverified["email"])
     found = (await federated.logged_in())["user"]
@@ -47,6 +48,7 @@ async def test_link_to_an_unverified_account_ends_password_and_refresh_tokens(fe
     assert (await federated.logged_in())["user"]["id"] == unverified["id"]
 
 
+@pytest.mark.requirement("audit-a7")
 async def test_link_to_an_unverified_account_ends_second_factors_and_other_links(federated, fake, unverified) -> None:
     factor = {"methods": [authenticator()], "recoveryCodes": ["ABCDE-FGHIJ"]}
     await federated.patch(f"/api/user/{unverified['id']}", {"user": {"twoFactor": factor}})
@@ -66,6 +68,7 @@ async def test_link_to_an_unverified_account_ends_second_factors_and_other_links
     assert left["identityProviderUserId"] == person["sub"]
 
 
+@pytest.mark.requirement("audit-a7")
 async def test_link_to_a_verified_account_keeps_its_password(federated, fake) -> None:
     user = await federated.make_user(registered=True)
     says(fake, email=user["email"])
@@ -73,6 +76,7 @@ async def test_link_to_a_verified_account_keeps_its_password(federated, fake) ->
     assert (await login(federated, user)).status_code == 200
 
 
+@pytest.mark.requirement("audit-a7")
 async def test_account_with_a_verified_phone_number_gets_a_pending_link(federated, fake, service) -> None:
     user = await federated.make_user(registered=True, phoneNumber="+14155550123")
     proof = {"value": "+14155550123", "verifiedInstant": 1, "verifiedReason": "Completed"}
@@ -83,6 +87,7 @@ async def test_account_with_a_verified_phone_number_gets_a_pending_link(federate
     assert (await login(federated, user)).status_code == 200
 
 
+@pytest.mark.requirement("audit-a7")
 async def test_veto_of_the_link_changes_nothing(federated, fake, unverified) -> None:
     says(fake, email=unverified["email"])
     async with receiving(answers(500)) as receiver:
@@ -95,6 +100,7 @@ async def test_veto_of_the_link_changes_nothing(federated, fake, unverified) -> 
     assert (await login(federated, unverified)).status_code == 200
 
 
+@pytest.mark.requirement("audit-a7")
 async def test_session_of_the_earlier_registrant_ends(hosted, fake, browser, service) -> None:
     await hosted.rp.log_in(browser)
     user = hosted.rp.user

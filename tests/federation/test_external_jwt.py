@@ -41,6 +41,7 @@ async def log_in(scene: Scene, token: str | None, **members: Any) -> Any:
     return await scene.log_in(encodedJWT=token, **members)
 
 
+@pytest.mark.requirement("core-11-39")
 async def test_a_signed_token_logs_in(external, key, claims) -> None:
     answer = await log_in(external, await signed(key, claims))
     assert answer.status_code == 200, answer.text
@@ -56,6 +57,7 @@ async def test_a_signed_token_logs_in(external, key, claims) -> None:
     assert again.json()["user"]["id"] == user["id"]
 
 
+@pytest.mark.requirement("core-11-36")
 @pytest.mark.parametrize("with_application", [True, False])
 async def test_the_older_form_logs_in_too(external, key, claims, http, with_application) -> None:
     body = {"encodedJWT": await signed(key, claims), "identityProviderId": external.provider["id"]}
@@ -70,6 +72,7 @@ async def test_the_older_form_logs_in_too(external, key, claims, http, with_appl
         assert list(answer.json()["fieldErrors"]) == ["applicationId"]
 
 
+@pytest.mark.requirement("core-11-36")
 async def test_the_older_form_is_for_this_type_alone(federated, http) -> None:
     body = {
         "encodedJWT": "x",
@@ -117,6 +120,7 @@ async def test_a_key_that_nobody_gave_us_is_401(external, key, claims, kid) -> N
     assert (await log_in(external, token)).status_code == 401
 
 
+@pytest.mark.requirement("core-11-22")
 async def test_a_token_that_names_no_key_needs_a_default_one(external, key, claims, api) -> None:
     token = await signed({**key, "kid": None}, claims)
     assert (await log_in(external, token)).status_code == 401
@@ -128,6 +132,7 @@ async def test_a_token_that_names_no_key_needs_a_default_one(external, key, clai
     assert (await log_in(external, unknown)).status_code == 401, "a key that is named is not any key"
 
 
+@pytest.mark.requirement("core-11-22")
 @pytest.mark.parametrize("by", ["kid", "id"])
 @pytest.mark.parametrize("member", ["defaultKeyId", "verificationKeyIds"])
 async def test_keys_of_ours_verify_by_kid_or_id(external, key, claims, api, by, member) -> None:
@@ -138,6 +143,7 @@ async def test_keys_of_ours_verify_by_kid_or_id(external, key, claims, api, by, 
     assert (await log_in(external, await signed({**key, "kid": new_id()}, claims))).status_code == 401
 
 
+@pytest.mark.requirement("core-11-22")
 async def test_the_header_parameter_is_configured(external, key, claims) -> None:
     await external.change(headerKeyParameter="x5t")
     assert (await log_in(external, await signed({**key, "kid": None}, claims, x5t="theirs"))).status_code == 200
@@ -160,6 +166,7 @@ async def test_an_hmac_key_of_ours_verifies_hmac_alone(external, claims, api) ->
     assert (await log_in(external, await signed(other, claims))).status_code == 401
 
 
+@pytest.mark.requirement("core-11-22")
 @pytest.mark.parametrize("form", ["publicKey", "certificate"])
 async def test_a_pem_is_no_hmac_secret(external, key, claims, form) -> None:
     for text in (key[form], key[form] + "\n", key[form].replace("\n", "")):
@@ -185,6 +192,7 @@ async def test_a_token_that_is_too_long_to_be_one_is_not_read(external) -> None:
     assert answer.json()["fieldErrors"]["encodedJWT"][0]["code"] == "[tooLong]encodedJWT"
 
 
+@pytest.mark.requirement("core-11-24")
 async def test_a_provider_speaks_for_its_domains_alone(external, key, claims) -> None:
     domain = f"{new_id()}.example.com"
     await external.change(domains=[domain])
@@ -195,6 +203,7 @@ async def test_a_provider_speaks_for_its_domains_alone(external, key, claims) ->
     assert (await log_in(external, await signed(key, {**claims, "email": f"A@{domain.upper()}"}))).status_code == 200
 
 
+@pytest.mark.requirement("core-11-24")
 async def test_the_older_name_of_the_email_claim_counts(external, key, claims) -> None:
     await external.change(uniqueIdentityClaim="mail")
     mail = f"{new_id()}@example.com"
@@ -203,6 +212,7 @@ async def test_the_older_name_of_the_email_claim_counts(external, key, claims) -
     assert external.provider["oauth2"]["emailClaim"] == "email"
 
 
+@pytest.mark.requirement("core-11-23")
 async def test_a_claim_map_fills_the_user_and_the_registration(external, key, claims) -> None:
     claim_map = {
         "born": "birthDate",
@@ -235,6 +245,7 @@ async def test_a_claim_map_fills_the_user_and_the_registration(external, key, cl
     assert user["registrations"][0]["data"] == {"level": 7}
 
 
+@pytest.mark.requirement("core-11-9")
 async def test_a_reconcile_lambda_of_its_own_type_gets_the_token(external, key, claims) -> None:
     body = "function reconcile(user, registration, jwt) { user.fullName = jwt.sub; registration.data.iat = jwt.iat; }"
     reconcile = await external.make_lambda(body, "ExternalJWTReconcile")

@@ -14,6 +14,7 @@ from tests.hosted import steps
 from tests.relying_party import REDIRECT_URI
 
 
+@pytest.mark.requirement("contract-authorize-idp_hint")
 async def test_idp_hint_leads_straight_to_the_provider(hosted, service) -> None:
     left = await hosted.leave(login_hint="ada@example.com")
     assert left.url == f"{hosted.fake.issuer}/authorize"
@@ -31,6 +32,7 @@ async def test_idp_hint_leads_straight_to_the_provider(hosted, service) -> None:
     assert all(again[name] != value for name, value in once.items())
 
 
+@pytest.mark.requirement("core-11-15")
 async def test_a_whole_walk_ends_at_the_application(hosted, service) -> None:
     left = await hosted.leave()
     answer = relying_party.response(await hosted.come_back(left))
@@ -52,6 +54,7 @@ async def test_a_whole_walk_ends_at_the_application(hosted, service) -> None:
     assert len(form["code_verifier"]) == 43
 
 
+@pytest.mark.requirement("core-11-15")
 async def test_afterwards_there_is_a_session(hosted) -> None:
     await hosted.walk()
     claims = await hosted.claims(await hosted.rp.authorize(hosted.browser))
@@ -59,6 +62,7 @@ async def test_afterwards_there_is_a_session(hosted) -> None:
     assert (await hosted.scene.user(claims["sub"]))["email"] == hosted.fake.userinfo["email"]
 
 
+@pytest.mark.requirement("oauth-1.8-18")
 async def test_the_method_is_told_where_the_application_wants_it_also_by_the_session(hosted) -> None:
     await hosted.rp.configure(authenticationMethodsEnabled=True)
     await hosted.walk()
@@ -74,6 +78,7 @@ async def test_who_comes_back_has_to_be_the_user_the_request_is_about(hosted) ->
     assert relying_party.response(await hosted.rp.authorize(hosted.browser, prompt="none"))["error"] == "login_required"
 
 
+@pytest.mark.requirement("certification-authorize-11")
 async def test_the_first_button_logs_in_without_a_provider(hosted) -> None:
     shown = await hosted.rp.authorize(hosted.browser)
     first, *others = re.findall(r"<button [^>]*type=\"submit\"[^>]*>", shown.text)
@@ -82,6 +87,7 @@ async def test_the_first_button_logs_in_without_a_provider(hosted) -> None:
     assert others
 
 
+@pytest.mark.requirement("core-11-12")
 async def test_the_login_page_has_a_button_that_leads_there(hosted) -> None:
     shown = await hosted.rp.authorize(hosted.browser)
     assert "Login with OpenID Connect" in shown.text
@@ -119,6 +125,7 @@ async def test_password_login_still_works_beside_the_button(hosted) -> None:
     assert answer.headers["Location"].startswith(REDIRECT_URI)
 
 
+@pytest.mark.requirement("contract-authorize-idp_hint")
 async def test_prompt_login_is_answered_by_the_provider_and_prompt_none_by_an_error(hosted) -> None:
     refused = relying_party.response(
         await hosted.rp.authorize(hosted.browser, idp_hint=hosted.provider_id, prompt="none")
@@ -133,6 +140,7 @@ async def test_prompt_login_is_answered_by_the_provider_and_prompt_none_by_an_er
     assert claims["authenticationType"] == "OPENID_CONNECT"
 
 
+@pytest.mark.requirement("contract-authorize-idp_hint", "oauth-1.2-row-21")
 @pytest.mark.parametrize("hint", ["unknown", "no uuid", "disabled", "another type"])
 async def test_hint_at_what_is_not_there_is_told_on_the_page(hosted, hint) -> None:
     provider_id = {"unknown": new_id(), "no uuid": "x"}.get(hint, hosted.provider_id)
@@ -146,6 +154,7 @@ async def test_hint_at_what_is_not_there_is_told_on_the_page(hosted, hint) -> No
     assert ("Login with OpenID Connect" in shown.text) is (hint != "disabled")
 
 
+@pytest.mark.requirement("core-11-12")
 async def test_buttons_are_those_of_the_application_in_a_steady_order(hosted) -> None:
     place = {"buttonText": "Zebra <b>works</b>", "buttonImageURL": "https://images.example.com/zebra.png"}
     await hosted.scene.change(
@@ -170,6 +179,7 @@ async def test_buttons_are_those_of_the_application_in_a_steady_order(hosted) ->
     assert policy["img-src"] == "https://images.example.com https://images.example.com:8443"
 
 
+@pytest.mark.requirement("core-11-12")
 async def test_without_a_provider_the_page_is_as_it_was(hosted) -> None:
     await hosted.scene.change(enabled=False)
     shown = await hosted.rp.authorize(hosted.browser)
@@ -178,6 +188,7 @@ async def test_without_a_provider_the_page_is_as_it_was(hosted) -> None:
     assert 'name="password"' in shown.text
 
 
+@pytest.mark.requirement("contract-authorize-login_hint")
 @pytest.mark.parametrize("hint", ["Ada@Managed.Example.com", "managed.example.com"])
 async def test_login_hint_with_a_managed_domain_leads_to_its_provider(hosted, hint) -> None:
     domain = f"{new_id()}.example.com"
@@ -189,6 +200,7 @@ async def test_login_hint_with_a_managed_domain_leads_to_its_provider(hosted, hi
     assert "code" in relying_party.response(await hosted.come_back(left))
 
 
+@pytest.mark.requirement("contract-authorize-login_hint")
 async def test_login_hint_of_nobodys_domain_fills_in_the_page(hosted) -> None:
     await hosted.scene.change(domains=[f"{new_id()}.example.com"])
     shown = await hosted.rp.authorize(hosted.browser, login_hint="ada@elsewhere.example.com")
@@ -197,6 +209,7 @@ async def test_login_hint_of_nobodys_domain_fills_in_the_page(hosted) -> None:
     assert relying_party.response(refused)["error"] == "login_required"
 
 
+@pytest.mark.requirement("core-11-13")
 async def test_where_domains_are_managed_the_page_asks_who_first(hosted) -> None:
     domain = f"{new_id()}.example.com"
     await hosted.scene.change(domains=[domain])
@@ -212,6 +225,7 @@ async def test_where_domains_are_managed_the_page_asks_who_first(hosted) -> None
     assert "code" in relying_party.response(answer)
 
 
+@pytest.mark.requirement("core-11-13")
 async def test_password_of_a_managed_domain_is_not_looked_at(hosted) -> None:
     domain = f"{new_id()}.example.com"
     user = await hosted.scene.make_user(email=f"ada@{domain}")
@@ -224,6 +238,7 @@ async def test_password_of_a_managed_domain_is_not_looked_at(hosted) -> None:
         assert left["login_hint"] == user["email"].upper()
 
 
+@pytest.mark.requirement("core-11-13")
 async def test_own_provider_of_the_tenant_comes_before_a_shared_one(hosted) -> None:
     domain = f"{new_id()}.example.com"
     await hosted.scene.change(domains=[domain])
@@ -255,6 +270,7 @@ async def test_without_openid_there_is_no_nonce_to_look_for(hosted) -> None:
     assert "code" in relying_party.response(await hosted.come_back(left))
 
 
+@pytest.mark.requirement("core-11-14")
 @pytest.mark.parametrize("modes", [None, ["query"], ["query", "form_post"], "form_post"])
 async def test_post_request_sends_a_form_and_asks_for_one_where_it_may(hosted, modes) -> None:
     await hosted.scene.change(postRequest=True)
@@ -269,6 +285,7 @@ async def test_post_request_sends_a_form_and_asks_for_one_where_it_may(hosted, m
     assert "code" in relying_party.response(await hosted.come_back(left))
 
 
+@pytest.mark.requirement("core-11-14")
 async def test_form_of_the_provider_comes_back_with_the_cookie(hosted, service, http) -> None:
     left = await hosted.leave()
     hosted.fake.id_claims = hosted.fake.claims(nonce=left["nonce"])
@@ -283,6 +300,7 @@ async def test_form_of_the_provider_comes_back_with_the_cookie(hosted, service, 
     assert "code" in relying_party.response(await hosted.browser.post(CALLBACK, data=form["fields"]))
 
 
+@pytest.mark.requirement("core-11-15")
 async def test_gates_and_pages_after_the_login_are_those_of_any_login(hosted) -> None:
     await hosted.scene.configure(oauthConfiguration={"relationship": "ThirdParty"}, scopes=[])
     answer = await hosted.walk(scope="openid profile")
@@ -294,6 +312,7 @@ async def test_gates_and_pages_after_the_login_are_those_of_any_login(hosted) ->
     assert claims["authenticationType"] == "OPENID_CONNECT"
 
 
+@pytest.mark.requirement("oauth-1.9-9")
 async def test_second_factor_is_asked_for_after_the_provider_and_tokens_tell_of_both(hosted, clock) -> None:
     oauth = {"authenticationMethodsEnabled": True}
     await hosted.scene.configure(oauthConfiguration=oauth)
@@ -322,6 +341,7 @@ async def users_of(hosted) -> list[dict]:
     return [user for user in found.json()["users"] if user["id"] != hosted.rp.user["id"]]
 
 
+@pytest.mark.requirement("core-11-15")
 async def test_response_goes_by_form_where_the_application_asks_for_one(hosted) -> None:
     answer = await hosted.walk(response_mode="form_post")
     assert answer.status_code == 200
@@ -337,6 +357,7 @@ async def test_application_of_registered_users_takes_no_other(hosted) -> None:
     assert "not registered" in relying_party.page(shown).text
 
 
+@pytest.mark.requirement("core-11-15")
 async def test_pushed_request_goes_to_the_provider_and_back(hosted, http) -> None:
     pushed = await http.post(
         "/oauth2/par",
@@ -363,6 +384,7 @@ async def test_pushed_request_is_answered_after_the_provider(hosted, http) -> No
     assert relying_party.response(await hosted.come_back(left))["state"] == "the-state"
 
 
+@pytest.mark.requirement("oauth-12-8")
 async def test_signed_request_goes_to_the_provider_and_back(hosted) -> None:
     key, rp = client_signer.new_key(), hosted.rp
     await rp.configure(jwks=client_signer.public(key), requireSignedRequestObject=True)
@@ -379,6 +401,12 @@ async def test_signed_request_goes_to_the_provider_and_back(hosted) -> None:
     assert relying_party.response(await hosted.come_back(left))["state"] == "the-state"
 
 
+@pytest.mark.requirement(
+    "event-user.create-3",
+    "event-user.identity-provider.link-2",
+    "event-user.login.new-device",
+    "event-user.login.success",
+)
 async def test_webhooks_hear_of_a_first_login_what_they_hear_of_any(hosted, receiver) -> None:
     await hosted.scene.listen(receiver)
     assert "code" in relying_party.response(await hosted.walk())

@@ -36,6 +36,7 @@ async def test_attack_42_without_a_state_of_ours_nothing_happens(hosted, state) 
     assert "code" in relying_party.response(await hosted.come_back(left)), "the real one is still good"
 
 
+@pytest.mark.requirement("attack-42")
 async def test_attack_42_a_state_is_nothing_in_another_browser(hosted, service) -> None:
     """Whoever lures somebody to the callback with a code of their own would have them logged in as themselves."""
     left = await hosted.leave()
@@ -48,6 +49,7 @@ async def test_attack_42_a_state_is_nothing_in_another_browser(hosted, service) 
     assert "code" in relying_party.response(await hosted.come_back(left))
 
 
+@pytest.mark.requirement("attack-42")
 async def test_attack_42_a_form_of_another_site_brings_no_login(hosted, service) -> None:
     left = await hosted.leave()
     form = {"code": "the-code", "state": left["state"]}
@@ -65,6 +67,7 @@ async def test_attack_42_the_button_is_no_form_of_another_site(hosted) -> None:
     assert "Location" not in answer.headers
 
 
+@pytest.mark.requirement("attack-20")
 async def test_attack_20_a_state_is_good_once(hosted) -> None:
     left = await hosted.leave()
     assert "code" in relying_party.response(await hosted.come_back(left))
@@ -74,6 +77,7 @@ async def test_attack_20_a_state_is_good_once(hosted) -> None:
     await is_refused_here(await hosted.come_back(left))
 
 
+@pytest.mark.requirement("attack-21")
 async def test_attack_21_of_64_who_come_back_at_once_one_logs_in(hosted) -> None:
     left = await hosted.leave()
     answers = await asyncio.gather(*(hosted.come_back(left) for _ in range(64)))
@@ -84,6 +88,7 @@ async def test_attack_21_of_64_who_come_back_at_once_one_logs_in(hosted) -> None
     assert await hosted.scene.count_users() == 2, "the application's own user, and whom the provider sent"
 
 
+@pytest.mark.requirement("attack-17")
 @pytest.mark.parametrize("changes", [{}, {"code": None, "error": "access_denied"}])
 @pytest.mark.parametrize("named", [True, False])
 async def test_attack_17_answers_of_another_issuer_are_refused(hosted, named, changes) -> None:
@@ -99,6 +104,7 @@ async def test_attack_17_answers_of_another_issuer_are_refused(hosted, named, ch
         assert "code" in relying_party.response(await hosted.come_back(left, iss=hosted.fake.issuer))
 
 
+@pytest.mark.requirement("attack-22")
 async def test_attack_22_a_code_that_was_given_to_somebody_else_is_refused(hosted) -> None:
     """An injected code brings the ID token of another login, whose nonce and PKCE challenge are not this one's."""
     left, other = await hosted.leave(), await hosted.leave()
@@ -133,6 +139,7 @@ async def test_attack_11_what_the_callback_is_given_never_reaches_the_applicatio
     assert given["iss"] == hosted.rp.tenant["issuer"]
 
 
+@pytest.mark.requirement("attack-41")
 async def test_attack_41_a_session_that_was_set_before_is_never_adopted(hosted) -> None:
     first = await hosted.walk()
     before = hosted.browser.cookies[SSO]
@@ -147,6 +154,7 @@ async def test_attack_41_a_session_that_was_set_before_is_never_adopted(hosted) 
     assert (await hosted.rp.authorize(hosted.browser)).status_code == 200, "the earlier session has ended"
 
 
+@pytest.mark.requirement("attack-54")
 async def test_attack_54_tenants_keep_their_providers_and_their_logins(hosted, api) -> None:
     other = await relying_party.make(api)
     shown = await other.authorize(hosted.browser, idp_hint=hosted.provider_id)
@@ -177,6 +185,7 @@ async def test_attack_54_a_provider_of_one_tenant_is_nobodys_elsewhere(hosted, a
     assert "identityProviderId" not in (await other.authorize(hosted.browser)).text
 
 
+@pytest.mark.requirement("attack-14", "oauth-1.8-8")
 async def test_attack_14_and_71_pages_and_cookies_are_shut(hosted) -> None:
     gone = await hosted.rp.authorize(hosted.browser, idp_hint=hosted.provider_id)
     (cookie,) = [value for value in gone.headers.get_list("Set-Cookie") if value.startswith(FEDERATED)]

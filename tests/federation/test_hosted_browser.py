@@ -32,6 +32,7 @@ async def here(
     return party
 
 
+@pytest.mark.requirement("core-11-15")
 async def test_redirects_of_both_instances_make_one_login(here, there, browser, browser_there, http) -> None:
     shown = await here.authorize(browser)
     form = relying_party.page(shown).forms[0]
@@ -50,6 +51,7 @@ async def test_redirects_of_both_instances_make_one_login(here, there, browser, 
     assert user["id"] != there.user["id"]
 
 
+@pytest.mark.requirement("core-11-12")
 async def test_chromium_walks_there_and_back(chromium, here, there, service, http, tmp_path) -> None:
     # Another name of this machine, so that the cookies of the two instances are those of two sites.
     base_url = service.base_url.replace("localhost", "127.0.0.1")

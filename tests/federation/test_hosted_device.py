@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.federation.hosted import departure
 from tests.oauth2.devices import DEVICE_GRANT, URL, Device
 from tests.relying_party import claims, page
 
 
+@pytest.mark.requirement("oauth-3-9")
 async def test_login_at_a_provider_leads_to_the_page_that_asks_about_the_device(hosted) -> None:
     rp, browser = hosted.rp, hosted.browser
     await rp.configure(

@@ -23,6 +23,7 @@ async def told(hosted, shown) -> str:
     return page.text
 
 
+@pytest.mark.requirement("core-11-16")
 @pytest.mark.parametrize(
     ("answer", "text", "kind", "reason"),
     [
@@ -45,6 +46,7 @@ async def test_answers_without_a_code_are_told(hosted, answer, text, kind, reaso
     assert hosted.fake.requests_to("/token") == []
 
 
+@pytest.mark.requirement("core-11-16")
 @pytest.mark.parametrize(
     ("broken", "text", "reason"),
     [
@@ -62,6 +64,7 @@ async def test_calls_that_fail_are_told(hosted, broken, text, reason) -> None:
     assert "the-code" not in row["message"]
 
 
+@pytest.mark.requirement("core-11-16")
 async def test_what_cannot_be_trusted_is_told(hosted) -> None:
     left = await hosted.leave()
     hosted.fake.id_claims = hosted.fake.claims(nonce="another")
@@ -91,6 +94,7 @@ async def test_too_many_links_are_told(hosted) -> None:
     assert "as many accounts" in await told(hosted, await hosted.come_back(left))
 
 
+@pytest.mark.requirement("core-11-16")
 async def test_lambda_that_refuses_is_shown_as_it_says(hosted) -> None:
     body = "function validate(result, user) { result.errors = {generalErrors: [{code: 'No', message: 'Not <you>'}]}; }"
     lambda_id = await hosted.scene.make_lambda(body, "LoginValidation")
@@ -101,6 +105,7 @@ async def test_lambda_that_refuses_is_shown_as_it_says(hosted) -> None:
     assert await hosted.event_logs(hosted.provider_id) == []
 
 
+@pytest.mark.requirement("core-11-16")
 async def test_webhook_that_vetoes_is_told(hosted, receiver) -> None:
     await hosted.scene.listen(receiver, "Any")
     receiver.behaviour = answers(500)
@@ -112,6 +117,7 @@ async def test_webhook_that_vetoes_is_told(hosted, receiver) -> None:
 ELSEWHERE = {"issuer": "https://other.example.com", "client_secret": "another secret"}
 
 
+@pytest.mark.requirement("core-11-16")
 @pytest.mark.parametrize("members", [{"enabled": False}, {"oauth2": ELSEWHERE}, None])
 async def test_provider_that_went_away_meanwhile_is_told(hosted, members) -> None:
     left = await hosted.leave()
@@ -123,6 +129,7 @@ async def test_provider_that_went_away_meanwhile_is_told(hosted, members) -> Non
     assert hosted.fake.requests_to("/token") == []
 
 
+@pytest.mark.requirement("core-11-16")
 @pytest.mark.parametrize(
     "published",
     [
@@ -153,6 +160,7 @@ async def test_client_that_was_switched_off_meanwhile_gets_nothing(hosted) -> No
     assert hosted.fake.requests_to("/token") == []
 
 
+@pytest.mark.requirement("oauth-1.9-16")
 async def test_whatever_else_is_sent_is_answered_with_a_page(hosted) -> None:
     for given in ({}, {"state": ""}, {"state": "\x01" * 3000}, {"state": new_id(), "code": "<b>"}):
         answer = await hosted.browser.get(CALLBACK, params=given)

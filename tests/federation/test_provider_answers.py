@@ -43,6 +43,7 @@ async def failed_at(scene: Any, **members: Any) -> str:
     return str(error["code"])
 
 
+@pytest.mark.requirement("core-11-21")
 async def test_an_id_token_alone_is_enough(federated, fake) -> None:
     fake.published = {"userinfo_endpoint": None}
     fake.id_claims = fake.claims(email=f"{new_id()}@example.com", email_verified=True)
@@ -54,6 +55,7 @@ async def test_userinfo_alone_is_enough(federated) -> None:
     await federated.logged_in()
 
 
+@pytest.mark.requirement("core-11-19")
 async def test_the_token_request_is_the_published_one(federated, fake) -> None:
     await federated.change(oauth2={"client_id": "a client&", "client_secret": "s:ecret +ü"})
     await federated.logged_in(data={"code_verifier": "v" * 43})
@@ -80,6 +82,7 @@ async def test_by_post_the_secret_is_in_the_form_and_by_none_nowhere(federated, 
     assert all("authorization" not in request.headers for request in fake.requests_to("/token"))
 
 
+@pytest.mark.requirement("core-11-18")
 async def test_without_an_issuer_the_configured_endpoints_are_asked_and_no_id_token_counts(federated, fake) -> None:
     """There are no keys to check it with: whatever stands in it, userinfo decides."""
     geoip = {name: f"{fake.issuer}/{name.partition('_')[0]}" for name in ("token_endpoint", "userinfo_endpoint")}
@@ -103,6 +106,7 @@ async def test_every_algorithm_of_our_own_is_understood(federated, fake, algorit
     await federated.logged_in()
 
 
+@pytest.mark.requirement("core-11-34")
 @pytest.mark.parametrize(
     "changes",
     [
@@ -151,6 +155,7 @@ async def test_a_nonce_must_come_back(federated, fake) -> None:
     await federated.logged_in(data={"nonce": "mine"})
 
 
+@pytest.mark.requirement("core-11-30")
 async def test_a_response_of_another_issuer_is_refused_before_the_code_is_sent(federated, fake) -> None:
     """RFC 9207: a code that was meant for another provider must not reach this one."""
     assert await is_refused(federated, data={"iss": "https://evil.example.com"})
@@ -264,6 +269,7 @@ async def test_a_new_key_is_looked_for_and_not_more_often_than_every_few_seconds
     assert len(fake.requests_to("/jwks")) == 3
 
 
+@pytest.mark.requirement("core-11-18")
 async def test_what_is_published_is_kept_for_an_hour(federated, fake, clock) -> None:
     for seconds, expected in ((0, 1), (federation.KEPT_SECONDS - 60, 1), (120, 2)):
         clock.advance(seconds=seconds)
@@ -271,6 +277,7 @@ async def test_what_is_published_is_kept_for_an_hour(federated, fake, clock) -> 
         assert len(fake.requests_to("/.well-known/openid-configuration")) == expected
 
 
+@pytest.mark.requirement("core-11-18")
 @pytest.mark.parametrize(
     "published",
     [
@@ -298,6 +305,7 @@ async def test_an_issuer_leads_nowhere_inside(federated, fake, url) -> None:
     assert await failed_at(federated) == TOKEN
 
 
+@pytest.mark.requirement("core-11-34")
 @pytest.mark.parametrize(
     ("path", "step"),
     [

@@ -27,6 +27,7 @@ async def code(there: RelyingParty, browser: httpx.AsyncClient, **changes: Any) 
     return await there.code(browser, scope="openid email profile offline_access", **changes)
 
 
+@pytest.mark.requirement("core-11-18", "core-11-39")
 async def test_first_login_makes_a_user_with_link_and_registration(federated, there, browser_there) -> None:
     answer = await federated.logged_in(data={"code": await code(there, browser_there)})
     user = answer["user"]
@@ -52,6 +53,7 @@ async def test_first_login_makes_a_user_with_link_and_registration(federated, th
     assert len(link["token"]) == 64, "the refresh token of the other instance"
 
 
+@pytest.mark.requirement("core-11-31")
 async def test_later_logins_find_the_same_user_by_link(federated, there, browser_there) -> None:
     first = await federated.logged_in(data={"code": await code(there, browser_there)})
     await federated.api.patch(f"/api/user/{first['user']['id']}", json={"user": {"email": "another@example.com"}})
@@ -65,6 +67,7 @@ async def test_later_logins_find_the_same_user_by_link(federated, there, browser
     assert link["lastLoginInstant"] >= link["insertInstant"]
 
 
+@pytest.mark.requirement("core-11-30")
 async def test_pkce_goes_all_the_way_through(federated, there, browser_there) -> None:
     assert CHALLENGE
     data = {"code": await code(there, browser_there, **PKCE), "code_verifier": VERIFIER}
@@ -81,6 +84,7 @@ async def test_a_code_is_good_once(federated, there, browser_there) -> None:
     assert (await federated.log_in(data=data)).status_code == 400
 
 
+@pytest.mark.requirement("core-11-30")
 async def test_a_nonce_is_looked_for_in_the_id_token(federated, there, browser_there) -> None:
     data = {"code": await code(there, browser_there, nonce="the-nonce"), "nonce": "the-nonce"}
     await federated.logged_in(data=data)
@@ -88,6 +92,7 @@ async def test_a_nonce_is_looked_for_in_the_id_token(federated, there, browser_t
     assert (await federated.log_in(data=data)).status_code == 401
 
 
+@pytest.mark.requirement("core-11-19")
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
 async def test_the_client_authenticates_as_configured(federated, there, browser_there, method) -> None:
     await federated.change(oauth2={"clientAuthenticationMethod": method})
@@ -96,6 +101,7 @@ async def test_the_client_authenticates_as_configured(federated, there, browser_
     assert (await federated.log_in(data={"code": await code(there, browser_there)})).status_code == 400
 
 
+@pytest.mark.requirement("core-11-19")
 async def test_a_public_client_has_pkce_alone(federated, there, browser_there) -> None:
     await there.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
     await federated.change(oauth2={"clientAuthenticationMethod": "none"})
@@ -103,6 +109,7 @@ async def test_a_public_client_has_pkce_alone(federated, there, browser_there) -
     await federated.logged_in(data=data)
 
 
+@pytest.mark.requirement("core-11-6")
 async def test_an_application_may_be_a_client_of_its_own(federated, there, browser_there) -> None:
     own = await relying_party.make(there.api, tenant=there.tenant)
     place = {"oauth2": {"client_id": own.client_id, "client_secret": own.secret}}
@@ -118,6 +125,7 @@ async def test_a_code_of_another_client_is_worth_nothing(federated, there, brows
     assert await federated.count_users() == 0
 
 
+@pytest.mark.requirement("core-11-9")
 async def test_a_reconcile_lambda_fits_the_user_and_the_registration(federated, there, browser_there) -> None:
     body = """
     function reconcile(user, registration, jwt, idToken, tokens) {
@@ -140,6 +148,9 @@ async def test_a_reconcile_lambda_fits_the_user_and_the_registration(federated, 
     assert (await federated.user(user["id"]))["firstName"] == user["firstName"]
 
 
+@pytest.mark.requirement(
+    "core-11-40", "event-user.create-3", "event-user.identity-provider.link-2", "event-user.login.success"
+)
 async def test_webhooks_hear_of_all_that_happened(federated, there, browser_there, receiver) -> None:
     await federated.listen(receiver)
     user = (await federated.logged_in(data={"code": await code(there, browser_there)}, newDevice=True))["user"]
@@ -162,6 +173,7 @@ async def test_webhooks_hear_of_all_that_happened(federated, there, browser_ther
     assert {event["tenantId"] for event in events.values()} == {federated.tenant["id"]}
 
 
+@pytest.mark.requirement("core-11-40", "event-user.update-3")
 async def test_a_later_login_is_an_update(federated, there, browser_there, receiver) -> None:
     await federated.logged_in(data={"code": await code(there, browser_there)})
     await federated.listen(receiver)
@@ -171,6 +183,7 @@ async def test_a_later_login_is_an_update(federated, there, browser_there, recei
     assert events["user.update"]["original"]["email"] == events["user.update"]["user"]["email"]
 
 
+@pytest.mark.requirement("core-11-38")
 async def test_of_many_first_logins_at_once_one_makes_the_user(federated, there, browser_there) -> None:
     codes = [await code(there, browser_there) for _ in range(12)]
     answers = await asyncio.gather(*(federated.logged_in(data={"code": one}) for one in codes))

@@ -39,6 +39,7 @@ async def submit(linking: Hosted, shown: httpx.Response, **fields: Any) -> httpx
     return await linking.browser.post(form["action"], data=filled)
 
 
+@pytest.mark.requirement("core-11-45")
 async def test_page_says_who_is_to_be_linked_and_to_whom(linking) -> None:
     shown = await linking.browser.get(await wanted(linking))
     assert shown.status_code == 200
@@ -51,6 +52,7 @@ async def test_page_says_who_is_to_be_linked_and_to_whom(linking) -> None:
     assert "redirect_uri" not in relying_party.page(shown).forms[0]["fields"]
 
 
+@pytest.mark.requirement("core-11-45", "event-user.identity-provider.link-2")
 async def test_login_links_and_goes_on_with_the_request(linking, receiver) -> None:
     await linking.scene.listen(receiver)
     shown = await linking.browser.get(await wanted(linking))
@@ -81,6 +83,7 @@ async def test_wrong_password_links_nobody_and_may_be_tried_again(linking) -> No
     assert len(await linking.scene.links(linking.rp.user["id"])) == 1
 
 
+@pytest.mark.requirement("core-11-45")
 async def test_session_does_not_stand_in_for_the_password(linking) -> None:
     await linking.rp.log_in(linking.browser)
     shown = await linking.browser.get(await wanted(linking, prompt="login"))
@@ -88,6 +91,7 @@ async def test_session_does_not_stand_in_for_the_password(linking) -> None:
     assert await linking.scene.links(linking.rp.user["id"]) == []
 
 
+@pytest.mark.requirement("attack-42")
 async def test_attack_42_page_of_a_link_is_nothing_in_another_browser(linking, service) -> None:
     """Whoever lured somebody to the page of their own link would have that account for good."""
     place = await wanted(linking)
@@ -104,6 +108,7 @@ async def test_attack_42_page_of_a_link_is_nothing_in_another_browser(linking, s
     assert await linking.scene.links(linking.rp.user["id"]) == []
 
 
+@pytest.mark.requirement("core-11-45")
 async def test_of_64_who_submit_the_page_at_once_one_links(linking) -> None:
     shown = await linking.browser.get(await wanted(linking))
     answers = await asyncio.gather(*(submit(linking, shown) for _ in range(64)))
@@ -116,6 +121,7 @@ async def test_of_64_who_submit_the_page_at_once_one_links(linking) -> None:
     assert len(await linking.scene.links(linking.rp.user["id"])) == 1
 
 
+@pytest.mark.requirement("oauth-1.9-16")
 @pytest.mark.parametrize("place", ["", "?link=", "?link=made-up"])
 async def test_page_of_no_link_is_an_error_page(linking, place) -> None:
     answer = await linking.browser.get(f"{LINK_PAGE}{place}")
@@ -151,6 +157,7 @@ async def test_user_with_too_many_links_is_told(linking) -> None:
     assert "as many accounts" in relying_party.page(refused).text
 
 
+@pytest.mark.requirement("core-11-45")
 async def test_page_speaks_as_the_theme_does(linking) -> None:
     body = {"theme": {"name": f"theme {linking.provider_id}", "defaultMessages": "link.heading=Bist du das?"}}
     answer = await linking.rp.api.post("/api/theme", json=body)

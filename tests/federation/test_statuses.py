@@ -24,6 +24,7 @@ async def linked_user(federated: Any, fake: Any, **members: Any) -> Document:
     return user
 
 
+@pytest.mark.requirement("core-11-32", "core-11-6")
 async def test_an_unregistered_user_is_202_with_a_token_without_roles(federated, fake) -> None:
     place = {federated.application["id"]: {"createRegistration": False}}
     await federated.change(applicationConfiguration=place)
@@ -44,6 +45,7 @@ async def test_a_registration_that_is_there_stays(federated, fake) -> None:
     assert (after["id"], after["roles"], after["verified"]) == (before["id"], before["roles"], before["verified"])
 
 
+@pytest.mark.requirement("core-11-31")
 async def test_refresh_tokens_are_given_where_the_application_gives_any(federated, fake, http) -> None:
     await federated.configure(
         loginConfiguration={"generateRefreshTokens": True, "allowTokenRefresh": True},
@@ -70,6 +72,7 @@ async def test_refresh_tokens_are_given_where_the_application_gives_any(federate
     assert relying_party.claims(refreshed.json()["access_token"])["sub"] == body["user"]["id"]
 
 
+@pytest.mark.requirement("core-11-29")
 async def test_without_tokens_wanted_there_are_none(federated) -> None:
     await federated.configure(loginConfiguration={"generateRefreshTokens": True})
     answer = await federated.log_in(noJWT=True)
@@ -77,6 +80,7 @@ async def test_without_tokens_wanted_there_are_none(federated) -> None:
     assert not answer.cookies
 
 
+@pytest.mark.requirement("core-11-32")
 async def test_a_locked_user_is_423_and_nothing_changes(federated, fake) -> None:
     user = await linked_user(federated, fake)
     await federated.api.delete(f"/api/user/{user['id']}")
@@ -86,6 +90,7 @@ async def test_a_locked_user_is_423_and_nothing_changes(federated, fake) -> None
     assert await federated.user(user["id"]) == before
 
 
+@pytest.mark.requirement("core-11-33", "users-11-8")
 async def test_a_user_whom_an_action_keeps_out_is_409_and_nothing_changes(federated, fake) -> None:
     user = await linked_user(federated, fake)
     wanted = {"name": new_id(), "temporal": True, "preventLogin": True}
@@ -98,6 +103,7 @@ async def test_a_user_whom_an_action_keeps_out_is_409_and_nothing_changes(federa
     assert await federated.user(user["id"]) == before
 
 
+@pytest.mark.requirement("core-11-32")
 async def test_an_expired_user_is_410(federated, fake, service) -> None:
     user = await linked_user(federated, fake)
     past = service.services.clock.now() - 1000
@@ -106,6 +112,7 @@ async def test_an_expired_user_is_410(federated, fake, service) -> None:
     assert (answer.status_code, answer.content) == (410, b"")
 
 
+@pytest.mark.requirement("core-11-32")
 async def test_a_second_factor_is_asked_for(federated, fake) -> None:
     user = await linked_user(federated, fake)
     method = {"method": "email", "email": "second@example.com"}
@@ -115,6 +122,7 @@ async def test_a_second_factor_is_asked_for(federated, fake) -> None:
     assert answer["methods"][0]["email"] == "s***@example.com"
 
 
+@pytest.mark.requirement("users-9-23")
 async def test_a_second_factor_completes_the_login_of_the_provider(federated, fake, http, clock, service) -> None:
     user = await linked_user(federated, fake)
     methods = [two_factor.authenticator()]
@@ -134,12 +142,14 @@ async def test_a_second_factor_completes_the_login_of_the_provider(federated, fa
     assert (await federated.logged_in(200))["user"]["id"] == user["id"]
 
 
+@pytest.mark.requirement("core-11-33")
 async def test_a_password_here_need_not_be_changed(federated, fake) -> None:
     user = await linked_user(federated, fake)
     await federated.api.patch(f"/api/user/{user['id']}", json={"user": {"passwordChangeRequired": True}})
     await federated.logged_in()
 
 
+@pytest.mark.requirement("core-11-32")
 async def test_a_gated_email_is_212_without_tokens(federated, fake) -> None:
     gated = {"verifyEmail": True, "unverified": {"behavior": "Gated"}}
     gated["verificationEmailTemplateId"] = await federated.make_template()
@@ -158,6 +168,7 @@ async def test_a_gated_email_is_212_without_tokens(federated, fake) -> None:
     await federated.logged_in(200)
 
 
+@pytest.mark.requirement("core-11-32")
 async def test_a_gated_registration_is_213_without_tokens(federated, receiver) -> None:
     template_id = await federated.make_template()
     gated = {"verifyRegistration": True, "unverified": {"behavior": "Gated"}}
@@ -175,6 +186,7 @@ async def test_a_gated_registration_is_213_without_tokens(federated, receiver) -
     }
 
 
+@pytest.mark.requirement("core-11-35")
 @pytest.mark.parametrize("is_new", [True, False])
 async def test_a_veto_is_504_and_leaves_nothing_behind(federated, fake, receiver, is_new) -> None:
     email = f"{new_id()}@example.com"
@@ -194,6 +206,7 @@ async def test_a_veto_is_504_and_leaves_nothing_behind(federated, fake, receiver
         assert await federated.links(before["id"]) == []
 
 
+@pytest.mark.requirement("core-11-35", "core-18-lambdas-19", "core-18-lambdas-21", "core-3-14")
 async def test_a_failing_lambda_is_512_and_leaves_nothing_behind(federated) -> None:
     reconcile = await federated.make_lambda("function reconcile(user) { throw new Error('no'); }")
     await federated.change(lambdaConfiguration={"reconcileId": reconcile})
@@ -201,6 +214,7 @@ async def test_a_failing_lambda_is_512_and_leaves_nothing_behind(federated) -> N
     assert await federated.count_users() == 0
 
 
+@pytest.mark.requirement("core-11-9", "core-18-lambdas-19")
 async def test_what_a_lambda_gets_wrong_is_left_out(federated, api, receiver) -> None:
     body = """
     function reconcile(user, registration) {
@@ -239,6 +253,7 @@ async def test_a_lambda_for_an_unregistered_user_has_no_registration_to_fill(fed
     assert (user["firstName"], user["registrations"]) == ("Ada", [])
 
 
+@pytest.mark.requirement("core-11-9")
 async def test_a_lambda_must_be_of_the_provider_s_type(federated) -> None:
     wrong = await federated.make_lambda("function populate(jwt, user) {}", "JWTPopulate")
     body = {"identityProvider": {"lambdaConfiguration": {"reconcileId": wrong}}}
@@ -259,11 +274,13 @@ async def refused(answer: Any) -> set[str]:
     return {error["code"] for errors in answer.json()["fieldErrors"].values() for error in errors}
 
 
+@pytest.mark.requirement("core-11-29")
 async def test_an_empty_login_lacks_both_ids(http) -> None:
     answer = await http.post("/api/identity-provider/login", json={})
     assert await refused(answer) == {"[missing]applicationId", "[missing]identityProviderId"}
 
 
+@pytest.mark.requirement("core-11-29")
 async def test_a_code_and_its_redirect_uri_are_needed(federated) -> None:
     assert await refused(await federated.log_in(data={"code": "", "redirect_uri": ""})) == {
         "[blank]data.code",
@@ -277,6 +294,7 @@ async def test_ids_must_name_something(federated, member, value, kind) -> None:
     assert await refused(await federated.log_in(**{member: value})) == {f"[{kind}]{member}"}
 
 
+@pytest.mark.requirement("core-11-4")
 async def test_a_provider_must_be_enabled_for_the_application(federated, fake) -> None:
     application_id = federated.application["id"]
     for members in (
@@ -300,6 +318,7 @@ async def test_an_application_must_be_active_and_of_the_tenant_that_is_named(fed
     assert await refused(await federated.log_in()) == {"[invalid]applicationId"}
 
 
+@pytest.mark.requirement("core-11-5")
 async def test_another_tenant_s_provider_serves_nobody_here(federated, api, fake) -> None:
     """Also where the configuration of the provider names the application, which it could not do by the API."""
     other = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
@@ -311,6 +330,7 @@ async def test_another_tenant_s_provider_serves_nobody_here(federated, api, fake
     assert await refused(await federated.log_in(identityProviderId=provider_id)) == {"[invalid]identityProviderId"}
 
 
+@pytest.mark.requirement("core-11-3")
 async def test_types_that_are_only_stored_let_nobody_in(federated) -> None:
     await federated.add_provider(type="Twitch", client_id="a", client_secret="b", tenantId=federated.tenant["id"])
     answer = await federated.log_in(data={"token": "x"})
@@ -318,6 +338,7 @@ async def test_types_that_are_only_stored_let_nobody_in(federated) -> None:
     assert "Twitch" in answer.text
 
 
+@pytest.mark.requirement("core-11-29")
 async def test_the_address_that_a_caller_names_is_told(federated, receiver) -> None:
     await federated.listen(receiver)
     federated.public.headers["Authorization"] = federated.api.headers["Authorization"]
@@ -328,6 +349,7 @@ async def test_the_address_that_a_caller_names_is_told(federated, receiver) -> N
     assert success["info"]["deviceName"] == "Phone"
 
 
+@pytest.mark.requirement("core-11-29", "event-user.login.success-5")
 @pytest.mark.parametrize("is_new_device", [True, False])
 async def test_a_new_device_is_told_of_when_the_caller_says_so(federated, receiver, is_new_device) -> None:
     await federated.listen(receiver)
@@ -337,6 +359,7 @@ async def test_a_new_device_is_told_of_when_the_caller_says_so(federated, receiv
     assert ("user.login.new-device" in kinds) is is_new_device
 
 
+@pytest.mark.requirement("core-11-4")
 async def test_debug_writes_what_happened_and_no_secret(federated, fake, service) -> None:
     await federated.change(debug=True)
     fake.token_answer = {"refresh_token": "a refresh token"}
@@ -353,12 +376,14 @@ async def test_debug_writes_what_happened_and_no_secret(federated, fake, service
         assert secret not in str(messages)
 
 
+@pytest.mark.requirement("core-11-4")
 async def test_without_debug_nothing_is_written(federated, service) -> None:
     await federated.logged_in()
     where = {"message": {"$regex": federated.provider["id"]}}
     assert [row async for row in service.services.database.collection("event_logs").find(where)] == []
 
 
+@pytest.mark.requirement("core-11-35")
 async def test_an_address_with_too_many_failures_has_to_wait(federated, fake, http, monkeypatch) -> None:
     monkeypatch.setattr(login_limits, "ADDRESS_FAILURES", 3)
     http.headers["X-Forwarded-For"] = "203.0.113.77"
@@ -375,6 +400,7 @@ async def test_an_address_with_too_many_failures_has_to_wait(federated, fake, ht
     await federated.logged_in()
 
 
+@pytest.mark.requirement("core-18-lambdas-17")
 @pytest.mark.parametrize("is_new", [True, False])
 async def test_a_login_that_a_lambda_refuses_is_400_and_leaves_nothing_behind(
     federated, fake, receiver, is_new
@@ -400,6 +426,7 @@ async def test_a_login_that_a_lambda_refuses_is_400_and_leaves_nothing_behind(
         assert received.event["authenticationType"] == "OPENID_CONNECT"
 
 
+@pytest.mark.requirement("core-18-lambdas-12")
 async def test_the_token_of_a_federated_login_is_populated(federated) -> None:
     populate = await federated.make_lambda("function populate(jwt) { jwt.colour = 'blue' }", "JWTPopulate")
     await federated.configure(lambdaConfiguration={"accessTokenPopulateId": populate})

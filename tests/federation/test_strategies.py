@@ -21,6 +21,7 @@ def says(fake: Any, **claims: Any) -> dict[str, Any]:
     return dict(fake.userinfo)
 
 
+@pytest.mark.requirement("core-11-38", "core-11-49")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 async def test_whoever_is_linked_logs_in_whatever_the_strategy(federated, fake, strategy) -> None:
     user = await federated.make_user(email=f"{new_id()}@example.com")
@@ -38,6 +39,7 @@ async def test_whoever_is_linked_logs_in_whatever_the_strategy(federated, fake, 
     assert stored["displayName"] == "somebody@else.example.com"
 
 
+@pytest.mark.requirement("core-11-8")
 @pytest.mark.parametrize("strategy", ["LinkByEmail", "LinkByEmailForExistingUser"])
 async def test_by_email_a_user_is_found(federated, fake, strategy) -> None:
     user = await federated.make_user(username=new_id())
@@ -49,6 +51,7 @@ async def test_by_email_a_user_is_found(federated, fake, strategy) -> None:
     assert await federated.count_users() == 1
 
 
+@pytest.mark.requirement("core-11-8")
 @pytest.mark.parametrize("strategy", ["LinkByUsername", "LinkByUsernameForExistingUser"])
 async def test_by_username_a_user_is_found(federated, fake, strategy) -> None:
     user = await federated.make_user(username=f"Name-{new_id()}")
@@ -58,6 +61,7 @@ async def test_by_username_a_user_is_found(federated, fake, strategy) -> None:
     assert (found["id"], found["email"]) == (user["id"], user["email"])
 
 
+@pytest.mark.requirement("core-11-34", "core-11-8")
 @pytest.mark.parametrize("strategy", ["LinkByEmailForExistingUser", "LinkByUsernameForExistingUser"])
 async def test_for_existing_users_nobody_is_made(federated, fake, strategy) -> None:
     says(fake, email=f"{new_id()}@example.com", preferred_username=new_id())
@@ -66,6 +70,7 @@ async def test_for_existing_users_nobody_is_made(federated, fake, strategy) -> N
     assert await federated.count_users() == 0
 
 
+@pytest.mark.requirement("core-11-8")
 @pytest.mark.parametrize("strategy", ["Disabled", "Unsupported"])
 async def test_without_linking_nobody_comes_in_whom_email_would_find(federated, fake, strategy) -> None:
     user = await federated.make_user()
@@ -75,6 +80,7 @@ async def test_without_linking_nobody_comes_in_whom_email_would_find(federated, 
     assert await federated.links(user["id"]) == []
 
 
+@pytest.mark.requirement("core-11-29")
 async def test_no_link_wanted_is_no_link_made(federated, fake) -> None:
     says(fake, email=f"{new_id()}@example.com")
     assert (await federated.log_in(noLink=True)).status_code == 404
@@ -94,6 +100,7 @@ async def test_by_email_a_new_user_is_trusted(federated, fake) -> None:
     assert "encryptionScheme" not in stored.json()["user"], "no password"
 
 
+@pytest.mark.requirement("core-11-8")
 async def test_anonymously_a_user_has_nothing_to_log_in_with(federated, fake) -> None:
     says(fake, email=f"{new_id()}@example.com", email_verified=True, preferred_username="someone")
     await federated.change(linkingStrategy="LinkAnonymously")
@@ -123,6 +130,7 @@ async def test_by_username_a_new_user_gets_an_email_that_is_free_and_not_doubted
     assert user["verified"] is expected
 
 
+@pytest.mark.requirement("core-11-34")
 @pytest.mark.parametrize("doubt", [False, "false", "False", None, "perhaps"])
 @pytest.mark.parametrize("is_known", [True, False])
 async def test_an_email_that_the_provider_doubts_links_to_nobody(federated, fake, doubt, is_known) -> None:
@@ -134,6 +142,7 @@ async def test_an_email_that_the_provider_doubts_links_to_nobody(federated, fake
     assert await federated.count_users() == int(is_known)
 
 
+@pytest.mark.requirement("audit-a7")
 @pytest.mark.parametrize(("trusted", "stated", "status"), [(True, None, 200), (True, False, 401), (False, None, 401)])
 async def test_address_that_is_not_stated_as_verified_counts_for_a_trusted_provider(
     federated, fake, trusted, stated, status
@@ -160,6 +169,7 @@ async def test_by_username_a_person_needs_one(federated, fake, username) -> None
     assert (await federated.log_in()).status_code == 401
 
 
+@pytest.mark.requirement("core-11-20")
 @pytest.mark.parametrize("unique_id", [None, "", " x", True, {"a": 1}, "x" * 256, "\ud800", "a\x00b"])
 async def test_without_a_sound_unique_id_nobody_comes_in(federated, fake, unique_id) -> None:
     fake.userinfo = {"sub": unique_id, "email": f"{new_id()}@example.com"}
@@ -167,6 +177,7 @@ async def test_without_a_sound_unique_id_nobody_comes_in(federated, fake, unique
     assert await federated.count_users() == 0
 
 
+@pytest.mark.requirement("core-11-20")
 async def test_claims_go_by_the_names_that_are_configured(federated, fake) -> None:
     names = {"uniqueIdClaim": "id", "emailClaim": "mail", "emailVerifiedClaim": "ok", "usernameClaim": "login"}
     await federated.change(oauth2=names)
@@ -179,6 +190,7 @@ async def test_claims_go_by_the_names_that_are_configured(federated, fake) -> No
     assert (await federated.log_in()).status_code == 401
 
 
+@pytest.mark.requirement("core-11-21")
 async def test_userinfo_comes_before_the_id_token(federated, fake) -> None:
     fake.userinfo = {"sub": "person", "email": f"{new_id()}@example.com", "email_verified": True}
     fake.id_claims = fake.claims(email="older@example.com", email_verified=True, preferred_username="from the token")
@@ -199,6 +211,7 @@ async def test_two_subjects_with_one_email_are_two_accounts_of_one_user(federate
     assert len(await federated.links(first["id"])) == 2
 
 
+@pytest.mark.requirement("core-11-7")
 async def test_no_user_has_more_links_than_the_tenant_allows(federated, fake) -> None:
     limit = {federated.tenant["id"]: {"limitUserLinkCount": {"enabled": True, "maximumLinks": 2}}}
     await federated.change(tenantConfiguration=limit)
@@ -216,6 +229,7 @@ async def test_no_user_has_more_links_than_the_tenant_allows(federated, fake) ->
     await federated.logged_in()
 
 
+@pytest.mark.requirement("core-11-7")
 async def test_the_limit_holds_when_all_come_at_once(federated, fake) -> None:
     limit = {federated.tenant["id"]: {"limitUserLinkCount": {"enabled": True, "maximumLinks": 3}}}
     await federated.change(tenantConfiguration=limit)
@@ -234,6 +248,7 @@ async def test_the_limit_holds_when_all_come_at_once(federated, fake) -> None:
     assert len(await federated.links(user["id"])) == 3
 
 
+@pytest.mark.requirement("core-11-38")
 async def test_a_link_to_a_user_who_is_gone_makes_room(federated, fake, service) -> None:
     person = says(fake, email=f"{new_id()}@example.com")
     user = (await federated.logged_in())["user"]
@@ -257,6 +272,7 @@ async def test_a_domain_that_the_tenant_keeps_out_stays_out(federated, fake) -> 
 # Pending links
 
 
+@pytest.mark.requirement("core-11-32", "core-11-47", "core-11-8")
 async def test_a_pending_link_is_completed_once_and_then_logs_in(federated, fake) -> None:
     person = says(fake, email=f"{new_id()}@example.com", preferred_username="someone")
     fake.token_answer = {"refresh_token": "a refresh token"}
@@ -290,6 +306,7 @@ async def test_a_pending_link_is_completed_once_and_then_logs_in(federated, fake
     assert (await federated.logged_in())["user"]["id"] == user["id"]
 
 
+@pytest.mark.requirement("core-11-47")
 async def test_a_pending_link_expires(federated, fake, service) -> None:
     await federated.configure_tenant(externalIdentifierConfiguration={"pendingAccountLinkTimeToLiveInSeconds": 77})
     await federated.change(linkingStrategy="CreatePendingLink")

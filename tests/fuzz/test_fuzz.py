@@ -39,10 +39,12 @@ def headers_for(path: str) -> dict[str, str]:
     return {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": DEFAULT_TENANT}
 
 
+@pytest.mark.requirement("openapi-7")
 async def test_no_request_breaks_the_service_or_a_promise(build) -> None:
     await fuzz(build, openapi.served(), COUNT, fuzzing.of_ours)
 
 
+@pytest.mark.requirement("openapi-7")
 async def test_neither_does_a_request_of_the_published_document(build) -> None:
     await fuzz(build, published.document(), COUNT // 4, fuzzing.of_everything)
 

@@ -33,6 +33,7 @@ async def ask(rp, browser, address: str, **changes: str):
     )
 
 
+@pytest.mark.requirement("core-6-6", "core-8-accessControlConfiguration")
 @pytest.mark.parametrize("kind", ["application", "tenant"])
 async def test_list_keeps_addresses_from_the_pages(rp, browser, list_id, kind):
     await configure(rp, kind, list_id)
@@ -52,6 +53,7 @@ async def test_list_of_the_application_decides_where_both_have_one(rp, browser, 
     assert (await ask(rp, browser, OUTSIDE)).status_code == 200
 
 
+@pytest.mark.requirement("core-6-6")
 async def test_neither_login_nor_session_gets_past_the_list(rp, browser, list_id):
     shown = await rp.authorize(browser)
     await configure(rp, "application", list_id)

@@ -45,6 +45,7 @@ def secret_of(shown) -> str:
     return str(page(shown).forms[0]["fields"]["secretBase32Encoded"])
 
 
+@pytest.mark.requirement("self-service-16")
 async def test_account_shows_what_is_known_of_whoever_is_signed_in(rp, browser):
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"firstName": "Ada", "birthDate": "1815-12-10"}})
     away = await browser.get("/account", params=place(rp))
@@ -58,6 +59,7 @@ async def test_account_shows_what_is_known_of_whoever_is_signed_in(rp, browser):
     assert (await browser.get("/account", params=place(rp))).status_code == 200
 
 
+@pytest.mark.requirement("self-service-16")
 async def test_login_of_the_account_pages_gives_no_code_and_ends_nowhere_else(rp, browser):
     away = await browser.get("/account", params=place(rp))
     back = await rp.submit(browser, await browser.get(away.headers["Location"]))
@@ -69,11 +71,13 @@ async def test_login_of_the_account_pages_gives_no_code_and_ends_nowhere_else(rp
     assert (await browser.get("/account")).status_code == 400
 
 
+@pytest.mark.requirement("self-service-16")
 async def test_there_is_no_account_page_where_no_session_is_kept(rp, browser):
     await rp.configure_tenant(httpSessionMaxInactiveInterval=0)
     assert "There are no account pages here" in page(await browser.get("/account", params=place(rp))).text
 
 
+@pytest.mark.requirement("event-user.update-2", "self-service-17")
 async def test_user_changes_the_fields_that_the_application_asks_for_and_webhooks_hear(rp, browser, api):
     await offer(rp, firstName={"enabled": True, "required": True}, mobilePhone={"enabled": True})
     shown = await enter(rp, browser, "/account/edit")
@@ -110,6 +114,7 @@ async def test_what_a_form_shows_in_part_is_not_lost_by_sending_it(rp, browser):
         assert (user["firstName"], user["preferredLanguages"]) == ("Ada", kept)
 
 
+@pytest.mark.requirement("self-service-17", "webhooks-8-16")
 async def test_veto_of_a_change_is_told_and_changes_nothing(rp, browser, api):
     shown = await enter(rp, browser, "/account/edit")
     async with receiving(answers(500)) as receiver:
@@ -121,6 +126,7 @@ async def test_veto_of_a_change_is_told_and_changes_nothing(rp, browser, api):
     assert "firstName" not in user
 
 
+@pytest.mark.requirement("attack-44")
 async def test_attack_44_address_of_somebody_else_is_told_as_one_that_cannot_be_used(rp, browser, api):
     other = await relying_party.make_user(api, rp.tenant["id"])
     shown = await enter(rp, browser, "/account/edit")
@@ -129,6 +135,7 @@ async def test_attack_44_address_of_somebody_else_is_told_as_one_that_cannot_be_
     assert "exists" not in page(told).text
 
 
+@pytest.mark.requirement("event-user.password.update", "self-service-18")
 async def test_password_is_changed_by_whoever_knows_the_present_one_and_ends_every_session(rp, browser, api):
     shown = await enter(rp, browser, "/account/password")
     for fields, told in (
@@ -150,6 +157,7 @@ async def test_password_is_changed_by_whoever_knows_the_present_one_and_ends_eve
     assert "code" in response(await rp.submit(browser, again, password=NEW_PASSWORD))
 
 
+@pytest.mark.requirement("attack-48", "self-service-18")
 async def test_attack_48_present_password_is_guessed_only_so_often(rp, browser, monkeypatch):
     monkeypatch.setattr("identity.operations.pages.accounts._PASSWORD_FAILURES", 2)
     shown = await enter(rp, browser, "/account/password")
@@ -176,6 +184,7 @@ async def test_what_matters_wants_a_login_of_a_short_time_ago(rp, browser, clock
     assert (await browser.get("/account", params=place(rp))).status_code == 200
 
 
+@pytest.mark.requirement("event-user.two-factor.method.add-3", "self-service-19")
 async def test_second_factor_is_added_with_recovery_codes_shown_once_and_removed_with_a_code(rp, browser, clock, api):
     listed = await enter(rp, browser, "/account/two-factor")
     assert "You have none." in page(listed).text
@@ -216,6 +225,7 @@ def base64_of(secret: str) -> str:
     return base64.b64encode(base64.b32decode(secret)).decode()
 
 
+@pytest.mark.requirement("self-service-19")
 async def test_account_of_a_user_with_a_second_factor_is_behind_it(rp, browser):
     await rp.log_in(browser)
     factor = {"methods": [authenticator()], "recoveryCodes": ["ABCDE-FGHIJ"]}
@@ -238,6 +248,7 @@ async def test_secret_that_no_authenticator_may_have_is_replaced(rp, browser, cl
         assert len(base64.b64decode(base64_of(secret_of(again)))) == 20
 
 
+@pytest.mark.requirement("attack-46")
 async def test_application_without_second_factor_is_no_way_to_another_one(rp, browser):
     settings = {"multiFactorConfiguration": {"loginPolicy": "Disabled"}}
     await rp.patch(f"/api/application/{rp.client_id}", {"application": settings})
@@ -251,6 +262,7 @@ async def test_application_without_second_factor_is_no_way_to_another_one(rp, br
         assert "/oauth2/two-factor" in onward.headers["Location"]
 
 
+@pytest.mark.requirement("self-service-16")
 async def test_attack_54_nobody_reaches_another_account(rp, browser, api):
     other = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
     factor = {"methods": [authenticator(id="OTHR")], "recoveryCodes": []}
@@ -274,6 +286,7 @@ async def test_attack_54_nobody_reaches_another_account(rp, browser, api):
     assert (await browser.get(away.headers["Location"])).status_code == 200
 
 
+@pytest.mark.requirement("attack-42")
 async def test_attack_42_form_of_another_browser_or_login_changes_nothing(service, rp, browser, api):
     shown = await enter(rp, browser, "/account/edit")
     change = {"user.firstName": "Mallory"}

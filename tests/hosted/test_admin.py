@@ -55,6 +55,7 @@ async def open_only(chromium: Chromium, label: str) -> None:
     )
 
 
+@pytest.mark.requirement("oauth-12-23")
 async def test_object_is_made_found_changed_and_deleted(
     chromium: Chromium, service: app.Service, api: httpx.AsyncClient
 ) -> None:
@@ -136,6 +137,7 @@ async def test_object_with_markup_in_its_name_is_only_text(
     assert await chromium.run("return document.title") == "Administration"
 
 
+@pytest.mark.requirement("oauth-12-23")
 async def test_page_runs_nothing_but_its_own_files(http: httpx.AsyncClient) -> None:
     answer = await http.get("/admin")
     policy = answer.headers["Content-Security-Policy"]

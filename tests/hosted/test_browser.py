@@ -25,6 +25,7 @@ async def fill_in(chromium: Chromium, login_id: str, password: str = PASSWORD) -
     await chromium.type("#password", password)
 
 
+@pytest.mark.requirement("certification-authorize-11", "demo-1")
 async def test_login_at_the_example_application_completes_and_ends(chromium, example_url, user, service):
     await chromium.go(example_url)
     await chromium.click("#login")
@@ -53,6 +54,7 @@ async def test_session_makes_the_second_login_silent(chromium, example_url, user
     await says(chromium, "Signed in")
 
 
+@pytest.mark.requirement("service-26")
 async def test_login_needs_no_mouse_and_says_what_was_wrong(chromium, example_url, user):
     await chromium.go(f"{example_url}/login")
     await chromium.find("#loginId")
@@ -67,6 +69,7 @@ async def test_login_needs_no_mouse_and_says_what_was_wrong(chromium, example_ur
     await says(chromium, "Signed in")
 
 
+@pytest.mark.requirement("service-27")
 async def test_login_needs_no_script(chromium, example_url, user):
     await chromium.emulate("Emulation.setScriptExecutionDisabled", value=True)
     try:
@@ -102,6 +105,7 @@ return [...document.querySelectorAll("h1, p, label, input, button, strong, a")]
 """
 
 
+@pytest.mark.requirement("service-25")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1200])
 async def test_login_page_fits_and_can_be_read(chromium, example_url, user, scheme, width):
@@ -125,6 +129,7 @@ async def test_login_page_fits_and_can_be_read(chromium, example_url, user, sche
     assert labels == [1, 1, 1]
 
 
+@pytest.mark.requirement("service-27")
 async def test_no_page_breaks_its_own_policy_or_loads_from_elsewhere(chromium, example_url, service):
     await chromium.go(f"{example_url}/login")
     await chromium.find("#loginId")

@@ -41,6 +41,7 @@ async def asked_for_more(rp, browser):
     return shown
 
 
+@pytest.mark.requirement("self-service-9")
 @pytest.mark.parametrize("is_required", [True, False])
 async def test_login_registers_where_people_may_register_themselves(stranger, browser, api, is_required):
     await stranger.configure(requireRegistration=is_required)
@@ -56,6 +57,7 @@ async def test_login_registers_where_people_may_register_themselves(stranger, br
     assert await registered(stranger) == [stranger.client_id]
 
 
+@pytest.mark.requirement("self-service-9")
 async def test_login_registers_nobody_where_people_may_not_register_themselves(stranger, browser):
     assert (await stranger.log_in(browser))["userState"] == "AuthenticatedNotRegistered"
     await offer(stranger, type="advanced")
@@ -63,6 +65,7 @@ async def test_login_registers_nobody_where_people_may_not_register_themselves(s
     assert await registered(stranger) == []
 
 
+@pytest.mark.requirement("self-service-9")
 async def test_session_registers_as_a_login_does_but_never_unseen(stranger, browser, api):
     sibling = await relying_party.make(api, tenant=stranger.tenant)
     sibling.user = stranger.user
@@ -78,6 +81,7 @@ async def test_session_registers_as_a_login_does_but_never_unseen(stranger, brow
     assert await registered(stranger) == [stranger.client_id]
 
 
+@pytest.mark.requirement("self-service-9", "webhooks-8-16")
 async def test_veto_of_the_registration_leaves_the_user_at_the_login_page(stranger, browser, api):
     await offer(stranger)
     shown = await stranger.authorize(browser)
@@ -89,6 +93,7 @@ async def test_veto_of_the_registration_leaves_the_user_at_the_login_page(strang
     assert await registered(stranger) == []
 
 
+@pytest.mark.requirement("self-service-8")
 async def test_login_is_no_way_around_the_lambda_of_the_registration(stranger, browser):
     await offer(stranger)
     await hook(
@@ -101,6 +106,7 @@ async def test_login_is_no_way_around_the_lambda_of_the_registration(stranger, b
     assert await registered(stranger) == []
 
 
+@pytest.mark.requirement("event-user.registration.create-2", "self-service-10")
 async def test_missing_fields_are_asked_for_first_and_told_with_the_registration(stranger, browser, api):
     required = {"enabled": True, "required": True}
     await offer(stranger, firstName=required, lastName=required, birthDate={"enabled": True})
@@ -124,6 +130,7 @@ async def test_missing_fields_are_asked_for_first_and_told_with_the_registration
     assert await registered(stranger) == [stranger.client_id]
 
 
+@pytest.mark.requirement("reason-registration_missing_requirement", "self-service-10")
 async def test_page_of_missing_fields_cannot_be_left_out(stranger, browser):
     await offer(stranger, firstName={"enabled": True, "required": True})
     shown = await asked_for_more(stranger, browser)
@@ -135,6 +142,7 @@ async def test_page_of_missing_fields_cannot_be_left_out(stranger, browser):
     assert "code" in response(await send(browser, shown, firstName="Ada"))
 
 
+@pytest.mark.requirement("self-service-10")
 async def test_who_is_registered_is_asked_only_where_the_application_says_so(rp, browser):
     await offer(rp, firstName={"enabled": True, "required": True})
     assert "code" in await rp.log_in(browser)
@@ -158,6 +166,7 @@ async def test_veto_of_what_was_missing_changes_nothing_and_can_be_tried_again(s
         assert "code" in response(await send(browser, told, firstName="Ada"))
 
 
+@pytest.mark.requirement("self-service-10")
 async def test_of_many_who_send_the_page_at_once_one_gets_a_response(stranger, browser):
     await offer(stranger, firstName={"enabled": True, "required": True})
     shown = await asked_for_more(stranger, browser)

@@ -35,6 +35,7 @@ async def rp(api):
     return party
 
 
+@pytest.mark.requirement("oauth-1.9-20")
 async def test_scope_is_told_in_the_words_of_application_tenant_theme_or_by_its_name(rp, browser, api):
     application, tenant = rp.client_id, rp.tenant["id"]
     await add_scope(rp, name="plain")
@@ -68,6 +69,7 @@ async def test_scope_is_told_in_the_words_of_application_tenant_theme_or_by_its_
     assert "Erlauben" in told
 
 
+@pytest.mark.requirement("oauth-1.9-20")
 async def test_text_of_another_application_or_tenant_is_not_shown(rp, browser, api):
     other = relying_party.new_id()
     messages = "\n".join(f"[{{{kind}}}{other}]{{scope-message}}email=not here" for kind in ("application", "tenant"))
@@ -76,6 +78,7 @@ async def test_text_of_another_application_or_tenant_is_not_shown(rp, browser, a
     assert "not here" not in (await ask(rp, browser)).text
 
 
+@pytest.mark.requirement("oauth-1.9-17")
 async def test_page_says_who_asks_for_what_and_where_the_answer_goes(rp, browser):
     shown = await ask(rp, browser, scope=SCOPE)
     told = page(shown).text
@@ -104,6 +107,7 @@ async def at_page(chromium, service, api) -> relying_party.RelyingParty:
     return party
 
 
+@pytest.mark.requirement("oauth-1.9-27")
 async def test_answer_needs_no_mouse(chromium, service, api, http):
     party = await at_page(chromium, service, api)
     await chromium.run("document.querySelector('#scope-1').focus()")
@@ -121,6 +125,7 @@ async def test_second_button_cancels(chromium, service, api):
     assert "error_reason=consent_canceled" in await chromium.url()
 
 
+@pytest.mark.requirement("oauth-1.9-27")
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 320)])
 async def test_page_fits_and_can_be_read(chromium, service, api, scheme, width):
     await at_page(chromium, service, api)

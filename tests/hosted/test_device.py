@@ -61,6 +61,7 @@ async def error_of(device: Device) -> str:
     return str((await device.poll()).json()["error"])
 
 
+@pytest.mark.requirement("contract-device-6", "error-authorization_pending", "oauth-3-6")
 async def test_user_enters_the_code_logs_in_is_asked_and_the_device_gets_its_tokens(rp, browser, http):
     device = await Device.begin(rp, http, scope="openid offline_access email", **SHOWN)
     code_page = await open_page(rp, browser)
@@ -103,6 +104,7 @@ async def device_tokens(device: Device, rp: RelyingParty) -> dict[str, Any]:
     return dict(answer.json())
 
 
+@pytest.mark.requirement("attack-49", "contract-device-6", "oauth-3-7")
 async def test_attack_49_session_is_named_and_asked_all_the_same(rp, browser, http):
     first, second = [await Device.begin(rp, http, scope="openid") for _ in range(2)]
     await send(browser, await asked(browser, rp, first), action="allow")
@@ -119,6 +121,7 @@ async def test_attack_49_session_is_named_and_asked_all_the_same(rp, browser, ht
     assert token["authenticationType"] == "PING"
 
 
+@pytest.mark.requirement("attack-49", "oauth-3-7")
 async def test_attack_49_complete_link_fills_the_code_in_and_nothing_more(rp, browser, http, service):
     await rp.configure(deviceVerificationURL=f"{service.base_url}/oauth2/device?client_id={rp.client_id}")
     device = await Device.begin(rp, http)
@@ -132,6 +135,7 @@ async def test_attack_49_complete_link_fills_the_code_in_and_nothing_more(rp, br
     await device_tokens(device, rp)
 
 
+@pytest.mark.requirement("error-access_denied", "oauth-2.2-31")
 async def test_device_that_is_not_wanted_is_told_so(rp, browser, http):
     device = await Device.begin(rp, http)
     last = await follow(browser, await send(browser, await asked(browser, rp, device), action="cancel"))
@@ -168,6 +172,7 @@ async def test_code_of_another_application_is_none_here(rp, browser, http, api):
     assert "not right" in page(await enter(browser, rp, device.user_code)).text
 
 
+@pytest.mark.requirement("attack-49", "contract-errors-8")
 async def test_attack_49_guesses_of_a_browser_are_counted(rp, http, service):
     device = await Device.begin(rp, http)
     async with checking_client(service.base_url, headers={"X-Forwarded-For": "198.51.100.7"}) as guesser:
@@ -180,6 +185,7 @@ async def test_attack_49_guesses_of_a_browser_are_counted(rp, http, service):
         await asked(other, rp, device)
 
 
+@pytest.mark.requirement("attack-49")
 async def test_attack_42_forms_that_were_not_shown_to_this_browser_are_refused(rp, browser, http):
     device = await Device.begin(rp, http)
     question = await asked(browser, rp, device)
@@ -207,6 +213,7 @@ async def test_page_of_one_browser_is_of_no_use_in_another(rp, browser, http, se
     assert await error_of(device) == "authorization_pending"
 
 
+@pytest.mark.requirement("attack-49")
 async def test_answer_is_about_the_device_that_was_shown(rp, browser, http, monkeypatch, clock):
     monkeypatch.setattr("identity.domain.clients.user_codes.new", lambda _generator: "BCDFGH")
     question = await asked(browser, rp, await Device.begin(rp, http))
@@ -259,6 +266,7 @@ async def test_what_an_application_asks_of_requests_for_codes_is_not_asked_of_ou
     await device_tokens(device, rp)
 
 
+@pytest.mark.requirement("oauth-3-11")
 async def test_gates_of_a_login_hold_for_a_device(rp, browser, http, api):
     await rp.configure(requireRegistration=True)
     rp.user = await relying_party.make_user(api, rp.tenant["id"])
@@ -281,6 +289,7 @@ async def test_second_factor_comes_before_the_question_about_the_device(rp, brow
     assert "access_token" in await device_tokens(device, rp)
 
 
+@pytest.mark.requirement("oauth-3-8")
 async def test_third_party_gets_what_the_page_showed(rp, browser, http):
     await rp.configure(relationship="ThirdParty")
     device = await Device.begin(rp, http, scope="openid email")
@@ -328,6 +337,7 @@ async def test_tenant_may_stand_in_the_path(rp, browser, http):
     await device_tokens(device, rp)
 
 
+@pytest.mark.requirement("oauth-3-7")
 async def test_attack_14_pages_of_a_device_can_neither_be_framed_nor_run_anything(rp, browser, http):
     device = await Device.begin(rp, http, **{"metaData.device.name": NASTY})
     question = await asked(browser, rp, device)
@@ -341,6 +351,7 @@ async def test_attack_14_pages_of_a_device_can_neither_be_framed_nor_run_anythin
         assert "<script" not in answer.text
 
 
+@pytest.mark.requirement("oauth-3-7")
 async def test_texts_follow_the_theme_and_the_language(rp, browser, http, api):
     texts = "device.heading=Gerät verbinden\ndeviceApproval.heading=Dieses Gerät?\ndeviceComplete.heading=Fertig\n"
     theme = {"name": rp.client_id, "defaultMessages": "device.submit=Go\n", "localizedMessages": {"de": texts}}
@@ -358,6 +369,7 @@ async def test_texts_follow_the_theme_and_the_language(rp, browser, http, api):
 # Through the application's own page
 
 
+@pytest.mark.requirement("contract-authorize-user_code", "oauth-3-6")
 async def test_login_of_the_application_approves_a_device_when_its_code_is_redeemed(rp, browser, http, api):
     rp = await device_client(api)
     device = await Device.begin(rp, http, scope="openid email")
@@ -373,6 +385,7 @@ async def test_login_of_the_application_approves_a_device_when_its_code_is_redee
     assert (await rp.exchange(http, answer["code"])).json()["error_reason"] == "auth_code_not_found"
 
 
+@pytest.mark.requirement("contract-authorize-user_code", "oauth-3-6")
 async def test_implicit_answer_approves_a_device_at_once(api, browser, http):
     grants = ["implicit", DEVICE_GRANT]
     rp = await device_client(api, enabledGrants=grants)
@@ -404,6 +417,7 @@ async def test_code_that_is_redeemed_too_late_gives_nothing(api, browser, http, 
     assert (refused["error"], refused["error_reason"]) == ("invalid_request", "user_code_expired")
 
 
+@pytest.mark.requirement("contract-authorize-user_code", "oauth-1.2-row-19")
 async def test_row_19_user_code_is_judged_before_anybody_logs_in(api, browser, http, clock):
     rp = await device_client(api)
     device = await Device.begin(rp, http)
@@ -418,6 +432,7 @@ async def test_row_19_user_code_is_judged_before_anybody_logs_in(api, browser, h
     assert "fusionauth.sso" not in browser.cookies
 
 
+@pytest.mark.requirement("attack-49", "oauth-1.2-row-19")
 async def test_attack_49_silent_request_approves_nothing(api, browser, http):
     rp = await device_client(api)
     await rp.log_in(browser)
@@ -427,6 +442,7 @@ async def test_attack_49_silent_request_approves_nothing(api, browser, http):
     assert await error_of(device) == "authorization_pending"
 
 
+@pytest.mark.requirement("oauth-3-8")
 async def test_scope_that_was_declined_on_the_way_stays_declined(api, browser, http):
     rp = await device_client(api, relationship="ThirdParty")
     device = await Device.begin(rp, http, scope="openid")

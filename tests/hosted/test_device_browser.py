@@ -23,6 +23,7 @@ async def device(api: httpx.AsyncClient, http: httpx.AsyncClient, service) -> De
     return await Device.begin(rp, http, scope="openid email offline_access", **shown)
 
 
+@pytest.mark.requirement("contract-device-6")
 async def test_device_is_connected_on_pages_that_fit_and_can_be_read(chromium, device):
     await chromium.go(device.given["verification_uri"])
     await measured(chromium, least=4)

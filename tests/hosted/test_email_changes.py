@@ -77,6 +77,7 @@ async def verify(http, verification: str) -> int:
     return (await http.post("/api/user/verify-email", json={"verificationId": verification})).status_code
 
 
+@pytest.mark.requirement("audit-a1", "self-service-17")
 async def test_new_address_is_pending_until_it_is_verified_and_the_old_one_stays_valid(party, browser, box, http):
     email, saved = await request_change(party, browser)
     assert saved.headers["Location"].endswith("changed=email")
@@ -95,6 +96,7 @@ async def test_new_address_is_pending_until_it_is_verified_and_the_old_one_stays
     assert "New email" not in page(await browser.get("/account", params=place(party))).text
 
 
+@pytest.mark.requirement("audit-a1")
 @pytest.mark.parametrize("given", [{"currentPassword": ""}, {"currentPassword": "wrong"}])
 async def test_new_address_requires_the_current_password(party, browser, box, given):
     _, refused = await request_change(party, browser, **{"user.firstName": "Ada", **given})
@@ -113,6 +115,7 @@ async def drop_password(rp, service, **members) -> None:
     await service.services.users.replace(rp.tenant["id"], user, stored["lastUpdateInstant"], None)
 
 
+@pytest.mark.requirement("audit-a1")
 async def test_user_without_password_and_second_factor_cannot_change_the_address(party, browser, box, service):
     shown = await enter(party, browser, "/account/edit")
     await drop_password(party, service)
@@ -123,6 +126,7 @@ async def test_user_without_password_and_second_factor_cannot_change_the_address
     assert not box.mails
 
 
+@pytest.mark.requirement("audit-a1")
 async def test_user_without_a_password_confirms_with_a_second_factor(party, browser, box, service, clock):
     await enter(party, browser, "/account/edit")
     factor = {"methods": [authenticator()], "recoveryCodes": ["ABCDE-FGHIJ"]}
@@ -143,6 +147,7 @@ async def test_user_without_a_password_confirms_with_a_second_factor(party, brow
     assert await mail_to(box, email)
 
 
+@pytest.mark.requirement("audit-a1")
 async def test_user_without_a_password_confirms_with_a_code_that_is_sent(party, browser, box, service):
     await enable_email(party, box)
     await enter(party, browser, "/account/edit")
@@ -164,6 +169,7 @@ async def test_user_without_a_password_confirms_with_a_code_that_is_sent(party, 
     assert await mail_to(box, email)
 
 
+@pytest.mark.requirement("audit-a1")
 async def test_old_address_is_notified_and_revokes_a_pending_change(party, browser, box, http, service):
     email, _ = await request_change(party, browser)
     link = await revocation(box, party)
@@ -178,6 +184,7 @@ async def test_old_address_is_notified_and_revokes_a_pending_change(party, brows
     assert (await browser.get("/account", params=place(party))).status_code == 302
 
 
+@pytest.mark.requirement("audit-a1")
 async def test_old_address_reverts_a_completed_change_and_ends_sessions(party, browser, box, http, service):
     email, _ = await request_change(party, browser)
     assert await verify(http, await verification_id(box, email)) == 200
@@ -189,6 +196,7 @@ async def test_old_address_reverts_a_completed_change_and_ends_sessions(party, b
     assert (await browser.get("/account", params=place(party))).status_code == 302
 
 
+@pytest.mark.requirement("audit-a1")
 async def test_later_change_replaces_an_earlier_one(party, browser, box, http):
     first, _ = await request_change(party, browser)
     second, _ = await request_change(party, browser)
@@ -198,6 +206,7 @@ async def test_later_change_replaces_an_earlier_one(party, browser, box, http):
     assert (await user_of(party))["email"] == second
 
 
+@pytest.mark.requirement("audit-a1")
 async def test_address_taken_meanwhile_is_not_given_to_two_users(party, browser, box, http, api):
     email, _ = await request_change(party, browser)
     verification = await verification_id(box, email)
@@ -209,6 +218,7 @@ async def test_address_taken_meanwhile_is_not_given_to_two_users(party, browser,
     assert holder["id"] == other["id"]
 
 
+@pytest.mark.requirement("audit-a1")
 async def test_change_by_the_management_api_supersedes_a_pending_one(party, browser, box, http):
     email, _ = await request_change(party, browser)
     own = f"{new_id()}@example.com"
@@ -217,6 +227,7 @@ async def test_change_by_the_management_api_supersedes_a_pending_one(party, brow
     assert (await user_of(party))["email"] == own
 
 
+@pytest.mark.requirement("audit-a1")
 async def test_of_64_who_verify_a_change_at_once_one_applies_it(party, browser, box, http, api):
     email, _ = await request_change(party, browser)
     verification = await verification_id(box, email)
@@ -226,6 +237,7 @@ async def test_of_64_who_verify_a_change_at_once_one_applies_it(party, browser, 
     assert (await user_of(party))["email"] == email
 
 
+@pytest.mark.requirement("audit-a1")
 async def test_of_64_who_revoke_a_change_at_once_one_succeeds(party, browser, box, service):
     await request_change(party, browser)
     link = await revocation(box, party)
@@ -236,6 +248,7 @@ async def test_of_64_who_revoke_a_change_at_once_one_succeeds(party, browser, bo
     assert sum("The change is revoked" in text for text in texts) == 1
 
 
+@pytest.mark.requirement("audit-a1")
 async def test_revocation_wins_over_a_completion_under_way(party, browser, box, http, service, monkeypatch):
     email, _ = await request_change(party, browser)
     verification, link = await verification_id(box, email), await revocation(box, party)
@@ -256,6 +269,7 @@ async def test_revocation_wins_over_a_completion_under_way(party, browser, box, 
     assert (await user_of(party))["email"] == party.login_id
 
 
+@pytest.mark.requirement("audit-a1")
 async def test_revocation_of_one_tenant_is_unknown_to_another(party, browser, box, api, service):
     await request_change(party, browser)
     link = urllib.parse.urlsplit(await revocation(box, party)).path
@@ -267,6 +281,7 @@ async def test_revocation_of_one_tenant_is_unknown_to_another(party, browser, bo
         assert "The change is revoked" in page(await press(stranger, shown)).text
 
 
+@pytest.mark.requirement("audit-a1")
 async def test_code_is_requested_where_the_tenant_verifies_by_code(party, browser, box):
     await party.configure_tenant(
         emailConfiguration={
@@ -283,6 +298,7 @@ async def test_code_is_requested_where_the_tenant_verifies_by_code(party, browse
     assert (await user_of(party))["email"] == email
 
 
+@pytest.mark.requirement("audit-a1")
 async def test_mails_are_sent_where_the_tenant_has_no_templates(party, browser):
     async with mailbox_of() as mailbox:
         await party.configure_tenant(emailConfiguration=mailbox.configuration())
@@ -295,6 +311,7 @@ async def test_mails_are_sent_where_the_tenant_has_no_templates(party, browser):
     assert (await user_of(party))["email"] == email
 
 
+@pytest.mark.requirement("audit-a1")
 async def test_webhooks_receive_the_change_when_it_is_applied_and_may_veto_it(party, browser, box, http, api):
     email, _ = await request_change(party, browser)
     verification = await verification_id(box, email)

@@ -19,6 +19,7 @@ async def rp(api):
     return party
 
 
+@pytest.mark.requirement("oauth-1.9-11")
 async def test_login_goes_on_with_the_new_password(rp, browser):
     shown = await log_in(rp, browser)
     assert path(shown).startswith("/password/change/")
@@ -37,6 +38,7 @@ async def test_login_goes_on_with_the_new_password(rp, browser):
         assert "code" in response(fresh)
 
 
+@pytest.mark.requirement("attack-46")
 async def test_attack_46_change_belongs_to_its_browser_and_is_needed(rp, browser, service):
     shown = await log_in(rp, browser)
     url = str(shown.request.url)
@@ -53,6 +55,7 @@ async def test_attack_46_change_belongs_to_its_browser_and_is_needed(rp, browser
     assert says(late, "It was used already, or is too old.")
 
 
+@pytest.mark.requirement("oauth-1.9-6")
 async def test_expired_password_is_changed_after_the_second_factor_which_is_not_asked_for_twice(
     rp, browser, clock, api
 ):
@@ -70,6 +73,7 @@ async def test_expired_password_is_changed_after_the_second_factor_which_is_not_
     assert "code" in response(answer)
 
 
+@pytest.mark.requirement("oauth-1.9-11")
 async def test_session_does_not_stand_for_the_password(rp, browser):
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"passwordChangeRequired": False}})
     await rp.log_in(browser)
@@ -83,6 +87,7 @@ async def test_session_does_not_stand_for_the_password(rp, browser):
     assert path(shown).startswith("/password/change/")
 
 
+@pytest.mark.requirement("oauth-1.9-11")
 async def test_form_without_the_login_changes_the_password_and_logs_nobody_in(rp, browser):
     shown = await log_in(rp, browser)
     other = await browser.get(path(shown))

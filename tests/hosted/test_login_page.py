@@ -37,6 +37,7 @@ async def translated(rp, api):
     await rp.patch(f"/api/tenant/{rp.tenant['id']}", {"tenant": {"themeId": theme_id}})
 
 
+@pytest.mark.requirement("contract-authorize-locale", "oauth-1.8-9")
 @pytest.mark.usefixtures("translated")
 async def test_language_of_a_request_is_remembered_for_those_that_name_none(rp, browser):
     shown = await rp.authorize(browser, locale="de")
@@ -55,12 +56,14 @@ async def test_language_of_a_request_is_remembered_for_those_that_name_none(rp, 
     assert "Connexion" in (await rp.authorize(browser)).text
 
 
+@pytest.mark.requirement("oauth-1.1-9")
 @pytest.mark.usefixtures("translated")
 async def test_ui_locales_count_where_locale_is_absent_the_first_supported_one_first(rp, browser):
     assert "Anmelden" in (await rp.authorize(browser, ui_locales="it de fr")).text
     assert "Connexion" in (await rp.authorize(browser, ui_locales="de", locale="fr")).text
 
 
+@pytest.mark.requirement("contract-authorize-locale")
 @pytest.mark.usefixtures("translated")
 async def test_nonsense_is_not_remembered_as_a_language(rp, browser):
     for name in ("x" * 100, "<script>", "de; Path=/", "12"):
@@ -69,6 +72,7 @@ async def test_nonsense_is_not_remembered_as_a_language(rp, browser):
         assert set_cookie(shown, LOCALE) is None, name
 
 
+@pytest.mark.requirement("oauth-1.8-9")
 async def test_last_choice_of_the_checkbox_is_remembered(rp, browser):
     shown = await rp.authorize(browser)
     assert not is_ticked(shown)
@@ -84,6 +88,7 @@ async def test_last_choice_of_the_checkbox_is_remembered(rp, browser):
     assert not is_ticked(await rp.authorize(browser, prompt="login"))
 
 
+@pytest.mark.requirement("attack-14", "oauth-0.4-2")
 async def test_attack_14_page_is_framed_by_nobody_not_even_the_applications_own_origins(rp, browser):
     await rp.configure(authorizedOriginURLs=[OWN])
     for headers in ({"Origin": OWN}, {"Referer": f"{OWN}/cart"}):
@@ -93,6 +98,7 @@ async def test_attack_14_page_is_framed_by_nobody_not_even_the_applications_own_
         assert shown.headers["X-Frame-Options"] == "DENY"
 
 
+@pytest.mark.requirement("oauth-1.9-17")
 async def test_who_is_not_registered_is_told_and_another_user_may_go_on(rp, browser, api):
     await rp.configure(requireRegistration=True)
     registered = rp.user
@@ -110,6 +116,7 @@ async def test_who_is_not_registered_is_told_and_another_user_may_go_on(rp, brow
     assert response(await rp.submit(browser, again))["state"] == "the-state"
 
 
+@pytest.mark.requirement("oauth-1.9-17")
 async def test_session_of_somebody_who_is_not_registered_does_not_shut_others_out(rp, browser, api):
     sibling = await relying_party.make(api, tenant=rp.tenant)
     await sibling.log_in(browser)
@@ -142,6 +149,7 @@ async def test_page_of_the_unregistered_needs_a_client_and_offers_no_way_without
     assert (await browser.get(link(told))).status_code == 400
 
 
+@pytest.mark.requirement("oauth-1.9-29")
 async def test_failures_are_told_in_the_published_keys(rp, browser, api):
     keys = (
         *("[InvalidLogin]", "[UserLockedException]", "[UserExpiredException]", "[RateLimitedException]"),

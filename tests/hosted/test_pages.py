@@ -34,6 +34,7 @@ async def every_page(rp, browser):
     }
 
 
+@pytest.mark.requirement("attack-14", "design-state-28", "oauth-0.4-1", "oauth-0.4-3")
 async def test_attack_14_no_page_can_be_framed_or_run_what_it_did_not_bring(rp, browser):
     for name, answer in (await every_page(rp, browser)).items():
         assert answer.headers["Content-Type"] == "text/html; charset=utf-8", name
@@ -73,6 +74,7 @@ async def test_stylesheet_may_be_kept_for_ever_and_no_other_is_there(browser, rp
     assert (await browser.get("/static/style-other.css")).status_code == 404
 
 
+@pytest.mark.requirement("attack-12")
 async def test_attack_12_form_post_escapes_what_it_carries(rp, browser):
     answer = await rp.authorize(browser, prompt="none", response_mode="form_post", state=NASTY)
     assert "<script>" not in answer.text
@@ -80,6 +82,7 @@ async def test_attack_12_form_post_escapes_what_it_carries(rp, browser):
     assert directives(answer)["form-action"] == "https: https://app.example.com"
 
 
+@pytest.mark.requirement("attack-19")
 async def test_attack_19_pages_escape_what_they_repeat(rp, browser):
     shown = await rp.authorize(browser, state=NASTY, login_hint=NASTY, scope="openid", locale=NASTY)
     assert "<script>" not in shown.text
@@ -92,6 +95,7 @@ async def test_attack_19_pages_escape_what_they_repeat(rp, browser):
     assert "<script>" not in error.text
 
 
+@pytest.mark.requirement("oauth-1.9-1")
 async def test_login_page_carries_the_whole_request(rp, browser):
     sent = {
         **rp.query(nonce="n", max_age="100", locale="fr", login_hint="x@example.com"),
@@ -107,6 +111,7 @@ async def test_login_page_carries_the_whole_request(rp, browser):
         assert form["fields"].items() >= sent.items()
 
 
+@pytest.mark.requirement("attack-42", "design-state-29", "oauth-1.9-2")
 async def test_attack_42_login_form_that_was_not_shown_to_this_browser_is_refused(rp, browser):
     forged = {**rp.query(), "loginId": rp.login_id, "password": PASSWORD}
     for fields, headers in (
@@ -120,6 +125,7 @@ async def test_attack_42_login_form_that_was_not_shown_to_this_browser_is_refuse
         assert "try again" in page(answer).text
 
 
+@pytest.mark.requirement("attack-42")
 @pytest.mark.parametrize(
     "headers",
     [
@@ -141,6 +147,7 @@ async def test_refused_form_can_be_sent_again(rp, browser):
     assert "code" in response(await rp.submit(browser, refused))
 
 
+@pytest.mark.requirement("attack-13", "oauth-0.4-5")
 async def test_attack_13_login_is_answered_so_that_no_password_is_posted_on(rp, browser):
     answer = await rp.submit(browser, await rp.authorize(browser))
     assert answer.status_code in {302, 303}
@@ -149,6 +156,7 @@ async def test_attack_13_login_is_answered_so_that_no_password_is_posted_on(rp, 
     assert answer.content == b""
 
 
+@pytest.mark.requirement("attack-44")
 async def test_unknown_user_and_wrong_password_look_alike(rp, browser):
     texts = set()
     for fields in ({"loginId": "nobody@example.com"}, {"password": "wrong"}):
@@ -158,6 +166,7 @@ async def test_unknown_user_and_wrong_password_look_alike(rp, browser):
     assert len(texts) == 1
 
 
+@pytest.mark.requirement("oauth-1.9-4")
 async def test_user_who_knows_the_password_learns_what_is_missing(rp, browser):
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"expiry": 1}})
     shown = await rp.submit(browser, await rp.authorize(browser))

@@ -53,6 +53,7 @@ async def is_password(place: Resetting, password: str) -> bool:
     return (await place.log_in(password)).status_code in {200, 242}
 
 
+@pytest.mark.requirement("self-service-11")
 async def test_who_forgot_the_password_gets_a_link_to_choose_another_one(place, browser):
     shown = await place.rp.authorize(browser)
     to_page = re.search(r'href="(/password/forgot\?[^"]+)"', shown.text)
@@ -87,6 +88,7 @@ async def test_who_forgot_the_password_gets_a_link_to_choose_another_one(place, 
     assert await is_password(place, NEW_PASSWORD)
 
 
+@pytest.mark.requirement("attack-44", "self-service-11")
 async def test_attack_44_forgot_page_says_the_same_of_everybody(service, place, browser):
     locked = await place.user()
     await place.key.delete(f"/api/user/{locked['id']}")
@@ -118,6 +120,7 @@ async def test_attack_44_limit_of_the_tenant_is_told_of_nobody_as_of_somebody(pl
         assert "Too many attempts" in page(told).text
 
 
+@pytest.mark.requirement("self-service-11")
 async def test_state_of_the_login_stands_in_the_mail(place, browser):
     template = {"defaultTextTemplate": "/password/change/${changePasswordId} ${state.redirect_uri} ${state.scope}"}
     made = await place.rp.api.get(f"/api/tenant/{place.tenant_id}")
@@ -129,6 +132,7 @@ async def test_state_of_the_login_stands_in_the_mail(place, browser):
     assert mail.part("plain").strip().endswith(f"{asked['redirect_uri']} {asked['scope']}")
 
 
+@pytest.mark.requirement("self-service-11")
 async def test_page_says_so_where_no_such_mails_are_sent(rp, browser):
     shown = await rp.authorize(browser)
     assert "/password/forgot" not in shown.text
@@ -153,6 +157,7 @@ async def test_form_of_the_forgot_page_is_judged(place, browser):
     assert (await browser.get("/password/forgot")).status_code == 200
 
 
+@pytest.mark.requirement("self-service-12")
 async def test_rules_and_typing_errors_are_told_and_change_nothing(place, browser):
     past = {"rememberPreviousPasswords": {"enabled": True, "count": 2}}
     await place.rp.configure_tenant(passwordValidationRules={"requireNumber": True, **past})
@@ -172,6 +177,7 @@ async def test_rules_and_typing_errors_are_told_and_change_nothing(place, browse
     assert (await choose(browser, shown, "another horse 1")).status_code == 302
 
 
+@pytest.mark.requirement("self-service-12")
 async def test_link_to_set_a_first_password_leads_to_the_same_form(place, browser):
     body = {"user": {"email": f"{new_id()}@example.com"}, "sendSetPasswordEmail": True}
     made = await place.key.post("/api/user", json=body)
@@ -185,6 +191,7 @@ async def test_link_to_set_a_first_password_leads_to_the_same_form(place, browse
     assert answer.status_code in {200, 202}
 
 
+@pytest.mark.requirement("event-user.password.reset.start-2", "self-service-12")
 async def test_change_by_page_tells_what_a_change_by_the_api_tells(place, browser, api):
     kinds = ["user.password.reset.success", "user.password.update"]
     async with receiving() as receiver:
@@ -205,6 +212,7 @@ async def test_change_ends_the_sessions_of_before(place, browser):
     assert (await place.rp.authorize(browser)).status_code == 200
 
 
+@pytest.mark.requirement("attack-46", "self-service-12")
 async def test_attack_46_second_factor_comes_before_the_form_and_cannot_be_left_out(service, place, browser, clock):
     await with_factor(place)
     shown = await opened(place, browser)
@@ -228,6 +236,7 @@ async def test_attack_46_second_factor_comes_before_the_form_and_cannot_be_left_
     assert await is_password(place, NEW_PASSWORD)
 
 
+@pytest.mark.requirement("attack-46")
 async def test_attack_46_challenge_of_the_page_is_of_no_use_elsewhere(place, browser, clock):
     await with_factor(place)
     shown = await opened(place, browser)
@@ -238,6 +247,7 @@ async def test_attack_46_challenge_of_the_page_is_of_no_use_elsewhere(place, bro
         assert answer.status_code in {400, 404}, answer.text
 
 
+@pytest.mark.requirement("attack-48")
 async def test_attack_48_codes_are_tried_five_times_for_a_challenge(place, browser, clock):
     await with_factor(place)
     shown = await opened(place, browser)
@@ -256,6 +266,7 @@ async def test_recovery_code_stands_in_for_the_authenticator(place, browser):
     assert (await choose(browser, form)).status_code == 302
 
 
+@pytest.mark.requirement("self-service-12")
 async def test_code_is_sent_where_the_user_has_such_a_method(place, browser):
     text = "Code ${code}"
     made = {"defaultTextTemplate": text, "defaultHtmlTemplate": text, "defaultSubject": "Code", "name": new_id()}
@@ -278,6 +289,7 @@ async def test_code_is_sent_where_the_user_has_such_a_method(place, browser):
     assert "cannot be sent" in page(await press(browser, await opened(place, browser), 1, methodId="none")).text
 
 
+@pytest.mark.requirement("attack-46")
 async def test_attack_46_id_of_another_tenant_is_none(place, browser, api):
     other = await relying_party.make(api)
     path = f"/password/change/{await place.change_id()}"
@@ -291,6 +303,7 @@ async def test_attack_46_id_of_another_tenant_is_none(place, browser, api):
     assert await is_password(place, PASSWORD)
 
 
+@pytest.mark.requirement("attack-46")
 async def test_attack_46_of_16_who_send_the_form_at_once_one_changes_the_password(place, browser):
     shown = await opened(place, browser)
     words = [f"{NEW_PASSWORD} {number}" for number in range(16)]
@@ -309,6 +322,7 @@ async def test_attack_42_form_that_this_browser_was_not_shown_changes_nothing(se
     assert await is_password(place, PASSWORD)
 
 
+@pytest.mark.requirement("attack-47")
 async def test_attack_47_nothing_of_a_page_or_mail_comes_from_the_host_of_the_request(place, browser):
     evil = {"Host": "evil.example.com", "X-Forwarded-Host": "evil.example.com", "Forwarded": "host=evil.example.com"}
     shown = await browser.get("/password/forgot", params={"client_id": place.rp.client_id})

@@ -48,6 +48,7 @@ async def ask(rp, browser, login_id: str | None = None, changes: dict | None = N
     return await post(browser, shown, loginId=login_id or rp.login_id, **fields)
 
 
+@pytest.mark.requirement("oauth-1.9-12")
 async def test_login_page_leads_to_the_page_that_mails_a_link_which_logs_in(rp, browser, mailbox, http):
     shown = await rp.authorize(browser)
     (link,) = [word for word in shown.text.split('"') if word.startswith("/oauth2/passwordless?")]
@@ -66,6 +67,7 @@ async def test_login_page_leads_to_the_page_that_mails_a_link_which_logs_in(rp, 
     assert claims(token)["amr"] == ["otp"]
 
 
+@pytest.mark.requirement("oauth-1.9-12")
 async def test_without_switch_or_template_nothing_is_offered(rp, browser):
     assert "/oauth2/passwordless" not in (await rp.authorize(browser)).text
     assert (await browser.get("/oauth2/passwordless", params=rp.query())).status_code == 400
@@ -77,6 +79,7 @@ async def test_without_switch_or_template_nothing_is_offered(rp, browser):
         assert (await browser.get("/oauth2/passwordless/some-code", params=rp.query())).status_code == 400
 
 
+@pytest.mark.requirement("attack-44", "oauth-1.9-12")
 async def test_attack_44_answer_tells_nothing_of_who_has_an_account(rp, browser, mailbox):
     unknown = f"{new_id()}@example.com"
     answers = [await ask(rp, browser, login_id) for login_id in (unknown, rp.login_id)]
@@ -89,6 +92,7 @@ async def test_attack_44_answer_tells_nothing_of_who_has_an_account(rp, browser,
     assert answers[0].headers.get_list("Set-Cookie") == answers[1].headers.get_list("Set-Cookie")
 
 
+@pytest.mark.requirement("attack-44")
 async def test_attack_44_code_to_type_is_asked_for_of_everybody(rp, browser, typed):
     for login_id in (f"{new_id()}@example.com", rp.login_id):
         sent = await ask(rp, browser, login_id)
@@ -101,6 +105,7 @@ async def test_attack_44_code_to_type_is_asked_for_of_everybody(rp, browser, typ
     assert response(await post(browser, sent, oneTimeCode=code))["state"] == "the-state"
 
 
+@pytest.mark.requirement("attack-44")
 async def test_attack_44_code_of_the_page_tells_the_api_nothing_either(rp, browser, typed, http):
     answers = []
     for login_id in (f"{new_id()}@example.com", rp.login_id):
@@ -124,6 +129,7 @@ async def test_five_wrong_codes_end_the_right_one(rp, browser, typed):
     assert "fusionauth.sso" not in browser.cookies
 
 
+@pytest.mark.requirement("oauth-1.9-12")
 async def test_looking_at_a_link_uses_nothing_up_and_another_browser_is_asked(rp, browser, service, mailbox):
     await ask(rp, browser)
     link = await newest(mailbox)
@@ -145,6 +151,7 @@ async def test_looking_at_a_link_uses_nothing_up_and_another_browser_is_asked(rp
     assert "fusionauth.sso" not in browser.cookies
 
 
+@pytest.mark.requirement("attack-42")
 async def test_attack_42_link_alone_or_a_forged_form_logs_nobody_in(rp, browser, service, mailbox):
     await ask(rp, browser)
     link = await newest(mailbox)
@@ -170,6 +177,7 @@ async def test_attack_42_link_alone_or_a_forged_form_logs_nobody_in(rp, browser,
     assert len(mailbox.mails) == 1
 
 
+@pytest.mark.requirement("oauth-1.9-12")
 async def test_link_without_its_request_is_an_error_page(rp, browser, mailbox):
     await ask(rp, browser)
     bare = (await newest(mailbox)).partition("?")[0]

@@ -31,6 +31,7 @@ EVENTS = (
 )  # fmt: skip
 
 
+@pytest.mark.requirement("self-service-1")
 async def test_who_registers_is_logged_in_and_the_application_gets_tokens(rp, browser):
     await offer(rp, firstName={"enabled": True})
     email = an_email()
@@ -49,6 +50,7 @@ async def test_who_registers_is_logged_in_and_the_application_gets_tokens(rp, br
     assert response(await rp.authorize(browser))["state"] == "the-state"
 
 
+@pytest.mark.requirement("self-service-1")
 async def test_login_page_leads_to_the_registration_and_back_with_the_whole_request(rp, browser):
     assert "/oauth2/register" not in (await rp.authorize(browser)).text
     await offer(rp)
@@ -66,6 +68,7 @@ async def test_login_page_leads_to_the_registration_and_back_with_the_whole_requ
     assert claims(tokens.json()["id_token"])["nonce"] == "n-1"
 
 
+@pytest.mark.requirement("event-user.create-4", "self-service-6")
 async def test_registration_tells_of_user_and_registration_and_of_no_login(rp, browser, api):
     await offer(rp)
     email = an_email()
@@ -81,6 +84,7 @@ async def test_registration_tells_of_user_and_registration_and_of_no_login(rp, b
     assert made["info"]["ipAddress"] == "127.0.0.1"
 
 
+@pytest.mark.requirement("self-service-6", "webhooks-8-16")
 @pytest.mark.parametrize("kind", ["user.create", "user.registration.create"])
 async def test_veto_of_a_registration_makes_nobody_and_says_so(service, rp, browser, api, kind):
     await offer(rp)
@@ -95,6 +99,7 @@ async def test_veto_of_a_registration_makes_nobody_and_says_so(service, rp, brow
     assert await found(rp, email=email) is None
 
 
+@pytest.mark.requirement("self-service-2")
 async def test_fields_are_those_of_the_application_and_nothing_else_is_taken(rp, browser):
     await offer(
         rp, confirmPassword=True, birthDate={"enabled": True}, lastName={"enabled": True, "required": True},
@@ -125,6 +130,7 @@ async def test_fields_are_those_of_the_application_and_nothing_else_is_taken(rp,
     assert not {"firstName", "username", "data"} & {name for name, value in user.items() if value}
 
 
+@pytest.mark.requirement("self-service-2")
 async def test_form_brings_no_roles_but_the_default_ones(rp, browser):
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     for role in ({"name": "admin", "isSuperRole": True}, {"name": "member", "isDefault": True}):
@@ -139,6 +145,7 @@ async def test_form_brings_no_roles_but_the_default_ones(rp, browser):
     assert user["registrations"][0]["roles"] == ["member"]
 
 
+@pytest.mark.requirement("self-service-2")
 @pytest.mark.parametrize(
     ("kind", "value", "bad", "told"),
     [
@@ -160,6 +167,7 @@ async def test_login_id_is_of_the_type_that_the_application_wants(rp, browser, k
     assert user[kind] == login_id
 
 
+@pytest.mark.requirement("self-service-2", "self-service-5")
 @pytest.mark.parametrize(
     ("fields", "path", "told"),
     [
@@ -202,6 +210,7 @@ async def test_what_is_wrong_is_said_at_the_field_and_keeps_what_was_right(rp, b
     assert await found(rp, email=email) is None
 
 
+@pytest.mark.requirement("self-service-5")
 async def test_rules_for_passwords_are_shown(rp, browser):
     await offer(rp)
     rules = {"minLength": 11, "requireNumber": True, "requireMixedCase": True, "requireNonAlpha": True}
@@ -216,6 +225,7 @@ async def test_rules_for_passwords_are_shown(rp, browser):
     assert "A digit" not in text
 
 
+@pytest.mark.requirement("event-user.loginId.duplicate.create-2", "self-service-7")
 async def test_login_id_of_somebody_else_is_told_to_webhooks_and_changes_nothing(service, rp, browser, api):
     await offer(rp)
     shown = await open_page(rp, browser)
@@ -241,6 +251,7 @@ async def test_of_16_who_register_with_one_login_id_at_once_one_does(service, rp
     assert statuses.count(200) == 15
 
 
+@pytest.mark.requirement("core-18-lambdas-18", "self-service-8")
 async def test_lambda_of_the_application_may_refuse_a_registration(rp, browser, api):
     await offer(rp)
     statements = """
@@ -257,6 +268,7 @@ async def test_lambda_of_the_application_may_refuse_a_registration(rp, browser, 
     assert "code" in response(await send(browser, shown, email=f"{new_id()}@example.org", password=PASSWORD))
 
 
+@pytest.mark.requirement("self-service-4")
 async def test_page_of_an_application_that_lets_nobody_register_is_an_error(rp, browser):
     shown = await browser.get("/oauth2/register", params=rp.query())
     assert shown.status_code == 400
@@ -265,6 +277,7 @@ async def test_page_of_an_application_that_lets_nobody_register_is_an_error(rp, 
     assert answer.status_code == 400
 
 
+@pytest.mark.requirement("self-service-3")
 async def test_registration_of_the_type_advanced_is_told_not_to_be_here(rp, browser):
     await offer(rp, type="advanced", formId=new_id())
     shown = await browser.get("/oauth2/register", params=rp.query())
@@ -273,6 +286,7 @@ async def test_registration_of_the_type_advanced_is_told_not_to_be_here(rp, brow
     assert "/oauth2/register" not in (await rp.authorize(browser)).text
 
 
+@pytest.mark.requirement("self-service-1")
 async def test_request_is_judged_as_at_the_authorization_endpoint(rp, browser):
     await offer(rp)
     unproven = await browser.get("/oauth2/register", params=rp.query(redirect_uri="https://evil.example.com/"))
@@ -305,6 +319,7 @@ async def test_attack_42_form_that_this_browser_was_not_shown_registers_nobody(r
     assert await found(rp, email=email) is None
 
 
+@pytest.mark.requirement("attack-42")
 async def test_attack_42_another_site_registers_nobody_in_the_victims_browser(service, rp, browser):
     await offer(rp)
     form, email = page(await open_page(rp, browser)).forms[0], an_email()
@@ -316,6 +331,7 @@ async def test_attack_42_another_site_registers_nobody_in_the_victims_browser(se
     assert await found(rp, email=email) is None
 
 
+@pytest.mark.requirement("attack-48")
 async def test_attack_48_one_address_registers_only_so_often(rp, browser, monkeypatch):
     monkeypatch.setattr("identity.operations.pages.self_service.REGISTRATIONS", 2)
     await offer(rp)
@@ -351,6 +367,7 @@ async def test_page_leaks_nothing_to_other_sites_and_is_not_kept(rp, browser):
     assert "<script>" not in told.text
 
 
+@pytest.mark.requirement("self-service-1")
 async def test_pushed_request_goes_on_at_the_registration_page(rp, browser):
     await offer(rp)
     pushed = await browser.post("/oauth2/par", data={**rp.query(), "client_secret": rp.secret})
@@ -364,6 +381,7 @@ async def test_pushed_request_goes_on_at_the_registration_page(rp, browser):
     assert "code" in response(await send(browser, shown, email=an_email(), password=PASSWORD))
 
 
+@pytest.mark.requirement("oauth-1.9-8")
 async def test_who_registers_where_a_second_factor_is_needed_sets_one_up_on_the_way(rp, browser, clock, http):
     await offer(rp)
     await rp.configure(authenticationMethodsEnabled=True)
@@ -391,6 +409,7 @@ async def discreet(rp, api):
         yield mailbox
 
 
+@pytest.mark.requirement("attack-44")
 async def test_attack_44_taken_address_is_answered_as_a_new_one_where_addresses_are_verified_first(
     rp, browser, discreet
 ):
@@ -412,6 +431,7 @@ async def test_attack_44_taken_address_is_answered_as_a_new_one_where_addresses_
     assert response(await rp.submit(browser, await rp.authorize(browser)))["state"] == "the-state"
 
 
+@pytest.mark.requirement("attack-44")
 async def test_attack_44_taken_address_costs_a_hash_where_addresses_are_verified_first(
     rp, browser, discreet, monkeypatch
 ):
@@ -460,6 +480,7 @@ async def test_registration_that_has_to_be_verified_first_leads_to_its_gate(rp, 
         assert len(mailbox.mails) == 1
 
 
+@pytest.mark.requirement("self-service-23", "users-2.1-14")
 async def test_a_child_registers_where_the_tenant_lets_children_and_whoever_is_no_child_anyway(service, rp, browser):
     family = {"enabled": True, "allowChildRegistrations": False, "maximumChildAge": 12}
     await rp.configure_tenant(familyConfiguration=family)
@@ -482,6 +503,7 @@ async def test_a_child_registers_where_the_tenant_lets_children_and_whoever_is_n
         assert await found(rp, email=email) is not None
 
 
+@pytest.mark.requirement("users-2.1-15")
 async def test_a_child_names_a_parent_where_that_is_required_and_the_parent_is_asked(service, rp, browser):
     template = await make_template(rp.api, "${parentEmail} ${children[0].email}")
     family = {"enabled": True, "parentEmailRequired": True, "parentRegistrationEmailTemplateId": template}

@@ -36,6 +36,7 @@ async def example_party(chromium, example_url, api) -> RelyingParty:
     return party
 
 
+@pytest.mark.requirement("self-service-1")
 @pytest.mark.usefixtures("example_party")
 async def test_registration_ends_signed_in_at_the_application(chromium, example_url):
     await chromium.go(f"{example_url}/login")
@@ -96,6 +97,7 @@ async def test_forgotten_password_is_replaced_by_the_link_of_a_mail(chromium, se
         assert (await place.log_in(NEW_PASSWORD)).status_code == 200
 
 
+@pytest.mark.requirement("self-service-19")
 async def test_second_factor_is_added_on_the_account_page(chromium, service, rp, clock):
     place = urllib.parse.urlencode({"client_id": rp.client_id, "tenantId": rp.tenant["id"]})
     await chromium.go(f"{service.base_url}/account?{place}")

@@ -59,6 +59,7 @@ async def fits(chromium, name: str) -> None:
             await chromium.screenshot(Path(os.environ["SCREENSHOTS"]) / f"{name}-{width}.png")
 
 
+@pytest.mark.requirement("oauth-1.9-7")
 async def test_second_factor_is_set_up_and_asked_for_on_pages_that_fit(chromium, service, rp, clock):
     async with receiving() as box:
         await two_factor.enable_email(rp, box)

@@ -42,6 +42,7 @@ def sheets(answer) -> list[str]:
     return re.findall(r'<link rel="stylesheet" href="([^"]+)">', answer.text)
 
 
+@pytest.mark.requirement("core-18-templates-26")
 async def test_stylesheet_of_the_theme_comes_after_our_own(rp, browser, themed, api) -> None:
     assert len(sheets(await rp.authorize(browser))) == 1
     theme_id = await themed(stylesheet=SHEET)
@@ -60,6 +61,7 @@ async def test_stylesheet_of_the_theme_comes_after_our_own(rp, browser, themed, 
     assert (await browser.get(own)).status_code == 404
 
 
+@pytest.mark.requirement("core-18-templates-26")
 @pytest.mark.parametrize("path", [f"/theme/{NOBODY}/style-0.css", "/theme/x/style-0.css"])
 async def test_no_other_stylesheet_is_served(browser, path) -> None:
     assert (await browser.get(path)).status_code == 404
@@ -71,6 +73,7 @@ async def test_a_theme_without_a_stylesheet_adds_none(rp, browser, themed) -> No
     assert (await browser.get(f"/theme/{theme_id}/style-0.css")).status_code == 404
 
 
+@pytest.mark.requirement("core-18-templates-26")
 async def test_application_s_theme_wins_over_the_tenant_s(rp, browser, themed, api) -> None:
     await themed(defaultMessages="login.heading=Of the tenant")
     assert "Of the tenant" in page(await rp.authorize(browser)).text
@@ -79,6 +82,7 @@ async def test_application_s_theme_wins_over_the_tenant_s(rp, browser, themed, a
     assert "Of the application" in page(await rp.authorize(browser)).text
 
 
+@pytest.mark.requirement("core-18-templates-27")
 async def test_texts_of_the_login_page_and_of_its_errors_can_be_changed(rp, browser, themed) -> None:
     await themed(
         defaultMessages="login.title={0}!\nlogin.lead=für {0}, bitte\nlogin.submit=Los\n[InvalidLogin]=Falsch\n"
@@ -93,6 +97,7 @@ async def test_texts_of_the_login_page_and_of_its_errors_can_be_changed(rp, brow
     assert "Falsch" in (await rp.submit(browser, shown, password="wrong")).text
 
 
+@pytest.mark.requirement("core-18-templates-27")
 async def test_attack_19_texts_of_a_theme_are_texts(rp, browser, themed) -> None:
     entries = "".join(f"{key}={NASTY}\n" for key in page_texts.TEXTS)
     await themed(defaultMessages=entries)
@@ -102,6 +107,7 @@ async def test_attack_19_texts_of_a_theme_are_texts(rp, browser, themed) -> None
         assert "&lt;script&gt;" in answer.text
 
 
+@pytest.mark.requirement("core-18-templates-27")
 @pytest.mark.parametrize(
     ("headers", "parameters", "language"),
     [
@@ -122,6 +128,7 @@ async def test_page_speaks_the_language_that_is_asked_for(rp, browser, themed, h
     assert f"<h1>{heading[language]}</h1>" in shown.text
 
 
+@pytest.mark.requirement("core-18-templates-26")
 async def test_every_page_of_the_tenant_looks_like_its_theme(rp, browser, themed, api) -> None:
     await themed(stylesheet=SHEET)
     await relying_party.make(rp.api, tenant=rp.tenant, logoutURL="https://sibling.example.com/out")

@@ -42,6 +42,7 @@ async def policy(rp, login_policy: str, **members: object) -> None:
     await rp.configure_tenant(multiFactorConfiguration={"loginPolicy": login_policy, **members})
 
 
+@pytest.mark.requirement("oauth-1.8-18", "oauth-1.9-7")
 async def test_code_completes_the_login_and_tokens_tell_of_it(rp, browser, clock, http):
     shown = await log_in(rp, browser)
     assert path(shown) == "/oauth2/two-factor"
@@ -59,6 +60,7 @@ async def test_code_completes_the_login_and_tokens_tell_of_it(rp, browser, clock
     assert claims(again.json()["id_token"])["amr"] == ["pwd", "otp", "mfa"]
 
 
+@pytest.mark.requirement("oauth-1.9-7")
 async def test_recovery_code_will_do(rp, browser):
     await add_methods(rp, two_factor.authenticator(), codes=("ABCDE-FGHIJ", "KLMNO-PQRST"))
     shown = await log_in(rp, browser)
@@ -67,6 +69,7 @@ async def test_recovery_code_will_do(rp, browser):
         assert says(await send(other, await log_in(rp, other), code="ABCDE-FGHIJ"), "This code is not right")
 
 
+@pytest.mark.requirement("attack-46")
 async def test_attack_46_five_wrong_codes_lead_back_to_the_login(rp, browser, clock):
     shown = await log_in(rp, browser)
     for _ in range(5):
@@ -78,6 +81,7 @@ async def test_attack_46_five_wrong_codes_lead_back_to_the_login(rp, browser, cl
     assert "fusionauth.sso" not in browser.cookies
 
 
+@pytest.mark.requirement("oauth-1.9-7")
 async def test_challenge_that_is_over_leads_back_to_the_login(rp, browser, service):
     shown = await log_in(rp, browser)
     await service.services.one_time_tokens.withdraw(rp.tenant["id"], "two-factor", rp.user["id"])
@@ -86,6 +90,7 @@ async def test_challenge_that_is_over_leads_back_to_the_login(rp, browser, servi
     assert page(over).forms[0]["fields"]["state"] == "the-state"
 
 
+@pytest.mark.requirement("attack-46")
 async def test_attack_46_page_belongs_to_one_browser_and_no_step_can_be_left_out(rp, browser, clock, service, api):
     shown = await log_in(rp, browser)
     url, code = str(shown.request.url), two_factor.code(clock.now())
@@ -119,6 +124,7 @@ async def test_request_that_the_application_may_not_make_any_more_is_told_to_it(
     assert error["error"] == "unauthorized_client"
 
 
+@pytest.mark.requirement("attack-42")
 async def test_attack_42_form_of_another_site_is_refused_and_nothing_is_lost(rp, browser, clock):
     shown = await log_in(rp, browser)
     code = two_factor.code(clock.now())
@@ -138,6 +144,7 @@ async def test_of_all_who_send_one_code_at_once_one_is_logged_in(rp, browser, cl
     assert sum("code=" in answer.headers.get("Location", "") for answer in found) == 1
 
 
+@pytest.mark.requirement("oauth-1.9-7")
 async def test_one_method_by_mail_is_sent_at_once_and_again_when_asked_for(rp, browser):
     async with receiving() as box:
         await two_factor.enable_email(rp, box)
@@ -164,6 +171,7 @@ async def test_limit_of_messages_and_a_missing_template_are_told(rp, browser):
         assert says(await send(browser, shown, action="resend"), "Too many attempts.")
 
 
+@pytest.mark.requirement("oauth-1.9-7")
 async def test_of_several_methods_one_is_chosen_and_may_be_changed(rp, browser, clock):
     async with receiving() as box:
         await two_factor.enable_email(rp, box)
@@ -187,6 +195,7 @@ async def test_of_several_methods_one_is_chosen_and_may_be_changed(rp, browser, 
         assert "code" in response(await send(browser, mailed, code=code))
 
 
+@pytest.mark.requirement("oauth-1.8-9", "oauth-1.9-9")
 async def test_trusted_browser_is_not_asked_again_and_says_nothing_of_a_second_factor(rp, browser, clock, http):
     shown = await log_in(rp, browser)
     answer = await send(browser, shown, code=two_factor.code(clock.now()), trustComputer="true")
@@ -204,6 +213,7 @@ async def test_trusted_browser_is_not_asked_again_and_says_nothing_of_a_second_f
     assert path(await rp.authorize(browser)) == "/oauth2/two-factor"
 
 
+@pytest.mark.requirement("oauth-1.9-9")
 async def test_browser_is_not_trusted_unless_the_login_goes_on(rp, browser, clock, api):
     shown = await log_in(rp, browser)
     assert TRUST not in browser.cookies
@@ -216,6 +226,7 @@ async def test_browser_is_not_trusted_unless_the_login_goes_on(rp, browser, cloc
     assert TRUST not in browser.cookies
 
 
+@pytest.mark.requirement("attack-41", "oauth-1.9-13")
 async def test_attack_41_session_from_before_is_stepped_up_under_a_new_secret(rp, browser, clock, http):
     await policy(rp, "Disabled")
     tokens = await rp.tokens(http, browser)
@@ -235,6 +246,7 @@ async def test_attack_41_session_from_before_is_stepped_up_under_a_new_secret(rp
         assert (await rp.authorize(thief)).status_code == 200
 
 
+@pytest.mark.requirement("oauth-1.9-14", "webhooks-8-16")
 async def test_veto_at_the_end_leaves_code_and_login_as_they_were(rp, browser, clock, api, service):
     shown = await log_in(rp, browser)
     kind = "user.login.success"
@@ -248,6 +260,7 @@ async def test_veto_at_the_end_leaves_code_and_login_as_they_were(rp, browser, c
     assert "code" in response(await send(browser, shown, code=code))
 
 
+@pytest.mark.requirement("event-user.login.success-7", "event-user.two-factor.challenge-2", "oauth-1.9-14")
 async def test_events_come_when_the_login_is_complete_and_not_before(rp, browser, clock, api):
     kinds = ("user.login.success", "user.two-factor.challenge", "user.two-factor.success")
     async with hearing() as receiver:
@@ -277,6 +290,7 @@ def shown_code(secret: str, clock, steps: int = 0) -> str:
     return two_factor.code(clock.now(), secret=base64.b64encode(base64.b32decode(padded)).decode(), steps=steps)
 
 
+@pytest.mark.requirement("oauth-1.9-8")
 async def test_who_has_no_method_and_needs_one_sets_it_up_on_the_way(newcomer, browser, clock, http, api):
     rp = newcomer
     shown = await log_in(rp, browser)
@@ -307,6 +321,7 @@ async def test_who_has_no_method_and_needs_one_sets_it_up_on_the_way(newcomer, b
         assert "code" in response(await send(other, await log_in(rp, other), code=recovery[3]))
 
 
+@pytest.mark.requirement("oauth-1.9-8")
 async def test_qr_code_is_that_of_the_key(newcomer, browser):
     rp = newcomer
     shown = await log_in(rp, browser)
@@ -320,6 +335,7 @@ async def test_qr_code_is_that_of_the_key(newcomer, browser):
     assert "unsafe" not in shown.headers["Content-Security-Policy"]
 
 
+@pytest.mark.requirement("oauth-1.9-8")
 async def test_codes_by_mail_can_be_set_up_where_the_tenant_has_them(newcomer, browser):
     rp = newcomer
     async with receiving() as box:
@@ -336,6 +352,7 @@ async def test_codes_by_mail_can_be_set_up_where_the_tenant_has_them(newcomer, b
         assert "code" in response(await send(browser, codes))
 
 
+@pytest.mark.requirement("attack-42")
 async def test_attack_42_setting_up_takes_a_form_of_this_browser(newcomer, browser, clock):
     shown = await log_in(newcomer, browser)
     code = shown_code(shown_secret(shown), clock)
@@ -368,6 +385,7 @@ async def test_policy_disabled_asks_nobody(rp, browser):
     assert "code" in response(await log_in(rp, browser))
 
 
+@pytest.mark.requirement("oauth-1.9-6")
 async def test_second_step_comes_before_the_verification_and_both_are_needed(rp, browser, clock, api):
     template_id = await make_template(api, "${verificationId}")
     gated = {"verifyEmail": True, "unverified": {"behavior": "Gated"}, "verificationEmailTemplateId": template_id}

@@ -49,6 +49,7 @@ async def coded(rp, api):
         yield box
 
 
+@pytest.mark.requirement("oauth-1.9-10")
 async def test_code_of_the_mail_completes_the_login(rp, browser, coded, http):
     shown = await log_in(rp, browser, scope="openid email")
     assert path(shown) == PAGE
@@ -68,6 +69,7 @@ async def test_code_of_the_mail_completes_the_login(rp, browser, coded, http):
     assert response(await rp.authorize(browser))["code"]
 
 
+@pytest.mark.requirement("attack-46")
 async def test_attack_46_login_with_a_former_password_waits_no_longer(rp, browser, linked, api, clock):
     shown = await log_in(rp, browser)
     clock.advance(seconds=1)
@@ -82,6 +84,7 @@ async def test_attack_46_login_with_a_former_password_waits_no_longer(rp, browse
     assert "fusionauth.sso" not in browser.cookies
 
 
+@pytest.mark.requirement("oauth-1.9-10")
 async def test_link_followed_anywhere_lets_the_login_go_on(rp, browser, linked, http):
     shown = await log_in(rp, browser)
     assert "oneTimeCode" not in shown.text
@@ -102,6 +105,7 @@ async def test_page_that_is_looked_at_after_the_link_goes_on_by_itself(rp, brows
     assert (await browser.get(str(shown.request.url))).status_code == 400
 
 
+@pytest.mark.requirement("oauth-1.9-10")
 async def test_mail_is_sent_again_when_asked_for_and_not_at_each_login(rp, browser, coded):
     shown = await log_in(rp, browser)
     first = await newest(coded)
@@ -123,6 +127,7 @@ async def test_limit_of_mails_is_told(rp, browser, coded):
     assert says(await send(browser, shown, action="resend"), "Too many attempts.")
 
 
+@pytest.mark.requirement("attack-46")
 async def test_attack_46_five_wrong_codes_lead_back_to_the_login(rp, browser, coded):
     shown = await log_in(rp, browser)
     _, code = (await newest(coded)).split()
@@ -135,6 +140,7 @@ async def test_attack_46_five_wrong_codes_lead_back_to_the_login(rp, browser, co
     assert "fusionauth.sso" not in browser.cookies
 
 
+@pytest.mark.requirement("audit-a1", "oauth-1.9-10")
 async def test_another_address_can_be_given_and_is_the_one_to_verify(rp, browser, coded, api):
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     shown = await log_in(rp, browser)
@@ -153,6 +159,7 @@ async def test_another_address_can_be_given_and_is_the_one_to_verify(rp, browser
     assert (user["email"], user["verified"]) == (changed, True)
 
 
+@pytest.mark.requirement("attack-44")
 async def test_attack_44_address_that_cannot_be_had_is_refused_whatever_the_reason(rp, browser, coded, api):
     other = await relying_party.make_user(api, rp.tenant["id"])
     shown = await log_in(rp, browser)
@@ -172,6 +179,7 @@ async def test_address_stays_where_the_tenant_does_not_let_it_be_changed(rp, bro
     assert says(forced, rp.login_id)
 
 
+@pytest.mark.requirement("attack-46")
 async def test_attack_46_page_belongs_to_one_browser_one_client_and_one_login(rp, browser, coded, service, api):
     shown = await log_in(rp, browser)
     url = str(shown.request.url)
@@ -188,6 +196,7 @@ async def test_attack_46_page_belongs_to_one_browser_one_client_and_one_login(rp
     assert (await browser.get(url.replace(rp.client_id, sibling.client_id))).status_code == 400
 
 
+@pytest.mark.requirement("attack-42")
 async def test_attack_42_form_of_another_site_is_refused_and_nothing_is_lost(rp, browser, coded):
     shown = await log_in(rp, browser)
     _, code = (await newest(coded)).split()
@@ -208,6 +217,7 @@ async def test_of_64_who_send_one_form_one_is_logged_in(rp, browser, linked, htt
     assert sum("code=" in answer.headers.get("Location", "") for answer in answers) == 1
 
 
+@pytest.mark.requirement("oauth-1.9-13")
 async def test_session_that_meets_the_gate_is_led_to_the_page_and_back(rp, browser, api):
     await unverified(rp, api)
     await rp.log_in(browser)
@@ -221,6 +231,7 @@ async def test_session_that_meets_the_gate_is_led_to_the_page_and_back(rp, brows
         assert "code" in response(await send(browser, shown, oneTimeCode=code))
 
 
+@pytest.mark.requirement("audit-a1")
 async def test_session_that_meets_the_gate_does_not_change_the_address(rp, browser, api):
     await unverified(rp, api)
     await rp.log_in(browser)
@@ -233,6 +244,7 @@ async def test_session_that_meets_the_gate_does_not_change_the_address(rp, brows
         assert len(await box.wait_for(1)) == 1
 
 
+@pytest.mark.requirement("oauth-1.9-13")
 async def test_session_that_ended_meanwhile_leads_to_the_login_page(rp, browser, api, http):
     await unverified(rp, api)
     await rp.log_in(browser)
@@ -276,6 +288,7 @@ async def registered(api):
         yield party, box
 
 
+@pytest.mark.requirement("oauth-1.9-10")
 async def test_code_of_the_mail_verifies_a_registration_and_completes_the_login(registered, browser):
     rp, box = registered
     shown = await log_in(rp, browser)

@@ -65,6 +65,7 @@ async def is_verified(rp, user_id: str, kind: str) -> bool:
     return bool(user["verified"] if kind == "email" else user["registrations"][0]["verified"])
 
 
+@pytest.mark.requirement("self-service-13", "self-service-15")
 @pytest.mark.parametrize("kind", ["email", "registration"])
 async def test_looking_at_a_link_verifies_nothing_and_pressing_the_button_does(gate, browser, kind):
     found = await made(gate)
@@ -85,6 +86,7 @@ async def test_looking_at_a_link_verifies_nothing_and_pressing_the_button_does(g
     assert (await press(browser, shown)).headers["Location"].startswith(f"/{kind}/complete")
 
 
+@pytest.mark.requirement("self-service-13")
 async def test_link_verifies_at_once_where_its_user_is_signed_in_and_nobody_else(gate, browser, api):
     found, other = await made(gate), await made(gate)
     gate.user = found["user"]
@@ -97,6 +99,7 @@ async def test_link_verifies_at_once_where_its_user_is_signed_in_and_nobody_else
     assert await is_verified(gate, found["user"]["id"], "email")
 
 
+@pytest.mark.requirement("event-user.email.verified-3", "self-service-13", "webhooks-8-16")
 @pytest.mark.parametrize(
     ("kind", "event"), [("email", "user.email.verified"), ("registration", "user.registration.verified")]
 )
@@ -131,6 +134,7 @@ async def test_of_64_who_press_the_button_at_once_all_hear_that_it_is_done_and_o
     assert len(receiver.requests) == 1
 
 
+@pytest.mark.requirement("self-service-13")
 async def test_code_of_the_mail_is_asked_for_where_there_is_one_and_tried_five_times(gate, browser):
     await gate.configure_tenant(
         emailConfiguration={"verificationStrategy": "FormField", "unverified": {"behavior": "Gated"}}
@@ -171,6 +175,7 @@ async def test_attack_54_link_of_another_tenant_is_none(gate, browser, api):
     assert (await browser.get(link(found, "registration").replace("registration", "email"))).status_code == 200
 
 
+@pytest.mark.requirement("self-service-14")
 async def test_link_that_is_over_offers_another_one_and_says_the_same_of_everybody(service, gate, browser):
     async with mailbox_of() as mailbox:
         await gate.configure_tenant(emailConfiguration=mailbox.configuration())
@@ -198,6 +203,7 @@ async def test_link_that_is_over_offers_another_one_and_says_the_same_of_everybo
         assert len(mailbox.mails) == count + 1
 
 
+@pytest.mark.requirement("self-service-14")
 async def test_form_for_another_link_is_judged(gate, browser, rp):
     shown = await browser.get("/email/verify", params={"client_id": gate.client_id})
     assert "Please enter your email address" in page(await press(browser, shown, email=" ")).text
@@ -228,6 +234,7 @@ async def test_link_goes_back_to_the_login_that_it_came_from(gate, browser):
     assert (await browser.get(back[1].replace("&amp;", "&"))).status_code == 200
 
 
+@pytest.mark.requirement("users-8-11")
 async def test_attack_48_address_that_guesses_links_is_stopped(gate, browser, monkeypatch):
     monkeypatch.setattr(verification_api, "_FAILURES", 3)
     found, mine = await made(gate), own_address()
@@ -240,6 +247,7 @@ async def test_attack_48_address_that_guesses_links_is_stopped(gate, browser, mo
     assert (await browser.get(link(found, "email"), headers=own_address())).status_code == 200
 
 
+@pytest.mark.requirement("audit-a2-issuer")
 async def test_links_work_below_the_url_of_the_tenant(rp, api, browser, http) -> None:
     """`${tenant.issuer}` of a tenant that names no issuer is the base URL with the tenant id."""
     template_id = await make_template(api, "${verificationId}")

@@ -56,6 +56,7 @@ async def stays_local(browser, query) -> None:
     assert "<form" not in answer.text
 
 
+@pytest.mark.requirement("attack-1")
 @pytest.mark.parametrize("attack", REFUSED)
 @pytest.mark.parametrize("prompt", [None, "none"])
 async def test_redirect_uri_that_is_not_registered_is_never_redirected_to(rp, browser, attack, prompt):
@@ -63,6 +64,7 @@ async def test_redirect_uri_that_is_not_registered_is_never_redirected_to(rp, br
     await stays_local(browser, rp.query(redirect_uri=REFUSED[attack], prompt=prompt))
 
 
+@pytest.mark.requirement("attack-9")
 async def test_attack_9_nul_is_refused(rp, browser):
     await stays_local(browser, rp.query(redirect_uri=REDIRECT_URI + "\x00"))
 
@@ -88,6 +90,7 @@ async def test_attack_4_wildcards_are_off_by_default_and_stay_within_their_label
         await stays_local(browser, rp.query(redirect_uri=f"https://{host}/callback"))
 
 
+@pytest.mark.requirement("attack-11")
 @pytest.mark.parametrize("name", ["redirect_uri", "client_id", "state", "response_type", "scope"])
 async def test_attack_11_repeated_parameter_is_refused(rp, browser, name):
     query = urllib.parse.urlencode(rp.query()) + f"&{name}=x"
@@ -105,12 +108,14 @@ async def test_attack_11_redirect_uri_that_holds_an_answer_is_refused(rp, browse
     await stays_local(browser, rp.query(redirect_uri=uri))
 
 
+@pytest.mark.requirement("attack-15")
 @pytest.mark.parametrize("name", ["request_uri", "request"])
 async def test_attack_15_nothing_is_fetched_for_a_request(rp, browser, name):
     answer = await rp.authorize(browser, **{name: "http://127.0.0.1:1/x"})
     assert response(answer)["error"] == f"{name}_not_supported"
 
 
+@pytest.mark.requirement("attack-17", "oauth-12-21")
 async def test_attack_17_every_response_names_its_issuer(rp, browser):
     for mode in ("query", "fragment", "form_post"):
         refused = await rp.authorize(browser, prompt="none", response_mode=mode)
@@ -118,6 +123,7 @@ async def test_attack_17_every_response_names_its_issuer(rp, browser):
     assert (await rp.log_in(browser))["iss"] == rp.tenant["issuer"]
 
 
+@pytest.mark.requirement("attack-71")
 async def test_state_and_description_cannot_split_the_header(rp, browser):
     answer = await rp.authorize(browser, state="a\r\nSet-Cookie: b=c", scope="openid \u2028odd", prompt="none")
     assert answer.status_code == 302

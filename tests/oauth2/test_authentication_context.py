@@ -26,6 +26,7 @@ ASKED = [
 ]
 
 
+@pytest.mark.requirement("certification-authorize-7", "oauth-1.1-8", "oauth-1.8-17")
 @pytest.mark.parametrize("asked", ASKED)
 async def test_configured_class_is_told_when_it_is_asked_for(rp, browser, http, asked):
     await rp.configure(authenticationContextClass=BRONZE)
@@ -35,16 +36,19 @@ async def test_configured_class_is_told_when_it_is_asked_for(rp, browser, http, 
     assert claims(refreshed["id_token"])["acr"] == BRONZE
 
 
+@pytest.mark.requirement("oauth-1.8-17")
 async def test_class_is_not_told_to_whoever_did_not_ask(rp, browser, http):
     await rp.configure(authenticationContextClass=BRONZE)
     assert "acr" not in claims((await rp.tokens(http, browser))["id_token"])
 
 
+@pytest.mark.requirement("oauth-1.1-8")
 async def test_application_without_a_class_tells_none(rp, browser, http):
     for asked in ({"acr_values": BRONZE}, {"claims": acr(value=BRONZE)}):
         assert "acr" not in claims((await rp.tokens(http, browser, **asked))["id_token"])
 
 
+@pytest.mark.requirement("error-unmet_authentication_requirements", "oauth-1.8-17")
 @pytest.mark.parametrize("own", [None, BRONZE])
 async def test_essential_class_that_cannot_be_had_fails_the_request(rp, browser, own):
     await rp.configure(authenticationContextClass=own)
@@ -59,6 +63,7 @@ async def test_essential_class_of_any_value_needs_one(rp, browser):
     assert error["error"] == "unmet_authentication_requirements"
 
 
+@pytest.mark.requirement("oauth-1.8-18")
 async def test_methods_are_told_where_the_application_wants_them(rp, browser, http):
     first = await rp.tokens(http, browser)
     assert "amr" not in claims(first["id_token"])
@@ -71,6 +76,7 @@ async def test_methods_are_told_where_the_application_wants_them(rp, browser, ht
     assert claims(by_session["access_token"])["authenticationType"] == "PING"
 
 
+@pytest.mark.requirement("oauth-1.8-18")
 async def test_methods_are_told_of_a_password_grant_too(rp, http):
     await rp.configure(authenticationMethodsEnabled=True, enabledGrants=["password"])
     answer = await rp.token(
@@ -79,6 +85,7 @@ async def test_methods_are_told_of_a_password_grant_too(rp, http):
     assert claims(answer.json()["id_token"])["amr"] == ["pwd"]
 
 
+@pytest.mark.requirement("oauth-12-26")
 async def test_metadata_names_the_classes_and_hybrid_types_of_the_tenants_applications(rp, http, api):
     async def published():
         return (await http.get(f"/{rp.tenant['id']}/.well-known/openid-configuration")).json()

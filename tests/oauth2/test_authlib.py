@@ -35,6 +35,7 @@ async def client(api, service):
     return await relying_party.make(api, tenant=tenant, logoutBehavior="RedirectOnly")
 
 
+@pytest.mark.requirement("clients-1", "demo-3")
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256"])
 async def test_login_userinfo_and_logout_through_authlib(client, browser, http, api, service, method, algorithm):

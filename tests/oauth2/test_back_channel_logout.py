@@ -80,6 +80,7 @@ async def listener(rp, receiver: Receiver):
     return rp
 
 
+@pytest.mark.requirement("certification-logout-4")
 async def test_logout_is_told_with_a_token_that_others_verify(listener, receiver, browser, http, clock):
     told = claims((await listener.tokens(http, browser))["id_token"])
     await log_out(browser, listener)
@@ -95,6 +96,7 @@ async def test_logout_is_told_with_a_token_that_others_verify(listener, receiver
     assert "nonce" not in said
 
 
+@pytest.mark.requirement("webhooks-15.2-17")
 async def test_notice_carries_on_what_the_end_of_the_session_has_come_through(
     listener, receiver, browser, http, api, service
 ):
@@ -109,6 +111,7 @@ async def test_notice_carries_on_what_the_end_of_the_session_has_come_through(
     assert request.headers["traceparent"] == trace
 
 
+@pytest.mark.requirement("certification-logout-4")
 async def test_id_token_keeps_the_name_of_its_session_over_refreshes(listener, receiver, browser, http):
     tokens = await listener.tokens(http, browser)
     refreshed = claims((await listener.refresh(http, tokens["refresh_token"])).json()["id_token"])
@@ -117,6 +120,7 @@ async def test_id_token_keeps_the_name_of_its_session_over_refreshes(listener, r
     assert (await verified(http, request))["sid"] == refreshed["sid"] == claims(tokens["id_token"])["sid"]
 
 
+@pytest.mark.requirement("certification-logout-4")
 async def test_without_session_required_the_token_names_the_user_alone(listener, receiver, browser, http):
     await listener.configure(backChannelLogoutSessionRequired=False)
     await listener.log_in(browser)
@@ -127,6 +131,7 @@ async def test_without_session_required_the_token_names_the_user_alone(listener,
     assert said["sub"] == listener.user["id"]
 
 
+@pytest.mark.requirement("certification-logout-5")
 async def test_everybody_who_joined_is_told_and_nobody_else(listener, receiver, browser, api, http, service):
     async with receiving() as two, receiving() as stranger:
         joined = await relying_party.make(api, tenant=listener.tenant, backChannelLogoutURL=two.url)
@@ -144,6 +149,7 @@ async def test_everybody_who_joined_is_told_and_nobody_else(listener, receiver, 
         assert stranger.requests == []
 
 
+@pytest.mark.requirement("certification-logout-4")
 async def test_application_s_own_key_signs(listener, receiver, browser, api, http):
     key = {"key": {"name": f"Key {new_id()}", "algorithm": "ES256"}}
     key_id = (await api.post("/api/key/generate", json=key)).json()["key"]["id"]
@@ -159,6 +165,7 @@ async def test_application_s_own_key_signs(listener, receiver, browser, api, htt
     assert header["kid"] == relying_party.header(id_token)["kid"]
 
 
+@pytest.mark.requirement("certification-logout-4")
 async def test_client_secret_signs_where_it_signs_id_tokens(listener, receiver, browser, http):
     configuration = {"idTokenKeyId": "092dbedc-30af-4149-9c61-b578f2c72f59"}
     await listener.configure_tenant(jwtConfiguration=configuration)
@@ -169,6 +176,7 @@ async def test_client_secret_signs_where_it_signs_id_tokens(listener, receiver, 
     assert decoded.claims["aud"] == listener.client_id
 
 
+@pytest.mark.requirement("certification-logout-5")
 @pytest.mark.parametrize("deed", ["deactivated", "deleted", "new password", "tokens revoked", "global logout"])
 async def test_all_sessions_of_a_user_end_with_the_user(listener, receiver, browser, new_browser, http, api, deed):
     browsers = [browser, new_browser()]
@@ -202,6 +210,7 @@ async def test_password_that_may_change_quietly_ends_nothing(listener, receiver,
     assert (await pending(service, listener), receiver.requests) == (0, [])
 
 
+@pytest.mark.requirement("certification-logout-5")
 async def test_who_logs_in_again_keeps_the_session_and_nobody_is_told(listener, receiver, browser, http, api, service):
     async with receiving() as other:
         second = await relying_party.make(api, tenant=listener.tenant, backChannelLogoutURL=other.url)
@@ -216,6 +225,7 @@ async def test_who_logs_in_again_keeps_the_session_and_nobody_is_told(listener, 
             assert (await verified(http, (await one.wait_for(1))[0]))["sid"] == first["sid"]
 
 
+@pytest.mark.requirement("certification-logout-5")
 async def test_login_of_another_user_ends_the_session_before(listener, receiver, browser, http, api):
     first = claims((await listener.tokens(http, browser))["id_token"])
     listener.user = await relying_party.make_user(api, listener.tenant["id"], listener.client_id)
@@ -228,6 +238,7 @@ async def test_login_of_another_user_ends_the_session_before(listener, receiver,
     assert second["sid"] != first["sid"]
 
 
+@pytest.mark.requirement("certification-logout-5")
 async def test_receiver_that_is_away_hears_of_it_later(listener, receiver, browser, http, service, clock):
     await receiver.stop()
     await listener.log_in(browser)
@@ -256,6 +267,7 @@ async def test_receiver_that_is_away_hears_of_it_later(listener, receiver, brows
     assert len(await failures(service, listener)) == 1
 
 
+@pytest.mark.requirement("certification-logout-5")
 async def test_receiver_that_never_takes_it_is_given_up(listener, receiver, browser, service, clock):
     receiver.behaviour = answers(400, b'{"error": "invalid_request"}')
     await listener.log_in(browser)
@@ -276,6 +288,7 @@ async def test_receiver_that_never_takes_it_is_given_up(listener, receiver, brow
     assert told[-1].endswith("It is given up.")
 
 
+@pytest.mark.requirement("certification-logout-5")
 async def test_notice_of_a_process_that_died_is_taken_over(listener, receiver, browser, service, clock, monkeypatch):
     queue = service.services.logout_notices
     held = []
@@ -299,6 +312,7 @@ async def test_notice_of_a_process_that_died_is_taken_over(listener, receiver, b
     await all_told(service, listener)
 
 
+@pytest.mark.requirement("certification-logout-5")
 async def test_notices_are_there_before_the_session_is_over(listener, receiver, browser, service, monkeypatch):
     """Whoever is killed between the two has forgotten nobody."""
 
@@ -315,6 +329,7 @@ async def test_notices_are_there_before_the_session_is_over(listener, receiver, 
     assert await pending(service, listener) == 1
 
 
+@pytest.mark.requirement("certification-logout-5", "contract-logout-10")
 async def test_logout_that_cannot_be_told_to_anybody_has_not_happened(
     listener, receiver, browser, service, monkeypatch
 ):
@@ -332,6 +347,7 @@ async def test_logout_that_cannot_be_told_to_anybody_has_not_happened(
     await receiver.wait_for(1)
 
 
+@pytest.mark.requirement("certification-logout-5")
 async def test_64_logouts_at_once_are_told_as_one(listener, receiver, browser, service):
     await receiver.stop()
     await listener.log_in(browser)
@@ -343,6 +359,7 @@ async def test_64_logouts_at_once_are_told_as_one(listener, receiver, browser, s
     assert await pending(service, listener) == 1
 
 
+@pytest.mark.requirement("certification-logout-5")
 async def test_application_that_joined_at_the_last_moment_is_told(
     listener, receiver, browser, http, service, monkeypatch
 ):
@@ -452,6 +469,7 @@ async def test_attack_58_address_that_is_forbidden_by_now_is_not_called(listener
     assert receiver.requests == []
 
 
+@pytest.mark.requirement("certification-logout-5")
 async def test_attack_64_slow_receiver_holds_up_neither_the_logout_nor_others(listener, browser, receiver, http, api):
     hangs, goes_on = asyncio.Event(), asyncio.Event()
 

@@ -1,6 +1,6 @@
 """What the OpenID Connect certification profiles ask for, over HTTP, where no other file of this folder says it whole.
 
-docs/coverage.md has the list of all of it, row by row.
+docs/requirements.yaml lists all of them, in the sections about certification.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class _Buttons(html.parser.HTMLParser):
             self.names.append(given.get("name"))
 
 
+@pytest.mark.requirement("certification-discovery-1")
 async def test_issuer_with_a_tenant_path_prefixes_the_discovery_of_that_tenant(http, api, service):
     tenant_id = new_id()
     issuer = f"{service.base_url}/{tenant_id}"
@@ -74,6 +75,7 @@ async def test_issuer_with_a_tenant_path_prefixes_the_discovery_of_that_tenant(h
     assert (await http.get(issuer + CONFIGURATION)).json()["issuer"] == issuer
 
 
+@pytest.mark.requirement("certification-discovery-2")
 async def test_metadata_names_what_strict_clients_look_for(http):
     document = (await http.get(CONFIGURATION)).json()
     assert "RS256" in document["id_token_signing_alg_values_supported"]
@@ -85,11 +87,13 @@ async def test_metadata_names_what_strict_clients_look_for(http):
     assert isinstance(document["request_uri_parameter_supported"], bool)
 
 
+@pytest.mark.requirement("certification-discovery-4")
 async def test_id_tokens_are_signed_with_rs256_until_somebody_chooses_otherwise(rp, browser, http):
     tokens = await rp.tokens(http, browser)
     assert header(tokens["id_token"])["alg"] == "RS256"
 
 
+@pytest.mark.requirement("certification-authorize-2")
 async def test_everything_wrong_at_once_is_told_in_the_order_of_the_specification(rp, browser):
     await rp.configure(enabledGrants=["implicit"])
     wrong = {
@@ -125,6 +129,7 @@ async def test_everything_wrong_at_once_is_told_in_the_order_of_the_specificatio
     assert response(await rp.authorize(browser, **wrong))["error"] == "login_required"
 
 
+@pytest.mark.requirement("certification-authorize-1")
 async def test_form_of_a_page_that_was_reached_by_post_carries_the_whole_request(rp, browser, http):
     request = {
         "nonce": "n-1", "acr_values": "1", "claims": json.dumps({"id_token": {"email": None}}), "max_age": "1000",
@@ -142,6 +147,7 @@ async def test_form_of_a_page_that_was_reached_by_post_carries_the_whole_request
     assert claims(tokens["id_token"])["email"] == rp.login_id
 
 
+@pytest.mark.requirement("certification-authorize-6")
 async def test_hints_are_taken_where_the_session_answers_and_where_nobody_is_known(rp, browser):
     hints = {"display": "touch", "ui_locales": "xx-XX", "claims_locales": "xx", "acr_values": "a b", "foo": "bar"}
     assert "code" in await rp.log_in(browser, **hints)
@@ -149,6 +155,7 @@ async def test_hints_are_taken_where_the_session_answers_and_where_nobody_is_kno
     assert "code" in response(await rp.authorize(browser, **hints, prompt="none"))
 
 
+@pytest.mark.requirement("certification-authorize-3", "certification-token-5")
 async def test_prompt_consent_with_offline_access_gives_a_refresh_token(rp, browser, http):
     tokens = await rp.tokens(http, browser, scope="openid offline_access", prompt="consent")
     assert tokens["refresh_token"]
@@ -158,6 +165,7 @@ async def test_prompt_consent_with_offline_access_gives_a_refresh_token(rp, brow
         assert (await rp.exchange(http, answer["code"])).json()["refresh_token"]
 
 
+@pytest.mark.requirement("certification-authorize-11")
 async def test_words_of_an_error_page_name_the_parameter(rp, browser):
     shown = await rp.authorize(browser, redirect_uri="https://evil.example.com/")
     assert "redirect_uri" in page(shown).text
@@ -170,6 +178,7 @@ async def test_words_of_an_error_page_name_the_parameter(rp, browser):
         assert name in response(await rp.authorize(browser, **changes))["error_description"]
 
 
+@pytest.mark.requirement("certification-authorize-11")
 async def test_login_page_says_what_it_is_for_and_its_first_button_logs_in(rp, browser):
     shown = await rp.authorize(browser)
     text = page(shown).text
@@ -179,6 +188,7 @@ async def test_login_page_says_what_it_is_for_and_its_first_button_logs_in(rp, b
     assert buttons.names[0] is None, "a button with a name is one of an identity provider"
 
 
+@pytest.mark.requirement("certification-token-1")
 async def test_halves_of_the_basic_header_are_form_decoded(rp, browser, http):
     secret = "p%lus+ /=:ä&"
     await rp.configure(clientSecret=secret)
@@ -191,6 +201,7 @@ async def test_halves_of_the_basic_header_are_form_decoded(rp, browser, http):
     assert type(answer.json()["expires_in"]) is int
 
 
+@pytest.mark.requirement("certification-token-2")
 async def test_code_that_is_used_again_later_is_still_refused_and_what_it_gave_is_gone(rp, browser, http, service):
     code = await rp.code(browser)
     tokens = (await rp.exchange(http, code)).json()
@@ -207,6 +218,7 @@ async def test_code_that_is_used_again_later_is_still_refused_and_what_it_gave_i
     assert (await rp.refresh(http, tokens["refresh_token"])).json()["error"] == "invalid_grant"
 
 
+@pytest.mark.requirement("audit-b2", "certification-token-6")
 async def test_id_token_has_the_claims_of_its_scopes(ada, browser, http):
     answer = await ada.log_in(browser, scope=f"{ALL_SCOPES} offline_access", nonce="n")
     tokens = (await ada.exchange(http, answer["code"])).json()
@@ -223,6 +235,7 @@ async def test_id_token_has_the_claims_of_its_scopes(ada, browser, http):
     assert id_token["aud"] == ada.client_id
 
 
+@pytest.mark.requirement("audit-b2")
 async def test_minimal_id_token_leaves_the_claims_of_scopes_to_userinfo(ada, browser, http):
     await ada.configure(idTokenClaims="Minimal")
     tokens = await ada.tokens(http, browser, scope=ALL_SCOPES, nonce="n")
@@ -240,6 +253,7 @@ async def test_minimal_id_token_leaves_the_claims_of_scopes_to_userinfo(ada, bro
     assert hinted.status_code == 302
 
 
+@pytest.mark.requirement("audit-b2", "certification-token-6")
 async def test_address_is_in_an_id_token_that_comes_alone(ada, browser):
     await ada.configure(enabledGrants=["implicit"])
     answer = await ada.log_in(browser, response_type="id_token", scope=ALL_SCOPES, nonce="n")
@@ -253,6 +267,7 @@ async def test_address_is_in_an_id_token_that_comes_alone(ada, browser):
     assert claims(beside["id_token"]).keys() == MINIMAL | {"at_hash"}
 
 
+@pytest.mark.requirement("certification-token-7")
 async def test_userinfo_tells_every_standard_claim_in_each_of_three_ways(ada, browser, http):
     tokens = await ada.tokens(http, browser, scope=ALL_SCOPES)
     bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
@@ -265,6 +280,7 @@ async def test_userinfo_tells_every_standard_claim_in_each_of_three_ways(ada, br
         assert answer.json() == {"sub": claims(tokens["id_token"])["sub"], **everything(ada)}
 
 
+@pytest.mark.requirement("certification-token-7")
 async def test_claims_without_a_value_are_left_out(rp, browser, http, api):
     rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
     tokens = await rp.tokens(http, browser, scope=ALL_SCOPES)

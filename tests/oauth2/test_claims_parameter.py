@@ -46,6 +46,7 @@ async def ada(rp, api):
     return rp
 
 
+@pytest.mark.requirement("certification-authorize-7", "oauth-1.1-7")
 async def test_claims_come_where_they_are_wanted_and_nowhere_else(ada, browser, http):
     request = wanted(
         userinfo={"given_name": None, "nickname": {"essential": True}, "http://example.info/claims": None},
@@ -60,6 +61,7 @@ async def test_claims_come_where_they_are_wanted_and_nowhere_else(ada, browser, 
     assert told == {"sub": ada.user["id"], "given_name": "Ada", "nickname": "Countess"}
 
 
+@pytest.mark.requirement("certification-authorize-7")
 async def test_claims_outlive_the_code_and_the_first_tokens(ada, browser, http):
     request = wanted(userinfo={"given_name": None}, id_token={"name": None})
     first = await ada.tokens(http, browser, scope="openid offline_access", claims=request)
@@ -68,6 +70,7 @@ async def test_claims_outlive_the_code_and_the_first_tokens(ada, browser, http):
     assert await ask(http, refreshed["access_token"]) == {"sub": ada.user["id"], "given_name": "Ada"}
 
 
+@pytest.mark.requirement("oauth-12-25")
 async def test_claims_come_from_the_authorization_endpoint_too(ada, browser, http):
     await ada.configure(enabledGrants=["implicit"])
     request = wanted(userinfo={"email": None}, id_token={"given_name": None})
@@ -87,6 +90,7 @@ async def test_without_openid_nothing_is_told(ada, browser, http):
     assert "userinfo_claims" not in told
 
 
+@pytest.mark.requirement("oauth-12-25")
 async def test_value_that_the_user_does_not_have_is_not_told(ada, browser, http):
     request = wanted(
         userinfo={"given_name": {"value": "Ada"}, "family_name": {"value": "Byron"}},
@@ -97,6 +101,7 @@ async def test_value_that_the_user_does_not_have_is_not_told(ada, browser, http)
     assert claims(tokens["id_token"]).keys() - PROTOCOL == {"email_verified"}
 
 
+@pytest.mark.requirement("oauth-12-25")
 async def test_scope_that_the_application_does_not_have_cannot_be_got_round(ada, browser, http):
     await ada.configure(providedScopePolicy={"email": {"enabled": False, "required": False}})
     request = wanted(userinfo={"email": None, "nickname": None})
@@ -104,6 +109,7 @@ async def test_scope_that_the_application_does_not_have_cannot_be_got_round(ada,
     assert await ask(http, tokens["access_token"]) == {"sub": ada.user["id"], "nickname": "Countess"}
 
 
+@pytest.mark.requirement("oauth-1.1-7")
 async def test_consent_of_a_third_partys_user_cannot_be_got_round(ada, browser, http):
     await ada.configure(relationship="ThirdParty")
     request = wanted(userinfo={"email": None}, id_token={"email": None})
@@ -116,6 +122,7 @@ async def test_consent_of_a_third_partys_user_cannot_be_got_round(ada, browser, 
     assert claims(tokens["id_token"])["email"] == ada.login_id
 
 
+@pytest.mark.requirement("oauth-1.1-7")
 @pytest.mark.parametrize(
     "text",
     [
@@ -143,6 +150,7 @@ async def test_hard_to_store_values_are_no_harm(rp, browser, http):
     assert await ask(http, tokens["access_token"]) == {"sub": rp.user["id"]}
 
 
+@pytest.mark.requirement("oauth-12-25")
 async def test_only_the_user_who_is_asked_for_is_answered_for(rp, browser, api):
     other = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)
     mine, others = (wanted(id_token={"sub": {"value": user["id"]}}) for user in (rp.user, other))
@@ -156,6 +164,7 @@ async def test_only_the_user_who_is_asked_for_is_answered_for(rp, browser, api):
     assert "code" in response(await rp.submit(browser, shown, loginId=other["email"]))
 
 
+@pytest.mark.requirement("oauth-12-25")
 async def test_login_of_another_user_than_the_hint_names_is_no_answer(rp, browser, new_browser, http, api):
     hint = (await rp.tokens(http, browser))["id_token"]
     other = await relying_party.make_user(api, rp.tenant["id"], rp.client_id)

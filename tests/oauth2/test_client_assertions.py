@@ -57,6 +57,7 @@ async def ask(rp, http, assertion, **changes):
     return await rp.token(http, **FORM, **form(assertion, **changes))
 
 
+@pytest.mark.requirement("oauth-2.1-13")
 async def test_client_authenticates_with_its_key_at_every_endpoint(keyed, browser, http):
     code = await keyed.code(browser)
     answer = await keyed.exchange(http, code, **form(signed(KEY, claims(keyed))))
@@ -74,6 +75,7 @@ async def test_client_authenticates_with_its_key_at_every_endpoint(keyed, browse
         refused(await http.post(f"/oauth2/{path}", data=sent), word="used before")
 
 
+@pytest.mark.requirement("oauth-2.1-13")
 async def test_client_authenticates_with_its_key_to_push_a_request(keyed, service, http):
     for audience in (keyed.tenant["issuer"], f"{service.base_url}/oauth2/par"):
         pushed = {**keyed.query(), **form(signed(KEY, claims(keyed, aud=audience)))}
@@ -83,6 +85,7 @@ async def test_client_authenticates_with_its_key_to_push_a_request(keyed, servic
         refused(await http.post("/oauth2/par", data=sent), word="used before")
 
 
+@pytest.mark.requirement("oauth-2.1-13")
 async def test_device_authenticates_with_its_key(api, http):
     rp = await device_client(api, clientAuthenticationMethods=["private_key_jwt"], jwks=public(KEY))
 
@@ -105,6 +108,7 @@ async def test_device_authenticates_with_its_key(api, http):
     refused(await send("device/user-code", new_key(), user_code=codes["user_code"]))
 
 
+@pytest.mark.requirement("oauth-2.1-14")
 async def test_client_authenticates_with_its_secret(secretive, browser, http):
     code = await secretive.code(browser)
     assertion = signed(secretive.secret, claims(secretive), "HS256")
@@ -112,6 +116,7 @@ async def test_client_authenticates_with_its_secret(secretive, browser, http):
     assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.requirement("oauth-2.1-13")
 async def test_password_grant_takes_an_assertion(keyed, http):
     await keyed.configure(enabledGrants=["password"])
     answer = await keyed.token(
@@ -121,6 +126,7 @@ async def test_password_grant_takes_an_assertion(keyed, http):
     assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.requirement("oauth-2.1-13")
 async def test_every_family_of_keys_authenticates(rp, http):
     for algorithm in ["RS256", "PS256", "ES384", "ES512", "EdDSA"]:
         key = new_key(algorithm)
@@ -128,12 +134,14 @@ async def test_every_family_of_keys_authenticates(rp, http):
         taken(await ask(rp, http, signed(key, claims(rp), algorithm)))
 
 
+@pytest.mark.requirement("oauth-2.1-13")
 async def test_assertion_alone_tells_the_client_and_client_id_may_repeat_it(keyed, http):
     taken(await ask(keyed, http, signed(KEY, claims(keyed)), client_id=keyed.client_id))
     assertion = signed(KEY, claims(keyed))
     refused(await ask(keyed, http, assertion, client_id=new_id()), "client_id_mismatch")
 
 
+@pytest.mark.requirement("oauth-2.1-16")
 async def test_token_endpoint_is_an_audience_too(keyed, http, service):
     for path in ["", "/{tenant}"]:
         place = service.base_url + path.format(tenant=keyed.tenant["id"])
@@ -141,6 +149,7 @@ async def test_token_endpoint_is_an_audience_too(keyed, http, service):
         taken(await ask(keyed, http, signed(KEY, claims(keyed, aud=[f"{place}/oauth2/token", keyed.tenant["issuer"]]))))
 
 
+@pytest.mark.requirement("oauth-2.1-16")
 async def test_strict_client_names_the_issuer(keyed, http, service):
     place = f"{service.base_url}/oauth2/token"
     await keyed.configure_strict()
@@ -149,6 +158,7 @@ async def test_strict_client_names_the_issuer(keyed, http, service):
     taken(await ask(keyed, http, signed(KEY, claims(keyed))))
 
 
+@pytest.mark.requirement("audit-a9")
 async def test_attack_34_strict_client_does_not_sign_with_pkcs1(rp, http):
     """Neither by a JWK without `alg`, nor by one that was stored with RS256 (FAPI 2.0 section 5.4.1)."""
     key = new_key("RS256")
@@ -161,6 +171,7 @@ async def test_attack_34_strict_client_does_not_sign_with_pkcs1(rp, http):
     taken(await ask(rp, http, signed(key, claims(rp), "PS256")))
 
 
+@pytest.mark.requirement("audit-a9")
 async def test_strict_client_registers_no_key_for_pkcs1(rp, api):
     await rp.configure_strict()
     [entry] = public(new_key("RS256"))["keys"]
@@ -170,6 +181,7 @@ async def test_strict_client_registers_no_key_for_pkcs1(rp, api):
     assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.requirement("oauth-2.1-16")
 async def test_claims_must_be_those_of_an_assertion_of_now(keyed, http):
     for changes, word in [
         ({"iss": new_id()}, "iss"),
@@ -191,21 +203,25 @@ async def test_claims_must_be_those_of_an_assertion_of_now(keyed, http):
         refused(await ask(keyed, http, signed(KEY, claims(keyed, **changes))), word=word)
 
 
+@pytest.mark.requirement("oauth-2.1-16")
 async def test_far_exp_is_cut_to_five_minutes_after_iat(keyed, http):
     """Authlib gives an hour to every assertion."""
     taken(await ask(keyed, http, signed(KEY, claims(keyed, exp=int(time.time()) + 3600))))
 
 
+@pytest.mark.requirement("attack-38")
 async def test_attack_38_claims_of_wrong_types_are_no_assertion(keyed, http):
     for changes in [{"sub": None}, {"sub": ""}, {"sub": 7}, {"exp": "1"}, {"iat": -1}, {"aud": [1]}]:
         refused(await ask(keyed, http, signed(KEY, claims(keyed, **changes))))
 
 
+@pytest.mark.requirement("oauth-2.1-17")
 async def test_assertion_of_an_unknown_client_is_refused(rp, http):
     unknown = signed(KEY, claims(rp, iss=new_id(), sub=new_id()))
     refused(await ask(rp, http, unknown), "invalid_client_id")
 
 
+@pytest.mark.requirement("oauth-2.1-16")
 async def test_client_of_another_tenant_is_not_spoken_for(keyed, http, api):
     other = await relying_party.make(api)
     answer = await ask(keyed, http, signed(KEY, claims(keyed)), tenantId=other.tenant["id"])
@@ -214,6 +230,7 @@ async def test_client_of_another_tenant_is_not_spoken_for(keyed, http, api):
     refused(await ask(other, http, signed(KEY, claims(other))), word="not signed")
 
 
+@pytest.mark.requirement("oauth-2.1-15")
 async def test_methods_decide_what_is_taken(rp, http):
     by_key, by_secret = signed(KEY, claims(rp)), signed(rp.secret, claims(rp), "HS256")
     scheme = "invalid_client_authentication_scheme"
@@ -230,6 +247,7 @@ async def test_methods_decide_what_is_taken(rp, http):
     taken(await rp.token(http, **FORM))
 
 
+@pytest.mark.requirement("oauth-2.1-15", "reason-client_authentication_missing")
 async def test_client_with_methods_must_use_one_unless_none_is_among_them(keyed, http):
     await keyed.configure(clientAuthenticationPolicy="NotRequired")
     refused(await keyed.token(http, **FORM, client_secret=None), "client_authentication_missing")
@@ -240,6 +258,7 @@ async def test_client_with_methods_must_use_one_unless_none_is_among_them(keyed,
     refused(await keyed.token(http, **FORM, client_secret=None), "client_authentication_missing")
 
 
+@pytest.mark.requirement("attack-25", "oauth-2.1-17")
 async def test_attack_25_assertion_beside_another_credential_is_refused(keyed, http):
     await keyed.configure(clientAuthenticationMethods=METHODS)
     assertion = signed(KEY, claims(keyed))
@@ -250,6 +269,7 @@ async def test_attack_25_assertion_beside_another_credential_is_refused(keyed, h
     taken(await ask(keyed, http, assertion))
 
 
+@pytest.mark.requirement("oauth-2.1-17")
 async def test_type_and_assertion_come_together(keyed, http):
     assertion = signed(KEY, claims(keyed))
     scheme = "invalid_client_authentication_scheme"
@@ -259,6 +279,7 @@ async def test_type_and_assertion_come_together(keyed, http):
     taken(await ask(keyed, http, assertion))
 
 
+@pytest.mark.requirement("attack-24", "oauth-2.1-17")
 async def test_attack_24_blank_assertion_is_not_an_absent_one(rp, http):
     await rp.configure(clientAuthenticationPolicy="NotRequired")
     refused(await ask(rp, http, "", client_id=rp.client_id))
@@ -270,6 +291,7 @@ def unsigned(header, body):
     return f"{base64url(header.encode())}.{base64url(body.encode())}."
 
 
+@pytest.mark.requirement("attack-33")
 async def test_attack_33_assertion_without_a_known_algorithm_is_refused(keyed, http):
     for algorithm in ["none", "NoNe", "NONE", "", "hs256", "es256", "HS1", "RSA-OAEP", "ES256K"]:
         await keyed.configure(clientAuthenticationMethods=METHODS)
@@ -278,6 +300,7 @@ async def test_attack_33_assertion_without_a_known_algorithm_is_refused(keyed, h
             refused(await ask(keyed, http, unsigned(json.dumps(head), body)), word="not signed")
 
 
+@pytest.mark.requirement("attack-34")
 async def test_attack_34_public_key_is_no_secret(keyed, http):
     """Whatever form the public key takes, an HMAC made with it proves nothing; only the client secret does."""
     await keyed.configure(clientAuthenticationMethods=METHODS)
@@ -299,6 +322,7 @@ def _hmac_of(secret, body, **header):
     return f"{text}.{base64url(hmac.digest(secret, text.encode(), 'sha256'))}"
 
 
+@pytest.mark.requirement("attack-34")
 async def test_attack_34_secret_does_not_stand_in_for_a_key(keyed, http):
     refused(
         await ask(keyed, http, signed(keyed.secret, claims(keyed), "HS256")), "invalid_client_authentication_scheme"
@@ -307,6 +331,7 @@ async def test_attack_34_secret_does_not_stand_in_for_a_key(keyed, http):
     refused(await ask(keyed, http, signed(KEY, claims(keyed))), "invalid_client_authentication_scheme")
 
 
+@pytest.mark.requirement("attack-35")
 async def test_attack_35_header_brings_no_key_along(keyed, http):
     evil = new_key()
     for header in (
@@ -322,17 +347,20 @@ async def test_attack_35_header_brings_no_key_along(keyed, http):
         refused(await ask(keyed, http, token), word="not signed")
 
 
+@pytest.mark.requirement("attack-35")
 async def test_attack_35_odd_kid_is_an_unknown_key(keyed, http):
     for kid in ["../../key", "' OR 1=1", "{'$ne': 1}", "x" * 10_000, "\x00", "http://127.0.0.1:1/", ""]:
         refused(await ask(keyed, http, signed(KEY, claims(keyed), kid=kid)))
 
 
+@pytest.mark.requirement("attack-36")
 async def test_attack_36_crit_is_refused(keyed, http):
     for extra in ({"crit": ["exp"], "exp": 1}, {"crit": ["b64"], "b64": False}, {"b64": False}):
         head = base64url(json.dumps({"alg": "ES256", "kid": KEY.kid, **extra}).encode())
         refused(await ask(keyed, http, f"{head}.{base64url(json.dumps(claims(keyed)).encode())}.{'A' * 86}"))
 
 
+@pytest.mark.requirement("attack-37")
 async def test_attack_37_what_is_no_jws_is_refused(keyed, http):
     for assertion in [
         "x",
@@ -349,6 +377,7 @@ async def test_attack_37_what_is_no_jws_is_refused(keyed, http):
         refused(await ask(keyed, http, assertion))
 
 
+@pytest.mark.requirement("attack-27")
 async def test_attack_27_jwt_of_another_type_is_no_assertion(keyed, http):
     for kind in ["at+jwt", "dpop+jwt", "logout+jwt", "oauth-authz-req+jwt", "JWS"]:
         refused(await ask(keyed, http, signed(KEY, claims(keyed), typ=kind)), word="another type")
@@ -359,6 +388,7 @@ async def test_assertion_may_say_that_it_is_one(keyed, http):
         taken(await ask(keyed, http, signed(KEY, claims(keyed), typ=kind)))
 
 
+@pytest.mark.requirement("attack-40")
 async def test_attack_40_of_64_racing_uses_of_an_assertion_one_counts(keyed, http):
     assertion = signed(KEY, claims(keyed))
     every = await asyncio.gather(*(ask(keyed, http, assertion) for _ in range(64)))
@@ -367,6 +397,7 @@ async def test_attack_40_of_64_racing_uses_of_an_assertion_one_counts(keyed, htt
         taken(answer) if answer.status_code == 400 else refused(answer, word="used before")
 
 
+@pytest.mark.requirement("attack-40")
 async def test_attack_40_assertion_is_spent_for_as_long_as_it_counts_and_not_by_a_forgery(keyed, http, service, clock):
     jti = new_id()
     refused(await ask(keyed, http, signed(new_key(kid=KEY.kid), claims(keyed, jti=jti))), word="not signed")
@@ -379,6 +410,7 @@ async def test_attack_40_assertion_is_spent_for_as_long_as_it_counts_and_not_by_
     assert 340 < await redis.ttl(keys[0]) <= 361
 
 
+@pytest.mark.requirement("attack-40")
 async def test_attack_40_ids_of_two_clients_are_two(keyed, http, api):
     other = await relying_party.make(api, tenant=keyed.tenant)
     await other.configure(clientAuthenticationMethods=["private_key_jwt"], jwks=public(KEY))
@@ -386,6 +418,7 @@ async def test_attack_40_ids_of_two_clients_are_two(keyed, http, api):
     taken(await ask(other, http, signed(KEY, claims(other, jti="one"))))
 
 
+@pytest.mark.requirement("oauth-2.1-14")
 async def test_entity_signs_with_its_secret_at_token_introspection_and_revocation(api, tenant_api, tenant, http):
     kind = await make_type(api)
     entity = await make_entity(tenant_api, kind)
@@ -420,6 +453,7 @@ def claims_of(form):
     return relying_party.claims(form["client_assertion"])
 
 
+@pytest.mark.requirement("contract-authentication-8", "oauth-2.1-2")
 async def test_policy_table_of_the_contract_holds_at_the_token_endpoint(rp, http):
     """Authentication 4; what PKCE makes of it is in test_public_client_proves_itself_by_pkce."""
     await rp.configure(enabledGrants=["authorization_code", "password", "refresh_token"])
@@ -440,6 +474,7 @@ async def test_policy_table_of_the_contract_holds_at_the_token_endpoint(rp, http
             refused(await rp.token(http, **grant, client_secret="wrong"))
 
 
+@pytest.mark.requirement("oauth-2.1-14")
 async def test_short_secret_does_not_sign(secretive, http):
     refused(await ask(secretive, http, signed(secretive.secret, claims(secretive), "HS512")), word="too short")
     await secretive.configure(clientSecret="only-31-characters-long-secret-")
@@ -447,6 +482,7 @@ async def test_short_secret_does_not_sign(secretive, http):
     refused(await ask(secretive, http, assertion), word="too short")
 
 
+@pytest.mark.requirement("oauth-12-5")
 async def test_keys_change_at_once(keyed, http):
     successor = new_key()
     await keyed.configure(jwks=public(KEY, successor))
@@ -465,6 +501,7 @@ async def test_key_for_one_algorithm_signs_by_no_other(rp, http):
     refused(await ask(rp, http, signed(stolen, claims(rp), "PS256", kid=key.kid)), word="not signed")
 
 
+@pytest.mark.requirement("oauth-2.1-18")
 async def test_failed_assertion_is_told_in_the_event_log_without_it(keyed, http, api):
     await keyed.configure(debug=True)
     assertion = signed(new_key(), claims(keyed))
@@ -475,6 +512,7 @@ async def test_failed_assertion_is_told_in_the_event_log_without_it(keyed, http,
     assert not any(assertion in message or assertion.split(".")[2] in message for message in messages)
 
 
+@pytest.mark.requirement("oauth-2.1-18")
 async def test_assertion_is_not_logged(keyed, http, capsys):
     assertion = signed(new_key(), claims(keyed))
     refused(await ask(keyed, http, assertion))
@@ -498,6 +536,7 @@ async def publishing(rp, site):
     return rp
 
 
+@pytest.mark.requirement("oauth-12-5")
 async def test_key_set_is_fetched_once(publishing, http, site):
     for _ in range(3):
         taken(await ask(publishing, http, signed(KEY, claims(publishing))))
@@ -505,6 +544,7 @@ async def test_key_set_is_fetched_once(publishing, http, site):
     assert "authorization" not in site.requests[0].headers
 
 
+@pytest.mark.requirement("oauth-12-5")
 async def test_unknown_kid_is_looked_for_again_once_a_minute(publishing, http, site, clock):
     def now():
         return int(clock.now() / 1000)
@@ -521,6 +561,7 @@ async def test_unknown_kid_is_looked_for_again_once_a_minute(publishing, http, s
     assert len(site.requests) == 2
 
 
+@pytest.mark.requirement("oauth-12-5")
 async def test_many_who_wait_ask_once(publishing, http, site):
     every = await asyncio.gather(*(ask(publishing, http, signed(KEY, claims(publishing))) for _ in range(20)))
     for answer in every:
@@ -528,6 +569,7 @@ async def test_many_who_wait_ask_once(publishing, http, site):
     assert len(site.requests) == 1
 
 
+@pytest.mark.requirement("oauth-12-5")
 async def test_key_set_that_cannot_be_had_is_told_without_a_detail(publishing, http, site):
     for behaviour in (answers(500), answers(200, b"no json"), answers(200, b"[]"), answers(302, b"{}")):
         await publishing.configure(jwksURI=f"{site.url}{new_id()}")
@@ -537,6 +579,7 @@ async def test_key_set_that_cannot_be_had_is_told_without_a_detail(publishing, h
         assert site.url not in answer.text
 
 
+@pytest.mark.requirement("oauth-12-5")
 async def test_nothing_waits_for_a_key_set_that_hangs(publishing, http, site, api):
     """More hang than a tenant may have, and others go on."""
     site.behaviour = hangs
@@ -557,6 +600,7 @@ async def test_nothing_waits_for_a_key_set_that_hangs(publishing, http, site, ap
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+@pytest.mark.requirement("attack-15", "core-9-oauthConfiguration")
 async def test_attack_15_address_is_judged_when_it_is_saved(rp, api):
     for url in [
         "http://keys.example.com/jwks",
@@ -587,6 +631,7 @@ async def patched(rp, api, oauth):
     return await api.patch(f"/api/application/{rp.client_id}", json=body, headers=headers)
 
 
+@pytest.mark.requirement("core-9-oauthConfiguration")
 async def test_keys_are_shown_as_they_were_saved_with_their_public_members_alone(rp, api):
     [entry] = public(KEY)["keys"]
     answer = await patched(rp, api, {"jwks": {"keys": [{**entry, "x5c": ["MII"], "$where": {"a": 1}}]}})
@@ -594,6 +639,7 @@ async def test_keys_are_shown_as_they_were_saved_with_their_public_members_alone
     assert answer.json()["application"]["oauthConfiguration"]["jwks"] == {"keys": [entry]}
 
 
+@pytest.mark.requirement("attack-39")
 async def test_attack_39_private_key_is_refused_and_not_repeated(rp, api):
     for algorithm in ["RS256", "ES256", "EdDSA"]:
         private = dict(new_key(algorithm).as_dict(private=True))
@@ -603,6 +649,7 @@ async def test_attack_39_private_key_is_refused_and_not_repeated(rp, api):
         assert private["d"] not in answer.text
 
 
+@pytest.mark.requirement("core-9-oauthConfiguration")
 async def test_what_is_no_public_key_for_signatures_is_refused(rp, api):
     [good] = public(KEY)["keys"]
     small = {"kty": "RSA", "n": base64url(b"\xff" * 128), "e": "AQAB"}
@@ -624,6 +671,7 @@ async def test_what_is_no_public_key_for_signatures_is_refused(rp, api):
         assert "[invalid]application.oauthConfiguration.jwks.keys[0]" in answer.text
 
 
+@pytest.mark.requirement("core-9-oauthConfiguration")
 async def test_keys_are_bounded_and_their_names_differ(rp, api):
     path = "application.oauthConfiguration.jwks.keys"
     answer = await patched(rp, api, {"jwks": {"keys": public(KEY)["keys"] * 2}})
@@ -634,6 +682,7 @@ async def test_keys_are_bounded_and_their_names_differ(rp, api):
     assert answer.status_code == 400
 
 
+@pytest.mark.requirement("core-9-oauthConfiguration")
 async def test_method_needs_keys_and_there_is_one_place_for_them(rp, api):
     answer = await patched(rp, api, {"clientAuthenticationMethods": ["private_key_jwt"]})
     assert "[missing]application.oauthConfiguration.jwks" in answer.text

@@ -98,6 +98,7 @@ def refused(answer: httpx.Response, error: str, reason: str | None, status: int 
 # Tokens
 
 
+@pytest.mark.requirement("contract-token-14", "oauth-2.10-8", "oauth-2.2-30")
 async def test_token_for_one_target_names_it_and_what_may_be_done_there(machine):
     target = await machine.target("read", "write")
     scope = f"target-entity:{target['id']}:read"
@@ -122,6 +123,7 @@ async def test_token_for_one_target_names_it_and_what_may_be_done_there(machine)
     }
 
 
+@pytest.mark.requirement("contract-token-14", "oauth-2.10-8")
 async def test_several_targets_are_a_list(machine):
     one, other = await machine.target("read", "write"), await machine.target("scim:user:read")
     scope = f"target-entity:{one['id']} target-entity:{other['id']}:scim:user:read"
@@ -132,6 +134,7 @@ async def test_several_targets_are_a_list(machine):
     assert said["permissions"] == {one["id"]: ["read", "write"], other["id"]: ["scim:user:read"]}
 
 
+@pytest.mark.requirement("contract-token-14")
 async def test_without_scope_the_token_is_for_nobody(machine):
     await machine.target("read")
     for scope in (None, "", "  "):
@@ -152,6 +155,7 @@ async def test_entity_may_be_its_own_target(machine):
     assert claims(await machine.token(machine.entity))["aud"] == machine.entity["id"]
 
 
+@pytest.mark.requirement("oauth-2.2-27")
 async def test_what_changes_counts_at_once(machine, api):
     target = await machine.target("read", "write")
     scope = f"target-entity:{target['id']}"
@@ -180,6 +184,7 @@ async def test_token_that_nobody_could_read_again_is_not_issued(machine, api):
     assert (await machine.ask(f"target-entity:{target['id']}:{names[0]}")).status_code == 200
 
 
+@pytest.mark.requirement("oauth-2.2-30")
 async def test_warm_request_asks_no_store(machine, monkeypatch):
     target = await machine.target("read", clientId=f"target {new_id()}")
     machine.entity = (
@@ -205,6 +210,7 @@ async def test_warm_request_asks_no_store(machine, monkeypatch):
 # Refusals of the scope
 
 
+@pytest.mark.requirement("oauth-2.2-26", "reason-invalid_target_entity_scope")
 @pytest.mark.parametrize(
     "scope",
     [
@@ -226,6 +232,7 @@ async def test_scope_that_names_no_entity_with_a_grant(machine, scope):
     refused(answer, "invalid_scope", "invalid_target_entity_scope")
 
 
+@pytest.mark.requirement("attack-28", "oauth-2.2-27", "reason-invalid_entity_permission_scope")
 @pytest.mark.parametrize("permissions", ["write", "read,write", "nonsense", "Read", "read:write"])
 async def test_attack_28_permission_that_was_not_granted(machine, permissions):
     target = await machine.target("read")
@@ -233,6 +240,7 @@ async def test_attack_28_permission_that_was_not_granted(machine, permissions):
     refused(answer, "invalid_scope", "invalid_entity_permission_scope")
 
 
+@pytest.mark.requirement("oauth-2.2-26")
 async def test_grant_is_a_one_way_street_and_of_one_recipient(machine):
     target = await machine.target("read")
     stranger = await make_entity(machine.api, machine.kind)
@@ -242,6 +250,7 @@ async def test_grant_is_a_one_way_street_and_of_one_recipient(machine):
         refused(answer, "invalid_scope", "invalid_target_entity_scope")
 
 
+@pytest.mark.requirement("oauth-2.2-26")
 async def test_grant_of_a_user_is_none_of_an_entity(machine):
     target = await machine.target()
     user = await machine.api.post("/api/user", json={"user": {"username": new_id(), "password": "password"}})
@@ -250,6 +259,7 @@ async def test_grant_of_a_user_is_none_of_an_entity(machine):
     refused(await machine.ask(f"target-entity:{target['id']}"), "invalid_scope", "invalid_target_entity_scope")
 
 
+@pytest.mark.requirement("oauth-2.2-26")
 async def test_entity_of_another_tenant_is_no_target(machine, api):
     foreign = await make_entity(api, machine.kind)
     refused(await machine.ask(f"target-entity:{foreign['id']}"), "invalid_scope", "invalid_target_entity_scope")
@@ -258,6 +268,7 @@ async def test_entity_of_another_tenant_is_no_target(machine, api):
 # The client
 
 
+@pytest.mark.requirement("oauth-2.2-29")
 async def test_basic_credentials_do_as_well(machine):
     for secret in (machine.secret, "a+b/c= %41"):
         patch = {"entity": {"clientSecret": secret, "clientId": f"the machine {new_id()}"}}
@@ -272,6 +283,14 @@ async def test_basic_credentials_do_as_well(machine):
         refused(old, "invalid_client", "invalid_client_id", 401)
 
 
+@pytest.mark.requirement(
+    "attack-24",
+    "error-invalid_client",
+    "oauth-2.2-29",
+    "reason-client_authentication_missing",
+    "reason-invalid_client_authentication",
+    "reason-missing_client_secret",
+)
 @pytest.mark.parametrize(
     ("form", "error", "reason", "status"),
     [
@@ -294,6 +313,7 @@ async def test_attack_24_client_that_does_not_prove_itself(machine, api, form, e
     assert (answer.headers.get("WWW-Authenticate") == 'Basic realm="oauth2"') is (status == 401)
 
 
+@pytest.mark.requirement("oauth-2.2-29")
 async def test_tenant_may_be_named_in_each_of_the_three_ways(machine):
     form = {"grant_type": "client_credentials", "client_id": machine.client_id, "client_secret": machine.secret}
     named = {**form, "tenantId": machine.tenant["id"]}
@@ -303,6 +323,7 @@ async def test_tenant_may_be_named_in_each_of_the_three_ways(machine):
     assert (await machine.http.post("/oauth2/token", data=form, headers=header_)).status_code == 200
 
 
+@pytest.mark.requirement("oauth-2.2-29")
 async def test_application_has_no_credentials_for_this_grant(machine, api):
     rp = await relying_party.make(api)
     answer = await rp.token(machine.http, grant_type="client_credentials")
@@ -313,12 +334,14 @@ async def test_application_has_no_credentials_for_this_grant(machine, api):
     )  # fmt: skip
 
 
+@pytest.mark.requirement("oauth-2.2-29")
 @pytest.mark.parametrize("grant_type", ["authorization_code", "refresh_token", "password"])
 async def test_entity_has_no_other_grant(machine, grant_type):
     answer = await machine.ask(grant_type=grant_type, code="code", refresh_token="token", redirect_uri="https://a")
     refused(answer, "invalid_client", "invalid_client_id", 401)
 
 
+@pytest.mark.requirement("attack-29")
 async def test_attack_29_entity_that_is_gone_gets_nothing_and_its_tokens_end(machine):
     target = await machine.target("read")
     token = await machine.token(target)
@@ -328,6 +351,7 @@ async def test_attack_29_entity_that_is_gone_gets_nothing_and_its_tokens_end(mac
     assert (await machine.introspect(target, token)).json() == {"active": False}
 
 
+@pytest.mark.requirement("attack-29")
 async def test_attack_29_entity_of_a_tenant_that_is_gone_gets_nothing(machine, api):
     target = await machine.target("read")
     token = await machine.token(target)
@@ -353,6 +377,7 @@ async def configure(machine: Machine, api: httpx.AsyncClient, **jwt_configuratio
     assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.requirement("oauth-2.10-9")
 async def test_type_has_a_key_and_a_lifetime_of_its_own_where_it_is_enabled(machine, api, monkeypatch):
     monkeypatch.setattr(key_rotation, "LAG_MS", 20)
     own = await key(api)
@@ -368,6 +393,7 @@ async def test_type_has_a_key_and_a_lifetime_of_its_own_where_it_is_enabled(mach
         assert verified.claims["exp"] - verified.claims["iat"] == body["expires_in"]
 
 
+@pytest.mark.requirement("core-7-rotation-entity")
 async def test_tokens_outlive_the_key_of_their_type(machine, api, clock, monkeypatch):
     monkeypatch.setattr(key_rotation, "LAG_MS", 20)
     first, second = await key(api), await key(api)
@@ -390,6 +416,7 @@ async def test_tokens_outlive_the_key_of_their_type(machine, api, clock, monkeyp
     assert (await api.delete(f"/api/key/{first['id']}")).status_code == 200
 
 
+@pytest.mark.requirement("core-7-rotation-entity")
 async def test_new_key_signs_when_every_process_can_know_it(machine, api):
     own = await key(api)
     started = asyncio.get_running_loop().time()
@@ -410,6 +437,7 @@ async def test_new_key_signs_when_every_process_can_know_it(machine, api):
 # What the tokens are good for
 
 
+@pytest.mark.requirement("contract-device-10")
 async def test_introspection_tells_the_entity_and_each_target(machine):
     targets = [await machine.target("read"), await machine.target("write")]
     token = await machine.token(*targets)
@@ -424,6 +452,7 @@ async def test_introspection_tells_the_entity_and_each_target(machine):
     }
 
 
+@pytest.mark.requirement("attack-30")
 async def test_attack_30_introspection_tells_nobody_else(machine, api):
     token = await machine.token(await machine.target("read"))
     stranger = await make_entity(machine.api, machine.kind)
@@ -437,6 +466,7 @@ async def test_attack_30_introspection_tells_nobody_else(machine, api):
     assert (await machine.introspect(elsewhere, token)).json() == {"active": False}
 
 
+@pytest.mark.requirement("attack-30")
 async def test_attack_30_entity_learns_nothing_of_users_tokens(machine, api, browser):
     rp = await relying_party.make(api, tenant=machine.tenant)
     tokens = await rp.tokens(machine.http, browser)
@@ -458,6 +488,7 @@ async def test_introspection_asks_an_entity_for_its_secret(machine):
     refused(answer, "invalid_client", "client_authentication_missing", 401)
 
 
+@pytest.mark.requirement("oauth-12-4")
 async def test_entity_gives_back_its_own_token_and_no_target_does(machine):
     target = await machine.target("read")
     token, kept = await machine.token(target), await machine.token(target)
@@ -468,12 +499,14 @@ async def test_entity_gives_back_its_own_token_and_no_target_does(machine):
     assert (await machine.introspect(target, kept)).json()["active"] is True
 
 
+@pytest.mark.requirement("contract-device-10")
 async def test_expired_token_is_inactive(machine, clock):
     token = await machine.token()
     clock.advance(seconds=3601)
     assert (await machine.introspect(machine.entity, token)).json() == {"active": False}
 
 
+@pytest.mark.requirement("error-invalid_token", "oauth-4.2-12", "reason-access_token_invalid")
 async def test_userinfo_refuses_the_token_of_an_entity(machine):
     for token in (await machine.token(), await machine.token(await machine.target("read"))):
         answer = await machine.http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
@@ -481,6 +514,7 @@ async def test_userinfo_refuses_the_token_of_an_entity(machine):
         assert answer.headers["WWW-Authenticate"].startswith('Bearer error="invalid_token", DPoP ')
 
 
+@pytest.mark.requirement("attack-27", "oauth-4.2-12")
 async def test_attack_27_entity_that_bears_the_ids_of_others_is_nobody_else(machine, api, http):
     """An entity with the id of a user, and a target with that of an application: still no token of the user's."""
     rp = await relying_party.make(api, tenant=machine.tenant)
@@ -498,6 +532,7 @@ async def test_attack_27_entity_that_bears_the_ids_of_others_is_nobody_else(mach
     refused(answer, "invalid_token", "access_token_invalid", 401)
 
 
+@pytest.mark.requirement("core-18-lambdas-16", "oauth-2.10-8")
 async def test_lambda_of_the_tenant_adds_to_the_claims(machine, api):
     body = (
         "function populate(jwt, recipientEntity, targetEntities, permissions) {"
@@ -529,11 +564,13 @@ async def test_lambda_of_the_tenant_adds_to_the_claims(machine, api):
     assert (failed.status_code, failed.json()["error"]) == (512, "server_error")
 
 
+@pytest.mark.requirement("contract-discovery-4")
 async def test_metadata_names_the_grant(http):
     for path in ("openid-configuration", "oauth-authorization-server"):
         assert "client_credentials" in (await http.get(f"/.well-known/{path}")).json()["grant_types_supported"]
 
 
+@pytest.mark.requirement("oauth-2.2-9")
 async def test_token_of_an_entity_may_be_bound_to_a_key(machine):
     key = ClientKey()
     form = {"grant_type": "client_credentials", "client_id": machine.client_id, "client_secret": machine.secret}

@@ -8,6 +8,21 @@ from tests import relying_party
 from tests.relying_party import PKCE, REDIRECT_URI, VERIFIER, claims, half_hash, header, response
 
 
+@pytest.mark.requirement(
+    "certification-token-1",
+    "contract-authorize-code_challenge",
+    "contract-authorize-nonce",
+    "contract-authorize-response-1",
+    "contract-authorize-response-5",
+    "contract-token-response-2",
+    "contract-token-response-3",
+    "contract-token-response-5",
+    "oauth-0.1-7",
+    "oauth-0.3-3",
+    "oauth-1.3-1",
+    "oauth-2.10-1",
+    "service-12",
+)
 async def test_login_leads_to_a_code_and_the_code_to_tokens(rp, browser, http):
     answer = await rp.log_in(browser, nonce="n-0S6_WzA2Mj", **PKCE)
     assert answer.keys() == {"code", "state", "userState", "iss"}
@@ -47,16 +62,19 @@ async def test_login_leads_to_a_code_and_the_code_to_tokens(rp, browser, http):
     assert info.json() == {"sub": rp.user["id"]}
 
 
+@pytest.mark.requirement("certification-authorize-8", "contract-token-response-1")
 async def test_minimal_request_gives_no_id_token_and_no_refresh_token(rp, browser, http):
     tokens = await rp.tokens(http, browser, scope=None)
     assert tokens.keys() == {"access_token", "expires_in", "token_type", "userId"}
 
 
+@pytest.mark.requirement("contract-token-response-3", "oauth-2.2-25")
 async def test_client_without_refresh_tokens_gets_none(rp, browser, http):
     await rp.configure(generateRefreshTokens=False)
     assert "refresh_token" not in await rp.tokens(http, browser)
 
 
+@pytest.mark.requirement("certification-authorize-1", "service-12")
 async def test_request_may_be_posted_by_another_site(rp, browser, http):
     headers = {"Origin": "https://app.example.com", "Sec-Fetch-Site": "cross-site"}
     shown = await browser.post("/oauth2/authorize", data=rp.query(), headers=headers)
@@ -65,12 +83,14 @@ async def test_request_may_be_posted_by_another_site(rp, browser, http):
     assert (await rp.exchange(http, answer["code"])).status_code == 200
 
 
+@pytest.mark.requirement("oauth-0.3-1")
 async def test_tenant_may_stand_in_the_path(rp, browser):
     shown = await browser.get(f"/{rp.tenant['id']}/oauth2/authorize", params=rp.query())
     assert relying_party.page(shown).forms[0]["action"] == f"/{rp.tenant['id']}/oauth2/authorize"
     assert "code" in response(await rp.submit(browser, shown))
 
 
+@pytest.mark.requirement("certification-authorize-5", "contract-authorize-response-2", "service-12")
 async def test_session_answers_without_a_page(rp, browser, http):
     first = await rp.tokens(http, browser)
     again = await rp.authorize(browser)
@@ -80,6 +100,7 @@ async def test_session_answers_without_a_page(rp, browser, http):
     assert claims(second["id_token"])["auth_time"] == claims(first["id_token"])["auth_time"]
 
 
+@pytest.mark.requirement("contract-token-1", "oauth-2.1-1", "service-13")
 @pytest.mark.parametrize("method", ["basic", "post"])
 async def test_client_authenticates_in_either_way(rp, browser, http, method):
     form = {"grant_type": "authorization_code", "code": await rp.code(browser), "redirect_uri": REDIRECT_URI}
@@ -90,11 +111,15 @@ async def test_client_authenticates_in_either_way(rp, browser, http, method):
     assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.requirement("contract-authorize-response-5", "contract-states-2", "oauth-1.3-3")
 async def test_user_state_tells_what_the_user_lacks(rp, browser, new_browser, api):
     rp.user = await relying_party.make_user(api, rp.tenant["id"])
     assert (await rp.log_in(browser))["userState"] == "AuthenticatedNotRegistered"
 
 
+@pytest.mark.requirement(
+    "contract-authorize-locale", "contract-authorize-metaData.device.description", "contract-authorize-response-5"
+)
 async def test_locale_and_device_travel_along(rp, browser, service, http):
     device = {"metaData.device.name": "phone", "metaData.device.description": "my phone"}
     answer = await rp.log_in(browser, locale="fr_CA", **device)
@@ -106,11 +131,13 @@ async def test_locale_and_device_travel_along(rp, browser, service, http):
     assert record["metaData"]["scopes"] == ["openid", "offline_access"]
 
 
+@pytest.mark.requirement("certification-authorize-10", "contract-authorize-state")
 async def test_state_comes_back_unchanged(rp, browser):
     state = "-._~" + "aZ09" * 30 + "~._-"
     assert (await rp.log_in(browser, state=state))["state"] == state
 
 
+@pytest.mark.requirement("oauth-1.2-query")
 async def test_redirect_uri_with_a_query_keeps_it(rp, browser):
     uri = REDIRECT_URI + "?tenant=one"
     await rp.configure(authorizedRedirectURLs=[uri])
@@ -118,6 +145,7 @@ async def test_redirect_uri_with_a_query_keeps_it(rp, browser):
     assert answer.headers["Location"].startswith(uri + "&code=")
 
 
+@pytest.mark.requirement("certification-authorize-6", "oauth-0.1-5")
 async def test_unknown_parameters_and_hints_are_never_an_error(rp, browser):
     extra = {
         "foo": "bar", "display": "popup", "ui_locales": "se", "claims_locales": "se", "acr_values": "1 2",
@@ -126,6 +154,7 @@ async def test_unknown_parameters_and_hints_are_never_an_error(rp, browser):
     assert "code" in await rp.log_in(browser, **extra)
 
 
+@pytest.mark.requirement("contract-authorize-response_mode", "oauth-1.3-5")
 @pytest.mark.parametrize("mode", ["query", "fragment", "form_post"])
 async def test_code_travels_in_every_response_mode(rp, browser, mode):
     shown = await rp.authorize(browser, response_mode=mode)
@@ -137,6 +166,7 @@ async def test_code_travels_in_every_response_mode(rp, browser, mode):
         assert {"query": "?code=", "fragment": "#code="}[mode] in answer.headers["Location"]
 
 
+@pytest.mark.requirement("certification-discovery-4", "service-17")
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "HS256"])
 async def test_application_signs_with_its_own_key(rp, browser, http, api, algorithm):
     key = {"algorithm": algorithm, "name": f"key of {rp.client_id}"}
@@ -156,6 +186,9 @@ async def test_application_signs_with_its_own_key(rp, browser, http, api, algori
     assert (await http.get("/oauth2/userinfo", headers=bearer)).status_code == 200
 
 
+@pytest.mark.requirement(
+    "certification-authorize-9", "contract-authorize-response-6", "contract-authorize-response_type", "oauth-1.3-2"
+)
 @pytest.mark.parametrize("response_type", ["token", "id_token", "token id_token", "id_token token"])
 async def test_implicit_grant_gives_tokens_at_once(rp, browser, http, response_type):
     await rp.configure(enabledGrants=["implicit"])

@@ -28,6 +28,7 @@ def refused(answer) -> tuple[str, str]:
     return told["error"], told["error_reason"]
 
 
+@pytest.mark.requirement("oauth-1.9-22", "oauth-1.9-6")
 async def test_user_is_asked_after_the_login_and_the_answer_is_what_is_granted(rp, browser, http):
     shown = await ask(rp, browser, scope="openid offline_access email phone")
     assert choices(shown) == {"email": False, "phone": False}
@@ -45,6 +46,7 @@ async def test_user_is_asked_after_the_login_and_the_answer_is_what_is_granted(r
     assert (wider.status_code, wider.json()["error"]) == (400, "invalid_scope")
 
 
+@pytest.mark.requirement("oauth-1.9-22")
 async def test_implicit_tokens_hold_what_was_granted_and_no_more(rp, browser):
     await rp.configure(enabledGrants=["implicit"])
     shown = await ask(rp, browser, response_type="token id_token", nonce="n", scope="openid email phone")
@@ -61,6 +63,7 @@ async def test_answer_goes_by_form_post_where_the_request_wants_it(rp, browser):
     assert response(answer)["state"] == "the-state"
 
 
+@pytest.mark.requirement("oauth-1.9-22")
 async def test_userinfo_tells_nothing_that_was_declined(rp, browser, http):
     answer = await agree(rp, browser, "phone", scope="openid email phone")
     token = (await rp.exchange(http, answer["code"])).json()["access_token"]
@@ -73,6 +76,7 @@ async def test_scopes_that_nobody_is_asked_about_ask_nothing(rp, browser):
     assert "code" in response(await rp.authorize(browser, scope=None))
 
 
+@pytest.mark.requirement("oauth-1.2-row-23", "reason-missing_required_scope")
 async def test_required_scopes_cannot_be_left_out(rp, browser, http):
     await rp.configure(providedScopePolicy={"email": {"required": True}})
     shown = await ask(rp, browser)
@@ -85,6 +89,7 @@ async def test_required_scopes_cannot_be_left_out(rp, browser, http):
     assert await scope_of(rp, http, await agree(rp, browser)) == "openid email"
 
 
+@pytest.mark.requirement("error-access_denied", "oauth-1.2-row-23", "reason-consent_canceled")
 async def test_row_23_cancelling_tells_the_application_and_grants_nothing(rp, browser):
     shown = await ask(rp, browser)
     answer = response(await send(browser, shown, "email", action="cancel"))
@@ -93,6 +98,7 @@ async def test_row_23_cancelling_tells_the_application_and_grants_nothing(rp, br
     assert "code" not in answer
 
 
+@pytest.mark.requirement("oauth-1.2-row-23")
 async def test_an_action_that_does_not_exist_grants_nothing(rp, browser):
     shown = await ask(rp, browser)
     assert refused(await send(browser, shown, "email", action="ALLOW")) == ("access_denied", "consent_canceled")
@@ -130,6 +136,7 @@ async def test_unknown_scopes_are_shown_and_need_no_answer(rp, browser, http):
     assert await scope_of(rp, http, response(await send(browser, shown))) == "openid unheard-of"
 
 
+@pytest.mark.requirement("oauth-1.8-9")
 async def test_page_can_be_looked_at_again_and_answered_once(rp, browser):
     shown = await ask(rp, browser)
     assert (await browser.get(str(shown.url))).status_code == 200
@@ -141,6 +148,7 @@ async def test_page_can_be_looked_at_again_and_answered_once(rp, browser):
     assert "fusionauth.li" not in browser.cookies
 
 
+@pytest.mark.requirement("oauth-1.9-25")
 async def test_attack_of_64_callers_with_one_form_exactly_one_gets_a_code(rp, browser):
     shown = await ask(rp, browser)
     answers = await asyncio.gather(*(send(browser, shown, "email") for _ in range(64)))
@@ -150,6 +158,7 @@ async def test_attack_of_64_callers_with_one_form_exactly_one_gets_a_code(rp, br
     assert {answer.status_code for answer in answers} == {302, 400}
 
 
+@pytest.mark.requirement("oauth-1.9-25")
 async def test_form_is_of_no_use_in_another_browser(rp, browser, new_browser):
     shown, other = await ask(rp, browser), new_browser()
     assert (await send(other, shown)).status_code == 400
@@ -159,6 +168,7 @@ async def test_form_is_of_no_use_in_another_browser(rp, browser, new_browser):
     assert "code" in response(await send(browser, shown))
 
 
+@pytest.mark.requirement("oauth-1.9-25")
 async def test_form_of_another_client_or_tenant_is_of_no_use(rp, browser, api):
     shown = await ask(rp, browser)
     sibling = await relying_party.make(api, tenant=rp.tenant, relationship="ThirdParty")
@@ -175,6 +185,7 @@ async def test_several_tabs_wait_for_several_answers(rp, browser):
     assert response(await send(browser, second))["state"] == "second"
 
 
+@pytest.mark.requirement("attack-42", "oauth-1.9-26")
 async def test_attack_42_answer_that_was_not_given_here_is_refused_and_nothing_is_lost(rp, browser):
     shown = await ask(rp, browser)
     forged = await send(browser, shown, "email", csrf_token="guessed")
@@ -186,6 +197,7 @@ async def test_attack_42_answer_that_was_not_given_here_is_refused_and_nothing_i
     assert "code" in response(await send(browser, shown))
 
 
+@pytest.mark.requirement("oauth-1.9-25")
 async def test_intent_is_forgotten_when_its_time_is_over(rp, browser, service):
     shown = await ask(rp, browser)
     redis = service.services.redis
@@ -240,6 +252,7 @@ async def test_consent_without_a_session_where_the_tenant_has_none(rp, browser, 
     assert "fusionauth.sso" not in browser.cookies
 
 
+@pytest.mark.requirement("attack-46")
 async def test_attack_46_consent_after_a_login_with_a_former_password_gives_nothing(rp, browser, api, clock):
     await rp.configure_tenant(httpSessionMaxInactiveInterval=0)
     shown = await ask(rp, browser, scope="openid email")
@@ -268,6 +281,7 @@ async def test_nothing_is_asked_any_more_when_the_application_became_a_first_par
     assert (await browser.get(str(shown.url))).status_code == 400
 
 
+@pytest.mark.requirement("attack-14", "oauth-1.9-26")
 async def test_page_is_closed_to_frames_scripts_and_other_targets(rp, browser):
     shown = await ask(rp, browser)
     policy = dict(part.split(" ", 1) for part in shown.headers["Content-Security-Policy"].split("; "))
@@ -278,6 +292,7 @@ async def test_page_is_closed_to_frames_scripts_and_other_targets(rp, browser):
     assert shown.headers["Cache-Control"] == "no-store"
 
 
+@pytest.mark.requirement("attack-19", "oauth-1.9-26")
 async def test_attack_19_page_escapes_what_it_repeats(rp, browser):
     nasty = "<script>alert(1)</script>"
     await rp.patch(f"/api/application/{rp.client_id}", {"application": {"name": nasty + rp.client_id}})
@@ -298,6 +313,9 @@ async def test_tenant_may_stand_in_the_path(rp, browser):
     assert response(await send(browser, asked))["iss"] == rp.tenant["issuer"]
 
 
+@pytest.mark.requirement(
+    "certification-authorize-3", "error-consent_required", "oauth-1.8-15", "reason-consent_required"
+)
 async def test_prompt_none_never_asks(rp, browser):
     await ask(rp, browser)
     answer = await rp.authorize(browser, scope="openid email", prompt="none")
@@ -331,6 +349,7 @@ async def test_application_that_takes_only_pushed_requests_gets_its_answer(rp, b
     assert await scope_of(rp, http, response(await send(browser, asked, "email"))) == "openid email"
 
 
+@pytest.mark.requirement("oauth-1.9-25")
 async def test_no_page_can_be_left_out_by_taking_its_login_to_another(rp, browser, api):
     await rp.configure(
         enabledGrants=["authorization_code", "urn:ietf:params:oauth:grant-type:device_code"],

@@ -47,6 +47,7 @@ async def a_token(consoles: FakeConsoles, kind: str, account: str, client_id: st
     return consoles.issue(account, client_id)
 
 
+@pytest.mark.requirement("audit-d3")
 @pytest.mark.parametrize("kind", TYPES)
 async def test_account_is_verified_shown_and_linked_when_the_device_is_approved(rp, http, consoles, kind):
     provider, account = await provider_of(rp, kind), an_account(kind)
@@ -73,6 +74,7 @@ async def test_account_is_verified_shown_and_linked_when_the_device_is_approved(
     assert "idp-link" not in str(claims(tokens["access_token"]))
 
 
+@pytest.mark.requirement("audit-d3")
 @pytest.mark.parametrize("kind", TYPES)
 async def test_unknown_token_is_refused_at_once_and_not_repeated(rp, http, consoles, kind):
     provider = await provider_of(rp, kind)
@@ -82,6 +84,7 @@ async def test_unknown_token_is_refused_at_once_and_not_repeated(rp, http, conso
         assert not token or token not in answer.text
 
 
+@pytest.mark.requirement("audit-d3")
 @pytest.mark.parametrize("kind", STATES_CLIENT)
 async def test_token_of_another_client_is_refused(rp, http, consoles, kind):
     provider = await provider_of(rp, kind)
@@ -89,6 +92,7 @@ async def test_token_of_another_client_is_refused(rp, http, consoles, kind):
     refused(await begin(rp, http, f"idp-link:{provider['id']}:{token}"), "cannot be trusted")
 
 
+@pytest.mark.requirement("audit-d3")
 @pytest.mark.parametrize("kind", STATES_CLIENT)
 async def test_client_of_an_application_is_the_one_that_counts_for_it(rp, http, consoles, kind):
     own = {rp.client_id: {"enabled": True, "client_id": "own-client"}}
@@ -99,6 +103,7 @@ async def test_client_of_an_application_is_the_one_that_counts_for_it(rp, http, 
     refused(await begin(rp, http, f"idp-link:{provider['id']}:{token}"), "cannot be trusted")
 
 
+@pytest.mark.requirement("audit-d3")
 @pytest.mark.parametrize("mode", ["Public", "Partner"])
 async def test_steam_takes_an_application_id_and_a_session_ticket(rp, http, consoles, mode):
     provider, account = await provider_of(rp, "Steam", apiMode=mode), an_account("Steam")
@@ -112,6 +117,7 @@ async def test_steam_takes_an_application_id_and_a_session_ticket(rp, http, cons
     refused(await begin(rp, http, f"idp-link:{provider['id']}:480:{'0' * 32}"), "cannot be trusted")
 
 
+@pytest.mark.requirement("audit-d3")
 async def test_nintendo_token_must_be_a_live_access_token_signed_by_nintendo(rp, http, consoles):
     provider = await provider_of(rp, "Nintendo")
     for changes in ({"exp": 1}, {"iss": "https://evil.example.com"}, {"typ": "id_token"}, {"sub": "somebody else"}):
@@ -121,6 +127,7 @@ async def test_nintendo_token_must_be_a_live_access_token_signed_by_nintendo(rp,
     refused(await begin(rp, http, f"idp-link:{provider['id']}:{good[:-4]}AAAA"), "cannot be trusted")
 
 
+@pytest.mark.requirement("audit-d3")
 @pytest.mark.parametrize(
     ("kind", "path", "answer"),
     [
@@ -143,6 +150,7 @@ async def test_strange_answer_of_a_platform_links_nobody(rp, http, consoles, kin
     refused(await begin(rp, http, f"idp-link:{provider['id']}:{token}"), "cannot be trusted")
 
 
+@pytest.mark.requirement("audit-d3")
 async def test_platform_without_an_answer_refuses_the_device_and_logs_no_token(rp, http, consoles, monkeypatch, api):
     provider = await provider_of(rp, "SonyPSN", debug=True)
     monkeypatch.setitem(console_tokens.ENDPOINTS, "sony_token_info", "http://127.0.0.1:1/2.0/oauth/token")
@@ -153,6 +161,7 @@ async def test_platform_without_an_answer_refuses_the_device_and_logs_no_token(r
     assert token not in logged
 
 
+@pytest.mark.requirement("audit-d3")
 async def test_account_of_another_user_is_not_linked(rp, http, consoles):
     provider, account = await provider_of(rp, "Xbox"), new_id()
     other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)

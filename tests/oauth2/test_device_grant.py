@@ -61,6 +61,7 @@ async def approve(rp: RelyingParty, http: httpx.AsyncClient, user_code: str, **f
 # Device authorization
 
 
+@pytest.mark.requirement("contract-device-1", "contract-device-2")
 async def test_device_is_given_its_codes(rp, http):
     answer = await http.post("/oauth2/device_authorize", data={"client_id": rp.client_id, "scope": "openid"})
     assert answer.status_code == 200
@@ -76,6 +77,7 @@ async def test_device_is_given_its_codes(rp, http):
     }  # fmt: skip
 
 
+@pytest.mark.requirement("contract-device-2")
 async def test_tenant_decides_the_lifetime_and_the_form_of_the_codes(rp, http):
     await rp.configure(deviceVerificationURL=f"{URL}?lang=en")
     generator = {"type": "randomDigits", "length": 9}
@@ -89,6 +91,7 @@ async def test_tenant_decides_the_lifetime_and_the_form_of_the_codes(rp, http):
     assert device.given["verification_uri_complete"] == f"{URL}?lang=en&user_code={device.user_code}"
 
 
+@pytest.mark.requirement("oauth-3-3")
 async def test_tenant_without_user_codes_left_says_so(rp, http, monkeypatch):
     monkeypatch.setattr("identity.domain.clients.user_codes.new", lambda _generator: "BCDFGH")
     await Device.begin(rp, http)
@@ -96,6 +99,7 @@ async def test_tenant_without_user_codes_left_says_so(rp, http, monkeypatch):
     refused(answer, "server_error", "unknown", 503)
 
 
+@pytest.mark.requirement("contract-device-1", "oauth-3-1")
 @pytest.mark.parametrize(
     ("form", "error", "reason"),
     [
@@ -112,12 +116,14 @@ async def test_device_authorization_refuses_with_400_whatever_is_wrong(rp, http,
     refused(answer, error, reason)
 
 
+@pytest.mark.requirement("oauth-3-2")
 async def test_client_that_authenticates_in_the_header_is_judged_by_it(rp, http):
     for secret, status in ((rp.secret, 200), ("wrong", 400)):
         answer = await http.post("/oauth2/device_authorize", data={"scope": "openid"}, auth=(rp.client_id, secret))
         assert answer.status_code == status
 
 
+@pytest.mark.requirement("contract-device-1", "oauth-3-2")
 @pytest.mark.parametrize(("profile", "status"), [("baseline", 200), ("strict", 400)])
 async def test_confidential_client_has_to_authenticate_where_its_profile_is_strict(api, http, profile, status):
     strict = {"profile": profile, "enabledGrants": [DEVICE_GRANT], "proofKeyForCodeExchangePolicy": "Required"}
@@ -131,6 +137,7 @@ async def test_confidential_client_has_to_authenticate_where_its_profile_is_stri
     assert (await http.post("/oauth2/device_authorize", data=form)).status_code == 200
 
 
+@pytest.mark.requirement("oauth-3-1")
 async def test_application_has_to_enable_the_grant(rp, http):
     device = await Device.begin(rp, http)
     await rp.configure(enabledGrants=["authorization_code"])
@@ -139,6 +146,7 @@ async def test_application_has_to_enable_the_grant(rp, http):
     refused(await device.poll(), "unauthorized_client", "grant_type_disabled")
 
 
+@pytest.mark.requirement("oauth-3-1", "reason-missing_verification_uri")
 async def test_application_without_a_page_is_told_what_it_lacks(rp, http, service):
     # The API refuses to enable the grant without a page, so that only the store can hold such an application.
     change = {"$unset": {"oauthConfiguration.deviceVerificationURL": ""}}
@@ -147,6 +155,7 @@ async def test_application_without_a_page_is_told_what_it_lacks(rp, http, servic
     refused(answer, "invalid_request", "missing_verification_uri")
 
 
+@pytest.mark.requirement("oauth-3-1")
 async def test_unknown_scopes_are_dropped_or_kept_by_policy(rp, http):
     for policy, expected in (("Remove", "openid"), ("Allow", "openid unheard-of")):
         await rp.configure(unknownScopePolicy=policy)
@@ -155,6 +164,7 @@ async def test_unknown_scopes_are_dropped_or_kept_by_policy(rp, http):
         assert (await device.tokens())["scope"] == expected
 
 
+@pytest.mark.requirement("oauth-3-10")
 async def test_what_a_device_tells_of_itself_is_bounded(rp, http):
     long = {"client_id": rp.client_id, "metaData.device.name": "x" * 1000, "metaData.device.type": "y" * 24}
     assert (await http.post("/oauth2/device_authorize", data=long)).status_code == 200
@@ -168,6 +178,7 @@ async def test_what_a_device_tells_of_itself_is_bounded(rp, http):
     refused(answer, "invalid_scope", "unknown_scope")
 
 
+@pytest.mark.requirement("oauth-3-10")
 async def test_address_begins_only_so_many_devices(rp, http, monkeypatch):
     monkeypatch.setattr(device_authorization, "ADDRESS_DEVICES", 2)
     for _ in range(2):
@@ -182,6 +193,7 @@ async def test_address_begins_only_so_many_devices(rp, http, monkeypatch):
 # The token request
 
 
+@pytest.mark.requirement("contract-token-10", "oauth-2.2-31")
 async def test_approved_device_gets_tokens(rp, http, service):
     device = await Device.begin(rp, http, scope="openid offline_access email", **SHOWN)
     refused(await device.poll(), "authorization_pending", None)
@@ -231,6 +243,7 @@ async def test_refresh_token_of_a_device_works_on(rp, http, clock):
     assert refreshed["auth_time"] == claims(first["access_token"])["auth_time"]
 
 
+@pytest.mark.requirement("oauth-2.2-33")
 @pytest.mark.parametrize("policy", ["Required", "NotRequiredWhenUsingPKCE", "NotRequired"])
 async def test_policy_decides_whether_a_device_authenticates(rp, http, policy):
     await rp.configure(clientAuthenticationPolicy=policy)
@@ -247,6 +260,9 @@ async def test_policy_decides_whether_a_device_authenticates(rp, http, policy):
     assert answer.status_code == (401 if policy == "Required" else 200)
 
 
+@pytest.mark.requirement(
+    "contract-token-10", "oauth-2.2-31", "reason-invalid_device_code", "reason-missing_device_code"
+)
 async def test_what_is_no_device_code_is_refused(rp, http, api):
     device = await Device.begin(rp, http)
     refused(await device.poll(device_code=None), "invalid_request", "missing_device_code")
@@ -257,6 +273,7 @@ async def test_what_is_no_device_code_is_refused(rp, http, api):
     assert (await device.poll()).status_code == 200
 
 
+@pytest.mark.requirement("attack-49", "contract-token-10", "error-slow_down")
 async def test_attack_49_device_that_asks_too_often_has_to_wait_longer_each_time(rp, http, clock):
     device = await Device.begin(rp, http)
     told = []
@@ -269,6 +286,7 @@ async def test_attack_49_device_that_asks_too_often_has_to_wait_longer_each_time
     assert body.keys() == {"error", "error_description"}
 
 
+@pytest.mark.requirement("contract-errors-8", "contract-token-10", "error-expired_token", "oauth-2.2-31")
 async def test_device_code_expires_and_is_told_so(rp, http, clock):
     device, late = [await Device.begin(rp, http) for _ in range(2)]
     await device.approved(http)
@@ -277,6 +295,7 @@ async def test_device_code_expires_and_is_told_so(rp, http, clock):
         refused(await each.poll(), "expired_token", None)
 
 
+@pytest.mark.requirement("oauth-2.2-31")
 async def test_tokens_are_given_once_and_a_second_use_takes_them_back(rp, http):
     device = await Device.begin(rp, http, scope="openid offline_access")
     await device.approved(http)
@@ -288,6 +307,7 @@ async def test_tokens_are_given_once_and_a_second_use_takes_them_back(rp, http):
     refused(await rp.refresh(http, tokens["refresh_token"]), "invalid_grant", "refresh_token_not_found")
 
 
+@pytest.mark.requirement("oauth-2.2-32")
 async def test_of_64_racing_callers_one_gets_tokens(rp, http):
     device = await Device.begin(rp, http, scope="openid")
     await device.approved(http)
@@ -307,6 +327,7 @@ async def test_user_who_is_gone_meanwhile_gives_a_device_nothing(rp, http, api):
     refused(await device.poll(), "invalid_request", "invalid_device_code")
 
 
+@pytest.mark.requirement("oauth-3-12")
 async def test_device_of_one_tenant_is_nothing_in_another(rp, http, api, monkeypatch):
     other = await device_client(api)
     monkeypatch.setattr("identity.domain.clients.user_codes.new", lambda _generator: "BCDFGH")
@@ -322,6 +343,7 @@ async def test_device_of_one_tenant_is_nothing_in_another(rp, http, api, monkeyp
     assert (await device.poll(path=f"/{rp.tenant['id']}/oauth2/token")).status_code == 200
 
 
+@pytest.mark.requirement("attack-28")
 async def test_attack_28_device_gets_no_scope_that_was_not_asked_for(rp, http):
     device = await Device.begin(rp, http, scope="openid")
     await device.approved(http)
@@ -333,6 +355,7 @@ async def test_attack_28_device_gets_no_scope_that_was_not_asked_for(rp, http):
 # Grants that approve a device
 
 
+@pytest.mark.requirement("contract-token-9", "oauth-3-6")
 async def test_password_grant_approves_a_device(rp, http):
     device = await Device.begin(rp, http, scope="openid email")
     await access_token(rp, http, user_code=device.user_code)
@@ -341,6 +364,7 @@ async def test_password_grant_approves_a_device(rp, http):
     assert claims(tokens["access_token"])["authenticationType"] == "PASSWORD"
 
 
+@pytest.mark.requirement("contract-token-9")
 async def test_password_that_is_wrong_approves_nothing(rp, http):
     device = await Device.begin(rp, http)
     form = {"username": rp.login_id, "password": "wrong", "user_code": device.user_code}
@@ -348,6 +372,7 @@ async def test_password_that_is_wrong_approves_nothing(rp, http):
     refused(await device.poll(), "authorization_pending", None)
 
 
+@pytest.mark.requirement("contract-token-12", "oauth-3-6")
 async def test_refresh_token_approves_a_device(rp, http, clock):
     form = {"username": rp.login_id, "password": relying_party.PASSWORD, "scope": "openid offline_access"}
     first = (await rp.token(http, grant_type="password", **form)).json()
@@ -368,6 +393,7 @@ async def test_refresh_token_approves_a_device(rp, http, clock):
     refused(expired, "invalid_request", "user_code_expired")
 
 
+@pytest.mark.requirement("contract-token-12")
 async def test_refresh_that_is_refused_approves_nothing_and_a_wrong_code_uses_nothing_up(rp, http):
     await rp.configure_tenant(jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse"})
     form = {"username": rp.login_id, "password": relying_party.PASSWORD, "scope": "openid offline_access"}
@@ -386,6 +412,7 @@ async def test_refresh_that_is_refused_approves_nothing_and_a_wrong_code_uses_no
 # User codes: asked about
 
 
+@pytest.mark.requirement("contract-device-3")
 async def test_client_learns_what_a_device_wants(rp, http, clock):
     device = await Device.begin(rp, http, scope="openid email offline_access", **SHOWN)
     clock.advance(seconds=100)
@@ -405,6 +432,7 @@ async def test_client_learns_what_a_device_wants(rp, http, clock):
         }
 
 
+@pytest.mark.requirement("contract-device-3")
 async def test_what_a_device_did_not_tell_is_left_out(rp, http):
     device = await Device.begin(rp, http, scope="openid")
     form = {"client_id": rp.client_id, "user_code": device.user_code}
@@ -412,6 +440,7 @@ async def test_what_a_device_did_not_tell_is_left_out(rp, http):
     assert answer.json().keys() == {"client_id", "expires_in", "tenantId", "user_code"}
 
 
+@pytest.mark.requirement("contract-device-3")
 async def test_api_key_learns_of_the_devices_of_its_tenant(rp, http, api, manager):
     device = await Device.begin(rp, http)
 
@@ -439,6 +468,7 @@ async def test_api_key_learns_of_the_devices_of_its_tenant(rp, http, api, manage
         assert (answer.status_code, answer.content) == (401, b"")
 
 
+@pytest.mark.requirement("contract-device-3", "reason-invalid_user_code", "reason-missing_user_code")
 @pytest.mark.parametrize(
     ("form", "error", "reason", "status"),
     [
@@ -455,6 +485,7 @@ async def test_question_about_a_user_code_is_refused(rp, http, form, error, reas
     refused(await http.post("/oauth2/device/user-code", data=merged), error, reason, status)
 
 
+@pytest.mark.requirement("contract-device-3")
 async def test_confidential_client_asks_with_its_secret(api, http):
     rp = await device_client(api, clientAuthenticationPolicy="Required")
     device = await Device.begin(rp, http)
@@ -467,6 +498,7 @@ async def test_confidential_client_asks_with_its_secret(api, http):
     assert (await http.get("/oauth2/device/user-code", params=form)).status_code == 405
 
 
+@pytest.mark.requirement("contract-device-4", "reason-user_code_expired")
 async def test_user_code_is_validated(rp, http, api, clock):
     device = await Device.begin(rp, http)
 
@@ -490,6 +522,7 @@ async def test_user_code_is_validated(rp, http, api, clock):
 # User codes: approved by an access token
 
 
+@pytest.mark.requirement("contract-device-5", "contract-states-1")
 async def test_access_token_approves_a_device(rp, http):
     device = await Device.begin(rp, http, scope="openid", **SHOWN)
     answer = await approve(rp, http, device.user_code)
@@ -505,6 +538,7 @@ async def test_access_token_approves_a_device(rp, http):
     assert (token["sub"], token["authenticationType"]) == (rp.user["id"], "PASSWORD")
 
 
+@pytest.mark.requirement("contract-device-5")
 async def test_token_of_another_application_of_the_tenant_approves(rp, http, api):
     sibling = await device_client(api, tenant=rp.tenant)
     device = await Device.begin(rp, http)
@@ -512,6 +546,7 @@ async def test_token_of_another_application_of_the_tenant_approves(rp, http, api
     assert (await approve(rp, http, device.user_code, token=token)).json()["userId"] == sibling.user["id"]
 
 
+@pytest.mark.requirement("oauth-3-12")
 async def test_token_of_another_tenant_approves_nothing(rp, http, api):
     other = await device_client(api)
     device = await Device.begin(rp, http)
@@ -520,6 +555,7 @@ async def test_token_of_another_tenant_approves_nothing(rp, http, api):
     refused(await device.poll(), "authorization_pending", None)
 
 
+@pytest.mark.requirement("contract-device-5")
 async def test_only_its_own_client_approves_a_device(rp, http, api):
     sibling = await device_client(api, tenant=rp.tenant)
     device = await Device.begin(rp, http)
@@ -541,6 +577,7 @@ async def test_token_of_a_third_party_approves_no_device_of_another_application(
     assert (await approve(third, http, own.user_code, token=token)).status_code == 200
 
 
+@pytest.mark.requirement("contract-device-5")
 async def test_approval_names_what_is_missing(rp, http):
     device = await Device.begin(rp, http)
     refused(await approve(rp, http, device.user_code, token=None), "invalid_request", "missing_token")
@@ -563,6 +600,9 @@ async def signed(rp, service, token: str, **changes: Any) -> str:
     return str(await service.services.tokens.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], wanted, tenant))
 
 
+@pytest.mark.requirement(
+    "contract-device-5", "reason-access_token_expired", "reason-invalid_user_id", "reason-missing_user_id"
+)
 async def test_every_way_in_which_a_token_does_not_hold_is_told(rp, http, service, clock):
     device = await Device.begin(rp, http)
     good = await access_token(rp, http)
@@ -607,6 +647,7 @@ async def test_webhook_may_veto_an_approval(rp, http, api):
     assert receiver.requests[-1].event["authenticationType"] == "PING"
 
 
+@pytest.mark.requirement("contract-device-5", "oauth-3-11")
 async def test_user_who_may_not_log_in_approves_nothing(rp, http, api):
     device = await Device.begin(rp, http)
     token = await access_token(rp, http)
@@ -632,6 +673,7 @@ async def test_user_who_may_not_log_in_approves_nothing(rp, http, api):
     refused(await device.poll(), "authorization_pending", None)
 
 
+@pytest.mark.requirement("oauth-3-8")
 async def test_third_party_device_gets_only_what_the_token_s_user_agreed_to(rp, http):
     await rp.configure(relationship="ThirdParty")
     device = await Device.begin(rp, http, scope="openid email")
@@ -647,6 +689,7 @@ async def test_third_party_device_gets_only_what_the_token_s_user_agreed_to(rp, 
 # Guessing
 
 
+@pytest.mark.requirement("attack-49", "contract-errors-8")
 @pytest.mark.parametrize("way", ["validate", "user-code", "approve", "password", "refresh", "authorize"])
 async def test_attack_49_wrong_user_codes_from_an_address_are_counted_on_every_way(rp, http, service, way):
     tokens = (await rp.token(http, grant_type="password", username=rp.login_id, password=relying_party.PASSWORD,
@@ -705,6 +748,7 @@ async def test_client_that_authenticates_speaks_for_many_users(rp, http, monkeyp
 # Metadata
 
 
+@pytest.mark.requirement("contract-discovery-5")
 async def test_grant_is_published(http):
     for path in ("openid-configuration", "oauth-authorization-server"):
         metadata = (await http.get(f"/.well-known/{path}")).json()

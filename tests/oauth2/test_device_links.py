@@ -79,6 +79,7 @@ async def links(rp: RelyingParty, user: Document | None = None) -> list[Document
     return list(answer.json()["identityProviderLinks"])
 
 
+@pytest.mark.requirement("contract-device-1", "event-user.identity-provider.link-2", "oauth-3-4")
 async def test_account_is_shown_and_linked_when_the_device_is_approved(rp, http, provider, key, session_clock):
     account = new_id()
     token = await jwt(key, session_clock, account)
@@ -112,6 +113,7 @@ async def test_account_is_shown_and_linked_when_the_device_is_approved(rp, http,
     assert "idp-link" not in str(claims(tokens["access_token"]))
 
 
+@pytest.mark.requirement("oauth-3-4")
 async def test_account_of_another_user_is_not_linked_and_the_device_waits_on(rp, http, provider, key, session_clock):
     account, other = new_id(), await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     scope = f"idp-link:{provider['id']}:{await jwt(key, session_clock, account)}"
@@ -126,6 +128,7 @@ async def test_account_of_another_user_is_not_linked_and_the_device_waits_on(rp,
     assert len(await links(rp)) == 1
 
 
+@pytest.mark.requirement("oauth-3-9")
 async def test_page_shows_the_account_and_says_what_became_of_it(rp, http, service, provider, key, session_clock):
     account = new_id()
     scope = f"idp-link:{provider['id']}:{await jwt(key, session_clock, account)}"
@@ -153,6 +156,7 @@ async def connected(rp: RelyingParty, browser: httpx.AsyncClient, device: Device
     return shown
 
 
+@pytest.mark.requirement("oauth-3-4")
 async def test_token_that_cannot_be_trusted_is_refused_at_once(rp, http, provider, key, session_clock):
     stranger = await make_key(kid="theirs")
     good = await jwt(key, session_clock, "person")
@@ -170,6 +174,7 @@ async def test_token_that_cannot_be_trusted_is_refused_at_once(rp, http, provide
         assert not token or token not in answer.text
 
 
+@pytest.mark.requirement("contract-device-1")
 async def test_only_providers_that_are_spoken_to_here_are_taken(rp, http, provider, key, session_clock):
     token = await jwt(key, session_clock, "person")
     for kind in ("Google", "LinkedIn", "Twitch"):
@@ -185,12 +190,14 @@ async def test_only_providers_that_are_spoken_to_here_are_taken(rp, http, provid
     refused(await begin(rp, http, both), "Only one account")
 
 
+@pytest.mark.requirement("oauth-3-12")
 async def test_provider_of_another_tenant_is_unknown(rp, http, api, provider, key, session_clock):
     other = await device_client(api)
     token = await jwt(key, session_clock, "person")
     refused(await begin(other, http, f"idp-link:{provider['id']}:{token}"), "unknown")
 
 
+@pytest.mark.requirement("oauth-3-4")
 async def test_id_token_of_an_openid_provider_names_the_account(rp, http, session_clock):
     async with providing(session_clock) as fake:
         oauth2 = {"issuer": fake.issuer, "client_id": fake.client_id, "client_secret": "secret"}

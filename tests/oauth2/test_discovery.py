@@ -6,6 +6,7 @@ import base64
 import re
 
 import httpx
+import pytest
 
 from identity.ids import new_id
 from tests.conftest import DEFAULT_TENANT
@@ -22,6 +23,14 @@ CONTRACT = {
 }  # fmt: skip
 
 
+@pytest.mark.requirement(
+    "certification-discovery-1",
+    "certification-discovery-2",
+    "contract-discovery-3",
+    "contract-discovery-4",
+    "contract-discovery-5",
+    "oauth-4.4-9",
+)
 async def test_default_tenant_describes_itself_under_its_issuer(http, service):
     document = (await http.get(CONFIGURATION)).json()
     assert document["issuer"] == service.base_url
@@ -42,6 +51,7 @@ async def test_default_tenant_describes_itself_under_its_issuer(http, service):
         assert document[name] is False
 
 
+@pytest.mark.requirement("contract-discovery-2", "service-15")
 async def test_tenant_is_named_in_path_or_query(http, tenant):
     by_path = (await http.get(f"/{tenant['id']}{CONFIGURATION}")).json()
     by_query = (await http.get(CONFIGURATION, params={"tenantId": tenant["id"]})).json()
@@ -49,6 +59,7 @@ async def test_tenant_is_named_in_path_or_query(http, tenant):
     assert by_path["issuer"] == tenant["issuer"]
 
 
+@pytest.mark.requirement("oauth-4.4-8")
 async def test_unknown_tenant_has_no_metadata(http):
     for tenant_id in (new_id(), "no-uuid"):
         for answer in (
@@ -67,6 +78,7 @@ async def test_changed_tenant_is_described_anew_at_once(http, api):
     assert first.headers["ETag"] != second.headers["ETag"]
 
 
+@pytest.mark.requirement("design-state-23", "oauth-4.4-3")
 async def test_documents_are_checked_by_etag_and_may_be_kept_where_they_follow_no_host_header(http):
     for path in (CONFIGURATION, KEYS):
         answer = await http.get(path)
@@ -75,6 +87,9 @@ async def test_documents_are_checked_by_etag_and_may_be_kept_where_they_follow_n
         assert (again.status_code, again.content) == (304, b"")
 
 
+@pytest.mark.requirement(
+    "attack-39", "certification-discovery-3", "contract-discovery-1", "core-7-key-set", "oauth-4.4-1", "service-15"
+)
 async def test_attack_39_key_set_is_public_halves_alone(http, api):
     for algorithm in ("RS256", "ES256", "ES384", "ES512", "HS256"):
         key = {
@@ -94,6 +109,7 @@ async def test_attack_39_key_set_is_public_halves_alone(http, api):
         assert all(re.fullmatch(r"[A-Za-z0-9_-]+", key[name]) for name in public - {"crv"})
 
 
+@pytest.mark.requirement("audit-b6-key-set", "oauth-4.4-2")
 async def test_key_is_published_as_soon_as_something_names_it(http, api, tenant):
     key = {"algorithm": "ES256", "name": new_id()}
     made = (await api.post("/api/key/generate", json={"key": key})).json()["key"]
@@ -114,6 +130,7 @@ async def test_foreign_public_key_is_not_published_as_ours(http, api):
     assert foreign["kid"] not in {key["kid"] for key in (await http.get(KEYS)).json()["keys"]}
 
 
+@pytest.mark.requirement("certification-discovery-4", "oauth-2.10-14")
 async def test_signing_key_is_among_the_published(rp, browser, http):
     tokens = await rp.tokens(http, browser)
     keys = {key["kid"]: key for key in (await http.get(KEYS)).json()["keys"]}
@@ -122,6 +139,7 @@ async def test_signing_key_is_among_the_published(rp, browser, http):
     assert len(base64.urlsafe_b64decode(key["n"] + "==")) == 256
 
 
+@pytest.mark.requirement("attack-47", "design-config-7")
 async def test_attack_47_host_headers_never_reach_the_issuer(build, api):
     forged = {"Host": "evil.example.com", "X-Forwarded-Host": "evil.example.com", "X-Forwarded-Proto": "https"}
     async with build(server__base_url="https://id.example.com") as service, httpx.AsyncClient() as client:
@@ -130,11 +148,13 @@ async def test_attack_47_host_headers_never_reach_the_issuer(build, api):
     assert "evil" not in str(document)
 
 
+@pytest.mark.requirement("contract-discovery-2", "oauth-0.3-4")
 async def test_default_tenant_is_the_one_without_a_name(http):
     named = (await http.get(f"/{DEFAULT_TENANT}{CONFIGURATION}")).json()
     assert named == (await http.get(CONFIGURATION)).json()
 
 
+@pytest.mark.requirement("core-7-public-key", "oauth-4.4-4")
 async def test_public_keys_come_as_pem_too(rp, http, api):
     """For receivers from before there were key sets: all, one by its kid, one by its application."""
     key = {"algorithm": "ES256", "name": f"Key {new_id()}"}
@@ -166,6 +186,7 @@ async def test_public_keys_come_as_pem_too(rp, http, api):
     assert shared["kid"] not in (await ask()).json()["publicKeys"]
 
 
+@pytest.mark.requirement("certification-logout-6")
 async def test_logouts_are_published(http):
     document = (await http.get("/.well-known/openid-configuration")).json()
     kinds = ("backchannel_logout", "frontchannel_logout")
@@ -173,6 +194,7 @@ async def test_logouts_are_published(http):
     assert document["end_session_endpoint"].endswith("/oauth2/logout")
 
 
+@pytest.mark.requirement("contract-discovery-3", "oauth-4.4-5")
 async def test_each_field_has_the_published_value(http, service):
     document = (await http.get(CONFIGURATION)).json()
     base = service.base_url

@@ -55,6 +55,7 @@ def rejected(answer, error: str, reason: str | None, scheme: str = "DPoP") -> No
     assert answer.headers["WWW-Authenticate"] == expected
 
 
+@pytest.mark.requirement("oauth-2.10-11", "oauth-2.2-9")
 async def test_code_gives_a_token_that_is_bound_to_the_key(rp, browser, http, key):
     tokens = await bound(rp, browser, http, key)
     assert tokens["token_type"] == "DPoP"
@@ -67,6 +68,7 @@ async def test_code_gives_a_token_that_is_bound_to_the_key(rp, browser, http, ke
         assert answer.json() == {"sub": rp.user["id"]}
 
 
+@pytest.mark.requirement("oauth-2.2-9")
 async def test_without_a_proof_tokens_are_bearer_tokens(rp, browser, http):
     tokens = await rp.tokens(http, browser)
     assert tokens["token_type"] == "Bearer"
@@ -104,6 +106,7 @@ BAD_PROOFS = {
 }
 
 
+@pytest.mark.requirement("error-invalid_dpop_proof", "oauth-2.2-9")
 async def test_attack_40_bad_proof_is_refused_and_costs_no_code(rp, browser, http, key):
     code = await rp.code(browser)
     for changes in BAD_PROOFS.values():
@@ -122,6 +125,7 @@ async def test_attack_40_bad_proof_is_refused_and_costs_no_code(rp, browser, htt
     assert answer.status_code == 200
 
 
+@pytest.mark.requirement("attack-40")
 async def test_attack_40_of_64_racing_uses_of_one_proof_one_counts(rp, browser, http, key):
     tokens = await rp.tokens(http, browser)
     headers = key.header(http, "POST", TOKEN)
@@ -142,6 +146,7 @@ async def test_used_proof_is_remembered_for_as_long_as_it_would_count(rp, browse
     assert 110 < await redis.client.ttl(keys[0]) <= 122
 
 
+@pytest.mark.requirement("attack-40")
 async def test_attack_40_proof_is_used_up_at_a_protected_resource_as_well(rp, browser, http, key):
     token = (await bound(rp, browser, http, key))["access_token"]
     headers = key.shown(http, token, USERINFO)
@@ -149,6 +154,7 @@ async def test_attack_40_proof_is_used_up_at_a_protected_resource_as_well(rp, br
     rejected(await http.get(USERINFO, headers=headers), "invalid_dpop_proof", None)
 
 
+@pytest.mark.requirement("oauth-12-16")
 async def test_bound_token_is_no_bearer_token(rp, browser, http, key):
     token = (await bound(rp, browser, http, key))["access_token"]
     bearer = {"Authorization": f"Bearer {token}"}
@@ -158,12 +164,14 @@ async def test_bound_token_is_no_bearer_token(rp, browser, http, key):
     rejected(answer, "invalid_token", "access_token_invalid", "Bearer")
 
 
+@pytest.mark.requirement("oauth-12-16")
 async def test_bearer_token_is_refused_with_the_scheme_of_bound_ones(rp, browser, http, key):
     token = (await rp.tokens(http, browser))["access_token"]
     answer = await http.get(USERINFO, headers=key.shown(http, token, USERINFO))
     rejected(answer, "invalid_token", "access_token_invalid")
 
 
+@pytest.mark.requirement("attack-40")
 async def test_attack_40_protected_resource_wants_the_key_and_the_hash_of_the_token(rp, browser, http, key):
     token = (await bound(rp, browser, http, key))["access_token"]
     other = (await bound(rp, browser, http, key))["access_token"]
@@ -180,12 +188,14 @@ async def test_attack_40_protected_resource_wants_the_key_and_the_hash_of_the_to
     refused(answer, "invalid_request", "unknown")
 
 
+@pytest.mark.requirement("oauth-12-16")
 async def test_request_without_a_token_is_told_both_schemes(http):
     answer = await http.get(USERINFO)
     assert answer.headers["WWW-Authenticate"] == f'Bearer, DPoP algs="{ALGORITHMS}"'
     rejected(await http.get(USERINFO, headers={"Authorization": "DPoP x"}), "invalid_token", "access_token_malformed")
 
 
+@pytest.mark.requirement("oauth-2.10-11")
 async def test_introspection_tells_the_key(rp, browser, http, key):
     token = (await bound(rp, browser, http, key))["access_token"]
     form = {"client_id": rp.client_id, "client_secret": rp.secret}
@@ -197,6 +207,7 @@ async def test_introspection_tells_the_key(rp, browser, http, key):
     assert not told.keys() & {"cnf", "token_type"}
 
 
+@pytest.mark.requirement("oauth-12-19")
 async def test_application_may_bind_every_token(rp, browser, http, key):
     await rp.configure(dpopBoundAccessTokens=True, enabledGrants=["authorization_code", "implicit", "refresh_token"])
     code = await rp.code(browser)
@@ -209,6 +220,7 @@ async def test_application_may_bind_every_token(rp, browser, http, key):
     assert "code" in response(await rp.authorize(browser))
 
 
+@pytest.mark.requirement("oauth-2.2-9")
 async def test_password_grant_binds_its_token(rp, http, key):
     await rp.configure(enabledGrants=["password"])
     form = {"grant_type": "password", "username": rp.login_id, "password": PASSWORD}
@@ -217,6 +229,7 @@ async def test_password_grant_binds_its_token(rp, http, key):
     assert claims(answer.json()["access_token"])["cnf"] == {"jkt": key.thumbprint}
 
 
+@pytest.mark.requirement("oauth-12-17")
 async def test_refresh_token_of_a_public_client_is_bound_to_the_key(rp, browser, http, key):
     await rp.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
     code = await rp.code(browser, **PKCE)
@@ -230,6 +243,7 @@ async def test_refresh_token_of_a_public_client_is_bound_to_the_key(rp, browser,
     assert claims(answer.json()["access_token"])["cnf"] == {"jkt": key.thumbprint}
 
 
+@pytest.mark.requirement("oauth-12-17")
 async def test_refresh_token_stays_bound_when_it_gets_another_value(rp, browser, http, key):
     await rp.patch(
         f"/api/application/{rp.client_id}",
@@ -246,6 +260,7 @@ async def test_refresh_token_stays_bound_when_it_gets_another_value(rp, browser,
     assert (await ask(rp, http, key.header(http, "POST", TOKEN), **refresh)).status_code == 200
 
 
+@pytest.mark.requirement("oauth-12-17")
 async def test_client_that_authenticates_may_change_its_key(rp, browser, http, key):
     tokens = await bound(rp, browser, http, key)
     refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
@@ -255,6 +270,7 @@ async def test_client_that_authenticates_may_change_its_key(rp, browser, http, k
     assert (await ask(rp, http, {}, **refresh)).json()["token_type"] == "Bearer"
 
 
+@pytest.mark.requirement("oauth-1.1-4")
 async def test_dpop_jkt_binds_the_code(rp, browser, http, key):
     for headers in ({}, ClientKey().header(http, "POST", TOKEN)):
         code = await rp.code(browser, dpop_jkt=key.thumbprint)
@@ -264,16 +280,19 @@ async def test_dpop_jkt_binds_the_code(rp, browser, http, key):
     assert (await bound(rp, browser, http, key, dpop_jkt=key.thumbprint))["token_type"] == "DPoP"
 
 
+@pytest.mark.requirement("oauth-1.1-4")
 async def test_dpop_jkt_travels_with_the_login_form(rp, browser, http, key):
     shown = await rp.authorize(browser, dpop_jkt=key.thumbprint)
     assert page(shown).forms[0]["fields"]["dpop_jkt"] == key.thumbprint
 
 
+@pytest.mark.requirement("oauth-1.1-4")
 async def test_dpop_jkt_that_is_no_thumbprint_is_refused(rp, browser):
     given = response(await rp.authorize(browser, dpop_jkt="x"))
     assert (given["error"], given["error_reason"]) == ("invalid_request", "unknown")
 
 
+@pytest.mark.requirement("oauth-12-18")
 async def test_pushed_request_binds_the_code_by_its_proof(rp, browser, http, key):
     form = {**rp.query(), "client_secret": rp.secret}
     wrong = {**form, "dpop_jkt": ClientKey().thumbprint}
@@ -291,6 +310,7 @@ async def test_pushed_request_binds_the_code_by_its_proof(rp, browser, http, key
         refused(answer, "invalid_grant", "unknown")
 
 
+@pytest.mark.requirement("oauth-2.10-11")
 async def test_lambda_cannot_change_the_key(rp, browser, http, key, api):
     body = "function populate(jwt, user, registration) { jwt.cnf = {jkt: 'x'}; jwt.seen = true; }"
     made = await api.post("/api/lambda", json={"lambda": {"name": new_id()[:20], "type": "JWTPopulate", "body": body}})
@@ -309,6 +329,7 @@ async def test_proof_of_one_tenant_is_fresh_in_another_only_by_its_own_address(r
     refused(await ask(rp, http, headers, **exchange(await rp.code(browser))), "invalid_dpop_proof")
 
 
+@pytest.mark.requirement("oauth-12-18")
 async def test_metadata_tells_the_algorithms(http):
     document = (await http.get("/.well-known/openid-configuration")).json()
     assert document["dpop_signing_alg_values_supported"] == ALGORITHMS.split()
@@ -324,6 +345,7 @@ async def test_proofs_are_not_logged(rp, browser, http, key, capsys):
     assert header(proof["DPoP"])["jwk"]["x"] not in out + err
 
 
+@pytest.mark.requirement("oauth-12-16", "oauth-2.2-9")
 async def test_device_binds_its_tokens_with_a_fresh_proof_each_time(api, http, key):
     rp = await device_client(api)
     device = await Device.begin(rp, http, scope="openid offline_access")
@@ -340,6 +362,7 @@ async def test_device_binds_its_tokens_with_a_fresh_proof_each_time(api, http, k
     refused(answer, "invalid_token", "access_token_invalid")
 
 
+@pytest.mark.requirement("error-use_dpop_nonce", "oauth-12-20")
 async def test_application_may_want_nonces_of_ours_in_proofs(rp, browser, http, key, clock):
     code = await rp.code(browser)
     await rp.configure(dpopNonceRequired=True)
@@ -368,6 +391,7 @@ async def test_application_may_want_nonces_of_ours_in_proofs(rp, browser, http, 
     assert answer.headers["DPoP-Nonce"] != nonce
 
 
+@pytest.mark.requirement("oauth-12-20")
 async def test_nonce_is_not_looked_at_where_none_is_wanted(rp, browser, http, key):
     headers = key.header(http, "POST", TOKEN, nonce="whatever")
     assert (await ask(rp, http, headers, **exchange(await rp.code(browser)))).status_code == 200

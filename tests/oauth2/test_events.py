@@ -30,6 +30,7 @@ async def heard(receiver: Receiver, *types: str) -> list[dict]:
     return sorted(events, key=lambda event: event["type"])
 
 
+@pytest.mark.requirement("oauth-1.8-12", "service-21")
 async def test_login_is_told_with_how_it_was_done(rp, browser, receiver):
     await rp.log_in(browser)
     await rp.authorize(browser)
@@ -42,6 +43,7 @@ async def test_login_is_told_with_how_it_was_done(rp, browser, receiver):
         assert event["info"]["ipAddress"] == "127.0.0.1"
 
 
+@pytest.mark.requirement("service-21")
 async def test_failed_login_is_told(rp, browser, receiver):
     await rp.submit(browser, await rp.authorize(browser), password="wrong")
     (event,) = await heard(receiver, "user.login.failed")
@@ -49,6 +51,7 @@ async def test_failed_login_is_told(rp, browser, receiver):
     assert "wrong" not in str(event["user"])
 
 
+@pytest.mark.requirement("contract-events-2", "event-jwt.refresh-2", "oauth-2.2-19")
 async def test_refresh_tells_both_tokens_and_the_one_they_replace(rp, browser, http, receiver):
     tokens = await rp.tokens(http, browser)
     await receiver.wait_for(1)
@@ -62,6 +65,7 @@ async def test_refresh_tells_both_tokens_and_the_one_they_replace(rp, browser, h
     assert event["applicationId"] == rp.client_id
 
 
+@pytest.mark.requirement("contract-token-13")
 async def test_cookie_beats_the_body_as_the_original(rp, browser, http, receiver):
     tokens = await rp.tokens(http, browser)
     await receiver.wait_for(1)
@@ -72,6 +76,7 @@ async def test_cookie_beats_the_body_as_the_original(rp, browser, http, receiver
     assert event["original"] == "from-the-cookie"
 
 
+@pytest.mark.requirement("event-jwt.refresh-token.revoke-7")
 async def test_replay_tells_what_it_revoked(rp, browser, http, receiver):
     code = await rp.code(browser)
     tokens = (await rp.exchange(http, code)).json()
@@ -85,6 +90,7 @@ async def test_replay_tells_what_it_revoked(rp, browser, http, receiver):
     assert event["userId"] == rp.user["id"]
 
 
+@pytest.mark.requirement("oauth-2.2-19", "webhooks-8-17")
 async def test_veto_of_a_refresh_leaves_the_token_as_it_was(rp, browser, http, api):
     await rp.configure_tenant(jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse"})
     value = (await rp.tokens(http, browser))["refresh_token"]
@@ -100,6 +106,7 @@ async def test_veto_of_a_refresh_leaves_the_token_as_it_was(rp, browser, http, a
         assert (await rp.refresh(http, value)).status_code == 200
 
 
+@pytest.mark.requirement("oauth-1.9-4", "webhooks-8-15")
 async def test_veto_of_a_login_shows_the_page_again_and_makes_no_session(rp, browser, api):
     async with receiving(answers(500)) as receiver:
         await listen(api, rp.tenant, receiver.url, TYPES, "AbsoluteMajority")

@@ -60,10 +60,12 @@ def last(printed):
     return found
 
 
+@pytest.mark.requirement("oauth-2.1-13")
 async def test_documented_client_registers_its_key_and_authenticates_with_it(run):
     assert last((await run("oauth/client-assertions.md"))[-1]) == {"active": False}
 
 
+@pytest.mark.requirement("oauth-12-6")
 async def test_documented_client_signs_a_request_and_pushes_it(run):
     answer = last((await run("oauth/request-objects.md"))[-1])
     assert answer["request_uri"].startswith("urn:ietf:params:oauth:request_uri:")

@@ -73,6 +73,7 @@ async def log_in(party: RelyingParty, browser: httpx.AsyncClient, **query: str) 
     return await browser.get(await to_callback(party, browser, **query))
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_login_keeps_the_tokens_in_cookies_and_returns_with_the_state(party, browser) -> None:
     answer = await log_in(party, browser, state="a state & more")
     assert location(answer) == (APP, {"state": "a state & more"})
@@ -87,6 +88,7 @@ async def test_login_keeps_the_tokens_in_cookies_and_returns_with_the_state(part
     assert int(cookies["app.at_exp"].value) == pytest.approx(claims(cookies["app.at"].value)["exp"], abs=2)
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_authorization_request_has_pkce_and_a_state_of_its_own(party, browser, service) -> None:
     query = {"client_id": party.client_id, "redirect_uri": APP, "state": "mine", "login_hint": "ada@example.com"}
     requests = []
@@ -102,6 +104,7 @@ async def test_authorization_request_has_pkce_and_a_state_of_its_own(party, brow
     assert {first["state"], first["code_challenge"]}.isdisjoint({second["state"], second["code_challenge"]})
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_path_form_and_defaults(party, browser) -> None:
     departure = await browser.get(f"/app/login/{party.client_id}")
     assert location(departure)[1]["scope"] == "openid offline_access"
@@ -109,6 +112,7 @@ async def test_path_form_and_defaults(party, browser) -> None:
     assert location(await browser.get(answer.headers["Location"])) == (APP, {})
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_registration_where_it_is_offered_and_the_login_elsewhere(party, browser, service) -> None:
     query = {"client_id": party.client_id, "redirect_uri": APP}
     assert location(await browser.get("/app/register/", params=query))[0] == f"{service.base_url}/oauth2/authorize"
@@ -119,6 +123,7 @@ async def test_registration_where_it_is_offered_and_the_login_elsewhere(party, b
     assert (await browser.get(departure.headers["Location"])).status_code == 200
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_two_logins_of_one_browser_at_once(party, browser) -> None:
     first = await to_callback(party, browser, state="1")
     second = await to_callback(party, browser, state="2")
@@ -126,6 +131,7 @@ async def test_two_logins_of_one_browser_at_once(party, browser) -> None:
     assert location(await browser.get(second))[1] == {"state": "2"}
 
 
+@pytest.mark.requirement("audit-b3")
 @pytest.mark.parametrize(
     "redirect_uri",
     [
@@ -147,6 +153,7 @@ async def test_redirects_lead_to_registered_urls_only(party, browser, redirect_u
     assert (await browser.get(away.headers["Location"])).status_code == 400
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_url_that_is_not_registered_any_more_is_not_returned_to(party, browser) -> None:
     callback = await to_callback(party, browser)
     await party.configure(authorizedRedirectURLs=["https://app.example.com/other"])
@@ -154,6 +161,7 @@ async def test_url_that_is_not_registered_any_more_is_not_returned_to(party, bro
     assert (answer.status_code, set_cookies(answer).keys() & COOKIES) == (400, set())
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_callback_works_once_and_only_in_the_browser_that_began(party, browser, service) -> None:
     callback = await to_callback(party, browser)
     async with checking_client(service.base_url) as other:
@@ -164,6 +172,7 @@ async def test_callback_works_once_and_only_in_the_browser_that_began(party, bro
     assert (await browser.get(callback)).status_code == 400
 
 
+@pytest.mark.requirement("audit-b3")
 @pytest.mark.parametrize("state", ["", "forged", None])
 async def test_callback_needs_a_state_of_its_own(party, browser, state) -> None:
     url, query = location(httpx.Response(302, headers={"Location": await to_callback(party, browser)}))
@@ -172,6 +181,7 @@ async def test_callback_needs_a_state_of_its_own(party, browser, state) -> None:
     assert (answer.status_code, set_cookies(answer)) == (400, {})
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_code_of_another_login_is_refused(party, browser, service) -> None:
     mine = location(httpx.Response(302, headers={"Location": await to_callback(party, browser)}))[1]
     async with checking_client(service.base_url) as other:
@@ -180,6 +190,7 @@ async def test_code_of_another_login_is_refused(party, browser, service) -> None
     assert (answer.status_code, set_cookies(answer)) == (400, {})
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_failed_login_is_reported_to_the_application(party, browser) -> None:
     url, query = location(await browser.get(f"/app/login/{party.client_id}", params={"prompt": "none", "state": "s"}))
     refused = await browser.get(url, params=query)
@@ -187,12 +198,14 @@ async def test_failed_login_is_reported_to_the_application(party, browser) -> No
     assert (back, told["error"], told["state"]) == (APP, "login_required", "s")
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_confidential_client_is_served_too(party, browser) -> None:
     await party.configure(clientAuthenticationPolicy="Required")
     assert location(await log_in(party, browser))[0] == APP
     assert (await browser.post(f"/app/refresh/{party.client_id}")).status_code == 200
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_callback_is_no_way_round_client_authentication(party, browser, service) -> None:
     """The internal authentication is of the hosted backend alone: its codes buy nothing at the token endpoint."""
     await party.configure(clientAuthenticationPolicy="Required")
@@ -201,6 +214,7 @@ async def test_callback_is_no_way_round_client_authentication(party, browser, se
     assert answer.json()["error"] == "invalid_client"
 
 
+@pytest.mark.requirement("audit-b3")
 @pytest.mark.parametrize(
     "setting", ["dpopBoundAccessTokens", "requirePushedAuthorizationRequests", "requireSignedRequestObject"]
 )
@@ -213,6 +227,7 @@ async def test_application_that_requires_more_than_cookies_is_refused(party, bro
         assert (answer.status_code, "unauthorized_client" in answer.text) == (400, True)
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_unknown_and_contradictory_clients_are_refused(party, browser) -> None:
     other = "00000000-0000-4000-8000-00000000dead"
     for url in ("/app/login", f"/app/login/{other}", f"/app/login/{party.client_id}?client_id={other}"):
@@ -223,6 +238,7 @@ async def test_unknown_and_contradictory_clients_are_refused(party, browser) -> 
 # The user
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_me_answers_with_the_claims_of_the_user(party, browser) -> None:
     await log_in(party, browser, scope="openid offline_access email")
     answer = await browser.get("/app/me/", headers={"Origin": ORIGIN})
@@ -233,11 +249,13 @@ async def test_me_answers_with_the_claims_of_the_user(party, browser) -> None:
     assert "Origin" in answer.headers["Vary"]
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_me_without_a_valid_token_is_401(party, browser) -> None:
     assert (await browser.get("/app/me")).status_code == 401
     assert (await browser.get("/app/me", headers={"Cookie": "app.at=forged"})).status_code == 401
 
 
+@pytest.mark.requirement("audit-b3")
 @pytest.mark.parametrize("origin", [EVIL, "null", "https://app.example.com.evil.example.net", "http://app.example.com"])
 async def test_other_origins_read_nothing_and_refresh_nothing(party, browser, origin) -> None:
     await log_in(party, browser)
@@ -250,6 +268,7 @@ async def test_other_origins_read_nothing_and_refresh_nothing(party, browser, or
         assert set_cookies(answer) == {}
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_authorized_origins_may_call(party, browser) -> None:
     await log_in(party, browser)
     urls = [APP, "https://*.example.org/callback"]
@@ -268,6 +287,7 @@ async def test_authorized_origins_may_call(party, browser) -> None:
 # Refresh
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_refresh_replaces_the_cookies(party, browser) -> None:
     first = set_cookies(await log_in(party, browser))
     headers = {"Origin": ORIGIN, "Content-Type": "text/plain"}
@@ -281,6 +301,7 @@ async def test_refresh_replaces_the_cookies(party, browser) -> None:
     assert (await browser.get("/app/me/")).status_code == 200
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_one_time_refresh_tokens_are_replaced(party, browser) -> None:
     configuration = {"enabled": True, "refreshTokenUsagePolicy": "OneTimeUse", "timeToLiveInSeconds": 600}
     await party.patch(f"/api/application/{party.client_id}", {"application": {"jwtConfiguration": configuration}})
@@ -292,6 +313,7 @@ async def test_one_time_refresh_tokens_are_replaced(party, browser) -> None:
         before = after
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_refresh_without_a_valid_token_is_400_and_readable_for_the_application(party, browser) -> None:
     headers = {"Origin": ORIGIN}
     answer = await browser.post(f"/app/refresh/{party.client_id}", headers=headers)
@@ -300,12 +322,14 @@ async def test_refresh_without_a_valid_token_is_400_and_readable_for_the_applica
     assert answer.json()["error_reason"] == "refresh_token_not_found"
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_refresh_by_another_origin_that_hides_itself_is_refused(party, browser) -> None:
     await log_in(party, browser)
     answer = await browser.post(f"/app/refresh/{party.client_id}", headers={"Sec-Fetch-Site": "same-site"})
     assert (answer.status_code, set_cookies(answer)) == (400, {})
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_refresh_token_of_another_application_is_refused(party, browser, api) -> None:
     await log_in(party, browser)
     other = await relying_party.make(api, tenant=party.tenant)
@@ -316,6 +340,7 @@ async def test_refresh_token_of_another_application_is_refused(party, browser, a
 # Logout
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_logout_removes_the_cookies_and_ends_session_and_refresh_token(party, browser) -> None:
     before = set_cookies(await log_in(party, browser, redirect_uri="https://app.example.com/other"))
     query = {"client_id": party.client_id, "post_logout_redirect_uri": APP}
@@ -328,6 +353,7 @@ async def test_logout_removes_the_cookies_and_ends_session_and_refresh_token(par
     assert (await browser.post(f"/app/refresh/{party.client_id}", headers=stale)).status_code == 400
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_other_sites_cannot_log_a_user_out_unasked(party, browser) -> None:
     await log_in(party, browser)
     query = {"client_id": party.client_id, "redirect_uri": APP}
@@ -342,6 +368,7 @@ async def test_other_sites_cannot_log_a_user_out_unasked(party, browser) -> None
 # Cookies
 
 
+@pytest.mark.requirement("audit-b3")
 @pytest.mark.parametrize(
     ("host", "domain"),
     [
@@ -360,6 +387,7 @@ def test_cookies_are_for_the_registrable_domain(host: str, domain: str | None) -
     assert rules.cookie_domain(host) == domain
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_cookies_of_a_public_host_are_secure_and_for_its_domain(party, browser) -> None:
     headers = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "auth.eu.example.com"}
     departure = await browser.get(f"/app/login/{party.client_id}", headers=headers)
@@ -372,11 +400,13 @@ async def test_cookies_of_a_public_host_are_secure_and_for_its_domain(party, bro
         assert (cookie["secure"], cookie["domain"]) == (True, "example.com")
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_id_token_that_fits_into_no_cookie_is_left_out(party, browser) -> None:
     await hook(party, "idTokenPopulateId", "jwt.text = 'x'.repeat(5000)")
     assert set_cookies(await log_in(party, browser)).keys() == COOKIES - {"app.idt"}
 
 
+@pytest.mark.requirement("audit-b3")
 async def test_pages_between_login_and_callback_keep_the_way_back(party, browser) -> None:
     """A third party's users are asked for their consent on a page of its own, which redirects to the callback."""
     await party.configure(relationship="ThirdParty", consentMode="AlwaysPrompt")

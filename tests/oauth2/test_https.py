@@ -59,6 +59,7 @@ async def logged_in(rp: RelyingParty, browser: Any) -> None:
     assert "code" in response(await browser.post("/oauth2/authorize", data=filled))
 
 
+@pytest.mark.requirement("audit-a8-https")
 async def test_cookies_of_pages_are_bound_to_the_host_on_https(rp, https):
     await logged_in(rp, https)
     names = {line.partition("=")[0] for line in https.received}
@@ -71,6 +72,7 @@ async def test_cookies_of_pages_are_bound_to_the_host_on_https(rp, https):
     assert "code" in response(await https.get("/oauth2/authorize", params=rp.query(prompt="none")))
 
 
+@pytest.mark.requirement("audit-a8-https")
 async def test_known_browser_is_recognised_by_its_prefixed_cookie(rp, https):
     await logged_in(rp, https)
     before = {name: value for name, value in https.cookies.items() if "known-device" in name}
@@ -84,6 +86,7 @@ async def logged_in_again(rp: RelyingParty, browser: HttpsBrowser) -> None:
     await logged_in(rp, browser)
 
 
+@pytest.mark.requirement("audit-a8-https")
 async def test_session_that_a_neighbouring_host_planted_is_not_used(rp, https):
     """A host of the same domain can set a cookie without the prefix for all of the domain, and no other."""
     await logged_in(rp, https)
@@ -92,6 +95,7 @@ async def test_session_that_a_neighbouring_host_planted_is_not_used(rp, https):
     assert response(await https.get("/oauth2/authorize", params=rp.query(prompt="none")))["error"] == "login_required"
 
 
+@pytest.mark.requirement("audit-a8-https")
 async def test_development_over_http_keeps_plain_names_and_no_hsts(rp, browser):
     shown = await rp.authorize(browser)
     assert HSTS not in shown.headers
@@ -99,6 +103,7 @@ async def test_development_over_http_keeps_plain_names_and_no_hsts(rp, browser):
     assert {cookie.name for cookie in browser.cookies.jar} >= {SSO, "fusionauth.csrf"}
 
 
+@pytest.mark.requirement("audit-a8-https")
 async def test_cookies_with_published_names_keep_them(rp, https):
     body = {"loginId": rp.login_id, "password": relying_party.PASSWORD, "applicationId": rp.client_id}
     answer = await https.post("/api/login", json=body, headers={"Authorization": SUPER_KEY})
@@ -107,6 +112,7 @@ async def test_cookies_with_published_names_keep_them(rp, https):
     assert all("Secure" in line for line in https.received)
 
 
+@pytest.mark.requirement("audit-a8-https")
 @pytest.mark.parametrize(
     "path", ["/api/status", "/oauth2/authorize", CONFIGURATION, "/nothing-is-here", "/api/webhook", "/oauth2/token"]
 )
@@ -116,6 +122,7 @@ async def test_every_response_over_https_asks_for_https(https, path):
     assert HSTS not in (await https.client.get(path)).headers
 
 
+@pytest.mark.requirement("audit-a8-https")
 async def test_localhost_gets_no_hsts(https):
     for host in ("localhost", "localhost:9011", "127.0.0.1:9011", "[::1]:9011"):
         answer = await https.client.get(CONFIGURATION, headers={**HTTPS, "X-Forwarded-Host": host})
@@ -123,6 +130,7 @@ async def test_localhost_gets_no_hsts(https):
         assert HSTS not in answer.headers
 
 
+@pytest.mark.requirement("audit-a8-https")
 async def test_operator_can_leave_hsts_to_the_proxy(build):
     async with (
         build(server__base_url="https://id.example.com", server__hsts_seconds=0) as service,
@@ -131,6 +139,7 @@ async def test_operator_can_leave_hsts_to_the_proxy(build):
         assert HSTS not in (await client.get(CONFIGURATION)).headers
 
 
+@pytest.mark.requirement("audit-a8-base-url", "audit-a8-https")
 async def test_metadata_is_cached_only_under_a_configured_base_url(build, http):
     for path in (CONFIGURATION, "/.well-known/oauth-authorization-server"):
         answer = await http.get(path)

@@ -28,6 +28,7 @@ async def redirected_error(rp, browser, **changes):
     return answer.headers.get("Location", ""), (error["error"], error.get("error_reason")), error
 
 
+@pytest.mark.requirement("certification-authorize-9", "oauth-12-24")
 @pytest.mark.parametrize("response_type", ["code id_token", "code token", "id_token code token"])
 async def test_hybrid_answer_holds_what_its_type_names_and_the_code_gives_the_rest(
     hybrid, browser, http, response_type
@@ -58,6 +59,7 @@ async def test_hybrid_answer_holds_what_its_type_names_and_the_code_gives_the_re
         assert (await http.get("/oauth2/userinfo", headers=bearer)).json() == {"sub": hybrid.user["id"]}
 
 
+@pytest.mark.requirement("audit-b2")
 async def test_claims_of_scopes_stay_at_userinfo_when_a_code_comes_with_a_minimal_id_token(hybrid, browser):
     answer = await hybrid.log_in(browser, response_type="code id_token", scope="openid email", nonce="n")
     assert claims(answer["id_token"])["email"] == hybrid.login_id
@@ -81,6 +83,7 @@ async def test_hybrid_answer_may_be_posted_and_never_stands_in_a_query(hybrid, b
         assert where.startswith(f"{REDIRECT_URI}#")
 
 
+@pytest.mark.requirement("oauth-1.3-6")
 async def test_hybrid_types_are_unknown_until_they_are_switched_on(rp, browser):
     await rp.configure(enabledGrants=BOTH)
     for response_type in ("code id_token", "code token", "code id_token token"):
@@ -95,6 +98,7 @@ async def test_words_may_not_be_repeated(hybrid, browser):
     assert "code id_token token" in told["error_description"]
 
 
+@pytest.mark.requirement("oauth-12-24")
 @pytest.mark.parametrize("missing", ["authorization_code", "implicit"])
 async def test_hybrid_types_need_both_grants(hybrid, browser, missing):
     await hybrid.configure(enabledGrants=[grant for grant in BOTH if grant != missing])
@@ -104,6 +108,7 @@ async def test_hybrid_types_need_both_grants(hybrid, browser, missing):
     assert where.startswith(f"{REDIRECT_URI}#")
 
 
+@pytest.mark.requirement("certification-authorize-8")
 async def test_nonce_is_required_when_an_id_token_comes_at_once(hybrid, browser):
     for response_type in ("code id_token", "code id_token token"):
         where, error, told = await redirected_error(hybrid, browser, response_type=response_type, nonce=None)
@@ -118,6 +123,7 @@ async def test_id_token_needs_the_scope_openid(hybrid, browser):
     assert error == ("invalid_scope", "missing_required_scope")
 
 
+@pytest.mark.requirement("certification-authorize-9")
 async def test_errors_of_a_hybrid_request_travel_in_the_fragment_or_the_form(hybrid, browser):
     where, error, _ = await redirected_error(hybrid, browser, response_type="code id_token", prompt="none")
     assert error == ("login_required", "authentication_required")
@@ -134,6 +140,7 @@ async def test_challenge_binds_the_code_of_a_hybrid_answer(hybrid, browser, http
     assert error == ("invalid_request", "missing_code_challenge")
 
 
+@pytest.mark.requirement("attack-20", "oauth-12-24")
 async def test_attack_20_replayed_code_takes_back_the_access_token_that_came_beside_it(hybrid, browser, http):
     answer = await hybrid.log_in(browser, response_type="code token")
     bearer = {"Authorization": f"Bearer {answer['access_token']}"}
@@ -148,6 +155,7 @@ async def test_code_that_is_all_the_answer_still_goes_in_the_query(hybrid, brows
     assert answer.headers["Location"].startswith(f"{REDIRECT_URI}?code=")
 
 
+@pytest.mark.requirement("oauth-12-24")
 @pytest.mark.parametrize("algorithm", ["RS256", "ES384"])
 async def test_id_token_of_a_hybrid_answer_is_valid_to_authlib(hybrid, browser, http, api, algorithm):
     """Hashes and claims as another's client judges them, with digests of two lengths."""

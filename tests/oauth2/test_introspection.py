@@ -40,6 +40,7 @@ def refused(answer, status: int, error: str, reason: str) -> None:
     assert answer.headers.get("WWW-Authenticate") == ('Basic realm="oauth2"' if status == 401 else None)
 
 
+@pytest.mark.requirement("contract-device-9")
 async def test_access_token_is_told_with_all_its_claims(rp, browser, http):
     tokens = await rp.tokens(http, browser)
     answer = await told(rp, http, tokens["access_token"])
@@ -61,6 +62,7 @@ async def test_access_token_is_told_with_all_its_claims(rp, browser, http):
     assert "kid" not in answer
 
 
+@pytest.mark.requirement("contract-device-9")
 async def test_compatible_application_is_told_the_users_claims(rp, browser, http, api):
     await rp.configure(scopeHandlingPolicy="Compatibility")
     rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id, username=f"u{new_id()}")
@@ -71,6 +73,7 @@ async def test_compatible_application_is_told_the_users_claims(rp, browser, http
     assert "scope" not in answer
 
 
+@pytest.mark.requirement("contract-device-9")
 async def test_id_token_is_told_with_all_its_claims(rp, browser, http):
     token = (await rp.tokens(http, browser, nonce="n"))["id_token"]
     for form in ({}, {"token_type_hint": "id_token"}):
@@ -99,6 +102,7 @@ async def test_attack_27_hint_of_another_kind_is_refused(rp, browser, http, kind
         refused(answer, 400, "invalid_request", "token_type_hint_mismatch")
 
 
+@pytest.mark.requirement("error-unsupported_token_type")
 async def test_unknown_hint_is_refused(rp, browser, http):
     token = (await rp.tokens(http, browser))["access_token"]
     for hint in ("magic", "ACCESS_TOKEN", "urn:ietf:params:oauth:token-type:access_token"):
@@ -111,11 +115,13 @@ async def test_empty_hint_is_no_hint(rp, browser, http):
     assert (await told(rp, http, token, token_type_hint=""))["active"] is True
 
 
+@pytest.mark.requirement("contract-device-7", "reason-missing_token")
 async def test_token_must_be_there(rp, http):
     for token in (None, ""):
         refused(await introspect(rp, http, token), 400, "invalid_request", "missing_token")
 
 
+@pytest.mark.requirement("contract-device-8")
 @pytest.mark.parametrize("hint", [None, "access_token", "id_token", "refresh_token"])
 @pytest.mark.parametrize("token", ["x", "a.b.c", "..", "a" * 20_000, "é.x.y", "eyJhbGciOiJub25lIn0.e30.", " "])
 async def test_what_is_no_token_is_not_active(rp, http, token, hint):
@@ -138,6 +144,7 @@ async def test_changed_refresh_token_is_not_active(rp, browser, http):
     assert await told(rp, http, forged, token_type_hint="refresh_token") == INACTIVE
 
 
+@pytest.mark.requirement("contract-device-8")
 async def test_expired_tokens_are_not_active(rp, browser, http, clock):
     await rp.configure_tenant(jwtConfiguration={"refreshTokenTimeToLiveInMinutes": 30})
     tokens = await rp.tokens(http, browser)
@@ -149,6 +156,7 @@ async def test_expired_tokens_are_not_active(rp, browser, http, clock):
         assert await told(rp, http, tokens[kind]) == INACTIVE
 
 
+@pytest.mark.requirement("contract-device-8")
 async def test_attack_20_revoked_tokens_are_not_active(rp, browser, http):
     code = await rp.code(browser)
     tokens = (await rp.exchange(http, code)).json()
@@ -182,6 +190,7 @@ async def test_rotated_refresh_token_is_active_as_long_as_the_grant_takes_it(rp,
     assert await told(rp, http, first, token_type_hint="refresh_token") == INACTIVE
 
 
+@pytest.mark.requirement("attack-30", "contract-device-11", "reason-client_id_mismatch")
 @pytest.mark.parametrize("kind", ["access_token", "id_token", "refresh_token"])
 async def test_attack_30_token_of_another_client_is_refused_and_tells_nothing(rp, browser, http, api, kind):
     other = await relying_party.make(api, tenant=rp.tenant)
@@ -192,6 +201,7 @@ async def test_attack_30_token_of_another_client_is_refused_and_tells_nothing(rp
         assert other.user["id"] not in answer.text
 
 
+@pytest.mark.requirement("attack-30")
 @pytest.mark.parametrize("kind", ["access_token", "id_token", "refresh_token"])
 async def test_attack_30_token_of_another_tenant_is_nothing(rp, browser, http, api, kind):
     other = await relying_party.make(api)
@@ -231,6 +241,7 @@ async def test_attack_29_client_of_a_deleted_tenant_learns_nothing(rp, browser, 
     refused(await introspect(rp, http, token), 401, "invalid_client", "invalid_client_id")
 
 
+@pytest.mark.requirement("attack-31")
 async def test_attack_31_answer_is_never_one_that_another_question_got(rp, browser, http, api):
     """The same token, asked for by others, with other hints and later, is judged anew each time."""
     other = await relying_party.make(api, tenant=rp.tenant)
@@ -243,6 +254,7 @@ async def test_attack_31_answer_is_never_one_that_another_question_got(rp, brows
         refused(answer, 400, "invalid_request", "token_type_hint_mismatch")
 
 
+@pytest.mark.requirement("contract-device-7")
 async def test_secret_may_come_in_the_header(rp, browser, http):
     token = (await rp.tokens(http, browser))["access_token"]
     answer = await http.post("/oauth2/introspect", data={"token": token}, auth=(rp.client_id, rp.secret))
@@ -259,6 +271,7 @@ async def test_tenant_may_be_named_and_must_be_the_clients(rp, browser, http, ap
     refused(await introspect(rp, http, token, path=f"/{other}"), 400, "invalid_request", "invalid_tenant_id")
 
 
+@pytest.mark.requirement("contract-device-7")
 async def test_policy_decides_whether_the_client_has_to_authenticate(rp, browser, http):
     token = (await rp.tokens(http, browser))["access_token"]
     anonymous = {"client_secret": None}
@@ -272,6 +285,7 @@ async def test_policy_decides_whether_the_client_has_to_authenticate(rp, browser
     refused(answer, 401, "invalid_client", "invalid_client_authentication")
 
 
+@pytest.mark.requirement("reason-invalid_client_authentication_scheme")
 async def test_attacks_24_and_25_authentication_is_that_of_the_token_endpoint(rp, http):
     refused(await introspect(rp, http, "x", client_secret=""), 401, "invalid_client", "missing_client_secret")
     refused(await introspect(rp, http, "x", client_id=None), 400, "invalid_request", "missing_client_id")
@@ -304,6 +318,7 @@ async def test_request_is_a_form_by_post_with_each_parameter_once(rp, browser, h
     assert (await http.get("/oauth2/introspect", params=form)).status_code == 405
 
 
+@pytest.mark.requirement("oauth-12-22")
 async def test_access_token_costs_one_question_to_redis_and_none_to_mongodb(rp, browser, http, service, monkeypatch):
     token = (await rp.tokens(http, browser))["access_token"]
     await told(rp, http, token)
@@ -344,6 +359,7 @@ async def test_tokens_and_secrets_are_not_logged(rp, browser, http, capsys):
 ALONE = {"client_id": None, "client_secret": None}
 
 
+@pytest.mark.requirement("audit-b4-introspection")
 async def test_token_alone_names_its_client_where_authentication_is_not_required(rp, browser, http):
     tokens = await rp.tokens(http, browser)
     for name in ("access_token", "id_token"):
@@ -356,6 +372,7 @@ async def test_token_alone_names_its_client_where_authentication_is_not_required
     assert await told(rp, http, f"{head}.{body}.{signature[:-8]}AAAAAAAA", **ALONE) == INACTIVE
 
 
+@pytest.mark.requirement("audit-b4-introspection")
 async def test_token_alone_that_names_no_client_is_refused(rp, browser, http):
     await rp.configure(clientAuthenticationPolicy="NotRequired")
     tokens = await rp.tokens(http, browser)

@@ -109,6 +109,7 @@ async def second(service, build, session_clock, tmp_path) -> AsyncIterator[httpx
         yield client
 
 
+@pytest.mark.requirement("core-7-rotation-publish", "core-8-jwtConfiguration")
 async def test_no_verification_fails_anywhere_while_keys_change(rp, browser, http, api, second):
     """Three key changes of the tenant and three of the application, while both processes issue and verify."""
     refresh_token = (await rp.tokens(http, browser))["refresh_token"]
@@ -153,6 +154,7 @@ async def test_no_verification_fails_anywhere_while_keys_change(rp, browser, htt
         await random.choice(verifiers).verify(tokens["access_token"])
 
 
+@pytest.mark.requirement("core-7-rotation-publish")
 async def test_key_is_published_everywhere_before_anything_new_is_answered(service, http, api, second):
     """A new application signs with a key of a moment ago."""
     key = await generate(api)
@@ -166,6 +168,7 @@ async def test_key_is_published_everywhere_before_anything_new_is_answered(servi
         assert key["kid"] in {one["kid"] for one in (await other.get("/.well-known/jwks.json")).json()["keys"]}
 
 
+@pytest.mark.requirement("core-7-rotation-verify")
 async def test_old_key_stays_until_its_last_token_is_dead_and_can_then_be_deleted(rp, browser, http, api, clock):
     old, new = await generate(api), await generate(api)
     await configure(rp, accessTokenKeyId=old["id"], idTokenKeyId=old["id"], timeToLiveInSeconds=600)
@@ -195,6 +198,7 @@ async def test_old_key_stays_until_its_last_token_is_dead_and_can_then_be_delete
     assert (await http.get("/oauth2/logout", params={"id_token_hint": tokens["id_token"]})).status_code == 400
 
 
+@pytest.mark.requirement("core-7-rotation-verify")
 async def test_key_of_an_application_that_goes_back_to_the_tenants_keys_stays(rp, browser, http, api, clock):
     key = await generate(api)
     await configure(rp, application=True, enabled=True, accessTokenKeyId=key["id"], timeToLiveInSeconds=600)
@@ -227,6 +231,7 @@ async def test_private_notes_of_a_rotation_are_not_shown_copied_or_changed(rp, s
 # The client secret as a key
 
 
+@pytest.mark.requirement("core-7-client-secret")
 @pytest.mark.parametrize("algorithm", SHADOW)
 async def test_id_token_is_signed_with_the_client_secret_and_comes_back(rp, browser, http, algorithm):
     await rp.configure(clientSecret="a-client-secret-of-sixty-four-characters-" + "x" * 23)
@@ -246,6 +251,7 @@ async def test_id_token_is_signed_with_the_client_secret_and_comes_back(rp, brow
         assert (await http.get("/oauth2/logout", params={"id_token_hint": token})).status_code == 302
 
 
+@pytest.mark.requirement("core-7-client-secret")
 async def test_each_application_of_a_tenant_signs_with_its_own_secret(rp, browser, http, api):
     other = await relying_party.make(api, tenant=rp.tenant)
     await configure(rp, idTokenKeyId=SHADOW["HS256"])
@@ -256,6 +262,7 @@ async def test_each_application_of_a_tenant_signs_with_its_own_secret(rp, browse
         assert read.claims["aud"] == one.client_id
 
 
+@pytest.mark.requirement("core-7-client-secret")
 async def test_client_secret_signs_no_access_token(rp):
     body = {"tenant": {"jwtConfiguration": {"accessTokenKeyId": SHADOW["HS256"]}}}
     answer = await rp.api.patch(f"/api/tenant/{rp.tenant['id']}", json=body)
@@ -285,6 +292,7 @@ async def told(rp, api):
         yield next_sets
 
 
+@pytest.mark.requirement("core-7-rotation-event", "event-jwt.public-key.update")
 async def test_all_applications_that_a_change_of_the_tenant_reaches_are_named(rp, api, told):
     follower = await relying_party.make(api, tenant=rp.tenant)
     own, half = await relying_party.make(api, tenant=rp.tenant), await relying_party.make(api, tenant=rp.tenant)
@@ -307,6 +315,7 @@ async def test_all_applications_that_a_change_of_the_tenant_reaches_are_named(rp
     )
 
 
+@pytest.mark.requirement("core-7-rotation-event", "event-jwt.public-key.update")
 async def test_changes_without_a_public_key_are_not_told(rp, api, told):
     key = await generate(api)
     first, then = await generate(api, "HS256"), await generate(api, "HS512")
@@ -318,6 +327,7 @@ async def test_changes_without_a_public_key_are_not_told(rp, api, told):
     assert await told(2) == [{rp.client_id}, {rp.client_id}]
 
 
+@pytest.mark.requirement("core-7-rotation-event")
 async def test_keys_that_change_places_are_told(rp, api, told):
     one, other = await generate(api), await generate(api)
     await configure(rp, accessTokenKeyId=one["id"], idTokenKeyId=other["id"])
@@ -325,6 +335,7 @@ async def test_keys_that_change_places_are_told(rp, api, told):
     assert await told(2) == [{rp.client_id}, {rp.client_id}]
 
 
+@pytest.mark.requirement("core-7-rotation-event")
 async def test_veto_keeps_the_old_key(rp, browser, http, api):
     key = await generate(api)
     async with receiving(answers(500)) as receiver:
@@ -339,6 +350,7 @@ async def test_veto_keeps_the_old_key(rp, browser, http, api):
     assert (await api.delete(f"/api/key/{key['id']}")).status_code == 200
 
 
+@pytest.mark.requirement("core-7-rotation-publish")
 async def test_named_key_is_in_the_set_of_every_process_within_the_lag(http, api, second, tenant):
     key = await generate(api)
     settings = {"jwtConfiguration": {"accessTokenVerificationKeyIds": [key["id"]]}}
@@ -354,6 +366,7 @@ async def test_named_key_is_in_the_set_of_every_process_within_the_lag(http, api
 # Entity types
 
 
+@pytest.mark.requirement("core-7-rotation-entity")
 async def test_no_token_of_an_entity_fails_anywhere_while_the_key_of_its_type_changes(http, api, tenant_api, second):
     """A key of its own, another one, and back to the tenant's, while both processes issue and introspect."""
     kind = await make_type(api, permissions=[{"name": "read"}])

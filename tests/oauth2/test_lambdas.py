@@ -85,6 +85,7 @@ async def told(service: app.Service, lambda_: Document) -> list[tuple[str, str]]
 # Tokens
 
 
+@pytest.mark.requirement("core-18-lambdas-12")
 async def test_each_token_has_a_lambda_of_its_own(rp, http):
     await hook(rp, "accessTokenPopulateId", "jwt.colour = 'blue'; jwt.list = [1, {a: null}]")
     tokens = await given(rp, http, scope="openid")
@@ -98,6 +99,7 @@ async def test_each_token_has_a_lambda_of_its_own(rp, http):
     assert "at_hash" not in claims(tokens["id_token"])
 
 
+@pytest.mark.requirement("core-18-lambdas-12")
 async def test_every_way_to_a_token_goes_through_the_lambda(rp, http, browser, api):
     await hook(rp, "accessTokenPopulateId", "jwt.way = jwt.authenticationType")
     await hook(rp, "idTokenPopulateId", "jwt.way = 'id'")
@@ -118,6 +120,7 @@ async def test_every_way_to_a_token_goes_through_the_lambda(rp, http, browser, a
     assert claims(made["token"])["way"] == claims(made["token"])["authenticationType"]
 
 
+@pytest.mark.requirement("core-18-lambdas-13")
 @pytest.mark.parametrize("member", ["accessTokenPopulateId", "idTokenPopulateId"])
 @pytest.mark.parametrize("statement", ["= 'forged'", "= 9", "= null", "= {}"])
 async def test_reserved_claims_are_neither_added_nor_changed_nor_removed(rp, http, member, statement):
@@ -135,6 +138,7 @@ async def test_reserved_claims_are_neither_added_nor_changed_nor_removed(rp, htt
         assert after["exp"] - after["iat"] == before["exp"] - before["iat"]
 
 
+@pytest.mark.requirement("core-18-lambdas-13")
 async def test_other_claims_can_be_changed_and_null_removes_one(rp, http):
     await hook(
         rp,
@@ -151,6 +155,7 @@ async def test_other_claims_can_be_changed_and_null_removes_one(rp, http):
     assert header(token)["gty"] == ["password"]
 
 
+@pytest.mark.requirement("core-18-lambdas-14")
 async def test_what_a_lambda_added_is_introspected(rp, http):
     await hook(rp, "accessTokenPopulateId", "jwt.colour = 'blue'")
     token = (await given(rp, http))["access_token"]
@@ -189,6 +194,7 @@ async def test_a_change_of_user_or_registration_stays_inside(rp, http):
     assert (user["user"]["email"], user["user"]["registrations"][0]["roles"]) == (rp.login_id, [])
 
 
+@pytest.mark.requirement("core-18-lambdas-26")
 async def test_attack_results_that_are_no_claims(rp, http):
     await hook(
         rp,
@@ -220,6 +226,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.requirement("core-18-lambdas-21", "core-3-14")
 @pytest.mark.parametrize("case", FAILURES)
 async def test_attack_failing_lambda_fails_the_token_and_nothing_else(rp, http, service, case):
     statements, reason = FAILURES[case]
@@ -238,6 +245,7 @@ async def test_attack_failing_lambda_fails_the_token_and_nothing_else(rp, http, 
     assert await service.services.database.collection("refresh_tokens").count_documents(where) == 0
 
 
+@pytest.mark.requirement("core-18-lambdas-21")
 async def test_failing_lambda_answers_an_authorization_request_at_its_redirect_uri(rp, http, browser, service):
     made = await hook(rp, "idTokenPopulateId", "throw 'the secret reason'")
     shown = await rp.authorize(browser, response_type="id_token", nonce="n", scope="openid")
@@ -273,6 +281,7 @@ async def test_full_sandbox_refuses_for_a_while(rp, http, service, monkeypatch):
     assert await told(service, made) == []
 
 
+@pytest.mark.requirement("core-18-lambdas-28")
 async def test_without_a_lambda_the_sandbox_is_not_asked(rp, http, service, monkeypatch):
     def never(*_given: Any) -> Any:
         raise AssertionError("nobody wants a lambda")
@@ -282,6 +291,7 @@ async def test_without_a_lambda_the_sandbox_is_not_asked(rp, http, service, monk
     assert (await userinfo(http, tokens["access_token"])).json() == {"sub": rp.user["id"]}
 
 
+@pytest.mark.requirement("core-18-lambdas-25")
 async def test_nothing_of_one_tenant_is_left_for_another(rp, http, api):
     other = await relying_party.make(api, enabledGrants=["password"])
     made = await hook(rp, "accessTokenPopulateId", "jwt.before = globalThis.kept ?? null; globalThis.kept = user.email")
@@ -303,6 +313,7 @@ async def test_64_tokens_at_once_each_have_their_own_claims(rp, service):
     assert [answered[0]["mine"] for answered in results] == [f"{n}!" for n in range(64)]
 
 
+@pytest.mark.requirement("core-18-lambdas-27")
 async def test_other_requests_are_answered_while_a_lambda_takes_all_its_time(rp, http):
     """Told by the order of ends."""
     await hook(rp, "accessTokenPopulateId", ENDLESS)
@@ -329,6 +340,7 @@ async def test_lambda_of_another_type_or_none_changes_nothing(rp, service):
     assert await lambdas.invoke(service.services, call, made["id"], "UserInfoPopulate", {}) == [{"a": 1}]
 
 
+@pytest.mark.requirement("core-18-lambdas-22")
 @pytest.mark.parametrize("debug", [True, False])
 async def test_console_goes_to_the_event_log_where_debug_is_on(rp, http, service, debug):
     made = await hook(rp, "accessTokenPopulateId", "console.log('one', jwt.tty); console.error('two')", debug=debug)
@@ -342,6 +354,7 @@ async def test_console_goes_to_the_event_log_where_debug_is_on(rp, http, service
     assert await told(service, quiet) == []
 
 
+@pytest.mark.requirement("core-18-lambdas-22")
 async def test_console_of_a_failing_lambda_comes_before_its_error(rp, http, service):
     made = await hook(rp, "accessTokenPopulateId", "console.log('before'); throw 'after'", debug=True)
     assert (await ask(rp, http)).status_code == 512
@@ -354,6 +367,7 @@ async def test_console_of_a_failing_lambda_comes_before_its_error(rp, http, serv
 # Userinfo
 
 
+@pytest.mark.requirement("contract-userinfo-4", "core-18-lambdas-15")
 async def test_userinfo_is_populated_but_for_what_is_reserved(rp, http):
     await hook(rp, "accessTokenPopulateId", "jwt.colour = 'blue'")
     await hook(
@@ -372,6 +386,7 @@ async def test_userinfo_is_populated_but_for_what_is_reserved(rp, http):
     }  # fmt: skip
 
 
+@pytest.mark.requirement("core-18-lambdas-15")
 async def test_failing_userinfo_lambda_says_nothing_of_itself(rp, http, service):
     token = (await given(rp, http, scope="openid"))["access_token"]
     made = await hook(rp, "userinfoPopulateId", "throw new Error('the secret reason')")
@@ -386,6 +401,7 @@ async def test_failing_userinfo_lambda_says_nothing_of_itself(rp, http, service)
 CLOSED = "result.errors.generalErrors.push({code: '[LoginPrevented]', message: 'Closed <b>today</b>.'});"
 
 
+@pytest.mark.requirement("core-18-lambdas-17", "oauth-2.2-10", "reason-login_prevented")
 async def test_password_grant_is_refused_with_what_the_lambda_says(rp, http):
     await hook(rp, "loginValidationId", f"{CLOSED} result.errors.fieldErrors['user.email'] = [{{message: 'Not you.'}}]")
     answer = await ask(rp, http)
@@ -399,6 +415,7 @@ async def test_password_grant_is_refused_with_what_the_lambda_says(rp, http):
     assert wrong.json()["error_reason"] == "invalid_user_credentials", "nobody learns it without the password"
 
 
+@pytest.mark.requirement("core-18-lambdas-17")
 async def test_login_page_shows_what_the_lambda_says_escaped(rp, browser):
     await hook(rp, "loginValidationId", CLOSED)
     answer = await rp.submit(browser, await rp.authorize(browser))
@@ -430,6 +447,7 @@ async def test_login_lambda_knows_the_request(rp, http, service):
     assert '"ipAddress":"127.0.0.1"' in text
 
 
+@pytest.mark.requirement("core-18-lambdas-17", "event-user.login.failed-2")
 async def test_webhooks_hear_of_a_login_that_a_lambda_refused(rp, http):
     made = await hook(rp, "loginValidationId", CLOSED)
     types = ("user.login.failed", "user.login.success")
@@ -450,6 +468,7 @@ async def test_webhooks_hear_of_a_login_that_a_lambda_refused(rp, http):
     }
 
 
+@pytest.mark.requirement("core-18-lambdas-17")
 @pytest.mark.parametrize(
     "statements", ["throw 'the secret reason'", ENDLESS, "result.errors = 'no'", "result.errors.generalErrors = ['no']"]
 )
@@ -462,6 +481,7 @@ async def test_failing_login_lambda_lets_nobody_in(rp, http, browser, service, s
     assert [kind for kind, _ in await told(service, made)] == ["Error", "Error"]
 
 
+@pytest.mark.requirement("core-18-lambdas-18")
 async def test_registration_lambda_answers_errors(rp, service):
     call = call_of(service, rp)
     services = service.services
@@ -501,6 +521,7 @@ async def test_attack_27_token_of_a_user_cannot_be_made_one_of_an_entity(rp, htt
     assert (await ask(rp, http)).status_code == 200
 
 
+@pytest.mark.requirement("core-18-lambdas-16")
 async def test_entity_s_token_is_populated_but_for_what_is_reserved(rp, service):
     call = call_of(service, rp)
     before = {"sub": "e", "aud": "t", "exp": 2, "iat": 1, "permissions": {"t": ["read"]}, "tid": "x", "iss": "i"}

@@ -41,6 +41,14 @@ async def leaver(rp, browser):
     return rp
 
 
+@pytest.mark.requirement(
+    "certification-logout-2",
+    "certification-logout-3",
+    "contract-logout-1",
+    "contract-logout-5",
+    "oauth-4.3-12",
+    "service-16",
+)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_logout_ends_the_session_and_goes_where_it_was_asked_to(leaver, browser, method):
     answer = await log_out(browser, method, client_id=leaver.client_id, post_logout_redirect_uri=AFTER, state="a b&c")
@@ -53,6 +61,7 @@ async def test_logout_ends_the_session_and_goes_where_it_was_asked_to(leaver, br
     assert not await is_logged_in(leaver, browser)
 
 
+@pytest.mark.requirement("event-jwt.refresh-token.revoke-4")
 async def test_webhooks_hear_of_the_end_of_a_session_and_may_veto_it(leaver, browser, api):
     kind = "jwt.refresh-token.revoke"
     async with receiving(in_turn(answers(500), answers(200))) as receiver:
@@ -72,6 +81,7 @@ async def test_webhooks_hear_of_the_end_of_a_session_and_may_veto_it(leaver, bro
     assert (await log_out(browser, client_id=leaver.client_id)).status_code == 302
 
 
+@pytest.mark.requirement("contract-logout-8")
 async def test_session_is_over_even_for_who_kept_the_cookie(leaver, browser):
     cookie = browser.cookies["fusionauth.sso"]
     await log_out(browser, client_id=leaver.client_id)
@@ -79,12 +89,14 @@ async def test_session_is_over_even_for_who_kept_the_cookie(leaver, browser):
     assert not await is_logged_in(leaver, browser)
 
 
+@pytest.mark.requirement("contract-logout-8")
 async def test_tokens_live_on(rp, browser, http):
     tokens = await rp.tokens(http, browser)
     await log_out(browser, client_id=rp.client_id)
     assert (await rp.refresh(http, tokens["refresh_token"])).status_code == 200
 
 
+@pytest.mark.requirement("contract-logout-6", "contract-logout-7", "oauth-4.3-2")
 async def test_target_is_the_first_that_is_configured(leaver, browser):
     assert (await log_out(browser, client_id=leaver.client_id)).headers["Location"] == "/"
     await leaver.configure_tenant(logoutURL="https://tenant.example.com/")
@@ -95,6 +107,7 @@ async def test_target_is_the_first_that_is_configured(leaver, browser):
     assert answer.headers["Location"] == "https://app.example.com/out"
 
 
+@pytest.mark.requirement("certification-authorize-11", "oauth-1.9-15")
 async def test_logout_that_cannot_go_back_says_so(leaver, browser):
     answer = await log_out(browser, client_id=leaver.client_id)
     shown = await browser.get(answer.headers["Location"])
@@ -103,11 +116,13 @@ async def test_logout_that_cannot_go_back_says_so(leaver, browser):
     assert "Identity service" in page(again).text
 
 
+@pytest.mark.requirement("contract-logout-10", "oauth-4.3-7")
 async def test_without_a_session_the_browser_is_sent_on_all_the_same(rp, browser):
     answer = await log_out(browser, client_id=rp.client_id, post_logout_redirect_uri=REDIRECT_URI)
     assert answer.headers["Location"] == REDIRECT_URI
 
 
+@pytest.mark.requirement("contract-logout-3", "oauth-4.3-1")
 async def test_id_token_names_the_client_expired_or_not(rp, browser, http, clock):
     id_token = (await rp.tokens(http, browser))["id_token"]
     clock.advance(seconds=3601)
@@ -116,6 +131,7 @@ async def test_id_token_names_the_client_expired_or_not(rp, browser, http, clock
         assert answer.headers["Location"] == REDIRECT_URI
 
 
+@pytest.mark.requirement("attack-43", "oauth-4.3-1")
 async def test_attack_43_hint_of_another_client_is_refused_and_nothing_ends(rp, browser, http, api):
     id_token = (await rp.tokens(http, browser))["id_token"]
     other = await relying_party.make(api, tenant=rp.tenant)
@@ -124,6 +140,7 @@ async def test_attack_43_hint_of_another_client_is_refused_and_nothing_ends(rp, 
     assert await is_logged_in(rp, browser)
 
 
+@pytest.mark.requirement("attack-43", "certification-logout-1", "oauth-4.3-4", "reason-invalid_id_token_hint")
 @pytest.mark.parametrize("forged", ["unsigned", "client secret", "access token", "nonsense", "changed"])
 async def test_attack_43_hint_that_is_no_id_token_of_ours_is_refused(rp, browser, http, forged):
     tokens = await rp.tokens(http, browser)
@@ -139,17 +156,24 @@ async def test_attack_43_hint_that_is_no_id_token_of_ours_is_refused(rp, browser
     assert await is_logged_in(rp, browser)
 
 
+@pytest.mark.requirement(
+    "attack-43", "certification-logout-2", "contract-logout-4", "oauth-4.3-5", "reason-invalid_post_logout_redirect_uri"
+)
 async def test_attack_43_unregistered_target_is_refused(rp, browser):
     for parameters in ({"client_id": rp.client_id}, {}):
         answer = await log_out(browser, post_logout_redirect_uri="https://evil.example.com/", **parameters)
         refused(answer, "invalid_post_logout_redirect_uri")
 
 
+@pytest.mark.requirement(
+    "contract-logout-10", "contract-logout-2", "oauth-4.3-3", "oauth-4.3-6", "reason-invalid_client_id"
+)
 async def test_unknown_client_and_tenant_are_refused(rp, browser):
     refused(await log_out(browser, client_id=new_id()), "invalid_client_id")
     refused(await log_out(browser, client_id=rp.client_id, tenantId=new_id()), "invalid_tenant_id")
 
 
+@pytest.mark.requirement("attack-42", "audit-a8-logout")
 async def test_attack_42_another_site_cannot_log_out_without_a_word(leaver, browser):
     answer = await log_out(browser, headers=ELSEWHERE, tenantId=leaver.tenant["id"])
     assert answer.status_code == 200
@@ -168,6 +192,7 @@ async def confirmed(browser, answer):
     return await browser.post(form["action"], data=form["fields"], headers={"Sec-Fetch-Site": "same-origin"})
 
 
+@pytest.mark.requirement("audit-a8-logout")
 @pytest.mark.parametrize(
     "headers",
     [ELSEWHERE, {"Referer": "https://evil.example.com/"}, {"Origin": "https://evil.example.com"}],
@@ -186,6 +211,7 @@ async def test_attack_42_another_site_with_a_client_id_needs_the_users_confirmat
     assert not await is_logged_in(leaver, browser)
 
 
+@pytest.mark.requirement("audit-a8-logout")
 async def test_attack_42_confirmation_needs_the_token_of_this_browser(leaver, browser):
     answer = await log_out(browser, headers=ELSEWHERE, client_id=leaver.client_id)
     form = page(answer).forms[0]
@@ -198,6 +224,7 @@ async def test_attack_42_confirmation_needs_the_token_of_this_browser(leaver, br
     assert not await is_logged_in(leaver, browser)
 
 
+@pytest.mark.requirement("audit-a8-logout")
 async def test_another_site_with_an_id_token_of_the_session_ends_it_at_once(rp, browser, http):
     id_token = (await rp.tokens(http, browser))["id_token"]
     answer = await log_out(browser, headers=ELSEWHERE, id_token_hint=id_token, post_logout_redirect_uri=REDIRECT_URI)
@@ -205,6 +232,7 @@ async def test_another_site_with_an_id_token_of_the_session_ends_it_at_once(rp, 
     assert not await is_logged_in(rp, browser)
 
 
+@pytest.mark.requirement("audit-a8-logout")
 async def test_attack_42_id_token_of_another_session_needs_confirmation(rp, browser, new_browser, http):
     """Another session of the same user, and a session of another user."""
     other = await relying_party.make(rp.api, tenant=rp.tenant)
@@ -216,6 +244,7 @@ async def test_attack_42_id_token_of_another_session_needs_confirmation(rp, brow
         assert await is_logged_in(rp, browser)
 
 
+@pytest.mark.requirement("audit-a8-logout")
 async def test_attack_42_client_of_another_tenant_takes_no_cookie_away(leaver, browser, api):
     other = await relying_party.make(api)
     answer = await log_out(browser, headers=ELSEWHERE, client_id=other.client_id)
@@ -223,6 +252,7 @@ async def test_attack_42_client_of_another_tenant_takes_no_cookie_away(leaver, b
     assert await is_logged_in(leaver, browser)
 
 
+@pytest.mark.requirement("audit-a8-logout")
 async def test_cross_site_post_is_repeated_with_the_cookie(rp, browser, new_browser, http):
     """Browsers send no SameSite=Lax cookie with a cross-site POST."""
     id_token = (await rp.tokens(http, browser))["id_token"]
@@ -234,23 +264,27 @@ async def test_cross_site_post_is_repeated_with_the_cookie(rp, browser, new_brow
     assert not await is_logged_in(rp, browser)
 
 
+@pytest.mark.requirement("audit-a8-logout")
 async def test_another_site_is_sent_on_at_once_where_there_is_no_session(rp, browser):
     answer = await log_out(browser, headers=ELSEWHERE, client_id=rp.client_id, post_logout_redirect_uri=REDIRECT_URI)
     assert (answer.status_code, answer.headers["Location"]) == (302, REDIRECT_URI)
 
 
+@pytest.mark.requirement("audit-a8-logout")
 async def test_other_host_of_the_same_site_logs_its_user_out(leaver, browser):
     answer = await log_out(browser, headers={"Sec-Fetch-Site": "same-site"}, client_id=leaver.client_id)
     assert answer.status_code == 302
     assert not await is_logged_in(leaver, browser)
 
 
+@pytest.mark.requirement("audit-b7-logout-page")
 async def test_target_without_client_or_hint_names_what_is_missing(leaver, browser):
     answer = await log_out(browser, post_logout_redirect_uri=AFTER)
     refused(answer, "invalid_post_logout_redirect_uri")
     assert "neither an id_token_hint nor a client_id" in page(answer).text
 
 
+@pytest.mark.requirement("audit-a8-logout")
 async def test_frames_are_loaded_after_the_confirmation(leaver, browser):
     await leaver.configure(logoutURL="https://app.example.com/out")
     answer = await log_out(browser, headers=ELSEWHERE, client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
@@ -261,6 +295,7 @@ async def test_frames_are_loaded_after_the_confirmation(leaver, browser):
     assert f'href="{AFTER}"' in done.text
 
 
+@pytest.mark.requirement("certification-logout-3", "contract-logout-9", "oauth-4.3-8")
 async def test_every_application_is_told_by_a_frame(leaver, browser, api, http):
     await leaver.configure(logoutURL="https://app.example.com/out")
     urls = ["https://one.example.com/out", "https://two.example.com/out?x=1"]
@@ -280,12 +315,14 @@ async def test_every_application_is_told_by_a_frame(leaver, browser, api, http):
     assert not await is_logged_in(leaver, browser)
 
 
+@pytest.mark.requirement("oauth-4.3-8")
 async def test_redirect_only_tells_nobody(leaver, browser):
     await leaver.configure(logoutURL="https://app.example.com/out", logoutBehavior="RedirectOnly")
     answer = await log_out(browser, client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
     assert (answer.status_code, answer.headers["Location"]) == (302, AFTER)
 
 
+@pytest.mark.requirement("oauth-4.3-9")
 async def test_active_applications_tells_only_those_that_joined(leaver, browser, api):
     own, joined, stranger = (f"https://{name}.example.com/out" for name in ("own", "joined", "stranger"))
     await leaver.configure(logoutURL=own, logoutBehavior="ActiveApplications")
@@ -299,6 +336,7 @@ async def test_active_applications_tells_only_those_that_joined(leaver, browser,
     assert (again.status_code, again.headers["Location"]) == (302, AFTER)
 
 
+@pytest.mark.requirement("oauth-4.3-8")
 async def test_inactive_and_native_applications_have_no_frames(leaver, browser, api):
     switched_off = await relying_party.make(api, tenant=leaver.tenant, logoutURL="https://off.example.com/out")
     await relying_party.make(api, tenant=leaver.tenant, logoutURL="com.example.app:/out")
@@ -308,6 +346,7 @@ async def test_inactive_and_native_applications_have_no_frames(leaver, browser, 
     assert (answer.status_code, answer.headers["Location"]) == (302, AFTER)
 
 
+@pytest.mark.requirement("oauth-4.3-10")
 async def test_without_a_client_every_application_of_the_tenant_is_told(leaver, browser):
     await leaver.configure(logoutURL="https://app.example.com/out", logoutBehavior="RedirectOnly")
     await leaver.configure_tenant(logoutURL="https://tenant.example.com/")
@@ -317,12 +356,14 @@ async def test_without_a_client_every_application_of_the_tenant_is_told(leaver, 
     assert 'href="https://tenant.example.com/"' in answer.text
 
 
+@pytest.mark.requirement("oauth-4.3-8")
 async def test_frames_of_a_browser_without_a_session_name_none(leaver, new_browser):
     await leaver.configure(logoutURL="https://app.example.com/out")
     answer = await log_out(new_browser(), client_id=leaver.client_id, post_logout_redirect_uri=AFTER)
     assert page(answer).frames == ["https://app.example.com/out"]
 
 
+@pytest.mark.requirement("oauth-4.3-8")
 async def test_page_of_frames_goes_on_by_itself_and_to_the_word_of_the_end(leaver, browser):
     await leaver.configure(logoutURL="https://app.example.com/out")
     other = await relying_party.make(leaver.api, tenant=leaver.tenant)
@@ -336,6 +377,7 @@ async def test_page_of_frames_goes_on_by_itself_and_to_the_word_of_the_end(leave
     assert "signed out" in page(await browser.get("/")).text.lower()
 
 
+@pytest.mark.requirement("oauth-4.3-11")
 async def test_post_logout_target_keeps_to_the_policy_of_redirect_urls(rp, browser):
     for target in (REDIRECT_URI + "/", REDIRECT_URI + "?x=1", REDIRECT_URI.replace("https", "http"), "/", "//evil"):
         answer = await log_out(browser, client_id=rp.client_id, post_logout_redirect_uri=target)
@@ -346,6 +388,7 @@ async def test_post_logout_target_keeps_to_the_policy_of_redirect_urls(rp, brows
     assert answer.headers["Location"] == AFTER
 
 
+@pytest.mark.requirement("oauth-4.3-13")
 async def test_tenant_may_stand_in_the_path_and_parameters_of_a_post_only_in_its_form(leaver, browser):
     await leaver.configure_tenant(logoutURL="https://tenant.example.com/")
     answer = await browser.get(f"/{leaver.tenant['id']}/oauth2/logout")
@@ -356,12 +399,14 @@ async def test_tenant_may_stand_in_the_path_and_parameters_of_a_post_only_in_its
     assert posted.headers["Location"] == "https://tenant.example.com/"
 
 
+@pytest.mark.requirement("oauth-4.3-13")
 async def test_repeated_parameter_is_refused_and_nothing_ends(leaver, browser):
     answer = await browser.get(f"/oauth2/logout?client_id={leaver.client_id}&client_id={leaver.client_id}")
     assert answer.status_code == 400
     assert await is_logged_in(leaver, browser)
 
 
+@pytest.mark.requirement("contract-logout-10")
 async def test_failure_is_json_for_who_prefers_it(rp, browser):
     answer = await log_out(browser, headers={"Accept": "application/json"}, client_id=new_id())
     assert (answer.status_code, answer.headers["Content-Type"]) == (400, "application/json")

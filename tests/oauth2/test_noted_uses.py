@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from identity.domain.login.login_outcomes import NOTED_SECONDS
 
 
@@ -11,6 +13,7 @@ async def noted_login(service, rp) -> int:
     return user["lastLoginInstant"]
 
 
+@pytest.mark.requirement("oauth-1.8-10")
 async def test_use_of_a_session_is_noted_once_a_minute(rp, browser, service, clock):
     await rp.log_in(browser)
     first = await noted_login(service, rp)

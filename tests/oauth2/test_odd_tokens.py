@@ -34,6 +34,7 @@ async def secretive(rp):
     return rp
 
 
+@pytest.mark.requirement("attack-67")
 @pytest.mark.parametrize("member", ["sub", "jti"])
 async def test_half_a_character_in_an_assertion_is_no_client(secretive, http, member):
     assertion = signed(secretive.secret, client_signer.claims(secretive, **{member: HALF}))

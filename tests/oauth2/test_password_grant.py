@@ -77,6 +77,7 @@ async def test_password_gives_tokens(rp, http):
     assert (await http.get("/oauth2/userinfo", headers=bearer)).json() == {"sub": rp.user["id"]}
 
 
+@pytest.mark.requirement("contract-token-7")
 async def test_scope_decides_what_is_given(rp, http):
     assert (await given(rp, http)).keys() == {"access_token", "expires_in", "token_type", "userId"}
     with_email = await given(rp, http, scope="openid email")
@@ -103,6 +104,7 @@ async def test_application_without_refresh_tokens_gives_none(rp, http):
     assert not (await given(rp, http, scope="offline_access")).keys() & {"refresh_token", "refresh_token_id"}
 
 
+@pytest.mark.requirement("contract-token-8")
 async def test_device_is_kept_with_the_refresh_token(rp, http, service):
     device = {"description": "Ada's phone", "name": "phone", "type": "FOLDABLE"}
     named = {f"metaData.device.{name}": value for name, value in device.items()}
@@ -115,6 +117,7 @@ async def test_device_is_kept_with_the_refresh_token(rp, http, service):
     assert (record["applicationId"], record["userId"]) == (rp.client_id, rp.user["id"])
 
 
+@pytest.mark.requirement("contract-token-6")
 async def test_user_is_found_by_email_and_username_under_either_parameter(rp, http, api):
     name = f"Ada {new_id()}"
     rp.user = await relying_party.make_user(api, rp.tenant["id"], rp.client_id, username=name)
@@ -132,6 +135,7 @@ async def test_password_is_taken_as_it_is(rp, http, api):
     refused(await ask(rp, http, password=password.strip()), "invalid_grant", "invalid_user_credentials")
 
 
+@pytest.mark.requirement("contract-token-6", "oauth-2.2-10")
 @pytest.mark.parametrize("value", [None, ""])
 @pytest.mark.parametrize("name", ["username", "password"])
 async def test_user_and_password_must_be_there(rp, http, name, value):
@@ -140,6 +144,7 @@ async def test_user_and_password_must_be_there(rp, http, name, value):
     assert name in answer.json()["error_description"]
 
 
+@pytest.mark.requirement("reason-grant_type_disabled")
 async def test_grant_is_off_unless_the_application_enables_it(rp, http, api):
     other = await relying_party.make(api)
     refused(await ask(other, http), "unauthorized_client", "grant_type_disabled")
@@ -147,6 +152,7 @@ async def test_grant_is_off_unless_the_application_enables_it(rp, http, api):
     refused(await ask(rp, http), "unauthorized_client", "grant_type_disabled")
 
 
+@pytest.mark.requirement("contract-authentication-7")
 async def test_policy_decides_whether_the_client_has_to_authenticate(rp, http):
     for policy in ("Required", "NotRequiredWhenUsingPKCE"):
         await rp.configure(clientAuthenticationPolicy=policy)
@@ -164,6 +170,7 @@ async def test_refresh_token_of_a_password_is_no_proof_of_the_client(rp, http):
     refused(answer, "invalid_client", "client_authentication_missing", 401)
 
 
+@pytest.mark.requirement("oauth-2.2-10", "reason-invalid_user_credentials")
 async def test_attack_44_unknown_user_and_wrong_password_look_alike(rp, http, api):
     told = []
     for form in ({"password": "wrong"}, {"username": "nobody@example.com"}, {"username": f"{new_id()}"}):
@@ -201,6 +208,7 @@ STATES = {
 }  # fmt: skip
 
 
+@pytest.mark.requirement("oauth-2.2-10", "reason-user_expired")
 @pytest.mark.parametrize("state", STATES)
 async def test_what_is_wrong_with_a_user_is_told_only_for_the_right_password(rp, http, state):
     change, error, reason = STATES[state]
@@ -209,6 +217,7 @@ async def test_what_is_wrong_with_a_user_is_told_only_for_the_right_password(rp,
     refused(await ask(rp, http, password="wrong"), "invalid_grant", "invalid_user_credentials")
 
 
+@pytest.mark.requirement("reason-user_locked")
 async def test_attack_29_locked_user_gets_nothing(rp, http, api):
     await lock(rp, api)
     refused(await ask(rp, http), "invalid_grant", "user_locked")
@@ -224,6 +233,9 @@ async def test_attack_29_inactive_client_and_deleted_tenant_get_nothing(rp, http
     refused(await ask(other, http), "invalid_client", "invalid_client_id", 401)
 
 
+@pytest.mark.requirement(
+    "error-change_password_required", "reason-change_password_administrative", "reason-change_password_breached"
+)
 @pytest.mark.parametrize(
     ("reason", "told"),
     [
@@ -245,6 +257,7 @@ async def test_reason_of_a_change_of_password_is_told(rp, http, service, reason,
     assert "access_token" not in answer.json()
 
 
+@pytest.mark.requirement("contract-errors-6", "oauth-0.1-11", "users-7-22")
 async def test_id_of_a_change_of_password_changes_it(rp, http):
     await change_user(rp, passwordChangeRequired=True)
     change_id = (await ask(rp, http)).json()["change_password_id"]
@@ -255,6 +268,7 @@ async def test_id_of_a_change_of_password_changes_it(rp, http):
     assert "access_token" in (await ask(rp, http, **new)).json()
 
 
+@pytest.mark.requirement("reason-change_password_expired", "users-7-26")
 async def test_old_password_has_to_be_changed(rp, http, clock):
     await rp.configure_tenant(maximumPasswordAge={"enabled": True, "days": 1})
     await given(rp, http)
@@ -262,11 +276,13 @@ async def test_old_password_has_to_be_changed(rp, http, clock):
     refused(await ask(rp, http), "change_password_required", "change_password_expired")
 
 
+@pytest.mark.requirement("reason-change_password_validation", "users-7-26")
 async def test_password_below_the_rules_has_to_be_changed(rp, http):
     await rp.configure_tenant(passwordValidationRules={"requireNumber": True, "validateOnLogin": True})
     refused(await ask(rp, http), "change_password_required", "change_password_validation")
 
 
+@pytest.mark.requirement("error-two_factor_required", "oauth-0.1-9")
 async def test_second_factor_is_told_without_its_secret(rp, http):
     secret = "bm9ib2R5IG1heSBzZWUgdGhpcyE="
     methods = [
@@ -286,6 +302,7 @@ async def test_second_factor_is_told_without_its_secret(rp, http):
     assert not answer.json().keys() & {"access_token", "refresh_token"}
 
 
+@pytest.mark.requirement("oauth-0.1-10")
 async def test_second_factor_of_a_grant_is_shown_at_the_two_factor_login(rp, http, clock):
     await change_user(rp, twoFactor={"methods": [two_factor.authenticator()]})
     refusal = await ask(rp, http)
@@ -296,6 +313,7 @@ async def test_second_factor_of_a_grant_is_shown_at_the_two_factor_login(rp, htt
     assert claims(answer.json()["token"])["sub"] == rp.user["id"]
 
 
+@pytest.mark.requirement("oauth-2.2-10", "reason-email_verification_required")
 async def test_gates_are_told(rp, http, api, service):
     gated = {
         "verifyRegistration": True,
@@ -342,6 +360,7 @@ async def test_policy_decides_about_unknown_scopes(rp, http):
     assert (await given(rp, http, scope="openid magic"))["scope"] == "openid magic"
 
 
+@pytest.mark.requirement("reason-missing_required_scope")
 async def test_third_party_gets_nothing_that_the_user_would_have_to_be_asked_for(rp, http):
     await rp.configure(relationship="ThirdParty", consentMode="AlwaysPrompt")
     for mode in ("AlwaysPrompt", "RememberDecision"):
@@ -354,6 +373,7 @@ async def test_third_party_gets_nothing_that_the_user_would_have_to_be_asked_for
     assert (await given(rp, http, scope="openid email"))["scope"] == "openid email"
 
 
+@pytest.mark.requirement("contract-token-9")
 async def test_user_code_of_no_device_is_refused_before_anybody_is_logged_in(rp, http, service):
     refused(await ask(rp, http, user_code="ABCDEF"), "invalid_request", "invalid_user_code")
     assert "lastLoginInstant" not in await service.services.users.find(rp.tenant["id"], rp.user["id"])
@@ -397,6 +417,7 @@ async def test_attack_48_success_elsewhere_resets_nothing(rp, http, api):
     refused(await ask(rp, http, username=victim), "invalid_grant", "unknown")
 
 
+@pytest.mark.requirement("attack-48")
 async def test_attack_48_pages_and_grant_count_together(rp, http, browser):
     await closes_after(rp, 2)
     await rp.configure(enabledGrants=["authorization_code", "password"])
@@ -416,6 +437,7 @@ async def test_attacks_44_and_48_unknown_users_are_closed_like_known_ones(rp, ht
     assert len(told) == 1
 
 
+@pytest.mark.requirement("audit-a4")
 async def test_attack_48_address_that_fails_for_everybody_is_refused_for_everybody(api, http, monkeypatch):
     rp = await relying_party.make(
         api, enabledGrants=["password", "refresh_token"], clientAuthenticationPolicy="NotRequired"
@@ -464,6 +486,7 @@ async def test_logins_are_told_with_the_device_and_without_the_password(rp, http
     assert all(b"a wrong one" not in request.body and PASSWORD.encode() not in request.body for request in requests)
 
 
+@pytest.mark.requirement("oauth-2.2-10")
 async def test_veto_of_a_login_gives_no_tokens_and_notes_nothing(rp, http, api, service):
     async with receiving(answers(500)) as receiver:
         await listen(api, rp.tenant, receiver.url, LOGIN_EVENTS, "AbsoluteMajority")

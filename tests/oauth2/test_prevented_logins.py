@@ -48,6 +48,7 @@ async def with_refresh_tokens(rp: Any, **policy: Any) -> None:
         await rp.configure_tenant(jwtConfiguration={"refreshTokenRevocationPolicy": policy})
 
 
+@pytest.mark.requirement("core-3-7", "users-11-8", "users-5-13")
 async def test_the_login_api_tells_who_knows_the_password_what_prevents_the_login(rp, api) -> None:
     reason = {"code": new_id()[:8], "text": f"Fraud {new_id()}"}
     reason = (await api.post("/api/user-action-reason", json={"userActionReason": reason})).json()["userActionReason"]
@@ -74,6 +75,7 @@ async def test_the_login_api_tells_who_knows_the_password_what_prevents_the_logi
     assert (await log_in(rp, api)).status_code == 200
 
 
+@pytest.mark.requirement("users-11-9")
 async def test_an_action_prevents_logins_until_it_ends_by_itself(rp, api, clock, service) -> None:
     await ban(api, rp.user["id"], expiry=service.services.clock.now() + 60_000)
     assert (await log_in(rp, api)).status_code == 409
@@ -81,6 +83,7 @@ async def test_an_action_prevents_logins_until_it_ends_by_itself(rp, api, clock,
     assert (await log_in(rp, api)).status_code == 200
 
 
+@pytest.mark.requirement("users-11-9")
 async def test_an_action_for_some_applications_prevents_logins_to_those(rp, api, new_browser) -> None:
     other = await relying_party.make(api, tenant=rp.tenant)
     tokens = await rp.tokens(new_browser(), new_browser())
@@ -95,6 +98,7 @@ async def test_an_action_for_some_applications_prevents_logins_to_those(rp, api,
     assert others["id"] != rp.user["id"]
 
 
+@pytest.mark.requirement("users-11-8", "users-5-13")
 async def test_a_ping_does_not_go_round_an_action(rp, api) -> None:
     action = await ban(api, rp.user["id"])
     answer = await api.put(
@@ -104,6 +108,7 @@ async def test_a_ping_does_not_go_round_an_action(rp, api) -> None:
     assert [one["actionId"] for one in answer.json()["actions"]] == [action["id"]]
 
 
+@pytest.mark.requirement("oauth-2.2-10", "users-11-8")
 async def test_the_password_grant_says_that_the_login_is_prevented(rp, api, http) -> None:
     await rp.configure(enabledGrants=["password"])
     await ban(api, rp.user["id"])
@@ -115,6 +120,7 @@ async def test_the_password_grant_says_that_the_login_is_prevented(rp, api, http
     assert answer.json()["error_reason"] == "invalid_user_credentials"
 
 
+@pytest.mark.requirement("users-11-8")
 async def test_the_login_page_says_so_to_who_knows_the_password(rp, api, browser) -> None:
     await ban(api, rp.user["id"])
     shown = await rp.authorize(browser)
@@ -125,6 +131,7 @@ async def test_the_login_page_says_so_to_who_knows_the_password(rp, api, browser
     assert REFUSED in page(answer).text
 
 
+@pytest.mark.requirement("users-11-8")
 async def test_a_session_does_not_outlive_the_start_of_an_action(rp, api, browser) -> None:
     await rp.code(browser)
     assert (await rp.authorize(browser)).status_code == 302
@@ -135,6 +142,7 @@ async def test_a_session_does_not_outlive_the_start_of_an_action(rp, api, browse
     assert (await rp.authorize(browser)).status_code == 200, "the session is over, and does not come back"
 
 
+@pytest.mark.requirement("users-11-8")
 async def test_a_code_from_before_gives_no_tokens(rp, api, browser, http) -> None:
     code = await rp.code(browser)
     await ban(api, rp.user["id"])
@@ -142,6 +150,7 @@ async def test_a_code_from_before_gives_no_tokens(rp, api, browser, http) -> Non
     assert (answer.status_code, answer.json()["error_reason"]) == (400, "login_prevented")
 
 
+@pytest.mark.requirement("users-11-10")
 @pytest.mark.parametrize("ends", [True, False])
 async def test_refresh_tokens_end_where_the_tenant_says_so(rp, api, browser, http, ends) -> None:
     await with_refresh_tokens(rp, onLoginPrevented=ends)
@@ -157,6 +166,7 @@ async def test_refresh_tokens_end_where_the_tenant_says_so(rp, api, browser, htt
         assert (await http.get("/oauth2/userinfo", headers=bearer)).status_code == 200
 
 
+@pytest.mark.requirement("users-11-9")
 async def test_an_update_of_the_user_does_not_let_the_user_in(rp, api) -> None:
     await ban(api, rp.user["id"])
     tenant = {"X-FusionAuth-TenantId": rp.tenant["id"]}
@@ -168,6 +178,7 @@ async def test_an_update_of_the_user_does_not_let_the_user_in(rp, api) -> None:
     assert (await log_in(rp, api)).status_code == 409
 
 
+@pytest.mark.requirement("attack-46")
 @pytest.mark.parametrize("case", ["banned", "locked", "expired", "second factor"])
 async def test_registration_gives_no_token_to_who_could_not_log_in(rp, api, clock, case) -> None:
     factor = {"methods": [two_factor.authenticator()]} if case == "second factor" else {}

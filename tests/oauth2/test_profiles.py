@@ -31,6 +31,7 @@ async def refused(rp, browser, code: str, word: str, **changes) -> None:
     assert (error["error"], word in error["error_description"]) == (code, True), error
 
 
+@pytest.mark.requirement("oauth-12-29")
 async def test_baseline_is_the_default_and_changes_nothing(rp, browser, http):
     assert rp.application["oauthConfiguration"]["profile"] == "baseline"
     await rp.configure(profile="baseline", enabledGrants=["authorization_code", "password"])
@@ -39,6 +40,7 @@ async def test_baseline_is_the_default_and_changes_nothing(rp, browser, http):
     assert answer.status_code == 200
 
 
+@pytest.mark.requirement("oauth-12-27")
 async def test_settings_that_contradict_strict_are_refused_each_by_name(rp):
     weak = {
         "profile": "strict",
@@ -64,6 +66,7 @@ async def test_settings_that_contradict_strict_are_refused_each_by_name(rp):
     assert stored.json()["application"]["oauthConfiguration"]["profile"] == "baseline"
 
 
+@pytest.mark.requirement("oauth-12-27")
 async def test_strict_application_cannot_be_weakened_later(rp):
     await rp.configure_strict()
     for oauth in ({"enabledGrants": ["implicit"]}, {"proofKeyForCodeExchangePolicy": "NotRequired"}):
@@ -76,6 +79,7 @@ async def test_unknown_profile_is_refused(rp):
     assert "application.oauthConfiguration.profile" in answer.json()["fieldErrors"]
 
 
+@pytest.mark.requirement("audit-b7-redirects")
 async def test_strict_flow_goes_through(rp, browser, http):
     await rp.configure_strict()
     given = await rp.log_in(browser, **PKCE)
@@ -85,6 +89,7 @@ async def test_strict_flow_goes_through(rp, browser, http):
     assert "refresh_token" in answer.json()
 
 
+@pytest.mark.requirement("audit-b7-redirects", "oauth-12-28", "oauth-2.2-11")
 async def test_strict_refuses_what_it_rules_out(rp, browser, http):
     await rp.configure_strict()
     await refused(rp, browser, "invalid_request", "code_challenge")
@@ -98,6 +103,7 @@ async def test_strict_refuses_what_it_rules_out(rp, browser, http):
     assert (answer.json()["error"], answer.json()["error_reason"]) == ("invalid_grant", "missing_code_verifier")
 
 
+@pytest.mark.requirement("oauth-12-28")
 async def test_strict_rules_hold_for_what_was_stored_before_them(rp, browser, http, service):
     """As in a document that somebody wrote past the API."""
     await rp.configure(enabledGrants=["authorization_code", "implicit", "password"], hybridResponseTypesEnabled=True)
@@ -119,6 +125,7 @@ async def test_strict_rules_hold_for_what_was_stored_before_them(rp, browser, ht
     assert (local.status_code, local.json()["error_reason"]) == (400, "invalid_redirect_uri")
 
 
+@pytest.mark.requirement("oauth-12-28")
 async def test_codes_of_a_strict_application_live_a_minute_at_most(rp, browser, http, service):
     settings = {"authorizationGrantIdTimeToLiveInSeconds": 600}
     await rp.configure_tenant(externalIdentifierConfiguration=settings)
@@ -133,6 +140,7 @@ async def test_codes_of_a_strict_application_live_a_minute_at_most(rp, browser, 
     assert [0 < ttl <= 60 for ttl in lives["strict"]] == [True]
 
 
+@pytest.mark.requirement("oauth-12-28")
 @pytest.mark.parametrize("oauth", [PUBLIC, {}], ids=["public", "confidential"])
 async def test_refresh_tokens_of_a_strict_client_are_for_one_use(rp, browser, http, oauth):
     await rp.configure_strict(**oauth)
@@ -153,6 +161,7 @@ async def test_refresh_tokens_of_a_strict_client_are_for_one_use(rp, browser, ht
     assert (await http.get("/oauth2/userinfo", headers=bearer)).status_code == 401
 
 
+@pytest.mark.requirement("oauth-12-29")
 async def test_refresh_tokens_of_a_baseline_client_stay_as_the_tenant_has_them(rp, browser, http):
     await rp.configure(**PUBLIC)
     code = await rp.code(browser, **PKCE)
@@ -163,6 +172,7 @@ async def test_refresh_tokens_of_a_baseline_client_stay_as_the_tenant_has_them(r
         assert "refresh_token" not in answer.json()
 
 
+@pytest.mark.requirement("oauth-12-28")
 async def test_secrets_are_never_read_from_a_query(rp, browser, http):
     await rp.configure_strict()
     code = await rp.code(browser, **PKCE)
@@ -181,6 +191,7 @@ FAPI = {"requirePushedAuthorizationRequests": True, "dpopBoundAccessTokens": Tru
 KEY = client_signer.new_key()
 
 
+@pytest.mark.requirement("oauth-12-28")
 async def test_pushed_and_bound_requests_ask_for_a_client_with_a_key(rp):
     """The level of FAPI 2.0: both switches on, and strict."""
     await rp.configure_strict()
@@ -191,6 +202,7 @@ async def test_pushed_and_bound_requests_ask_for_a_client_with_a_key(rp):
         assert (await change(rp, **{**dict.fromkeys(FAPI, False), one: True})).status_code == 200
 
 
+@pytest.mark.requirement("oauth-12-28")
 async def test_flow_at_the_level_of_fapi_2_goes_through_and_nothing_less_does(rp, browser, http):
     methods = {"clientAuthenticationMethods": ["private_key_jwt"], "jwks": client_signer.public(KEY)}
     await rp.configure_strict(**FAPI, **methods)
@@ -225,6 +237,7 @@ async def test_flow_at_the_level_of_fapi_2_goes_through_and_nothing_less_does(rp
     assert told.json() == {"sub": rp.user["id"]}
 
 
+@pytest.mark.requirement("audit-a9")
 async def test_strict_client_signs_no_dpop_proof_with_pkcs1(rp, http):
     key = client_signer.new_key("RS256")
 
@@ -248,6 +261,7 @@ async def test_strict_client_signs_no_dpop_proof_with_pkcs1(rp, http):
     assert await answered("PS256") == "invalid_grant"
 
 
+@pytest.mark.requirement("audit-b7-id-token-key")
 async def test_id_tokens_of_a_strict_application_are_signed_with_es256_ps256_or_eddsa(rp, browser, http, api):
     field = "application.jwtConfiguration.idTokenKeyId"
     answer = await change(rp, **STRICT)
@@ -260,6 +274,7 @@ async def test_id_tokens_of_a_strict_application_are_signed_with_es256_ps256_or_
     await rp.patch(f"/api/application/{rp.client_id}", {"application": {"name": new_id()}})
 
 
+@pytest.mark.requirement("audit-b7-id-token-key")
 async def test_tenant_keeps_a_key_that_its_strict_applications_use(rp, api):
     es256 = (await relying_party.strict_tokens(api))["idTokenKeyId"]
     rs256 = rp.tenant["jwtConfiguration"]["idTokenKeyId"]

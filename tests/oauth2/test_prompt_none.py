@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from identity.ids import new_id
 from tests import relying_party
 from tests.conftest import EMAIL_TEMPLATE
@@ -17,6 +19,7 @@ async def refusal(rp, browser) -> tuple[str, str | None]:
     return answer["error"], answer.get("error_reason")
 
 
+@pytest.mark.requirement("oauth-1.8-16", "reason-email_verification_required")
 async def test_email_address_that_nobody_verified(rp, browser, api):
     gate = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE, "unverified": {"behavior": "Allow"}}
     await rp.configure_tenant(emailConfiguration=gate)
@@ -29,6 +32,9 @@ async def test_email_address_that_nobody_verified(rp, browser, api):
     assert await refusal(rp, browser) == ("interaction_required", "email_verification_required")
 
 
+@pytest.mark.requirement(
+    "certification-authorize-3", "error-interaction_required", "oauth-1.8-16", "reason-multi_factor_challenge_required"
+)
 async def test_second_factor(rp, browser):
     await rp.log_in(browser)
     method = {
@@ -40,6 +46,7 @@ async def test_second_factor(rp, browser):
     assert await refusal(rp, browser) == ("interaction_required", "multi_factor_challenge_required")
 
 
+@pytest.mark.requirement("oauth-1.8-16", "reason-registration_verification_required")
 async def test_registration_that_nobody_verified(rp, browser, api):
     await rp.patch(
         f"/api/application/{rp.client_id}",
@@ -60,6 +67,7 @@ async def test_registration_that_nobody_verified(rp, browser, api):
     assert await refusal(rp, browser) == ("interaction_required", "registration_verification_required")
 
 
+@pytest.mark.requirement("oauth-2.2-13")
 async def test_expired_user_refreshes_nothing(rp, browser, http, clock):
     tokens = await rp.tokens(http, browser)
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"expiry": int(time.time() * 1000) + 60_000}})

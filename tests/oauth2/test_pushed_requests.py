@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 
+import pytest
+
 from identity.ids import new_id
 from tests import relying_party
 from tests.oauth2 import consenting
@@ -42,6 +44,7 @@ def unusable(answer) -> None:
     assert "Location" not in answer.headers
 
 
+@pytest.mark.requirement("oauth-12-10")
 async def test_pushed_request_leads_to_a_code_and_the_code_to_tokens(rp, browser, http):
     answer = await http.post("/oauth2/par", data={**rp.query(nonce="n-1", **PKCE), "client_secret": rp.secret})
     assert answer.status_code == 201
@@ -58,6 +61,7 @@ async def test_pushed_request_leads_to_a_code_and_the_code_to_tokens(rp, browser
     assert tokens["scope"] == "openid offline_access"
 
 
+@pytest.mark.requirement("oauth-12-11")
 async def test_nothing_beside_client_id_and_request_uri_counts(rp, browser, http):
     uri = await pushed(rp, http, scope="openid")
     evil = {"redirect_uri": "https://evil.example.com/cb", "scope": "openid offline_access", "state": "theirs"}
@@ -67,6 +71,7 @@ async def test_nothing_beside_client_id_and_request_uri_counts(rp, browser, http
     assert (await rp.exchange(http, given["code"])).json()["scope"] == "openid"
 
 
+@pytest.mark.requirement("oauth-12-13")
 async def test_login_form_carries_the_name_of_the_request_and_nothing_of_it(rp, browser, http):
     shown = await opened(rp, browser, await pushed(rp, http))
     form = relying_party.page(shown).forms[0]
@@ -74,6 +79,7 @@ async def test_login_form_carries_the_name_of_the_request_and_nothing_of_it(rp, 
     assert "the-state" not in shown.text
 
 
+@pytest.mark.requirement("oauth-12-13")
 async def test_login_page_can_be_reloaded_and_takes_another_attempt_but_gives_one_code(rp, browser, http):
     uri = await pushed(rp, http)
     sent = await browser.get("/oauth2/authorize", params={"client_id": rp.client_id, "request_uri": uri})
@@ -86,6 +92,7 @@ async def test_login_page_can_be_reloaded_and_takes_another_attempt_but_gives_on
     unusable(await browser.get(place))
 
 
+@pytest.mark.requirement("oauth-12-13")
 async def test_opened_request_belongs_to_the_browser_that_opened_it(rp, new_browser, http):
     mine, theirs = new_browser(), new_browser()
     uri = await pushed(rp, http)
@@ -96,6 +103,7 @@ async def test_opened_request_belongs_to_the_browser_that_opened_it(rp, new_brow
     assert (await mine.get(sent.headers["Location"])).status_code == 200
 
 
+@pytest.mark.requirement("oauth-12-13")
 async def test_opened_request_lasts_for_the_login_intent_time_of_the_tenant(rp, browser, http, service):
     durations = rp.tenant["externalIdentifierConfiguration"]
     await rp.configure_tenant(externalIdentifierConfiguration={**durations, "loginIntentTimeToLiveInSeconds": 777})
@@ -107,6 +115,7 @@ async def test_opened_request_lasts_for_the_login_intent_time_of_the_tenant(rp, 
     assert 760 < opened_seconds <= 777
 
 
+@pytest.mark.requirement("oauth-12-11")
 async def test_pushed_request_is_forgotten_after_a_minute(rp, browser, http, service):
     uri = await pushed(rp, http)
     redis = service.services.redis
@@ -132,6 +141,7 @@ async def test_prompt_none_without_a_session_is_told_the_client_and_uses_the_req
     unusable(await opened(rp, browser, uri))
 
 
+@pytest.mark.requirement("attack-16")
 async def test_attack_16_request_uri_is_used_once_also_with_prompt_none(rp, browser, new_browser, http):
     await rp.log_in(browser)
     silent = await pushed(rp, http, prompt="none")
@@ -139,6 +149,7 @@ async def test_attack_16_request_uri_is_used_once_also_with_prompt_none(rp, brow
     unusable(await opened(rp, browser, silent))
 
 
+@pytest.mark.requirement("audit-b7-request-uri")
 async def test_request_uri_can_be_shown_again_until_a_response_is_given(rp, new_browser, http):
     """FAPI 2.0 section 5.3.2.2: a page that is reloaded is no second use, and a link preview none at all."""
     uri = await pushed(rp, http)
@@ -152,6 +163,7 @@ async def test_request_uri_can_be_shown_again_until_a_response_is_given(rp, new_
         assert response(await rp.submit(browser, shown))["error"] == "invalid_request_uri"
 
 
+@pytest.mark.requirement("audit-b7-request-uri")
 async def test_attack_16_of_racing_browsers_with_one_request_uri_one_gets_a_code(rp, new_browser, http):
     uri = await pushed(rp, http)
     browsers = [new_browser() for _ in range(8)]
@@ -162,6 +174,7 @@ async def test_attack_16_of_racing_browsers_with_one_request_uri_one_gets_a_code
     assert sum(one.get("error") == "invalid_request_uri" for one in given) == 7
 
 
+@pytest.mark.requirement("audit-b7-request-uri")
 async def test_request_uri_is_not_shown_without_end(rp, new_browser, http):
     uri = await pushed(rp, http)
     shown = 0
@@ -173,6 +186,7 @@ async def test_request_uri_is_not_shown_without_end(rp, new_browser, http):
     assert response(answer)["error"] == "invalid_request_uri"
 
 
+@pytest.mark.requirement("attack-16")
 async def test_attack_16_of_64_racing_callers_with_one_request_uri_one_gets_a_code(rp, browser, http):
     await rp.log_in(browser)
     uri = await pushed(rp, http, prompt="none")
@@ -182,6 +196,7 @@ async def test_attack_16_of_64_racing_callers_with_one_request_uri_one_gets_a_co
     assert (await rp.exchange(http, given["code"])).status_code == 200
 
 
+@pytest.mark.requirement("attack-16", "error-invalid_request_uri")
 async def test_attack_16_of_racing_logins_with_one_opened_request_one_gets_a_code(rp, browser, http):
     await rp.log_in(browser)
     sent = await browser.get(
@@ -194,6 +209,7 @@ async def test_attack_16_of_racing_logins_with_one_opened_request_one_gets_a_cod
     assert all("code" in one or one.get("error", "invalid_request_uri") == "invalid_request_uri" for one in given)
 
 
+@pytest.mark.requirement("oauth-12-11")
 async def test_request_uri_is_of_its_client_and_tenant_alone(rp, browser, http, api):
     uri = await pushed(rp, http)
     sibling = await relying_party.make(api, tenant=rp.tenant)
@@ -255,18 +271,21 @@ REFUSALS = {
 }
 
 
+@pytest.mark.requirement("oauth-12-10")
 async def test_what_authorize_refuses_is_refused_when_it_is_pushed(rp, http):
     for changes, error, reason in REFUSALS.values():
         form = {**rp.query(**changes), "client_secret": rp.secret}
         refused(await http.post("/oauth2/par", data=form), 400, error, reason)
 
 
+@pytest.mark.requirement("oauth-12-10")
 async def test_unknown_scope_is_refused_when_it_is_pushed(rp, http):
     await rp.configure(unknownScopePolicy="Reject")
     form = {**rp.query(scope="openid x"), "client_secret": rp.secret}
     refused(await http.post("/oauth2/par", data=form), 400, "invalid_scope", "unknown_scope")
 
 
+@pytest.mark.requirement("oauth-12-10")
 async def test_client_authenticates_as_at_the_token_endpoint(rp, http):
     query = rp.query(**PKCE)
     answer = await http.post("/oauth2/par", data=query)
@@ -285,6 +304,7 @@ async def test_client_authenticates_as_at_the_token_endpoint(rp, http):
     assert (await http.post("/oauth2/par", data=query, auth=(rp.client_id, rp.secret))).status_code == 201
 
 
+@pytest.mark.requirement("oauth-12-10")
 async def test_public_client_pushes_with_pkce_where_the_policy_takes_that(rp, http):
     await rp.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
     assert (await http.post("/oauth2/par", data=rp.query(**PKCE))).status_code == 201
@@ -302,11 +322,13 @@ async def test_pushed_request_is_judged_again_when_it_is_used(rp, browser, http)
     assert "invalid_redirect_uri" in answer.text
 
 
+@pytest.mark.requirement("oauth-12-10")
 async def test_request_that_is_too_large_to_be_kept_is_refused(rp, http):
     form = {**rp.query(state="x" * 70_000), "client_secret": rp.secret}
     refused(await http.post("/oauth2/par", data=form), 400, "invalid_request", "unknown")
 
 
+@pytest.mark.requirement("oauth-12-14")
 async def test_client_that_has_to_push_is_refused_otherwise(rp, browser, http):
     assert (await rp.authorize(browser)).status_code == 200
     await rp.configure(requirePushedAuthorizationRequests=True)
@@ -317,6 +339,7 @@ async def test_client_that_has_to_push_is_refused_otherwise(rp, browser, http):
     assert "code" in response(await rp.submit(browser, shown))
 
 
+@pytest.mark.requirement("oauth-12-14")
 async def test_login_form_cannot_be_sent_past_the_need_to_push(rp, browser):
     shown = await rp.authorize(browser)
     await rp.configure(requirePushedAuthorizationRequests=True)

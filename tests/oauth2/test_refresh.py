@@ -27,6 +27,9 @@ async def one_time(rp, *, grace: int = 0, revoke: bool = False) -> None:
     )
 
 
+@pytest.mark.requirement(
+    "certification-authorize-5", "certification-token-4", "oauth-2.10-1", "oauth-2.2-17", "oauth-2.2-18", "service-13"
+)
 async def test_reusable_token_gives_new_tokens_and_stays(rp, browser, http, clock):
     first = await rp.tokens(http, browser, nonce="n")
     clock.advance(seconds=100)
@@ -50,6 +53,7 @@ async def test_reusable_token_gives_new_tokens_and_stays(rp, browser, http, cloc
         assert "nonce" not in id_token
 
 
+@pytest.mark.requirement("oauth-2.2-17")
 async def test_one_time_token_changes_its_value_and_keeps_its_id(rp, browser, http):
     await one_time(rp)
     first = await rp.tokens(http, browser)
@@ -60,6 +64,7 @@ async def test_one_time_token_changes_its_value_and_keeps_its_id(rp, browser, ht
     assert (await rp.refresh(http, second["refresh_token"])).status_code == 200
 
 
+@pytest.mark.requirement("attack-26", "audit-a8-refresh-reuse", "oauth-2.2-22")
 async def test_attack_26_reuse_of_a_spent_token_revokes_the_family(rp, browser, http):
     await one_time(rp, revoke=True)
     first = await rp.tokens(http, browser)
@@ -72,6 +77,7 @@ async def test_attack_26_reuse_of_a_spent_token_revokes_the_family(rp, browser, 
         assert answer.status_code == 401
 
 
+@pytest.mark.requirement("attack-26", "oauth-2.2-22")
 async def test_attack_26_of_64_racing_callers_one_rotates(rp, browser, http):
     await one_time(rp)
     value = (await rp.tokens(http, browser))["refresh_token"]
@@ -81,6 +87,7 @@ async def test_attack_26_of_64_racing_callers_one_rotates(rp, browser, http):
     assert (await rp.refresh(http, fresh)).status_code == 200
 
 
+@pytest.mark.requirement("oauth-2.2-22")
 async def test_grace_period_hands_out_the_present_value_and_then_ends(rp, browser, http, clock):
     await one_time(rp, grace=10, revoke=True)
     first = await rp.tokens(http, browser)
@@ -93,6 +100,7 @@ async def test_grace_period_hands_out_the_present_value_and_then_ends(rp, browse
     assert told(await rp.refresh(http, second["refresh_token"])) == NOT_FOUND
 
 
+@pytest.mark.requirement("oauth-2.2-21")
 async def test_fixed_token_ends_however_often_it_is_used(rp, browser, http, clock):
     await rp.configure_tenant(jwtConfiguration={"refreshTokenTimeToLiveInMinutes": 60})
     value = (await rp.tokens(http, browser))["refresh_token"]
@@ -102,6 +110,7 @@ async def test_fixed_token_ends_however_often_it_is_used(rp, browser, http, cloc
     assert told(await rp.refresh(http, value)) == NOT_FOUND
 
 
+@pytest.mark.requirement("oauth-2.2-21")
 async def test_sliding_token_lives_on_while_it_is_used(rp, browser, http, clock):
     sliding = {"refreshTokenTimeToLiveInMinutes": 60, "refreshTokenExpirationPolicy": "SlidingWindow"}
     await rp.configure_tenant(jwtConfiguration=sliding)
@@ -113,6 +122,7 @@ async def test_sliding_token_lives_on_while_it_is_used(rp, browser, http, clock)
     assert told(await rp.refresh(http, value)) == NOT_FOUND
 
 
+@pytest.mark.requirement("oauth-2.2-21")
 async def test_sliding_token_with_a_maximum_ends_there(rp, browser, http, clock):
     await rp.configure_tenant(
         jwtConfiguration={
@@ -129,6 +139,7 @@ async def test_sliding_token_with_a_maximum_ends_there(rp, browser, http, clock)
     assert told(await rp.refresh(http, value)) == NOT_FOUND
 
 
+@pytest.mark.requirement("contract-token-11")
 async def test_scope_may_be_narrowed_and_the_token_keeps_its_own(rp, browser, http):
     value = (await rp.tokens(http, browser, scope="openid offline_access email profile"))["refresh_token"]
     narrowed = (await rp.refresh(http, value, scope="email")).json()
@@ -140,11 +151,13 @@ async def test_scope_may_be_narrowed_and_the_token_keeps_its_own(rp, browser, ht
     assert "scope" not in whole
 
 
+@pytest.mark.requirement("attack-28", "oauth-2.2-14")
 async def test_attack_28_scope_cannot_be_raised(rp, browser, http):
     value = (await rp.tokens(http, browser))["refresh_token"]
     assert told(await rp.refresh(http, value, scope="openid email")) == (400, "invalid_scope", "unknown_scope")
 
 
+@pytest.mark.requirement("contract-states-3", "oauth-2.2-15")
 async def test_token_with_scopes_that_became_unknown_is_revoked_under_reject(rp, browser, http):
     await rp.configure(unknownScopePolicy="Allow")
     value = (await rp.tokens(http, browser, scope="openid offline_access odd"))["refresh_token"]
@@ -156,11 +169,15 @@ async def test_token_with_scopes_that_became_unknown_is_revoked_under_reject(rp,
     assert told(await rp.refresh(http, value)) == NOT_FOUND
 
 
+@pytest.mark.requirement(
+    "contract-token-11", "oauth-2.2-12", "reason-missing_refresh_token", "reason-refresh_token_not_found"
+)
 async def test_missing_and_unknown_tokens_are_refused(rp, http):
     assert told(await rp.refresh(http, "")) == (400, "invalid_request", "missing_refresh_token")
     assert told(await rp.refresh(http, "x" * 64)) == NOT_FOUND
 
 
+@pytest.mark.requirement("certification-token-3", "oauth-2.2-12")
 async def test_token_of_another_client_or_tenant_is_refused_and_stays(rp, browser, http, api):
     value = (await rp.tokens(http, browser))["refresh_token"]
     for other in (await relying_party.make(api, tenant=rp.tenant), await relying_party.make(api)):
@@ -168,6 +185,7 @@ async def test_token_of_another_client_or_tenant_is_refused_and_stays(rp, browse
     assert (await rp.refresh(http, value)).status_code == 200
 
 
+@pytest.mark.requirement("attack-27")
 async def test_attack_27_other_tokens_are_no_refresh_tokens(rp, browser, http):
     tokens = await rp.tokens(http, browser)
     for name in ("access_token", "id_token"):
@@ -177,6 +195,7 @@ async def test_attack_27_other_tokens_are_no_refresh_tokens(rp, browser, http):
     assert told(answer) == (401, "invalid_token", "access_token_malformed")
 
 
+@pytest.mark.requirement("oauth-2.2-16", "reason-invalid_expires_in")
 async def test_life_of_an_access_token_may_be_shortened_only(rp, browser, http):
     value = (await rp.tokens(http, browser))["refresh_token"]
     short = (await rp.refresh(http, value, expires_in="60")).json()
@@ -188,6 +207,7 @@ async def test_life_of_an_access_token_may_be_shortened_only(rp, browser, http):
         assert told(await rp.refresh(http, value, expires_in=wrong)) == (400, "invalid_request", "invalid_expires_in")
 
 
+@pytest.mark.requirement("oauth-2.2-13", "reason-user_not_found")
 @pytest.mark.parametrize(("query", "reasons"), [({"hardDelete": "true"}, {"user_not_found"}), ({}, {"user_locked"})])
 async def test_attack_29_user_who_is_gone_refreshes_nothing(rp, browser, http, api, query, reasons):
     value = (await rp.tokens(http, browser))["refresh_token"]
@@ -198,6 +218,7 @@ async def test_attack_29_user_who_is_gone_refreshes_nothing(rp, browser, http, a
     assert reason in {*reasons, "refresh_token_not_found"}
 
 
+@pytest.mark.requirement("attack-29", "oauth-2.1-10")
 async def test_attack_29_inactive_client_refreshes_nothing(rp, browser, http, api):
     value = (await rp.tokens(http, browser))["refresh_token"]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
@@ -211,6 +232,7 @@ async def test_grant_may_be_disabled(rp, browser, http):
     assert told(await rp.refresh(http, value)) == (400, "unauthorized_client", "grant_type_disabled")
 
 
+@pytest.mark.requirement("oauth-2.2-20")
 async def test_roles_are_those_of_today(rp, browser, http, api):
     value = (await rp.tokens(http, browser))["refresh_token"]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}

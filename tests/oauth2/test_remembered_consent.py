@@ -27,6 +27,7 @@ async def is_asked(rp, browser, scope: str = "openid email phone", **changes) ->
     return answer.headers.get("Location", "").startswith("/oauth2/consent?")
 
 
+@pytest.mark.requirement("oauth-1.9-21")
 async def test_answer_is_remembered_and_what_was_declined_stays_declined(rp, browser, http, new_browser):
     await agree(rp, browser, "email")
     assert await granted(rp, http, browser) == "openid email"
@@ -42,6 +43,7 @@ async def test_answer_for_one_application_is_none_for_another(rp, browser, api):
     assert await is_asked(sibling, browser)
 
 
+@pytest.mark.requirement("oauth-1.9-19")
 async def test_always_means_always_and_remembers_nothing(rp, browser):
     await rp.configure(consentMode="AlwaysPrompt")
     await agree(rp, browser, "email", "phone")
@@ -53,6 +55,7 @@ async def test_always_means_always_and_remembers_nothing(rp, browser):
     assert await is_asked(rp, browser)
 
 
+@pytest.mark.requirement("oauth-1.9-19")
 async def test_prompt_consent_asks_again_with_the_earlier_answer_filled_in(rp, browser, http):
     await agree(rp, browser, "email")
     shown = await ask(rp, browser, prompt="consent")
@@ -71,6 +74,7 @@ async def test_prompt_login_and_consent_asks_for_both(rp, browser):
     assert "code" in response(await send(browser, asked, "email"))
 
 
+@pytest.mark.requirement("oauth-1.9-21")
 async def test_scope_that_was_never_asked_about_is_asked_for_and_the_rest_stays_answered(rp, browser, http):
     await agree(rp, browser, "email", scope="openid email")
     assert not await is_asked(rp, browser, "openid email")
@@ -82,6 +86,7 @@ async def test_scope_that_was_never_asked_about_is_asked_for_and_the_rest_stays_
     assert await granted(rp, http, browser) == "openid email"
 
 
+@pytest.mark.requirement("oauth-1.9-21")
 async def test_declined_scope_that_became_required_is_asked_for(rp, browser):
     await agree(rp, browser, "email")
     assert not await is_asked(rp, browser)
@@ -90,6 +95,7 @@ async def test_declined_scope_that_became_required_is_asked_for(rp, browser):
     assert not await is_asked(rp, browser, "openid email")
 
 
+@pytest.mark.requirement("oauth-1.9-21")
 async def test_answer_is_forgotten_after_the_tenants_time(rp, browser, clock):
     times = {"rememberOAuthScopeConsentChoiceTimeToLiveInSeconds": 60}
     await rp.configure_tenant(externalIdentifierConfiguration=times)
@@ -105,6 +111,7 @@ async def test_refusal_is_not_remembered(rp, browser):
     assert await is_asked(rp, browser)
 
 
+@pytest.mark.requirement("oauth-1.9-23")
 async def test_answer_goes_with_its_scope(rp, browser, api):
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     path, body = f"/api/application/{rp.client_id}/scope", {"scope": {"name": "calendar"}}
@@ -120,6 +127,7 @@ async def test_answer_goes_with_its_scope(rp, browser, api):
     assert await is_asked(rp, browser, "openid calendar")
 
 
+@pytest.mark.requirement("oauth-1.9-23")
 async def test_answer_goes_with_its_user_and_with_its_application(rp, browser, api, service):
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
     consents, tenant_id = service.services.scope_consents, rp.tenant["id"]
@@ -135,6 +143,7 @@ async def test_answer_goes_with_its_user_and_with_its_application(rp, browser, a
     assert await consents.count(tenant_id) == 0
 
 
+@pytest.mark.requirement("oauth-1.9-23")
 async def test_answer_of_a_user_who_is_removed_meanwhile_is_not_kept(rp, browser, api, service, monkeypatch):
     shown = await ask(rp, browser)
     consents, tenant_id = service.services.scope_consents, rp.tenant["id"]
@@ -154,6 +163,7 @@ async def password_grant(rp, http, scope: str):
     return await rp.token(http, **form)
 
 
+@pytest.mark.requirement("oauth-1.9-24")
 async def test_password_grant_gives_what_was_agreed_to_and_asks_for_nothing(rp, browser, http):
     await rp.configure(enabledGrants=["authorization_code", "password"])
     refused = await password_grant(rp, http, "openid email phone")

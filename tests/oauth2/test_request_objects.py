@@ -53,6 +53,7 @@ def refused(answer, word, redirect_uri=REDIRECT_URI):
     assert "error_reason" not in given
 
 
+@pytest.mark.requirement("oauth-12-6")
 async def test_signed_request_leads_to_a_code_and_the_code_to_tokens(keyed, browser, http):
     shown = await opened(keyed, browser, request(keyed, nonce="n-1", max_age=600, **PKCE))
     given = response(await keyed.submit(browser, shown))
@@ -61,6 +62,7 @@ async def test_signed_request_leads_to_a_code_and_the_code_to_tokens(keyed, brow
     assert relying_party.claims(tokens["id_token"])["nonce"] == "n-1"
 
 
+@pytest.mark.requirement("oauth-12-6")
 async def test_nothing_beside_the_object_counts_on_the_page_either(keyed, browser, http):
     beside = {"redirect_uri": OTHER_URI, "scope": "openid offline_access", "state": "theirs", "prompt": "none"}
     jwt = request(keyed, scope="openid", state=None)
@@ -75,6 +77,7 @@ async def test_nothing_beside_the_object_counts_on_the_page_either(keyed, browse
     assert "nonce" not in relying_party.claims(tokens["id_token"])
 
 
+@pytest.mark.requirement("oauth-12-8")
 async def test_object_may_come_by_post_and_its_login_may_outlast_it(keyed, browser, clock):
     form = {"client_id": keyed.client_id, "request": request(keyed, exp=int(time.time()) + 30)}
     sent = await browser.post("/oauth2/authorize", data=form)
@@ -83,11 +86,13 @@ async def test_object_may_come_by_post_and_its_login_may_outlast_it(keyed, brows
     assert "code" in response(await keyed.submit(browser, shown))
 
 
+@pytest.mark.requirement("oauth-12-8")
 async def test_session_answers_a_signed_request(keyed, browser):
     await keyed.log_in(browser)
     assert "code" in response(await opened(keyed, browser, request(keyed, prompt="none")))
 
 
+@pytest.mark.requirement("oauth-12-8")
 async def test_direct_submit_with_an_object_shows_a_page_that_carries_the_object_alone(keyed, browser):
     jwt = request(keyed)
     form = {"client_id": keyed.client_id, "request": jwt, "loginId": "x", "password": "y"}
@@ -99,6 +104,7 @@ async def test_direct_submit_with_an_object_shows_a_page_that_carries_the_object
     assert "state" not in fields
 
 
+@pytest.mark.requirement("oauth-12-6")
 @pytest.mark.parametrize("algorithm", ["RS256", "PS256", "EdDSA"])
 async def test_other_keys_sign_requests_too(rp, browser, algorithm):
     key = new_key(algorithm)
@@ -107,6 +113,7 @@ async def test_other_keys_sign_requests_too(rp, browser, algorithm):
     assert response(await opened(rp, browser, jwt))["error"] == "login_required"
 
 
+@pytest.mark.requirement("audit-a9")
 async def test_attack_34_strict_client_does_not_sign_requests_with_pkcs1(rp, browser):
     key = new_key("RS256")
     await rp.configure_strict(jwks=public(key))
@@ -117,6 +124,7 @@ async def test_attack_34_strict_client_does_not_sign_requests_with_pkcs1(rp, bro
     assert response(await opened(rp, browser, jwt))["error"] == "login_required"
 
 
+@pytest.mark.requirement("oauth-12-6")
 async def test_secret_signs_requests_of_clients_that_sign_with_it(rp, browser):
     jwt = request(rp, key=rp.secret, algorithm="HS256", prompt="none")
     beside = {"redirect_uri": REDIRECT_URI}
@@ -128,6 +136,7 @@ async def test_secret_signs_requests_of_clients_that_sign_with_it(rp, browser):
     refused(await opened(rp, browser, jwt, **beside), "signed with a secret")
 
 
+@pytest.mark.requirement("oauth-12-6")
 async def test_published_keys_sign_requests(rp, browser):
     async with receiving(answers(body=json.dumps(public(KEY)).encode())) as site:
         await rp.configure(jwksURI=site.url)
@@ -137,11 +146,13 @@ async def test_published_keys_sign_requests(rp, browser):
         refused(await opened(rp, browser, request(rp), redirect_uri=REDIRECT_URI), "cannot be had")
 
 
+@pytest.mark.requirement("oauth-1.1-11")
 async def test_client_without_keys_is_told_that_it_is_not_supported(rp, browser):
     answer = await opened(rp, browser, request(rp), redirect_uri=REDIRECT_URI, state="s")
     assert response(answer)["error"] == "request_not_supported"
 
 
+@pytest.mark.requirement("oauth-12-7")
 async def test_what_the_client_signed_but_does_not_count_is_told_at_the_redirect_uri_that_it_signed(keyed, browser):
     now = int(time.time())
     for changes, word in (
@@ -168,11 +179,13 @@ async def test_what_the_client_signed_but_does_not_count_is_told_at_the_redirect
         assert "state=signed" in answer.headers["Location"]
 
 
+@pytest.mark.requirement("audit-b7-request-objects")
 async def test_issuer_may_be_one_of_several_audiences(keyed, browser):
     jwt = request(keyed, aud=["https://elsewhere.example.com", keyed.tenant["issuer"]], prompt="none")
     assert response(await opened(keyed, browser, jwt))["error"] == "login_required"
 
 
+@pytest.mark.requirement("audit-b7-request-objects")
 async def test_strict_client_needs_a_recent_nbf(keyed, browser):
     await keyed.configure_strict(authorizedRedirectURLs=[REDIRECT_URI])
     now = int(time.time())
@@ -182,12 +195,14 @@ async def test_strict_client_needs_a_recent_nbf(keyed, browser):
     assert response(await opened(keyed, browser, jwt))["error"] == "login_required"
 
 
+@pytest.mark.requirement("oauth-12-6")
 async def test_parameters_beside_the_object_must_agree(keyed, browser):
     refused(await opened(keyed, browser, request(keyed), response_type="token"), "response_type")
     refused(await opened(keyed, browser, request(keyed), request_uri="https://x.example.com/"), "only one")
     assert (await opened(keyed, browser, request(keyed), response_type="code")).status_code == 200
 
 
+@pytest.mark.requirement("oauth-12-7")
 async def test_object_of_the_wrong_type_or_signature_is_told_at_the_redirect_uri_beside_it(keyed, browser):
     beside = {"redirect_uri": REDIRECT_URI, "state": "beside"}
     head, body, signature = request(keyed).split(".")
@@ -207,6 +222,7 @@ async def test_object_of_the_wrong_type_or_signature_is_told_at_the_redirect_uri
         refused(await opened(keyed, browser, request(keyed, header={"typ": kind})), "another type")
 
 
+@pytest.mark.requirement("attack-33")
 async def test_attack_33_unsigned_object_is_refused(keyed, browser):
     for algorithm in ("none", "NoNe", "None", ""):
         head = base64url(json.dumps({"alg": algorithm}).encode())
@@ -214,6 +230,7 @@ async def test_attack_33_unsigned_object_is_refused(keyed, browser):
         refused(await opened(keyed, browser, jwt, redirect_uri=REDIRECT_URI), "not signed")
 
 
+@pytest.mark.requirement("oauth-12-7")
 async def test_nothing_is_redirected_before_client_and_redirect_uri_are_proven(keyed, browser):
     evil = "https://evil.example.com/cb"
     for jwt, beside in (
@@ -230,6 +247,7 @@ async def test_nothing_is_redirected_before_client_and_redirect_uri_are_proven(k
         assert "invalid_request" in answer.text
 
 
+@pytest.mark.requirement("attack-27")
 async def test_attack_27_assertion_is_no_request_and_request_no_assertion(keyed, browser, http):
     await keyed.configure(clientAuthenticationMethods=["private_key_jwt"])
     assertion = signed(KEY, client_signer.claims(keyed))
@@ -240,12 +258,14 @@ async def test_attack_27_assertion_is_no_request_and_request_no_assertion(keyed,
     assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
 
 
+@pytest.mark.requirement("oauth-12-6")
 async def test_values_that_are_no_parameters_are_refused(keyed, browser):
     for changes in ({"scope": ["openid"]}, {"state": {"a": 1}}, {"nonce": True}, {"login_hint": "a\x00b"}):
         answer = await opened(keyed, browser, request(keyed, **changes), redirect_uri=REDIRECT_URI)
         refused(answer, f"has a {next(iter(changes))}")
 
 
+@pytest.mark.requirement("oauth-12-6")
 async def test_numbers_and_claims_count_as_their_texts(keyed, browser, http):
     wanted = {"id_token": {"email": {"essential": True}}}
     jwt = request(keyed, claims=wanted, max_age=1000, scope="openid", display="page", unknown=["x"])
@@ -256,12 +276,14 @@ async def test_numbers_and_claims_count_as_their_texts(keyed, browser, http):
     assert response(answer)["error"] == "invalid_request"
 
 
+@pytest.mark.requirement("oauth-12-8")
 async def test_signed_request_can_be_loaded_again(keyed, browser):
     jwt = request(keyed, jti=new_id())
     for _ in range(2):
         assert (await opened(keyed, browser, jwt)).status_code == 200
 
 
+@pytest.mark.requirement("core-9-oauthConfiguration")
 async def test_client_may_have_to_sign(keyed, browser):
     await keyed.configure(requireSignedRequestObject=True)
     answer = response(await keyed.authorize(browser))
@@ -278,6 +300,7 @@ async def test_client_may_have_to_sign(keyed, browser):
     assert (await keyed.authorize(browser, prompt="login")).status_code == 200
 
 
+@pytest.mark.requirement("oauth-12-8")
 async def test_signed_request_lasts_through_the_consent_page(keyed, browser, http):
     await keyed.configure(requireSignedRequestObject=True, relationship="ThirdParty")
     shown = await opened(keyed, browser, request(keyed, scope="openid email"))
@@ -288,6 +311,7 @@ async def test_signed_request_lasts_through_the_consent_page(keyed, browser, htt
     assert (await keyed.exchange(http, given["code"])).json()["scope"] == "openid email"
 
 
+@pytest.mark.requirement("core-9-oauthConfiguration")
 async def test_having_to_sign_needs_something_to_sign_with(rp, api):
     body = {"application": {"oauthConfiguration": {"requireSignedRequestObject": True}}}
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
@@ -305,6 +329,7 @@ async def push(rp, http, **form):
     return await http.post("/oauth2/par", data=sent)
 
 
+@pytest.mark.requirement("oauth-12-9")
 async def test_object_is_judged_when_it_is_pushed_and_counts_alone(keyed, browser, http):
     await keyed.configure(requireSignedRequestObject=True)
     jwt = request(keyed, scope="openid", **PKCE)
@@ -318,6 +343,7 @@ async def test_object_is_judged_when_it_is_pushed_and_counts_alone(keyed, browse
     assert tokens.json()["scope"] == "openid"
 
 
+@pytest.mark.requirement("error-invalid_request_object", "oauth-12-9")
 async def test_bad_objects_and_unsigned_requests_are_refused(keyed, http):
     answer = await push(keyed, http, request=request(keyed, exp=1))
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request_object")
@@ -328,12 +354,14 @@ async def test_bad_objects_and_unsigned_requests_are_refused(keyed, http):
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
 
 
+@pytest.mark.requirement("oauth-12-9")
 async def test_object_does_not_stand_in_for_pushing(keyed, browser):
     await keyed.configure(requirePushedAuthorizationRequests=True)
     answer = response(await opened(keyed, browser, request(keyed)))
     assert (answer["error"], "push" in answer["error_description"]) == ("invalid_request", True)
 
 
+@pytest.mark.requirement("oauth-12-9")
 async def test_proof_key_inside_the_object_counts_for_a_public_client(keyed, http):
     await keyed.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
     bound = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}

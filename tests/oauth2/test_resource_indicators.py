@@ -42,6 +42,7 @@ async def usable(rp: RelyingParty, http: httpx.AsyncClient, tokens: dict[str, An
     assert (told["active"], told["aud"]) == (True, audience(tokens))
 
 
+@pytest.mark.requirement("oauth-1.1-3", "oauth-2.10-10")
 async def test_token_is_for_the_client_and_the_resources_that_it_was_asked_for(rp, browser, http, service):
     code = await rp.code(browser, resource=[ONE, OTHER])
     tokens = (await rp.exchange(http, code, resource=OTHER)).json()
@@ -52,6 +53,7 @@ async def test_token_is_for_the_client_and_the_resources_that_it_was_asked_for(r
     assert record["metaData"]["resources"] == [ONE, OTHER]
 
 
+@pytest.mark.requirement("oauth-2.2-8")
 async def test_refresh_gives_all_resources_or_those_that_it_names(rp, browser, http):
     code = await rp.code(browser, resource=[ONE, OTHER])
     value = (await rp.exchange(http, code, resource=[ONE, OTHER])).json()["refresh_token"]
@@ -68,6 +70,7 @@ async def test_refresh_gives_all_resources_or_those_that_it_names(rp, browser, h
     assert audience((await rp.refresh(http, value, resource=THIRD)).json()) == rp.client_id
 
 
+@pytest.mark.requirement("oauth-2.2-8")
 async def test_one_time_refresh_token_keeps_its_resources(rp, browser, http):
     await rp.configure_tenant(jwtConfiguration={"refreshTokenUsagePolicy": "OneTimeUse"})
     code = await rp.code(browser, resource=[ONE, OTHER])
@@ -78,6 +81,7 @@ async def test_one_time_refresh_token_keeps_its_resources(rp, browser, http):
     assert audience((await rp.refresh(http, second["refresh_token"])).json()) == [rp.client_id, ONE, OTHER]
 
 
+@pytest.mark.requirement("oauth-2.2-8")
 @pytest.mark.parametrize("resource", [None, THIRD, [ONE, THIRD], "https://unknown.example.com/", "/api", f"{ONE}#x"])
 async def test_code_is_burned_by_a_wrong_resource(rp, browser, http, resource):
     code = await rp.code(browser, resource=[ONE, OTHER])
@@ -86,11 +90,13 @@ async def test_code_is_burned_by_a_wrong_resource(rp, browser, http, resource):
     assert (again.status_code, again.json()["error_reason"]) == (400, "auth_code_not_found")
 
 
+@pytest.mark.requirement("oauth-2.2-8")
 async def test_code_without_resources_gives_none_later(rp, browser, http):
     refused(await rp.exchange(http, await rp.code(browser), resource=ONE))
     assert audience((await rp.exchange(http, await rp.code(browser))).json()) == rp.client_id
 
 
+@pytest.mark.requirement("error-invalid_target", "oauth-1.2-row-20")
 @pytest.mark.parametrize(
     "resource", ["/api", "api", f"{ONE}#fragment", f"{ONE}/", [ONE, "https://unknown.example.com"]]
 )
@@ -103,6 +109,7 @@ async def test_row_20_resource_that_is_none_goes_to_the_redirect_uri(rp, browser
     assert fragment["error"] == "invalid_target"
 
 
+@pytest.mark.requirement("oauth-1.2-row-20")
 async def test_application_without_a_list_ignores_the_parameter(rp, browser, http):
     await rp.configure(authorizedResourceUris=[])
     for resource in (ONE, "/api", [ONE, "#"]):
@@ -110,11 +117,13 @@ async def test_application_without_a_list_ignores_the_parameter(rp, browser, htt
         assert audience((await rp.exchange(http, code, resource=resource)).json()) == rp.client_id
 
 
+@pytest.mark.requirement("oauth-1.1-3")
 async def test_empty_values_are_absent(rp, browser, http):
     code = await rp.code(browser, resource=["", ""])
     assert audience((await rp.exchange(http, code, resource=["", ""])).json()) == rp.client_id
 
 
+@pytest.mark.requirement("oauth-2.10-10")
 async def test_implicit_token_is_for_the_resources_of_the_request(rp, browser, http):
     shown = await rp.authorize(browser, response_type="id_token token", nonce="n", resource=[ONE, THIRD])
     given = response(await rp.submit(browser, shown))
@@ -123,6 +132,7 @@ async def test_implicit_token_is_for_the_resources_of_the_request(rp, browser, h
     await usable(rp, http, given)
 
 
+@pytest.mark.requirement("oauth-1.1-3")
 async def test_posted_request_and_the_login_form_carry_every_resource(rp, browser, http):
     shown = await browser.post("/oauth2/authorize", data={**rp.query(), "resource": [ONE, OTHER]})
     assert page(shown).forms[0]["fields"]["resource"] == f"{ONE} {OTHER}"
@@ -130,6 +140,7 @@ async def test_posted_request_and_the_login_form_carry_every_resource(rp, browse
     assert audience((await rp.exchange(http, code, resource=[OTHER, ONE])).json()) == [rp.client_id, OTHER, ONE]
 
 
+@pytest.mark.requirement("oauth-1.1-3")
 async def test_pushed_request_may_name_resources(rp, browser, http):
     form = {**rp.query(), "client_secret": rp.secret, "resource": [ONE, OTHER]}
     uri = (await http.post("/oauth2/par", data=form)).json()["request_uri"]
@@ -140,6 +151,7 @@ async def test_pushed_request_may_name_resources(rp, browser, http):
     refused(await http.post("/oauth2/par", data={**form, "resource": [ONE, "/api"]}))
 
 
+@pytest.mark.requirement("oauth-2.2-8")
 async def test_password_and_device_grants_name_resources_at_the_token_endpoint(rp, http, api):
     form = {"grant_type": "password", "username": rp.login_id, "password": PASSWORD, "scope": "offline_access"}
     tokens = (await rp.token(http, **form, resource=[ONE, OTHER])).json()
@@ -163,6 +175,7 @@ async def test_other_parameters_are_still_refused_when_they_repeat(rp, http):
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
 
 
+@pytest.mark.requirement("oauth-12-3")
 async def test_resources_that_do_not_fit_into_a_token_are_refused(rp, http):
     many = [f"https://example.com/{number:03}/{'x' * 900}" for number in range(20)]
     await rp.configure(authorizedResourceUris=many)
@@ -171,6 +184,7 @@ async def test_resources_that_do_not_fit_into_a_token_are_refused(rp, http):
     assert (await rp.token(http, **form, resource=many[:5])).status_code == 200
 
 
+@pytest.mark.requirement("core-9-oauthConfiguration")
 async def test_list_of_an_application_holds_absolute_uris_alone(rp):
     for uri in ("/api", "one", f"{ONE}#fragment", "https:", f"{ONE} {OTHER}"):
         body = {"application": {"oauthConfiguration": {"authorizedResourceUris": [ONE, uri]}}}

@@ -54,6 +54,7 @@ async def receiver(rp, api, receiver) -> Receiver:
     return receiver
 
 
+@pytest.mark.requirement("oauth-12-1")
 async def test_refresh_token_ends_with_every_access_token_that_came_of_it(rp, browser, http):
     first = await rp.tokens(http, browser)
     second = (await rp.refresh(http, first["refresh_token"])).json()
@@ -68,6 +69,7 @@ async def test_refresh_token_ends_with_every_access_token_that_came_of_it(rp, br
     assert (await rp.refresh(http, other["refresh_token"])).status_code == 200
 
 
+@pytest.mark.requirement("oauth-12-1")
 async def test_access_token_ends_alone_and_for_as_long_as_it_could_be_used(rp, browser, http, service, clock):
     tokens = await rp.tokens(http, browser)
     clock.advance(seconds=600)
@@ -138,6 +140,7 @@ async def test_token_that_was_rotated_out_ends_its_successor(rp, browser, http):
     assert not await opens(http, second["access_token"])
 
 
+@pytest.mark.requirement("oauth-12-1")
 @pytest.mark.parametrize("kind", ["access_token", "refresh_token", "id_token"])
 async def test_attack_30_token_of_another_client_is_refused_and_goes_on(rp, browser, http, api, kind):
     other = await relying_party.make(api, tenant=rp.tenant)

@@ -33,6 +33,7 @@ def of_tenant(rp) -> dict[str, str]:
     return {"X-FusionAuth-TenantId": rp.tenant["id"]}
 
 
+@pytest.mark.requirement("oauth-1.9-28")
 async def test_decisions_of_a_user_are_listed_the_newest_answer_first(rp, browser, api, clock):
     await agree(rp, browser, "email")
     sibling = await relying_party.make(api, tenant=rp.tenant, relationship="ThirdParty", consentMode="RememberDecision")
@@ -71,6 +72,7 @@ async def test_decision_that_expired_is_not_shown(rp, browser, api, clock):
     assert (await api.get(f"{path(rp)}/{rp.client_id}", headers=of_tenant(rp))).status_code == 404
 
 
+@pytest.mark.requirement("oauth-1.9-28")
 async def test_withdrawing_asks_again_and_signs_the_application_out_and_no_other(rp, browser, http, api):
     sibling = await relying_party.make(api, tenant=rp.tenant)
     sibling.user = rp.user
@@ -87,6 +89,7 @@ async def test_withdrawing_asks_again_and_signs_the_application_out_and_no_other
     assert (await api.delete(f"{path(rp)}/{rp.client_id}", headers=of_tenant(rp))).status_code == 404
 
 
+@pytest.mark.requirement("event-jwt.refresh-token.revoke-8")
 async def test_webhooks_hear_of_the_tokens_that_ended(rp, browser, http, api):
     async with receiving() as receiver:
         kind = "jwt.refresh-token.revoke"
@@ -108,6 +111,7 @@ async def test_of_racing_withdrawals_one_finds_the_decision(rp, browser, api):
     assert sorted(answer.status_code for answer in answers) == [200] + [404] * 15
 
 
+@pytest.mark.requirement("oauth-1.9-28")
 async def test_another_tenant_sees_and_withdraws_nothing(rp, browser, api):
     await agree(rp, browser, "email")
     stranger = of_tenant(await relying_party.make(api))

@@ -37,6 +37,7 @@ def told(answer) -> tuple[str, str]:
     return found["error"], found["error_reason"]
 
 
+@pytest.mark.requirement("oauth-1.9-18")
 async def test_custom_scopes_travel_through_every_grant(rp, browser, http):
     await define(rp, "orders:read")
     await define(rp, "must", required=True)
@@ -68,6 +69,7 @@ async def test_scope_that_was_taken_away_is_unknown_and_ends_what_holds_it(rp, b
     assert told(await rp.refresh(http, tokens["refresh_token"])) == ("invalid_grant", "refresh_token_not_found")
 
 
+@pytest.mark.requirement("oauth-1.9-18")
 async def test_disabled_scope_is_unknown_everywhere(rp, browser, http):
     tokens = await rp.tokens(http, browser, scope="openid offline_access phone")
     await rp.configure(providedScopePolicy={"phone": {"enabled": False}})

@@ -12,6 +12,7 @@ METHODS = ["client_secret_basic", "client_secret_post", "client_secret_jwt", "pr
 ASYMMETRIC = {"RS256", "PS256", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"}
 
 
+@pytest.mark.requirement("oauth-12-2")
 async def test_document_is_that_of_openid_discovery(http, tenant):
     assert (await http.get(METADATA)).json() == (await http.get(OPENID)).json()
     by_path = await http.get(f"{METADATA}/{tenant['id']}")
@@ -22,6 +23,7 @@ async def test_document_is_that_of_openid_discovery(http, tenant):
     assert (await http.get(METADATA, params={"tenantId": tenant["id"]})).json() == by_path.json()
 
 
+@pytest.mark.requirement("oauth-12-2")
 @pytest.mark.parametrize("path", [METADATA, OPENID])
 async def test_introspection_and_revocation_are_published(http, service, path):
     document = (await http.get(path)).json()

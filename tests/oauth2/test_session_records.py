@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import pytest
 
 from tests import relying_party
 from tests.conftest import NOBODY, SUPER_KEY, checking_client
@@ -30,6 +31,7 @@ async def bearer_of(rp: RelyingParty, http: httpx.AsyncClient, browser: httpx.As
     return {"Authorization": f"Bearer {tokens['access_token']}"}
 
 
+@pytest.mark.requirement("oauth-1.8-6")
 async def test_session_is_told_with_the_refresh_tokens_of_its_user(key, http, rp, browser, clock) -> None:
     begun = clock.now()
     await rp.tokens(http, browser)
@@ -47,6 +49,7 @@ async def test_session_is_told_with_the_refresh_tokens_of_its_user(key, http, rp
     assert [record["id"] for record in await records_of(key, rp.user["id"])] == [token["id"]]
 
 
+@pytest.mark.requirement("oauth-1.8-6")
 async def test_session_is_ended_by_its_id_and_the_refresh_tokens_live_on(key, http, rp, browser) -> None:
     tokens = await rp.tokens(http, browser)
     (session,) = [record for record in await records_of(key, rp.user["id"]) if "applicationId" not in record]
@@ -57,6 +60,7 @@ async def test_session_is_ended_by_its_id_and_the_refresh_tokens_live_on(key, ht
     assert (await rp.refresh(http, tokens["refresh_token"])).status_code == 200
 
 
+@pytest.mark.requirement("oauth-1.8-6")
 async def test_webhooks_hear_of_the_end_and_may_veto_it_and_applications_are_told(key, http, rp, browser) -> None:
     async with receiving() as application:
         await rp.configure(backChannelLogoutURL=application.url)
@@ -75,6 +79,7 @@ async def test_webhooks_hear_of_the_end_and_may_veto_it_and_applications_are_tol
     assert not await is_logged_in(rp, browser)
 
 
+@pytest.mark.requirement("oauth-1.8-6")
 async def test_owner_ends_a_session_of_their_own_and_nobody_else_s(key, http, rp, browser, service) -> None:
     other = await relying_party.make_user(rp.api, rp.tenant["id"], rp.client_id)
     async with checking_client(service.base_url) as another:

@@ -16,6 +16,7 @@ def set_cookie(answer, name: str = COOKIE) -> str:
     return found[0]
 
 
+@pytest.mark.requirement("certification-authorize-4", "oauth-1.8-5", "oauth-1.8-8")
 async def test_every_login_makes_a_session_that_ends_with_the_browser(rp, browser):
     answer = await rp.submit(browser, await rp.authorize(browser))
     cookie = set_cookie(answer)
@@ -26,12 +27,14 @@ async def test_every_login_makes_a_session_that_ends_with_the_browser(rp, browse
     assert "Domain" not in cookie
 
 
+@pytest.mark.requirement("certification-authorize-4", "oauth-1.8-5")
 async def test_remembered_device_keeps_its_session(rp, browser):
     answer = await rp.submit(browser, await rp.authorize(browser), rememberDevice="true")
     assert "Max-Age=3600" in set_cookie(answer)
     assert "Max-Age=3600" in set_cookie(await rp.authorize(browser))
 
 
+@pytest.mark.requirement("oauth-1.8-7")
 async def test_tenant_may_switch_sessions_off(rp, browser):
     await rp.configure_tenant(httpSessionMaxInactiveInterval=0)
     answer = await rp.submit(browser, await rp.authorize(browser))
@@ -40,6 +43,7 @@ async def test_tenant_may_switch_sessions_off(rp, browser):
     assert (await rp.authorize(browser)).status_code == 200
 
 
+@pytest.mark.requirement("certification-authorize-3", "oauth-1.1-1", "oauth-1.8-13")
 async def test_prompt_login_shows_the_page_and_renews_auth_time(rp, browser, http, clock):
     first = claims((await rp.tokens(http, browser))["id_token"])
     clock.advance(seconds=10)
@@ -50,6 +54,7 @@ async def test_prompt_login_shows_the_page_and_renews_auth_time(rp, browser, htt
     assert second["auth_time"] >= first["auth_time"] + 10
 
 
+@pytest.mark.requirement("attack-18")
 async def test_prompt_login_left_alone_changes_nothing(rp, browser):
     await rp.log_in(browser)
     assert (await rp.authorize(browser, prompt="login")).status_code == 200
@@ -57,6 +62,9 @@ async def test_prompt_login_left_alone_changes_nothing(rp, browser):
     assert "code" in response(await rp.authorize(browser, prompt="none"))
 
 
+@pytest.mark.requirement(
+    "attack-18", "certification-authorize-3", "error-login_required", "oauth-1.1-1", "oauth-1.2-row-22", "oauth-1.8-14"
+)
 async def test_prompt_none_never_shows_a_page(rp, browser):
     assert response(await rp.authorize(browser, prompt="none"))["error"] == "login_required"
     posted = await browser.post("/oauth2/authorize", data=rp.query(prompt="none"))
@@ -66,17 +74,20 @@ async def test_prompt_none_never_shows_a_page(rp, browser):
     assert response(answer)["error"] == "login_required"
 
 
+@pytest.mark.requirement("oauth-1.8-12")
 async def test_prompt_none_with_a_session_gives_a_code(rp, browser):
     await rp.log_in(browser)
     assert "code" in response(await rp.authorize(browser, prompt="none"))
 
 
+@pytest.mark.requirement("certification-token-5", "oauth-1.8-13")
 async def test_select_account_and_consent_are_no_obstacle_to_a_first_party(rp, browser):
     await rp.log_in(browser)
     assert "code" in response(await rp.authorize(browser, prompt="select_account"))
     assert "code" in response(await rp.authorize(browser, prompt="consent"))
 
 
+@pytest.mark.requirement("certification-authorize-5", "oauth-1.1-2")
 async def test_max_age_asks_again_when_the_login_is_older(rp, browser, clock):
     await rp.log_in(browser)
     clock.advance(seconds=30)
@@ -86,6 +97,7 @@ async def test_max_age_asks_again_when_the_login_is_older(rp, browser, clock):
     assert response(await rp.authorize(browser, max_age="1", prompt="none"))["error"] == "login_required"
 
 
+@pytest.mark.requirement("certification-authorize-6", "oauth-1.1-10")
 async def test_id_token_hint_of_the_session_is_answered_and_of_another_user_not(rp, browser, new_browser, http, api):
     tokens = await rp.tokens(http, browser)
     assert "code" in response(await rp.authorize(browser, id_token_hint=tokens["id_token"], prompt="none"))
@@ -95,6 +107,7 @@ async def test_id_token_hint_of_the_session_is_answered_and_of_another_user_not(
     assert response(answer)["error"] == "login_required"
 
 
+@pytest.mark.requirement("contract-authorize-login_hint")
 async def test_login_hint_fills_in_the_page(rp, browser):
     shown = await rp.authorize(browser, login_hint="me@example.com")
     assert relying_party.page(shown).forms[0]["fields"]["loginId"] == "me@example.com"
@@ -122,6 +135,7 @@ async def test_session_of_a_user_who_is_gone_is_no_session(rp, browser, api, cha
     assert (await rp.authorize(browser)).status_code == 200
 
 
+@pytest.mark.requirement("oauth-1.8-11", "oauth-1.8-16", "reason-change_password_administrative")
 async def test_session_meets_the_gates_of_a_fresh_login(rp, browser):
     await rp.log_in(browser)
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"passwordChangeRequired": True}})
@@ -131,6 +145,7 @@ async def test_session_meets_the_gates_of_a_fresh_login(rp, browser):
     assert (answer["error"], answer["error_reason"]) == ("interaction_required", "change_password_administrative")
 
 
+@pytest.mark.requirement("oauth-1.8-11", "oauth-1.8-16", "reason-registration_required")
 async def test_registration_may_be_required(rp, browser, api):
     await rp.configure(requireRegistration=True)
     rp.user = await relying_party.make_user(api, rp.tenant["id"])
@@ -144,6 +159,7 @@ async def test_registration_may_be_required(rp, browser, api):
     assert (answer["error"], answer["error_reason"]) == ("interaction_required", "registration_required")
 
 
+@pytest.mark.requirement("attack-41")
 async def test_attack_41_session_id_changes_at_login_and_a_planted_one_is_never_adopted(rp, browser):
     browser.cookies.set(COOKIE, "planted-by-somebody", domain="localhost.local", path="/")
     await rp.log_in(browser)
@@ -164,6 +180,7 @@ async def test_events_tell_of_logins_and_failures(rp, browser, service):
     assert user["lastLoginInstant"] > before
 
 
+@pytest.mark.requirement("oauth-1.9-4")
 async def test_wrong_password_shows_the_page_again_and_makes_no_session(rp, browser):
     shown = await rp.submit(browser, await rp.authorize(browser), password=PASSWORD + "x")
     assert shown.status_code == 200

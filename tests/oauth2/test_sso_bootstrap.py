@@ -23,6 +23,7 @@ async def begin(party, browser, token: str, **changes: str):
     return await browser.get("/oauth2/authorize", params=party.query(**changes), headers=headers)
 
 
+@pytest.mark.requirement("oauth-1.1-5")
 async def test_token_begins_a_session_as_old_as_its_login(party, new_browser, http, clock):
     tokens = await party.tokens(http, new_browser())
     clock.advance(seconds=60)
@@ -47,6 +48,7 @@ async def test_another_application_of_the_tenant_is_entered_and_meets_its_gates(
     assert answer["error_reason"] == "registration_required"
 
 
+@pytest.mark.requirement("attack-27")
 async def test_token_of_a_third_party_begins_no_session(party, new_browser, http):
     token = (await party.tokens(http, new_browser()))["access_token"]
     await party.configure(relationship="ThirdParty")
@@ -66,6 +68,7 @@ async def test_token_from_which_a_lambda_took_what_it_may_begins_a_session_all_t
     assert given["auth_time"] == claims(token)["iat"]
 
 
+@pytest.mark.requirement("oauth-1.1-5")
 async def test_switched_off_the_token_is_not_looked_at(rp, new_browser, http):
     token = (await rp.tokens(http, new_browser()))["access_token"]
     assert (await begin(rp, new_browser(), token)).status_code == 200
@@ -81,6 +84,7 @@ async def test_prompt_login_and_a_tenant_without_sessions_want_the_password(part
     assert (await begin(party, new_browser(), token)).status_code == 200
 
 
+@pytest.mark.requirement("oauth-1.1-5")
 async def test_request_that_is_not_good_changes_nothing(party, new_browser, http, api):
     token = (await party.tokens(http, new_browser()))["access_token"]
     party.user = await relying_party.make_user(api, party.tenant["id"], party.client_id)
@@ -108,6 +112,7 @@ async def test_session_of_the_same_user_stays_and_one_of_another_gives_way(party
     assert claims(found["id_token"])["sub"] == claims(token)["sub"]
 
 
+@pytest.mark.requirement("oauth-1.1-5")
 @pytest.mark.parametrize("kind", ["malformed", "forged", "id token", "expired", "revoked", "of another tenant"])
 async def test_token_that_is_not_good_is_refused_here_and_never_at_the_redirect_uri(
     party, new_browser, http, api, clock, kind

@@ -29,36 +29,43 @@ def failed(answer, status: int, error: str, reason: str | None) -> None:
 FORM = {"grant_type": "authorization_code", "code": "c", "redirect_uri": REDIRECT_URI}
 
 
+@pytest.mark.requirement("contract-token-2", "oauth-0.1-2")
 async def test_body_must_be_a_form(rp, http):
     answer = await http.post("/oauth2/token", json={**FORM, "client_id": rp.client_id})
     failed(answer, 400, "invalid_request", "unknown")
 
 
+@pytest.mark.requirement("contract-token-3", "oauth-0.1-2")
 async def test_query_is_not_read(rp, http):
     query = {**FORM, "client_id": rp.client_id, "client_secret": rp.secret}
     answer = await http.post("/oauth2/token", params=query, data={"a": "b"})
     failed(answer, 400, "invalid_request", "missing_client_id")
 
 
+@pytest.mark.requirement("attack-11", "oauth-0.1-3", "reason-unknown")
 async def test_repeated_parameter_is_refused(rp, http):
     content = f"grant_type=authorization_code&client_id={rp.client_id}&client_id={rp.client_id}"
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     failed(await http.post("/oauth2/token", content=content, headers=headers), 400, "invalid_request", "unknown")
 
 
+@pytest.mark.requirement("oauth-0.1-4", "reason-missing_code")
 async def test_empty_parameter_is_absent(rp, http):
     failed(await rp.token(http, **{**FORM, "code": ""}), 400, "invalid_request", "missing_code")
 
 
+@pytest.mark.requirement("contract-token-4", "oauth-2.1-4")
 async def test_client_must_be_named(http):
     failed(await http.post("/oauth2/token", data=FORM), 400, "invalid_request", "missing_client_id")
 
 
+@pytest.mark.requirement("oauth-2.1-12", "oauth-2.1-5")
 async def test_scheme_must_be_basic(rp, http):
     answer = await http.post("/oauth2/token", data=FORM, headers={"Authorization": "Digest x"})
     failed(answer, 401, "invalid_client", "invalid_client_authentication_scheme")
 
 
+@pytest.mark.requirement("oauth-2.1-6")
 @pytest.mark.parametrize(
     "credentials", ["!", "é", base64.b64encode(b"\xff\xff").decode(), base64.b64encode(b"x").decode()]
 )
@@ -67,23 +74,27 @@ async def test_broken_basic_is_refused(rp, http, credentials):
     failed(answer, 401, "invalid_client", "invalid_client_authentication")
 
 
+@pytest.mark.requirement("contract-authentication-3", "contract-token-4", "oauth-2.1-6")
 async def test_wrong_secret_is_refused_even_where_none_is_required(rp, http):
     failed(await rp.token(http, **FORM, client_secret="x"), 401, "invalid_client", "invalid_client_authentication")
     await rp.configure(clientAuthenticationPolicy="NotRequired")
     failed(await rp.token(http, **FORM, client_secret="x"), 401, "invalid_client", "invalid_client_authentication")
 
 
+@pytest.mark.requirement("contract-authentication-4", "contract-token-response-6", "oauth-0.1-7", "oauth-2.1-7")
 async def test_secret_is_required_by_default(rp, http):
     answer = await rp.token(http, **FORM, client_secret=None)
     failed(answer, 401, "invalid_client", "client_authentication_missing")
 
 
+@pytest.mark.requirement("attack-24", "oauth-2.1-8")
 async def test_attack_24_blank_secret_is_not_an_absent_one(rp, http):
     failed(await rp.token(http, **FORM, client_secret=""), 401, "invalid_client", "missing_client_secret")
     basic = await http.post("/oauth2/token", data=FORM, auth=(rp.client_id, ""))
     failed(basic, 401, "invalid_client", "missing_client_secret")
 
 
+@pytest.mark.requirement("attack-25", "oauth-2.1-9")
 async def test_attack_25_two_different_authentications_are_refused(rp, http, api):
     auth = (rp.client_id, rp.secret)
     answer = await http.post("/oauth2/token", data={**FORM, "client_id": new_id()}, auth=auth)
@@ -93,17 +104,26 @@ async def test_attack_25_two_different_authentications_are_refused(rp, http, api
     assert answer.status_code in {400, 401}
 
 
+@pytest.mark.requirement("oauth-2.1-10")
 @pytest.mark.parametrize("client_id", ["no-uuid", "00000000-0000-0000-0000-000000000000"])
 async def test_unknown_client_is_refused(rp, http, client_id):
     failed(await rp.token(http, **FORM, client_id=client_id), 401, "invalid_client", "invalid_client_id")
 
 
+@pytest.mark.requirement("oauth-0.3-5")
 async def test_tenant_must_be_the_clients(rp, http, api):
     other = await relying_party.make(api)
     answer = await rp.token(http, **FORM, tenantId=other.tenant["id"])
     failed(answer, 400, "invalid_request", "invalid_tenant_id")
 
 
+@pytest.mark.requirement(
+    "contract-token-response-6",
+    "error-unsupported_grant_type",
+    "oauth-2.2-1",
+    "reason-invalid_grant_type",
+    "reason-missing_grant_type",
+)
 async def test_grant_type_is_checked(rp, http):
     failed(await rp.token(http, **{**FORM, "grant_type": None}), 400, "invalid_request", "missing_grant_type")
     failed(await rp.token(http, **{**FORM, "grant_type": "magic"}), 400, "unsupported_grant_type", "invalid_grant_type")
@@ -111,15 +131,18 @@ async def test_grant_type_is_checked(rp, http):
     failed(await rp.token(http, **FORM), 400, "unauthorized_client", "grant_type_disabled")
 
 
+@pytest.mark.requirement("contract-token-5", "oauth-2.2-2")
 @pytest.mark.parametrize("name", ["code", "redirect_uri"])
 async def test_code_and_redirect_uri_are_required(rp, http, name):
     failed(await rp.token(http, **{**FORM, name: None}), 400, "invalid_request", f"missing_{name}")
 
 
+@pytest.mark.requirement("error-invalid_grant", "oauth-2.2-3", "reason-auth_code_not_found")
 async def test_unknown_code_is_refused(rp, http):
     failed(await rp.token(http, **FORM), 400, "invalid_grant", "auth_code_not_found")
 
 
+@pytest.mark.requirement("oauth-1.8-1", "oauth-2.2-3", "reason-auth_code_not_found")
 async def test_code_expires(rp, browser, http, service):
     code = await rp.code(browser)
     tenant_id = rp.tenant["id"]
@@ -131,6 +154,7 @@ async def test_code_expires(rp, browser, http, service):
     failed(await rp.exchange(http, code), 400, "invalid_grant", "auth_code_not_found")
 
 
+@pytest.mark.requirement("attack-22", "oauth-1.8-2", "oauth-2.2-3")
 async def test_attack_22_code_of_another_client_is_refused_and_used_up(rp, browser, http, api):
     other = await relying_party.make(api, tenant=rp.tenant)
     code = await rp.code(browser)
@@ -138,6 +162,7 @@ async def test_attack_22_code_of_another_client_is_refused_and_used_up(rp, brows
     failed(await rp.exchange(http, code), 400, "invalid_grant", "auth_code_not_found")
 
 
+@pytest.mark.requirement("attack-22")
 async def test_attack_22_code_of_another_tenant_is_unknown(rp, browser, http, api):
     other = await relying_party.make(api)
     code = await rp.code(browser)
@@ -145,12 +170,14 @@ async def test_attack_22_code_of_another_tenant_is_unknown(rp, browser, http, ap
     assert (await rp.exchange(http, code)).status_code == 200
 
 
+@pytest.mark.requirement("attack-22", "oauth-1.6-5", "oauth-2.2-4")
 async def test_attack_22_redirect_uri_must_be_that_of_the_request(rp, browser, http):
     await rp.configure(authorizedRedirectURLs=[REDIRECT_URI, REDIRECT_URI + "/"])
     answer = await rp.exchange(http, await rp.code(browser), redirect_uri=REDIRECT_URI + "/")
     failed(answer, 400, "invalid_grant", "invalid_redirect_uri")
 
 
+@pytest.mark.requirement("attack-23", "audit-b7-verifier", "oauth-2.2-5", "reason-missing_code_verifier")
 async def test_attack_23_verifier_dropped_or_empty_is_refused_and_uses_the_code_up(rp, browser, http):
     for verifier in (None, ""):
         code = await rp.code(browser, **PKCE)
@@ -160,6 +187,9 @@ async def test_attack_23_verifier_dropped_or_empty_is_refused_and_uses_the_code_
         failed(answer, 400, "invalid_grant", "auth_code_not_found")
 
 
+@pytest.mark.requirement(
+    "attack-23", "contract-token-5", "oauth-1.8-4", "oauth-2.2-6", "reason-invalid_pkce_code_verifier"
+)
 @pytest.mark.parametrize("verifier", [VERIFIER[:42], "x" * 43, CHALLENGE, "x" * 129, VERIFIER + " "])
 async def test_attack_23_wrong_verifier_is_refused_and_uses_the_code_up(rp, browser, http, verifier):
     code = await rp.code(browser, **PKCE)
@@ -169,11 +199,13 @@ async def test_attack_23_wrong_verifier_is_refused_and_uses_the_code_up(rp, brow
     failed(answer, 400, "invalid_grant", "auth_code_not_found")
 
 
+@pytest.mark.requirement("attack-23", "oauth-1.9-34")
 async def test_attack_23_verifier_without_a_challenge_is_a_downgrade(rp, browser, http):
     answer = await rp.exchange(http, await rp.code(browser), code_verifier=VERIFIER)
     failed(answer, 400, "invalid_grant", "invalid_pkce_code_verifier")
 
 
+@pytest.mark.requirement("contract-authentication-6", "contract-authentication-8")
 async def test_public_client_proves_itself_by_pkce(rp, browser, http):
     await rp.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
     code = await rp.code(browser, **PKCE)
@@ -185,6 +217,7 @@ async def test_public_client_proves_itself_by_pkce(rp, browser, http):
     failed(answer, 401, "invalid_client", "client_authentication_missing")
 
 
+@pytest.mark.requirement("oauth-1.9-33")
 async def test_client_authentication_may_stand_in_for_pkce(rp, browser, http):
     await rp.configure(
         proofKeyForCodeExchangePolicy="NotRequiredWhenUsingClientAuthentication",
@@ -195,11 +228,13 @@ async def test_client_authentication_may_stand_in_for_pkce(rp, browser, http):
     failed(answer, 400, "invalid_grant", "missing_code_verifier")
 
 
+@pytest.mark.requirement("contract-authentication-5")
 async def test_client_without_required_authentication_needs_none(rp, browser, http):
     await rp.configure(clientAuthenticationPolicy="NotRequired")
     assert (await rp.exchange(http, await rp.code(browser), client_secret=None)).status_code == 200
 
 
+@pytest.mark.requirement("attack-29", "oauth-2.2-7")
 @pytest.mark.parametrize(("query", "reason"), [({"hardDelete": "true"}, "user_not_found"), ({}, "user_locked")])
 async def test_attack_29_user_who_is_gone_gets_nothing_for_a_code(rp, browser, http, api, query, reason):
     code = await rp.code(browser)
@@ -208,6 +243,7 @@ async def test_attack_29_user_who_is_gone_gets_nothing_for_a_code(rp, browser, h
     failed(await rp.exchange(http, code), 400, "invalid_grant", reason)
 
 
+@pytest.mark.requirement("attack-20", "certification-token-2", "oauth-1.8-2", "oauth-2.2-3")
 async def test_attack_20_replayed_code_revokes_its_tokens(rp, browser, http):
     code = await rp.code(browser)
     tokens = (await rp.exchange(http, code)).json()
@@ -219,6 +255,7 @@ async def test_attack_20_replayed_code_revokes_its_tokens(rp, browser, http):
         assert answer.status_code == 401
 
 
+@pytest.mark.requirement("attack-20")
 async def test_attack_20_replay_without_a_refresh_token_revokes_the_access_token(rp, browser, http):
     code = await rp.code(browser, scope="openid")
     token = (await rp.exchange(http, code)).json()["access_token"]
@@ -228,6 +265,7 @@ async def test_attack_20_replay_without_a_refresh_token_revokes_the_access_token
     assert (await http.get("/oauth2/userinfo", headers=bearer)).status_code == 401
 
 
+@pytest.mark.requirement("attack-21")
 async def test_attack_21_of_64_racing_exchanges_one_gives_tokens_that_are_then_revoked(rp, browser, http):
     code = await rp.code(browser)
     answers = await asyncio.gather(*(rp.exchange(http, code) for _ in range(64)))
@@ -238,6 +276,7 @@ async def test_attack_21_of_64_racing_exchanges_one_gives_tokens_that_are_then_r
     assert answer.status_code == 401
 
 
+@pytest.mark.requirement("design-state-30")
 async def test_secrets_and_tokens_are_not_logged(rp, browser, http, capsys):
     tokens = await rp.tokens(http, browser)
     await rp.token(http, **FORM, client_secret="a-wrong-secret")
@@ -246,6 +285,7 @@ async def test_secrets_and_tokens_are_not_logged(rp, browser, http, capsys):
         assert secret not in out + err
 
 
+@pytest.mark.requirement("contract-token-response-7", "error-server_error")
 async def test_internal_failure_is_an_oauth_error_that_says_nothing(rp, service, monkeypatch):
     async def broken(*_arguments: object) -> None:
         raise RuntimeError("a secret detail")
@@ -257,6 +297,7 @@ async def test_internal_failure_is_an_oauth_error_that_says_nothing(rp, service,
     assert "secret" not in answer.text
 
 
+@pytest.mark.requirement("design-config-9")
 def test_feature_that_is_off_is_told_in_the_words_of_oauth() -> None:
     error = oauth_handlers.oauth_error(NotLicensed("The feature entityManagement is switched off."))
     assert error.status == 400

@@ -18,6 +18,7 @@ def two_each(monkeypatch):
     monkeypatch.setattr(anonymous_request_limits, "ADDRESS_REQUESTS", 2)
 
 
+@pytest.mark.requirement("oauth-12-12")
 async def test_client_without_credentials_pushes_only_so_much(rp, http, two_each):
     await rp.configure(clientAuthenticationPolicy="NotRequiredWhenUsingPKCE")
     form = rp.query(**PKCE)
@@ -33,6 +34,7 @@ async def test_client_without_credentials_pushes_only_so_much(rp, http, two_each
     assert (await http.post("/oauth2/par", data=known)).status_code == 201
 
 
+@pytest.mark.requirement("oauth-12-12")
 async def test_signed_request_is_kept_for_a_page_only_so_often(rp, browser, two_each):
     await rp.configure(jwks=public(KEY))
     sent = {"client_id": rp.client_id, "request": request(rp, key=KEY)}

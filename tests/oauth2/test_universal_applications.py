@@ -23,6 +23,7 @@ def refused(answer: httpx.Response, reason: str) -> None:
     assert (answer.json()["error"], answer.json()["error_reason"]) == ("invalid_request", reason)
 
 
+@pytest.mark.requirement("oauth-0.3-6", "reason-missing_tenant_id")
 async def test_request_without_tenant_is_refused(rp, http, browser):
     json = {"Accept": "application/json"}
     refused(await browser.get("/oauth2/authorize", params=rp.query(), headers=json), "missing_tenant_id")
@@ -39,6 +40,7 @@ async def test_request_without_tenant_is_refused(rp, http, browser):
     assert (await browser.get("/oauth2/authorize", params=rp.query(), headers=named)).status_code == 200
 
 
+@pytest.mark.requirement("oauth-0.3-6")
 async def test_tokens_tell_the_tenant_themselves(rp, http):
     form = {"grant_type": "password", "username": rp.login_id, "password": PASSWORD, "scope": "openid"}
     token = (await rp.token(http, **form, tenantId=rp.tenant["id"])).json()["access_token"]
@@ -48,5 +50,6 @@ async def test_tokens_tell_the_tenant_themselves(rp, http):
     assert (await http.post("/oauth2/introspect", data=asked)).json()["active"] is True
 
 
+@pytest.mark.requirement("oauth-0.3-6")
 async def test_another_tenant_is_not_its_own(rp, http, tenant):
     refused(await rp.exchange(http, "code", tenantId=tenant["id"]), "invalid_tenant_id")

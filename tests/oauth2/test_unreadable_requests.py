@@ -15,6 +15,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.requirement("oauth-0.1-1")
 @pytest.mark.parametrize("name", UNREADABLE)
 @pytest.mark.parametrize("path", ["/oauth2/token", "/oauth2/introspect"])
 async def test_unreadable_request_of_a_client_is_an_oauth_error(http, path, name):
@@ -25,6 +26,7 @@ async def test_unreadable_request_of_a_client_is_an_oauth_error(http, path, name
     assert answer.headers["Cache-Control"] == "no-store"
 
 
+@pytest.mark.requirement("oauth-0.1-1")
 @pytest.mark.parametrize("name", UNREADABLE)
 @pytest.mark.parametrize("path", ["/oauth2/authorize", "/oauth2/logout"])
 async def test_unreadable_request_of_a_browser_is_a_page(http, path, name):

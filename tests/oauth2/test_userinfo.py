@@ -22,6 +22,9 @@ async def ask(http, token: str):
     return await http.get("/oauth2/userinfo", headers={"Authorization": f"Bearer {token}"})
 
 
+@pytest.mark.requirement(
+    "certification-token-7", "contract-userinfo-1", "contract-userinfo-9", "oauth-4.2-1", "service-14"
+)
 async def test_token_comes_in_the_header_or_in_the_form(rp, browser, http):
     token = (await rp.tokens(http, browser))["access_token"]
     headers = {"Authorization": f"Bearer {token}"}
@@ -34,6 +37,7 @@ async def test_token_comes_in_the_header_or_in_the_form(rp, browser, http):
         assert answer.json() == {"sub": rp.user["id"]}
 
 
+@pytest.mark.requirement("oauth-4.2-1")
 async def test_token_in_the_query_is_not_read(rp, browser, http):
     token = (await rp.tokens(http, browser))["access_token"]
     refused(await http.get("/oauth2/userinfo", params={"access_token": token}), "access_token_required")
@@ -46,11 +50,13 @@ async def test_token_may_not_come_twice(rp, browser, http):
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
 
 
+@pytest.mark.requirement("contract-authentication-9", "oauth-4.2-3", "reason-access_token_required")
 async def test_no_token_and_another_scheme_are_refused(http):
     refused(await http.get("/oauth2/userinfo"), "access_token_required")
     refused(await http.get("/oauth2/userinfo", headers={"Authorization": "Basic eDp5"}), "access_token_required")
 
 
+@pytest.mark.requirement("contract-userinfo-6", "contract-userinfo-7", "contract-userinfo-8", "oauth-4.2-2")
 async def test_scopes_decide_which_claims_are_told(rp, browser, http, api):
     members = {
         "firstName": "Ada", "lastName": "Lovelace", "birthDate": "1815-12-10", "preferredLanguages": ["en_GB"],
@@ -75,6 +81,7 @@ async def test_scopes_decide_which_claims_are_told(rp, browser, http, api):
     assert only_email.keys() == {"sub", "email", "email_verified"}
 
 
+@pytest.mark.requirement("contract-userinfo-5", "oauth-4.2-2")
 async def test_compatible_application_is_told_the_houses_claims(rp, browser, http):
     await rp.configure(scopeHandlingPolicy="Compatibility", unknownScopePolicy="Allow")
     tokens = await rp.tokens(http, browser, scope=None)
@@ -85,32 +92,38 @@ async def test_compatible_application_is_told_the_houses_claims(rp, browser, htt
     assert not told.keys() & {"aud", "exp", "iat", "iss", "jti", "sid", "tid", "scope", "auth_time", "gty", "tty"}
 
 
+@pytest.mark.requirement("contract-userinfo-3", "oauth-4.2-10", "reason-missing_required_scope")
 async def test_strict_application_needs_the_scope_openid(rp, browser, http):
     refused(await ask(http, (await rp.tokens(http, browser, scope="email"))["access_token"]), "missing_required_scope")
 
 
+@pytest.mark.requirement("attack-27", "contract-userinfo-3", "oauth-4.2-9", "reason-id_token_invalid")
 async def test_attack_27_id_token_is_no_access_token(rp, browser, http):
     refused(await ask(http, (await rp.tokens(http, browser))["id_token"]), "id_token_invalid")
 
 
+@pytest.mark.requirement("oauth-4.2-4", "reason-access_token_malformed")
 @pytest.mark.parametrize("token", ["x", "a.b.c", "a" * 20_000, "é.x.y"])
 async def test_what_is_no_token_is_malformed(http, token):
     answer = await http.post("/oauth2/userinfo", data={"access_token": token})
     refused(answer, "access_token_malformed")
 
 
+@pytest.mark.requirement("oauth-4.2-5")
 async def test_changed_token_is_invalid(rp, browser, http):
     head, body, signature = (await rp.tokens(http, browser))["access_token"].split(".")
     flipped = ("A" if signature[0] != "A" else "B") + signature[1:]
     refused(await ask(http, f"{head}.{body}.{flipped}"), "access_token_invalid")
 
 
+@pytest.mark.requirement("oauth-4.2-6", "reason-access_token_expired")
 async def test_expired_token_is_told_so(rp, browser, http, clock):
     token = (await rp.tokens(http, browser))["access_token"]
     clock.advance(seconds=3601)
     refused(await ask(http, token), "access_token_expired")
 
 
+@pytest.mark.requirement("oauth-4.2-11")
 @pytest.mark.parametrize(("query", "reason"), [({"hardDelete": "true"}, "user_not_found"), ({}, "user_locked")])
 async def test_attack_29_token_of_a_user_who_is_gone_is_refused_at_once(rp, browser, http, api, query, reason):
     token = (await rp.tokens(http, browser))["access_token"]
@@ -119,6 +132,7 @@ async def test_attack_29_token_of_a_user_who_is_gone_is_refused_at_once(rp, brow
     refused(await ask(http, token), reason)
 
 
+@pytest.mark.requirement("contract-userinfo-2", "reason-access_token_invalid")
 async def test_attack_29_token_of_an_inactive_client_is_refused_at_once(rp, browser, http, api):
     token = (await rp.tokens(http, browser))["access_token"]
     headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
@@ -126,6 +140,7 @@ async def test_attack_29_token_of_an_inactive_client_is_refused_at_once(rp, brow
     refused(await ask(http, token), "access_token_invalid")
 
 
+@pytest.mark.requirement("attack-29")
 async def test_attack_29_token_of_a_deleted_tenant_is_refused_at_once(rp, browser, http, api):
     token = (await rp.tokens(http, browser))["access_token"]
     assert (await api.delete(f"/api/tenant/{rp.tenant['id']}", params={"async": "true"})).status_code in {200, 202}

@@ -46,6 +46,7 @@ async def make_user(api, tenant_id: str, application_id: str) -> str:
     return str(answer.json()["user"]["id"])
 
 
+@pytest.mark.requirement("core-8-delete")
 async def test_many_users_go_in_steps_and_a_deletion_that_ended_early_goes_on(
     service, tenant_api, tenant, monkeypatch
 ) -> None:
@@ -78,6 +79,7 @@ async def test_many_users_go_in_steps_and_a_deletion_that_ended_early_goes_on(
     await tenants.finish_deletion(services, tenant["id"])
 
 
+@pytest.mark.requirement("core-8-delete-async", "core-8-members")
 async def test_deletion_that_was_accepted_goes_on_after_a_restart(build: Build) -> None:
     """The process that took it is gone; the next one finds it."""
     data_dir = Path(tempfile.mkdtemp(prefix="identity-test-"))
@@ -101,6 +103,7 @@ async def test_deletion_that_was_accepted_goes_on_after_a_restart(build: Build) 
     shutil.rmtree(data_dir, ignore_errors=True)
 
 
+@pytest.mark.requirement("core-9-hard-delete")
 async def test_application_whose_deletion_ended_early_is_no_client_and_is_deleted_again(
     service, tenant_api, http, tenant, monkeypatch
 ) -> None:
@@ -129,6 +132,7 @@ async def test_application_whose_deletion_ended_early_is_no_client_and_is_delete
         assert (await tenant_api.get(f"/api/user/{user_id}")).json()["user"]["registrations"] == []
 
 
+@pytest.mark.requirement("core-8-default-tenant", "core-9-administrators")
 async def test_administrators_application_stays(api) -> None:
     path = "/api/application/3c219e58-ed0e-4b18-ad48-f4f92793ae32"
     answer = await api.delete(path, params={"hardDelete": "true"})

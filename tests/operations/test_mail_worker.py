@@ -72,6 +72,7 @@ def desk(service, tenant) -> Desk:
     return Desk(service, tenant["id"])
 
 
+@pytest.mark.requirement("core-18-templates-17")
 async def test_mail_for_a_server_that_is_away_goes_out_when_it_is_back(desk: Desk, clock) -> None:
     async with receiving() as gone:
         await desk.configure(gone)
@@ -89,6 +90,7 @@ async def test_mail_for_a_server_that_is_away_goes_out_when_it_is_back(desk: Des
     assert len(await desk.logs()) == 1
 
 
+@pytest.mark.requirement("core-18-templates-15")
 async def test_many_failures_are_a_few_rows(desk: Desk, clock) -> None:
     async with receiving() as mailbox:
         await desk.configure(mailbox)
@@ -133,6 +135,7 @@ async def test_mail_that_is_refused_for_good_is_told_and_forgotten(desk: Desk) -
     assert "554 we do not like it" in message
 
 
+@pytest.mark.requirement("core-18-templates-17")
 async def test_of_several_readers_only_those_who_have_not_got_it_are_tried_again(desk: Desk, clock) -> None:
     async with receiving() as mailbox:
         await desk.configure(mailbox)
@@ -150,6 +153,7 @@ async def test_of_several_readers_only_those_who_have_not_got_it_are_tried_again
     assert "full@example.com could not be reached" in deferred
 
 
+@pytest.mark.requirement("core-18-templates-17", "design-config-5")
 async def test_mail_is_given_up_when_the_schedule_is_used_up(build, session_clock) -> None:
     offset = session_clock.offset
     async with build(clock=session_clock, email__schedule="[5]") as service, receiving() as mailbox:
@@ -167,6 +171,7 @@ async def test_mail_is_given_up_when_the_schedule_is_used_up(build, session_cloc
     session_clock.offset = offset
 
 
+@pytest.mark.requirement("core-18-templates-17")
 async def test_mail_of_a_killed_process_is_sent_by_another(desk: Desk, clock) -> None:
     async with receiving() as mailbox:
         await desk.configure(mailbox, port=mailbox.port)
@@ -192,6 +197,7 @@ async def test_mail_of_a_killed_process_is_sent_by_another(desk: Desk, clock) ->
         await desk.is_empty()
 
 
+@pytest.mark.requirement("core-18-templates-17")
 async def test_mail_that_was_taken_before_a_restart_goes_out_after_it(build, configured) -> None:
     """A process without workers takes it; one with workers sends it."""
     database = f"test_{new_id()[:13].replace('-', '')}"
@@ -228,6 +234,7 @@ async def test_conversation_that_is_cut_off_by_the_end_is_handed_back(build) -> 
             assert row["nextAttempt"] <= service.services.clock.now()
 
 
+@pytest.mark.requirement("core-18-templates-18", "design-config-5")
 async def test_slow_server_of_one_tenant_holds_up_no_other(build) -> None:
     settings = {"email__max_concurrency": 3, "email__concurrency_per_tenant": 2}
     async with receiving() as slow, receiving() as quick, build(**settings) as service:
@@ -249,6 +256,7 @@ async def test_slow_server_of_one_tenant_holds_up_no_other(build) -> None:
         worker._stop_seconds = 0.05
 
 
+@pytest.mark.requirement("core-18-templates-15")
 async def test_debug_tells_of_every_attempt(desk: Desk) -> None:
     async with receiving(auth=True) as mailbox:
         await desk.configure(mailbox, debug=True, username="we", password=PASSWORD)
@@ -261,6 +269,7 @@ async def test_debug_tells_of_every_attempt(desk: Desk) -> None:
     assert await desk.logs() == []
 
 
+@pytest.mark.requirement("core-18-templates-15")
 async def test_wrong_password_is_told_without_it_and_can_be_put_right(desk: Desk, clock) -> None:
     async with receiving(auth=True) as mailbox:
         await desk.configure(mailbox, username="we", password="not this one")
@@ -276,6 +285,7 @@ async def test_wrong_password_is_told_without_it_and_can_be_put_right(desk: Desk
         assert received.username == "we"
 
 
+@pytest.mark.requirement("core-18-templates-12", "design-config-5")
 @pytest.mark.parametrize("security", ["SSL", "TLS"])
 async def test_server_with_a_certificate_of_our_own_authority(build, tmp_path, security) -> None:
     file = tmp_path / "authorities.pem"
@@ -290,6 +300,7 @@ async def test_server_with_a_certificate_of_our_own_authority(build, tmp_path, s
         assert received.is_encrypted
 
 
+@pytest.mark.requirement("core-18-templates-18")
 async def test_mail_of_a_tenant_that_is_gone_is_dropped(desk: Desk, clock, api) -> None:
     async with receiving() as mailbox:
         await desk.configure(mailbox)
@@ -306,6 +317,7 @@ async def test_mail_of_a_tenant_that_is_gone_is_dropped(desk: Desk, clock, api) 
         assert mailbox.mails == []
 
 
+@pytest.mark.requirement("core-18-templates-15")
 async def test_template_that_does_not_exist_is_told_to_the_event_log(desk: Desk) -> None:
     template_id = new_id()
     errors = await mail.send(
@@ -317,6 +329,7 @@ async def test_template_that_does_not_exist_is_told_to_the_event_log(desk: Desk)
     assert await desk.services.mails.count(desk.tenant_id) == 0
 
 
+@pytest.mark.requirement("core-18-templates-20")
 async def test_values_of_a_feature_stand_beside_the_user(desk: Desk, api, tenant_api) -> None:
     """As features send: a user, and what they want to say."""
     template = {
@@ -356,6 +369,7 @@ async def test_outage_of_the_store_is_only_a_delay(desk: Desk, monkeypatch) -> N
     assert len(failures) == 2
 
 
+@pytest.mark.requirement("webhooks-15.2-13")
 async def test_mail_that_went_out_while_the_store_was_away_does_not_go_twice(desk: Desk, monkeypatch) -> None:
     settle, failures = desk.services.mails.settle, []
 
@@ -375,6 +389,7 @@ async def test_mail_that_went_out_while_the_store_was_away_does_not_go_twice(des
     assert len(failures) == 2
 
 
+@pytest.mark.requirement("webhooks-15.2-13")
 async def test_mail_that_a_stopping_process_is_just_leasing_is_handed_back(build, monkeypatch) -> None:
     leased, go = asyncio.Event(), asyncio.Event()
     lease = WorkQueue.lease

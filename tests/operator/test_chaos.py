@@ -17,6 +17,7 @@ SEED = 103
 """Its first disturbances: Redis is killed, a clock wrong, mongod killed, a run.py killed, the receiver fails."""
 
 
+@pytest.mark.requirement("webhooks-15.2-19")
 async def test_no_event_is_lost_or_invented_while_everything_is_killed() -> None:
     report = await chaos.run(events=200, seed=SEED, writers=6, disturbances=5)
     assert {"kill redis", "kill mongod", "kill service", "clock"} <= report.disturbances.keys()

@@ -28,6 +28,7 @@ def checked(data_dir, *arguments, **settings) -> str:
     return finished.stdout
 
 
+@pytest.mark.requirement("oauth-12-30", "project-8")
 async def test_each_application_is_told_with_settings_and_rules(api, service, tmp_path):
     weak, strict = (
         await relying_party.make(api, **WEAK),
@@ -71,6 +72,7 @@ async def test_each_application_is_told_with_settings_and_rules(api, service, tm
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.requirement("audit-a2-issuer")
 async def test_tenants_that_share_an_issuer_are_reported(api, service, tmp_path):
     made = [await relying_party.make_tenant(api) for _ in range(2)]
     issuer = f"https://shared-{made[0]['id']}.example.com"
@@ -91,6 +93,7 @@ async def test_tenants_that_share_an_issuer_are_reported(api, service, tmp_path)
     assert json.loads(checked(tmp_path, "--json", **stores))["duplicateIssuers"] == []
 
 
+@pytest.mark.requirement("audit-c2-check-config", "oauth-12-30")
 @pytest.mark.parametrize(
     ("settings", "fault"),
     [
@@ -116,6 +119,7 @@ def test_what_prevents_a_start_is_a_fault(tmp_path, settings, fault):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.requirement("audit-c2-check-config")
 def test_every_fault_is_reported_at_once():
     port = free_port()
     text = run(
@@ -127,6 +131,7 @@ def test_every_fault_is_reported_at_once():
     assert len(answer["faults"]) == 3
 
 
+@pytest.mark.requirement("audit-c2-check-config")
 def test_master_key_that_cannot_be_read_is_a_fault(tmp_path):
     (tmp_path / "master.key").write_text("no key")
     text = run(tmp_path, "check-config")
@@ -134,6 +139,7 @@ def test_master_key_that_cannot_be_read_is_a_fault(tmp_path):
     assert f"The master key file {tmp_path}/master.key" in text.stdout
 
 
+@pytest.mark.requirement("audit-c2-check-config")
 def test_faults_of_the_file_are_reported_as_json_too(tmp_path):
     text = run(tmp_path, "check-config", "--json", server__port="x")
     assert text.returncode == 78
@@ -141,6 +147,7 @@ def test_faults_of_the_file_are_reported_as_json_too(tmp_path):
     assert fault.startswith("environment: IDENTITY__SERVER__PORT: must be a whole number")
 
 
+@pytest.mark.requirement("audit-c2-check-config")
 def test_configuration_is_named_by_its_folder_or_its_file(tmp_path):
     for name in ("identity.yaml", "other.yaml"):
         file = tmp_path / name
@@ -153,6 +160,7 @@ def test_configuration_is_named_by_its_folder_or_its_file(tmp_path):
         assert f"{file}:2: server.prot: there is no such setting" in text.stderr
 
 
+@pytest.mark.requirement("audit-c2-check-config")
 def test_without_a_configuration_here_the_one_next_to_the_program_is_read(tmp_path):
     arguments = [sys.executable, str(ROOT / "run.py"), "check-config"]
     data = environment(tmp_path / "var")
@@ -165,6 +173,7 @@ def test_without_a_configuration_here_the_one_next_to_the_program_is_read(tmp_pa
     assert text.stdout.startswith("config/identity.yaml: no faults found")
 
 
+@pytest.mark.requirement("oauth-12-30")
 def test_embedded_stores_are_read_while_the_service_runs_and_left_alone_when_it_does_not(tmp_path):
     with serving(tmp_path):
         running = checked(tmp_path)
@@ -173,6 +182,7 @@ def test_embedded_stores_are_read_while_the_service_runs_and_left_alone_when_it_
     assert "does not run" in checked(tmp_path)
 
 
+@pytest.mark.requirement("audit-a8-base-url")
 def test_listening_for_others_without_a_base_url_is_a_warning(tmp_path):
     warning = "server.base_url is not set while the service listens on 0.0.0.0, which is not a loopback address"
     exposed = {"server__address": "0.0.0.0"}

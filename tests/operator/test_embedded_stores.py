@@ -73,6 +73,7 @@ def is_alive(pid: int) -> bool:
     return False
 
 
+@pytest.mark.requirement("project-7")
 async def test_data_survive_a_stop(tmp_path):
     async with running(tmp_path / "var") as stores:
         await write(stores, "one")
@@ -82,6 +83,7 @@ async def test_data_survive_a_stop(tmp_path):
         assert stores.mongodb_uri == first
 
 
+@pytest.mark.requirement("design-stores-3", "project-7")
 async def test_a_killed_server_comes_back_with_its_data_at_the_same_address(tmp_path):
     async with running(tmp_path / "var") as stores:
         await write(stores, "one")
@@ -96,6 +98,7 @@ async def test_a_killed_server_comes_back_with_its_data_at_the_same_address(tmp_
                     break
 
 
+@pytest.mark.requirement("design-stores-4")
 async def test_servers_left_behind_by_a_killed_process_are_replaced_and_their_data_kept(tmp_path):
     folder = tmp_path / "var"
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(folder)], cwd=ROOT, stdout=subprocess.PIPE)
@@ -118,6 +121,7 @@ async def test_servers_left_behind_by_a_killed_process_are_replaced_and_their_da
         assert not any(map(is_alive, left))
 
 
+@pytest.mark.requirement("design-stores-5")
 async def test_a_stale_process_id_of_somebody_else_is_left_alone(tmp_path):
     bystander = subprocess.Popen(["sleep", "600"])
     try:
@@ -143,6 +147,7 @@ async def test_the_addresses_are_in_a_private_file_while_the_servers_run(tmp_pat
     assert not file.exists()
 
 
+@pytest.mark.requirement("design-stores-2")
 async def test_everything_secret_is_closed_to_other_users(tmp_path):
     async with running(tmp_path / "var") as stores:
         for name in ("", "mongodb", "mongodb/data", "redis", "redis/data", "logs"):
@@ -152,6 +157,7 @@ async def test_everything_secret_is_closed_to_other_users(tmp_path):
         assert "***" in repr(stores.mongodb_uri)
 
 
+@pytest.mark.requirement("design-stores-2")
 async def test_nobody_gets_into_mongodb_without_the_password(tmp_path):
     async with running(tmp_path, redis=False) as stores:
         bare = "mongodb://" + stores.mongodb_uri.partition("@")[2].replace("&authSource=admin", "")
@@ -161,6 +167,7 @@ async def test_nobody_gets_into_mongodb_without_the_password(tmp_path):
             client.admin.command("createUser", "intruder", pwd="x", roles=["root"])
 
 
+@pytest.mark.requirement("design-stores-1")
 async def test_mongodb_is_a_replica_set_with_transactions(tmp_path):
     async with running(tmp_path, redis=False) as stores:
         with pymongo.MongoClient(stores.mongodb_uri) as client, client.start_session() as session:
@@ -217,6 +224,7 @@ def test_a_path_too_long_everywhere_is_refused_with_a_remedy(tmp_path, monkeypat
         redis_server.socket_path(tmp_path / ("d" * 120))
 
 
+@pytest.mark.requirement("design-stores-2")
 def test_a_socket_folder_that_others_may_enter_is_refused(tmp_path, short_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(short_path))
     deep = tmp_path / ("d" * 120)
@@ -255,6 +263,7 @@ async def test_a_disk_without_room_is_named_before_anything_is_started(tmp_path,
         await EmbeddedStores.start(tmp_path, mongodb=True, redis=True)
 
 
+@pytest.mark.requirement("design-stores-7")
 @pytest.mark.parametrize("program", [mongod.program, redis_server.program])
 def test_a_platform_without_a_wheel_is_told_what_to_set(program, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)

@@ -114,6 +114,7 @@ def failure(finished: subprocess.CompletedProcess[str]) -> str:
     return finished.stderr.rpartition("run.py: ")[2]
 
 
+@pytest.mark.requirement("design-stores-6", "project-16")
 async def test_the_documented_users_over_tls_are_enough(stores, tmp_path):
     def use() -> None:
         with serving(tmp_path, **stores.settings()) as process:
@@ -124,6 +125,7 @@ async def test_the_documented_users_over_tls_are_enough(stores, tmp_path):
     assert not (tmp_path / "mongodb").exists()
 
 
+@pytest.mark.requirement("project-16")
 @pytest.mark.parametrize(
     ("store", "expected"),
     [("mongodb__uri", "MongoDB refused the connection (mongodb.uri)"), ("redis__url", "Redis refused the connection")],
@@ -135,6 +137,7 @@ async def test_a_wrong_password_is_named(stores, tmp_path, store, expected):
     assert "wrong" not in message
 
 
+@pytest.mark.requirement("project-16")
 @pytest.mark.parametrize(
     ("store", "trust", "expected"),
     [
@@ -152,6 +155,7 @@ async def test_a_certificate_of_somebody_else_is_refused(stores, tmp_path, store
     assert "certificate" in message.lower()
 
 
+@pytest.mark.requirement("demo-12", "design-stores-8")
 async def test_a_standalone_mongodb_is_told_how_to_become_a_replica_set(stores, tmp_path):
     (tmp_path / "db").mkdir()
     port = free_port()
@@ -182,6 +186,7 @@ async def test_a_standalone_mongodb_is_told_how_to_become_a_replica_set(stores, 
     assert "rs.initiate()" in message
 
 
+@pytest.mark.requirement("demo-11")
 async def test_a_full_disk_is_named_also_without_embedded_stores(stores, tmp_path):
     limited = await asyncio.to_thread(run, tmp_path / "var", limit="trap '' XFSZ && ulimit -f 4", **stores.settings())
     message = failure(limited)

@@ -22,6 +22,7 @@ def failure(*arguments, **settings) -> str:
     return message
 
 
+@pytest.mark.requirement("demo-9")
 def test_a_wrong_configuration_is_reported_with_a_code_of_its_own(tmp_path):
     finished = run(tmp_path, server__port="many", server__prot=1)
     assert finished.returncode == 78
@@ -32,6 +33,7 @@ def test_a_wrong_configuration_is_reported_with_a_code_of_its_own(tmp_path):
     ]
 
 
+@pytest.mark.requirement("project-8")
 def test_check_config_says_what_it_checked(tmp_path):
     finished = run(tmp_path, "check-config")
     assert finished.returncode == 0, finished.stderr
@@ -59,6 +61,7 @@ def test_version_is_one_word(tmp_path):
     assert run(tmp_path, "version").stdout.strip().count(".") == 2
 
 
+@pytest.mark.requirement("demo-10")
 def test_a_port_in_use_is_named_before_anything_is_started(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as squatter:
         port = squatter.getsockname()[1]
@@ -83,6 +86,7 @@ def test_a_data_dir_that_cannot_be_written_is_named(tmp_path):
     assert message.startswith(f"data_dir {tmp_path}/file/var cannot be used: Not a directory")
 
 
+@pytest.mark.requirement("demo-11")
 def test_a_full_disk_is_named(tmp_path):
     # Every write beyond the limit fails, as on a disk without room; the first probe file is already too large.
     message = failure(tmp_path / "var", limit="trap '' XFSZ && ulimit -f 4")
@@ -90,12 +94,14 @@ def test_a_full_disk_is_named(tmp_path):
     assert "make room there" in message
 
 
+@pytest.mark.requirement("demo-11")
 def test_a_disk_that_fills_up_while_mongodb_starts_is_named(tmp_path):
     message = failure(tmp_path / "var", limit="ulimit -f 2000")
     assert message.startswith("The embedded mongod does not start: the disk of ")
     assert "make room there, or set data_dir" in message
 
 
+@pytest.mark.requirement("project-3")
 def test_a_library_that_debian_must_give_is_named(tmp_path):
     (tmp_path / "libraries").mkdir()
     (tmp_path / "libraries" / "libcurl.so.4").touch()
@@ -118,11 +124,13 @@ def test_an_unreachable_mongodb_is_named(tmp_path):
     assert message.startswith("MongoDB does not answer (mongodb.uri): ")
 
 
+@pytest.mark.requirement("demo-13")
 def test_an_unreachable_redis_is_named(tmp_path):
     message = failure(tmp_path, redis__url="redis://127.0.0.1:9/0")
     assert message.startswith("Redis does not answer (redis.url): ")
 
 
+@pytest.mark.requirement("design-stores-9")
 def test_python_without_the_packages_says_how_to_install_them(tmp_path):
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)

@@ -210,6 +210,7 @@ def is_as_told(route: Route, status: int, store: str) -> bool:
     return status == 503 or status < 500
 
 
+@pytest.mark.requirement("audit-d5")
 @pytest.mark.parametrize("store", [MONGODB, REDIS])
 async def test_every_route_is_answered_in_time_with_a_status_of_its_table(own_stores, client, store) -> None:
     asked = {f"{method} {route.template}": route_request(client, route, method) for route, method in ROUTES}
@@ -286,6 +287,7 @@ async def deep_requests(rp: RelyingParty, connect: Connect) -> dict[str, Ask]:
     }
 
 
+@pytest.mark.requirement("audit-d5")
 @pytest.mark.parametrize("store", [MONGODB, REDIS])
 async def test_requests_that_need_both_stores_are_answered_in_time(own_stores, connect, client, rp, store) -> None:
     asked = await deep_requests(rp, connect)
@@ -302,6 +304,7 @@ async def test_requests_that_need_both_stores_are_answered_in_time(own_stores, c
     assert [one.name for one in again if one.seconds > AT_ONCE_SECONDS] == []
 
 
+@pytest.mark.requirement("audit-d5")
 async def test_key_set_and_metadata_come_from_memory(own_stores, connect, client, service) -> None:
     """Also of a tenant whose metadata no client has requested yet, and long after the caches have expired."""
     api = connect(Authorization=SUPER_KEY)

@@ -38,6 +38,7 @@ def entries(stream: io.StringIO) -> list[dict]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
+@pytest.mark.requirement("project-12")
 def test_an_entry_is_one_json_object_with_time_level_logger_and_request_id(log):
     with structlog.contextvars.bound_contextvars(request_id="r-1"):
         structlog.get_logger("identity.web").info("request", status=200)
@@ -67,6 +68,7 @@ def test_a_traceback_is_part_of_its_entry(log):
     assert "ValueError: client_secret=***" in entry["exception"]
 
 
+@pytest.mark.requirement("attack-56", "design-state-30")
 @pytest.mark.parametrize(
     "value",
     [
@@ -92,6 +94,7 @@ def test_no_secret_gets_into_the_log(value, style):
     assert stream.getvalue().count("\n") == 2
 
 
+@pytest.mark.requirement("attack-71")
 def test_input_cannot_forge_a_line():
     stream = io.StringIO()
     logs.configure("info", "console", stream)
@@ -103,6 +106,7 @@ def test_input_cannot_forge_a_line():
 FORGED = "a\r\n2026-01-01T00:00:00Z [info     ] login succeeded\x1b[2J\u2028b"
 
 
+@pytest.mark.requirement("audit-a8-logs")
 @pytest.mark.parametrize("style", ["json", "console"])
 @pytest.mark.parametrize("logger", ["own", "library", "exception"])
 def test_attack_input_in_a_message_cannot_forge_a_line(style, logger):

@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.mailbox import Mailbox, receiving
 from tests.operator.processes import Process
@@ -62,6 +63,7 @@ def has_reached_everybody(mailbox: Mailbox) -> bool:
     return {mail.recipients[0] for mail in mailbox.mails} == set(READERS)
 
 
+@pytest.mark.requirement("core-18-templates-17")
 async def test_killed_in_the_middle_loses_no_mail_and_repeats_only_under_the_same_id(tmp_path: Path) -> None:
     async with receiving() as mailbox:
         mailbox.hangs = True
@@ -76,6 +78,7 @@ async def test_killed_in_the_middle_loses_no_mail_and_repeats_only_under_the_sam
     assert len({mail.message["Message-ID"] for mail in mailbox.mails}) == len(READERS)
 
 
+@pytest.mark.requirement("core-18-templates-17")
 async def test_mail_server_that_was_down_gets_everything_when_it_is_back(tmp_path: Path) -> None:
     async with receiving() as gone:
         port = gone.port

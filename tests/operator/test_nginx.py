@@ -139,6 +139,7 @@ async def test_plain_http_is_sent_to_https(site):
     assert answer.headers["Location"] == f"https://{HOST}/oauth2/authorize?a=b"
 
 
+@pytest.mark.requirement("design-config-6", "oauth-4.4-7", "project-14")
 async def test_the_base_url_is_the_address_that_the_client_used(site):
     async with site.client() as client:
         discovery = (await client.get("/.well-known/openid-configuration")).json()
@@ -150,6 +151,7 @@ async def test_the_base_url_is_the_address_that_the_client_used(site):
     assert forged.json() == discovery
 
 
+@pytest.mark.requirement("attack-55", "design-state-24", "project-14")
 async def test_the_client_address_is_the_one_that_nginx_saw_and_cannot_be_forged(site):
     async with site.client() as client:
         client.headers["Authorization"] = API_KEY
@@ -184,6 +186,7 @@ async def test_the_client_address_is_the_one_that_nginx_saw_and_cannot_be_forged
             assert answer.status_code == status, (address, headers)
 
 
+@pytest.mark.requirement("project-14")
 @pytest.mark.parametrize("kind", ["query", "cookie", "header"])
 async def test_large_requests_pass(site, kind):
     large = "x" * 28_000
@@ -208,6 +211,7 @@ async def test_a_body_of_a_megabyte_reaches_the_service(site):
     assert "tenant.name" in answer.json()["fieldErrors"]
 
 
+@pytest.mark.requirement("audit-c1-imports")
 @pytest.mark.parametrize(
     ("path", "member"), [("/api/user/import", "users"), ("/api/user/refresh-token/import", "refreshTokens")]
 )
@@ -221,6 +225,7 @@ async def test_an_import_of_several_megabytes_reaches_the_service(site, path, me
     assert beyond.status_code == 413
 
 
+@pytest.mark.requirement("project-14")
 async def test_connections_between_nginx_and_the_service_are_kept(site):
     for _ in range(60):
         async with site.client() as client:
@@ -255,6 +260,7 @@ def accepts(port: int, cipher: str, authority: str) -> bool:
         return False
 
 
+@pytest.mark.requirement("audit-b7-nginx")
 async def test_tls_1_2_has_the_cipher_suites_of_bcp_195_only(site):
     every = ssl.create_default_context()
     every.set_ciphers("ALL:!aNULL:!eNULL:!PSK:!SRP")
@@ -270,6 +276,7 @@ async def test_metrics_are_not_for_the_world(site):
         assert (await client.get("/api/prometheus/metrics")).status_code == 404
 
 
+@pytest.mark.requirement("design-core-1", "project-14")
 async def test_a_rolling_restart_fails_no_request(site):
     answers: list[tuple[str, object]] = []
     stop = asyncio.Event()

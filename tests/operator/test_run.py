@@ -55,6 +55,7 @@ def used(tmp_path_factory):
     return data_dir, text
 
 
+@pytest.mark.requirement("project-4", "service-2")
 def test_the_first_start_says_where_to_go_and_shows_the_secrets_once(used):
     data_dir, text = used
     assert re.fullmatch(r"http://localhost:\d+", announced(text, "Address"))
@@ -69,6 +70,7 @@ def test_the_first_start_says_where_to_go_and_shows_the_secrets_once(used):
     assert announced(text, "API key") in kept.read_text()
 
 
+@pytest.mark.requirement("audit-c1-start")
 def test_every_page_that_the_start_text_names_opens(tmp_path):
     with serving(tmp_path) as process:
         process.wait_for(lambda: "Stop with" in process.text())
@@ -83,6 +85,7 @@ def test_every_page_that_the_start_text_names_opens(tmp_path):
             assert (answer.status_code, expected in answer.text) == (200, True), link
 
 
+@pytest.mark.requirement("project-5")
 def test_the_second_start_shows_no_secret_and_has_the_same_data(used):
     data_dir, text = used
     key = announced(text, "API key")
@@ -93,6 +96,7 @@ def test_the_second_start_shows_no_secret_and_has_the_same_data(used):
         assert tenants(process, key).status_code == 200
 
 
+@pytest.mark.requirement("audit-a8-first-secrets", "project-5")
 def test_secrets_are_shown_in_a_terminal_only(tmp_path):
     with serving(tmp_path) as process:
         process.wait_for(lambda: "Stop with" in process.text())
@@ -106,12 +110,14 @@ def test_secrets_are_shown_in_a_terminal_only(tmp_path):
     assert kept["API key"] not in text
 
 
+@pytest.mark.requirement("audit-a8-base-url")
 def test_listening_for_others_without_a_base_url_is_a_warning(tmp_path):
     with serving(tmp_path, server__address="0.0.0.0", kickstart__file="null") as process:
         process.wait_for(lambda: "Stop with" in process.text())
         assert "server.base_url is not set while the service listens on 0.0.0.0" in process.text()
 
 
+@pytest.mark.requirement("design-stores-4", "project-10")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_everything_in_order_and_the_exit_code_is_zero(used, number):
     data_dir, _ = used
@@ -136,6 +142,7 @@ def test_a_signal_during_the_start_stops_it_and_leaves_nothing_running(used):
     process.output.close()
 
 
+@pytest.mark.requirement("project-7")
 @pytest.mark.parametrize("victim", ["run.py", "mongod", "redis"])
 def test_data_survive_a_kill(used, victim):
     data_dir, text = used
@@ -163,6 +170,7 @@ def has_tenant(process: Process, key: str, name: str) -> bool:
     return False
 
 
+@pytest.mark.requirement("project-10")
 def test_requests_in_flight_finish_while_no_new_connection_is_taken(used):
     data_dir, _ = used
     with serving(data_dir) as process:
@@ -188,6 +196,7 @@ def refuses(port: int) -> bool:
     return False
 
 
+@pytest.mark.requirement("design-config-8")
 def test_a_reload_changes_the_log_level_and_names_what_waits_for_a_restart(used, tmp_path):
     data_dir, _ = used
     folder = tmp_path / "config"
@@ -208,6 +217,7 @@ def test_a_reload_changes_the_log_level_and_names_what_waits_for_a_restart(used,
         assert process.is_ready()
 
 
+@pytest.mark.requirement("project-15")
 def test_systemd_is_told_when_it_is_ready_and_when_it_stops(used, monkeypatch, tmp_path):
     data_dir, _ = used
     address = f"\0identity-test-{os.getpid()}"
@@ -221,6 +231,7 @@ def test_systemd_is_told_when_it_is_ready_and_when_it_stops(used, monkeypatch, t
         assert channel.recv(100) == b"STOPPING=1"
 
 
+@pytest.mark.requirement("design-state-32", "project-8")
 def test_a_worker_opens_no_port(used):
     data_dir, _ = used
     process = Process(data_dir, "--role", "worker")
@@ -231,6 +242,7 @@ def test_a_worker_opens_no_port(used):
     process.output.close()
 
 
+@pytest.mark.requirement("project-17")
 def test_a_copy_of_data_dir_is_a_backup(used, tmp_path):
     data_dir, text = used
     key = announced(text, "API key")
@@ -243,6 +255,7 @@ def test_a_copy_of_data_dir_is_a_backup(used, tmp_path):
         assert tenants(process, key).status_code == 200
 
 
+@pytest.mark.requirement("project-18")
 def test_the_master_key_rotates_while_the_service_runs(tmp_path):
     with serving(tmp_path) as process:
         process.wait_for(lambda: "Stop with" in process.text())
@@ -263,6 +276,7 @@ def test_the_master_key_rotates_while_the_service_runs(tmp_path):
         assert tenants(process, key).status_code == 200
 
 
+@pytest.mark.requirement("design-config-10", "design-core-1")
 def test_two_starts_at_once_make_one_instance(tmp_path):
     results: list[int] = []
     with serving(tmp_path):

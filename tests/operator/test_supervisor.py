@@ -75,6 +75,7 @@ async def test_a_server_that_ignores_the_signal_is_killed(tmp_path, monkeypatch)
     assert not Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.requirement("design-stores-5")
 async def test_a_stale_server_that_ignores_the_signal_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(supervisor, "STOP_SECONDS", 0.1)
     server = FakeServer(tmp_path, "stubborn")
@@ -95,6 +96,7 @@ async def test_a_server_that_never_answers_is_stopped_and_reported(tmp_path, mon
     assert not (tmp_path / "redis.pid").exists()
 
 
+@pytest.mark.requirement("design-stores-3")
 async def test_a_server_that_keeps_failing_is_tried_again_until_it_is_back(tmp_path, monkeypatch):
     monkeypatch.setattr(supervisor, "_FIRST_DELAY_SECONDS", 0.01)
     monkeypatch.setattr(supervisor, "_LONGEST_DELAY_SECONDS", 0.05)

@@ -76,6 +76,7 @@ def left_over(process: subprocess.Popen[bytes], number: signal.Signals) -> tuple
     return code, names
 
 
+@pytest.mark.requirement("audit-c3")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("program", [("bench", "discovery"), ("chaos", "--events", "1000")], ids=lambda one: one[0])
 def test_nothing_outlives_a_terminated_program(
@@ -88,11 +89,13 @@ def test_nothing_outlives_a_terminated_program(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.requirement("audit-c3")
 def test_nothing_outlives_a_terminated_maintenance_command(tmp_path: Path) -> None:
     with started(command("reencrypt"), **environment(tmp_path / "data")) as process:
         assert left_over(process, signal.SIGTERM) == (128 + signal.SIGTERM, [])
 
 
+@pytest.mark.requirement("audit-c3")
 @pytest.mark.parametrize("workers", ["0", "1"])
 def test_nothing_outlives_a_terminated_test_run(tmp_path: Path, workers: str) -> None:
     arguments = ["-m", "pytest", "-q", "-n", workers, "-p", "no:cacheprovider", "tests/api/test_conventions.py"]

@@ -96,6 +96,7 @@ def refusals(answers: list[httpx.Response]) -> set[tuple[str, str | None]]:
     return {(body["error"], body.get("error_reason")) for body in bodies}
 
 
+@pytest.mark.requirement("processes-1")
 async def test_attack_21_one_code(pair):
     rp = await relying_party.make(pair.api)
     code = await rp.code(pair.clients[0])
@@ -109,6 +110,7 @@ async def test_attack_21_one_code(pair):
         assert (await rp.refresh(http, given["refresh_token"])).status_code == 400
 
 
+@pytest.mark.requirement("processes-2")
 async def test_attack_26_one_refresh_token(pair):
     rp = await relying_party.make(pair.api)
     await rp.configure_tenant(
@@ -124,6 +126,7 @@ async def test_attack_26_one_refresh_token(pair):
     assert refusals(answers) == {("invalid_grant", "refresh_token_not_found")}
 
 
+@pytest.mark.requirement("processes-3")
 async def test_one_device_code(pair):
     rp = await device_client(pair.api)
     device = await Device.begin(rp, pair.clients[0], scope="openid")
@@ -133,6 +136,7 @@ async def test_one_device_code(pair):
     assert len(refusals(answers)) == 1
 
 
+@pytest.mark.requirement("processes-5")
 async def test_attack_42_one_return_from_a_provider(pair):
     rp = await relying_party.make(pair.api)
     names = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint")
@@ -149,6 +153,7 @@ async def test_attack_42_one_return_from_a_provider(pair):
     assert "cancelled" in relying_party.page(shown).text
 
 
+@pytest.mark.requirement("processes-4")
 async def test_attack_16_one_request_uri(pair):
     rp = await relying_party.make(pair.api)
     await pair.logged_in(rp)
@@ -160,6 +165,7 @@ async def test_attack_16_one_request_uri(pair):
     assert (await rp.exchange(pair.clients[1], given["code"])).status_code == 200
 
 
+@pytest.mark.requirement("processes-7")
 async def test_session_that_all_of_them_end_is_told(pair):
     rp = await relying_party.make(pair.api)
     async with receiving() as receiver:
@@ -177,6 +183,7 @@ async def told(receiver: Receiver) -> set[str]:
     return {claims(request.body.decode().partition("=")[2])["sid"] for request in requests}
 
 
+@pytest.mark.requirement("processes-6")
 async def test_token_of_one_process_is_good_at_the_other_and_revoked_at_both(pair):
     rp = await relying_party.make(pair.api)
     one, other = pair.clients

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.operator.processes import Process
 from tests.receiver import Receiver, answers, hangs, receiving, until
@@ -71,6 +72,7 @@ async def stop(process: Process, number: int) -> None:
     process.output.close()
 
 
+@pytest.mark.requirement("service-24", "webhooks-15.2-1", "webhooks-15.3-38")
 async def test_killed_during_deliveries_loses_no_event_and_repeats_only_under_the_same_id(tmp_path: Path) -> None:
     async with receiving(hangs) as receiver:
         process = await start(tmp_path, receiver.url)

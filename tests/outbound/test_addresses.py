@@ -107,11 +107,13 @@ REFUSED_URLS = [
 ]
 
 
+@pytest.mark.requirement("attack-57", "webhooks-15.3-3")
 @pytest.mark.parametrize("url", REFUSED_URLS)
 def test_attack_57_url_that_leads_inside_is_refused_at_save(url: str) -> None:
     assert check_url(url, []) is not None
 
 
+@pytest.mark.requirement("webhooks-15.3-3")
 @pytest.mark.parametrize(
     "url",
     [
@@ -130,6 +132,7 @@ def test_public_url_passes(url: str) -> None:
     assert check_url(url, []) is None
 
 
+@pytest.mark.requirement("webhooks-15.3-3")
 @pytest.mark.parametrize(
     ("address", "network"),
     [
@@ -178,6 +181,7 @@ def test_localhost_passes_where_loopback_is_allowed() -> None:
     assert check_url("http://localhost:9000/hook", [ipaddress.ip_network("127.0.0.0/8")]) is None
 
 
+@pytest.mark.requirement("attack-57")
 def test_allowed_network_does_not_open_dangerous_ports() -> None:
     assert check_url("http://127.0.0.1:6379/", [ipaddress.ip_network("127.0.0.0/8")]) is not None
     assert forbidden_port(6379) is not None

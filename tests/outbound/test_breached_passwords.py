@@ -27,6 +27,7 @@ def write(file: Path, lines: list[str], end: str = "\n") -> HashFile:
     return HashFile(file)
 
 
+@pytest.mark.requirement("users-7-29")
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["newlines", "as Windows has them"])
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 64, 1000])
 async def test_every_line_of_a_file_is_found_and_nothing_else(tmp_path, end: str, count: int) -> None:
@@ -48,6 +49,7 @@ async def test_the_last_line_needs_no_end_and_a_file_that_is_gone_says_nothing(t
     assert await source.has(lines[0]) is None
 
 
+@pytest.mark.requirement("users-7-29")
 async def test_a_service_is_told_five_digits_and_padding_does_not_count() -> None:
     wanted, padding = digest("letmein"), digest("padding")
     body = f"{'0' * 35}:7\r\n{wanted[5:]}:3\r\n{padding[5:]}:0\r\n".encode()
@@ -64,6 +66,7 @@ async def test_a_service_is_told_five_digits_and_padding_does_not_count() -> Non
         await source.close()
 
 
+@pytest.mark.requirement("users-7-29")
 @pytest.mark.parametrize(
     "behaviour", [answers(500), answers(200, b"x" * 300_000), hangs], ids=["500", "flood", "hangs"]
 )

@@ -68,6 +68,7 @@ async def test_missing_key_is_looked_for_again_once_a_minute(web, published):
         assert len(web.asked) == asked, seconds
 
 
+@pytest.mark.requirement("oauth-12-5")
 async def test_failed_look_leaves_what_is_there_and_counts_as_one(web, published):
     first = await published.get(ONE, URL, NOW)
     web.status = 500
@@ -78,6 +79,7 @@ async def test_failed_look_leaves_what_is_there_and_counts_as_one(web, published
         await published.get(ONE, URL, after(3600))
 
 
+@pytest.mark.requirement("oauth-12-5")
 async def test_failure_is_kept_for_a_moment(web, published):
     web.status = 404
     for seconds, asked in ((0, 1), (9, 1), (10, 2)):
@@ -95,6 +97,7 @@ async def test_what_is_no_key_set_is_refused(web, published, body):
         await published.get(ONE, URL, NOW)
 
 
+@pytest.mark.requirement("oauth-12-5")
 async def test_only_as_much_is_kept_as_keys_need(web, published):
     web.body = json.dumps({"keys": [{**KEY, "x5c": ["MII"], "n": "x" * 3000, "e": 7}, 1, *[KEY] * 60]}).encode()
     found = await published.get(ONE, URL, NOW)
@@ -116,6 +119,7 @@ async def test_who_waits_for_one_set_waits_for_one_fetch_and_outlives_who_gave_u
     assert len(web.asked) == 1
 
 
+@pytest.mark.requirement("oauth-12-5")
 async def test_tenant_whose_sets_hang_is_refused_more_and_others_are_not(web, published):
     web.hanging = asyncio.Event()
     waiting = [
@@ -132,6 +136,7 @@ async def test_tenant_whose_sets_hang_is_refused_more_and_others_are_not(web, pu
     assert await published.get(ONE, URL, NOW) == {"keys": [KEY]}
 
 
+@pytest.mark.requirement("oauth-12-5")
 async def test_tenant_with_many_sets_takes_no_place_of_another(web, published, monkeypatch):
     monkeypatch.setattr(client_key_fetch, "_MAXIMUM_ENTRIES", 4)
     await published.get(OTHER, URL, NOW)

@@ -63,6 +63,7 @@ async def test_asking_again_has_its_own_pace(client, receiver):
         assert len(receiver.requests) == expected, seconds
 
 
+@pytest.mark.requirement("core-11-18")
 async def test_memory_is_bounded(client, receiver, monkeypatch):
     monkeypatch.setattr(federation, "_MAXIMUM_ENTRIES", 3)
     for number in range(5):
@@ -108,6 +109,7 @@ async def test_an_address_that_was_not_opened_is_not_called(receiver):
     await closed.close()
 
 
+@pytest.mark.requirement("core-11-17")
 async def test_a_provider_that_hangs_holds_up_no_other(receiver):
     http = HttpClient(allowed_networks=LOOPBACK, user_agent="identity/test", max_connections=3, max_waiting=3)
     client = FederationClient(http, connect_timeout_ms=2000, read_timeout_ms=60_000, calls_to_one=2)

@@ -21,6 +21,7 @@ def file(tmp_path: Path) -> Path:
     return write(tmp_path / "city.mmdb", {"203.0.113.0/24": BERLIN, "198.51.100.0/24": odd, "192.0.2.0/24": "text"})
 
 
+@pytest.mark.requirement("users-10-21")
 async def test_a_place_is_told_in_the_words_of_the_api(file: Path) -> None:
     geoip = GeoIpDatabase(file)
     assert geoip.find("203.0.113.77") == {
@@ -29,6 +30,7 @@ async def test_a_place_is_told_in_the_words_of_the_api(file: Path) -> None:
     await geoip.close()
 
 
+@pytest.mark.requirement("users-10-21")
 async def test_what_is_not_known_is_left_out(file: Path) -> None:
     geoip = GeoIpDatabase(file)
     assert geoip.find("198.51.100.1") == {"latitude": 1.5}

@@ -49,6 +49,7 @@ async def failure(client: HttpClient, request: Request) -> OutboundError:
     return caught.value
 
 
+@pytest.mark.requirement("service-19")
 async def test_request_has_exactly_the_headers_given(client: HttpClient) -> None:
     async with receiving(answers(201, b"done", ["X-One: 1", "X-One: 2"])) as receiver:
         response = await client.request(post(receiver.url))
@@ -84,6 +85,7 @@ async def test_path_is_sent_as_it_was_written(client: HttpClient) -> None:
         assert receiver.requests[0].path == "/a/../b//c;d?e=%2F"
 
 
+@pytest.mark.requirement("webhooks-2-8")
 async def test_basic_credentials_are_sent_unless_a_header_has_its_own(client: HttpClient) -> None:
     async with receiving() as receiver:
         await client.request(post(receiver.url, basic=("üser", Secret("pass:word"))))
@@ -100,6 +102,7 @@ async def test_header_that_would_break_the_request_is_not_sent(client: HttpClien
         assert receiver.requests == []
 
 
+@pytest.mark.requirement("webhooks-9-9")
 async def test_connections_are_reused(client: HttpClient) -> None:
     async with receiving() as receiver:
         for _ in range(5):
@@ -107,6 +110,7 @@ async def test_connections_are_reused(client: HttpClient) -> None:
         assert receiver.connections == 1
 
 
+@pytest.mark.requirement("webhooks-9-9")
 async def test_many_requests_run_at_once_but_not_more_than_allowed() -> None:
     client = HttpClient(allowed_networks=LOOPBACK, max_connections=8)
     running = most = 0
@@ -164,6 +168,7 @@ async def test_closing_fails_what_is_in_flight() -> None:
         assert (await failure(client, post(receiver.url))).kind == "busy"
 
 
+@pytest.mark.requirement("attack-59", "webhooks-15.3-1", "webhooks-9-7")
 @pytest.mark.parametrize("status", [204, 301, 302, 307, 308, 400, 404, 410, 429, 500, 503])
 async def test_attack_59_every_status_is_an_answer_and_no_redirect_is_followed(client: HttpClient, status: int) -> None:
     async with receiving() as inside:
@@ -193,12 +198,14 @@ async def test_body_cut_short(client: HttpClient) -> None:
         assert (await failure(client, post(receiver.url))).kind == "reset"
 
 
+@pytest.mark.requirement("webhooks-9-5")
 async def test_receiver_that_hangs(client: HttpClient) -> None:
     async with receiving(hangs) as receiver:
         request = post(receiver.url, connect_timeout_ms=100, read_timeout_ms=100)
         assert (await failure(client, request)).kind == "timeout"
 
 
+@pytest.mark.requirement("audit-d1-timeouts")
 @pytest.mark.parametrize("reused", [False, True], ids=["new connection", "reused connection"])
 async def test_unused_connect_time_is_not_added_to_the_read_timeout(client: HttpClient, reused: bool) -> None:
     async with receiving() as receiver:
@@ -211,12 +218,14 @@ async def test_unused_connect_time_is_not_added_to_the_read_timeout(client: Http
         assert (await client.request(post(receiver.url))).status == 200
 
 
+@pytest.mark.requirement("audit-d1-timeouts")
 async def test_read_timeout_covers_the_whole_response(client: HttpClient) -> None:
     async with receiving(drips(b"HTTP/1.1 200 OK\r\n\r\n", b".")) as receiver:
         request = post(receiver.url, connect_timeout_ms=60_000, read_timeout_ms=200)
         assert (await asyncio.wait_for(failure(client, request), 10)).kind == "timeout"
 
 
+@pytest.mark.requirement("contract-webhook-timeouts", "webhooks-9-5")
 async def test_connect_timeout() -> None:
     # A full accept queue drops the handshake, as a machine that is switched off does.
     with socket.socket() as listener:
@@ -235,6 +244,7 @@ async def test_connect_timeout() -> None:
             filler.close()
 
 
+@pytest.mark.requirement("webhooks-15.3-13", "webhooks-9-6")
 async def test_proxy_that_the_operator_names_is_asked_for_every_call_and_its_password_sent_to_it_alone() -> None:
     async with receiving(answers(202, b"from the proxy")) as proxy:
         url = Secret(f"http://us%40er:pass@127.0.0.1:{proxy.port}")
@@ -248,6 +258,7 @@ async def test_proxy_that_the_operator_names_is_asked_for_every_call_and_its_pas
     assert base64.b64decode(received.headers["proxy-authorization"].removeprefix("Basic ")) == b"us@er:pass"
 
 
+@pytest.mark.requirement("webhooks-9-6")
 async def test_proxy_is_asked_for_a_tunnel_where_tls_is_spoken_and_may_refuse() -> None:
     async with receiving(answers(403)) as proxy:
         client = HttpClient(proxy=Secret(f"http://user:the-password@127.0.0.1:{proxy.port}"))
@@ -257,6 +268,7 @@ async def test_proxy_is_asked_for_a_tunnel_where_tls_is_spoken_and_may_refuse() 
     assert (proxy.requests[0].method, proxy.requests[0].path) == ("CONNECT", "receiver.example.com:443")
 
 
+@pytest.mark.requirement("webhooks-9-6")
 @pytest.mark.parametrize("url", ["http://169.254.169.254/", "http://127.0.0.1/", "http://[::1]/", "http://localhost/"])
 async def test_with_a_proxy_addresses_that_are_written_out_are_judged_all_the_same(url: str) -> None:
     async with receiving() as proxy:
@@ -266,6 +278,7 @@ async def test_with_a_proxy_addresses_that_are_written_out_are_judged_all_the_sa
     assert proxy.requests == []
 
 
+@pytest.mark.requirement("attack-61")
 @pytest.mark.parametrize(
     "behaviour",
     [
@@ -285,12 +298,14 @@ async def test_attack_61_dripping_receiver_does_not_hold_the_connection_open(
         assert (await failure(client, request)).kind in {"timeout", "protocol"}
 
 
+@pytest.mark.requirement("attack-61", "webhooks-9-8")
 async def test_attack_61_endless_body_is_cut_off_and_its_status_counts(client: HttpClient) -> None:
     async with receiving(drips(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 100_000, 0)) as receiver:
         response = await client.request(post(receiver.url, max_response_bytes=1000))
     assert (response.status, response.body, response.truncated) == (200, b"x" * 1000, True)
 
 
+@pytest.mark.requirement("attack-61")
 async def test_attack_61_compressed_answer_is_not_decompressed(client: HttpClient) -> None:
     bomb = gzip.compress(b"\0" * 10_000_000)
     async with receiving(answers(200, bomb, ["Content-Encoding: gzip"])) as receiver:
@@ -298,6 +313,7 @@ async def test_attack_61_compressed_answer_is_not_decompressed(client: HttpClien
     assert response.body == bomb
 
 
+@pytest.mark.requirement("attack-61")
 async def test_attack_61_endless_headers_are_refused(client: HttpClient) -> None:
     async with receiving(drips(b"HTTP/1.1 200 OK\r\n", b"X-Many: " + b"y" * 1000 + b"\r\n", 0)) as receiver:
         assert (await failure(client, post(receiver.url))).kind == "too_large"
@@ -313,6 +329,7 @@ async def test_unknown_host(client: HttpClient) -> None:
     assert (await failure(client, post("http://no-such-host.invalid/"))).kind in {"dns", "timeout"}
 
 
+@pytest.mark.requirement("attack-57")
 async def test_attack_57_address_outside_the_allowed_networks_is_never_connected_to() -> None:
     client = HttpClient()
     async with receiving() as receiver:
@@ -321,6 +338,7 @@ async def test_attack_57_address_outside_the_allowed_networks_is_never_connected
     await client.close()
 
 
+@pytest.mark.requirement("attack-58", "webhooks-15.3-3")
 async def test_attack_58_name_that_resolves_inside_is_stopped_at_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     """The URL passes, as a rebinding name would; the address that it resolves to does not."""
     monkeypatch.setattr("identity.outbound.http.check_url", lambda url, allowed: None)
@@ -348,6 +366,7 @@ async def test_other_protocols_and_ports_are_blocked_at_the_call_too(client: Htt
     assert (await failure(client, post(url))).kind == "blocked"
 
 
+@pytest.mark.requirement("attack-60")
 async def test_attack_60_environment_and_netrc_are_ignored(
     client: HttpClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -361,6 +380,7 @@ async def test_attack_60_environment_and_netrc_are_ignored(
         assert "authorization" not in receiver.requests[0].headers
 
 
+@pytest.mark.requirement("attack-60")
 async def test_attack_60_cookies_are_forgotten(client: HttpClient) -> None:
     async with receiving(answers(200, headers=["Set-Cookie: session=1; Path=/"])) as receiver:
         for _ in range(2):
@@ -383,6 +403,7 @@ async def test_tls_with_a_certificate_of_a_trusted_authority(trusted: Path) -> N
     await client.close()
 
 
+@pytest.mark.requirement("webhooks-9-11")
 async def test_bad_certificates_are_refused(trusted: Path) -> None:
     client = HttpClient(allowed_networks=LOOPBACK, ca_file=trusted)
     authority = certificates.authority()
@@ -422,6 +443,7 @@ def _with_client(certificate: certificates.Certificate) -> dict[str, Any]:
     return {"client_certificate": (certificate.pem, Secret(certificate.key_pem))}
 
 
+@pytest.mark.requirement("attack-60")
 async def test_attack_60_connections_are_not_shared_between_client_certificates(trusted: Path) -> None:
     client = HttpClient(allowed_networks=LOOPBACK, ca_file=trusted)
     authority = certificates.authority()

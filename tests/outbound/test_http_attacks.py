@@ -29,6 +29,7 @@ async def client() -> AsyncIterator[HttpClient]:
     await found.close()
 
 
+@pytest.mark.requirement("webhooks-faults-13")
 async def test_answer_that_was_not_asked_for_is_nobody_s_answer(client: HttpClient) -> None:
     """Two answers to one request: the second would turn the failure of the next delivery into a success."""
     async with receiving(in_turn(sends(OK + OK, then_close=False), sends(BROKEN, then_close=False))) as receiver:
@@ -56,6 +57,7 @@ async def test_answer_that_comes_before_the_body_was_read_is_the_answer(client: 
     await server.wait_closed()
 
 
+@pytest.mark.requirement("webhooks-faults-13")
 async def test_connection_that_was_closed_while_it_was_idle_costs_no_attempt(client: HttpClient) -> None:
     """A keep-alive that the receiver ended: the request goes out once more, on a new one."""
     async with receiving(sends(OK)) as receiver:
@@ -69,6 +71,7 @@ async def test_status_line_with_a_colon_is_no_header(client: HttpClient) -> None
         assert (await client.request(post(receiver.url))).headers == {"content-length": "0", "x-one": "two"}
 
 
+@pytest.mark.requirement("webhooks-faults-13")
 async def test_headers_of_early_answers_are_not_those_of_the_answer(client: HttpClient) -> None:
     early = b"HTTP/1.1 103 Early Hints\r\nRetry-After: 86400\r\n\r\n"
     async with receiving(sends(early + OK)) as receiver:
@@ -117,6 +120,7 @@ def only(address: str) -> HttpClient:
     return HttpClient(allowed_networks=[ipaddress.ip_network(f"{address}/32")])
 
 
+@pytest.mark.requirement("attack-58", "webhooks-15.3-40")
 async def test_attack_58_name_that_resolves_to_something_else_after_the_check_is_not_followed(dns: list[str]) -> None:
     """It passed when it was saved, and was called with success; then its owner points it at this machine."""
     async with receiving() as allowed:
@@ -139,6 +143,7 @@ async def test_attack_58_name_that_resolves_to_something_else_after_the_check_is
             assert allowed.connections == 1
 
 
+@pytest.mark.requirement("attack-58", "webhooks-15.3-40")
 async def test_attack_58_of_several_addresses_only_those_are_tried_that_may_be(dns: list[str]) -> None:
     async with receiving() as allowed, listening("127.0.0.2", allowed.port) as inside:
         dns[:] = ["127.0.0.2", "127.0.0.1"]
@@ -148,6 +153,7 @@ async def test_attack_58_of_several_addresses_only_those_are_tried_that_may_be(d
         assert (inside.connections, allowed.connections) == (0, 1)
 
 
+@pytest.mark.requirement("attack-58", "webhooks-15.3-40")
 async def test_attack_58_address_that_was_checked_is_the_one_that_is_connected_to(dns: list[str]) -> None:
     async with receiving() as other, listening("127.0.0.2", other.port) as pinned:
         dns[:] = ["127.0.0.2"]

@@ -49,6 +49,7 @@ def tls(*, trusted: bool = True):
     return certificates.server_context(certificates.make("mail", certificates.authority() if trusted else None))
 
 
+@pytest.mark.requirement("core-18-templates-12")
 async def test_mail_arrives_byte_for_byte(smtp) -> None:
     async with receiving() as mailbox:
         result = await smtp.send(server(mailbox), "a@example.com", READERS, MESSAGE)
@@ -59,6 +60,7 @@ async def test_mail_arrives_byte_for_byte(smtp) -> None:
     assert mailbox.names == [socket.gethostname()]
 
 
+@pytest.mark.requirement("core-18-templates-12")
 @pytest.mark.parametrize("security", ["SSL", "TLS"])
 async def test_encrypted_from_the_start_or_from_STARTTLS_on(smtp, security) -> None:  # noqa: N802
     settings = {"tls": tls()} if security == "SSL" else {"starttls": tls()}
@@ -68,6 +70,7 @@ async def test_encrypted_from_the_start_or_from_STARTTLS_on(smtp, security) -> N
     assert mailbox.mails[0].is_encrypted
 
 
+@pytest.mark.requirement("core-18-templates-12")
 @pytest.mark.parametrize("security", ["SSL", "TLS"])
 async def test_certificate_that_nobody_vouches_for_is_refused(smtp, security) -> None:
     settings = {"tls": tls(trusted=False)} if security == "SSL" else {"starttls": tls(trusted=False)}
@@ -82,6 +85,7 @@ async def test_certificate_that_nobody_vouches_for_is_refused(smtp, security) ->
     assert mailbox.mails == []
 
 
+@pytest.mark.requirement("core-18-templates-12")
 async def test_encryption_that_was_wanted_is_never_done_without(smtp) -> None:
     async with receiving() as mailbox:
         result = await smtp.send(server(mailbox, "TLS"), "a@example.com", READERS, MESSAGE)
@@ -89,6 +93,7 @@ async def test_encryption_that_was_wanted_is_never_done_without(smtp) -> None:
     assert mailbox.mails == []
 
 
+@pytest.mark.requirement("core-18-templates-12")
 async def test_name_and_password(smtp) -> None:
     async with receiving(auth=True) as mailbox:
         named = server(mailbox, username="we", password=PASSWORD)
@@ -107,6 +112,7 @@ async def test_name_and_password(smtp) -> None:
     assert nameless.said.startswith("530")
 
 
+@pytest.mark.requirement("audit-a3-smtp")
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "169.254.169.254", "::ffff:127.0.0.1"])
 async def test_server_that_is_not_public_is_not_connected_to(authorities, host) -> None:
     guarded = Smtp(
@@ -120,12 +126,14 @@ async def test_server_that_is_not_public_is_not_connected_to(authorities, host) 
     assert "email.allowed_networks can let it through" in result.said
 
 
+@pytest.mark.requirement("audit-a3-smtp")
 async def test_localhost_is_found_where_its_network_is_allowed(smtp) -> None:
     async with receiving() as mailbox:
         result = await smtp.send(MailServer("localhost", mailbox.port, "NONE"), "a@example.com", READERS, MESSAGE)
     assert result.is_complete, result.said
 
 
+@pytest.mark.requirement("audit-a3-smtp")
 async def test_credentials_are_not_sent_without_tls_unless_the_host_is_allowed(authorities) -> None:
     strict = Smtp(timeout_seconds=10, authorities_file=authorities, allowed_networks=LOOPBACK)
     async with receiving(auth=True) as mailbox:
@@ -139,6 +147,7 @@ async def test_credentials_are_not_sent_without_tls_unless_the_host_is_allowed(a
         assert (await strict.send(named, "a@example.com", READERS, MESSAGE)).is_complete
 
 
+@pytest.mark.requirement("core-18-templates-15")
 async def test_password_that_a_server_says_again_is_not_told(smtp) -> None:
     async def echo(reader, writer) -> None:
         writer.write(f"554 your password is {PASSWORD}\r\n".encode())
@@ -197,6 +206,7 @@ async def test_server_that_never_answers_is_left(authorities) -> None:
     assert result.deferred == READERS
 
 
+@pytest.mark.requirement("core-18-templates-16")
 async def test_nothing_begins_a_command_that_is_not_ours(smtp) -> None:
     async with receiving() as mailbox:
         named = server(mailbox, properties="mail.smtp.localhost=a\\r\\nMAIL FROM:<x@y.z>")
@@ -217,6 +227,7 @@ def composed(**members: object) -> bytes:
     return mail_messages.compose(letter, "<id@example.com>", NOW)
 
 
+@pytest.mark.requirement("core-18-templates-16")
 def test_mail_is_ascii_with_the_headers_of_a_mail() -> None:
     raw = composed(text="Grüße\n", html="<p>Grüße</p>", subject="Grüße", sender=Address("a@bücher.example", "Änne"))
     raw.decode("ascii")
@@ -234,6 +245,7 @@ def test_mail_is_ascii_with_the_headers_of_a_mail() -> None:
     assert "Content-Type: multipart/alternative;" in head
 
 
+@pytest.mark.requirement("core-18-templates-16")
 @pytest.mark.parametrize(
     ("parts", "kind"), [({"text": "x"}, "text/plain"), ({"html": "x"}, "text/html"), ({}, "text/plain")]
 )
@@ -241,6 +253,7 @@ def test_one_part_stands_alone(parts, kind) -> None:
     assert f"Content-Type: {kind};".encode() in composed(**parts)
 
 
+@pytest.mark.requirement("core-18-templates-13")
 def test_additional_headers_do_not_replace_or_break_anything() -> None:
     headers = [("X-A", "b"), ("X-A", "c"), ("To", "x@y.z"), ("X-B\r\nBcc", "d"), ("X-C", "e\r\nBcc: f")]
     head = composed(text="x", headers=headers).split(b"\r\n\r\n")[0]
@@ -249,6 +262,7 @@ def test_additional_headers_do_not_replace_or_break_anything() -> None:
     assert b"x@y.z" not in head
 
 
+@pytest.mark.requirement("core-18-templates-16")
 @pytest.mark.parametrize(
     ("address", "ascii_form"),
     [
@@ -262,6 +276,7 @@ def test_addresses_mail_can_be_sent_to(address, ascii_form) -> None:
     assert mail_messages.deliverable(address) == ascii_form
 
 
+@pytest.mark.requirement("core-18-templates-16")
 @pytest.mark.parametrize(
     "address",
     [

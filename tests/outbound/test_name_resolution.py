@@ -58,6 +58,7 @@ def post(url: str, connect_timeout_ms: int) -> Request:
     return Request("POST", url, {}, b"{}", connect_timeout_ms, 10_000)
 
 
+@pytest.mark.requirement("attack-64")
 async def test_attack_64_receivers_whose_name_server_is_silent_hold_up_nobody_else(servers: NameServers) -> None:
     """More calls than libcurl has threads to look names up, to one such receiver, and more such receivers."""
     servers.known["good.example.com"] = ("127.0.0.1",)
@@ -77,6 +78,7 @@ async def test_attack_64_receivers_whose_name_server_is_silent_hold_up_nobody_el
         assert {type(each) for each in await asyncio.gather(*waiting, return_exceptions=True)} == {OutboundError}
 
 
+@pytest.mark.requirement("webhooks-9-11")
 async def test_the_name_is_what_tls_asks_for_and_verifies(servers: NameServers, tmp_path: Path) -> None:
     """Not the address that it leads to, though the certificate is good for that, too."""
     servers.known |= {"good.example.com": ("127.0.0.1",), "other.example.com": ("127.0.0.1",)}

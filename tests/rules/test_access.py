@@ -125,6 +125,7 @@ async def client(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
         yield one
 
 
+@pytest.mark.requirement("contract-authentication-1", "core-1.2-1", "core-4-1", "core-4-14", "management-4")
 @pytest.mark.parametrize(("route", "method", "access"), ROUTES, ids=IDS)
 async def test_key_kind_decides(client, keys, route: Route, method: str, access: Access) -> None:
     wrong = {}
@@ -153,6 +154,7 @@ def is_near(route: Route, endpoint: str) -> bool:
     return own.startswith(endpoint) or endpoint.startswith(own)
 
 
+@pytest.mark.requirement("attack-53", "management-4")
 @pytest.mark.parametrize(("endpoint", "method"), GRANTABLE, ids=lambda part: part)
 async def test_a_permission_opens_its_endpoint_and_method_and_nothing_else(service, client, endpoint, method) -> None:
     """Prefixes, siblings and other methods stay shut, both ways round."""
@@ -193,6 +195,7 @@ async def judge(service: app.Service, client: httpx.AsyncClient, endpoint: str, 
     assert not wrong
 
 
+@pytest.mark.requirement("attack-53")
 @pytest.mark.parametrize(
     "path", ["//api/tenant", "/api/tenant//", "/api/./tenant", "/api/user/../tenant", "/api/tenant%2f", "/API/TENANT"]
 )
@@ -423,6 +426,7 @@ async def snapshot(service: app.Service) -> Document:
     return found
 
 
+@pytest.mark.requirement("attack-54", "management-3", "users-11-22")
 @pytest.mark.parametrize("kind", ["key", "header"])
 async def test_other_tenant_sees_and_changes_nothing(service, client, tenants, objects, kind) -> None:
     """Its own key, or a header that names it: the first tenant's ids are worth nothing, and 200 never has them."""
@@ -481,6 +485,7 @@ async def test_other_tenant_s_links_are_out_of_reach(service, client, tenants, o
     assert {name: after.get(name) for name in before} == before
 
 
+@pytest.mark.requirement("attack-54", "management-3")
 @pytest.mark.parametrize(
     "path",
     [

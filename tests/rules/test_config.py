@@ -38,17 +38,20 @@ def flat(values: dict, prefix: str = "") -> dict[str, object]:
     return found
 
 
+@pytest.mark.requirement("design-config-1")
 def test_the_shipped_file_names_every_setting_and_no_other_with_its_default():
     shipped = flat(yaml.safe_load((SHIPPED / "identity.yaml").read_text()))
     assert shipped == {key: described["default"] for key, described in config.settings()}
 
 
+@pytest.mark.requirement("design-config-4")
 def test_every_setting_is_described_and_says_more_than_its_name():
     for key, described in config.settings():
         assert len(described["description"]) > 8, key
         assert described["description"].endswith("."), key
 
 
+@pytest.mark.requirement("design-config-1")
 def test_every_setting_of_the_shipped_file_has_a_comment_above_it():
     lines = (SHIPPED / "identity.yaml").read_text().splitlines()
     for number, line in enumerate(lines):
@@ -56,6 +59,7 @@ def test_every_setting_of_the_shipped_file_has_a_comment_above_it():
             assert lines[number - 1].lstrip().startswith("#"), line
 
 
+@pytest.mark.requirement("design-config-4")
 def test_every_setting_is_used():
     files = [file for file in (ROOT / "identity").rglob("*.py") if file.name != "config.py"]
     code = "\n".join(file.read_text() for file in [ROOT / "run.py", *files])
@@ -98,6 +102,7 @@ def test_relative_paths_start_where_the_documentation_says(tmp_path, monkeypatch
     assert load(tmp_path, "data_dir: data").master_key_file == work / "data" / "master.key"
 
 
+@pytest.mark.requirement("design-config-2", "project-9")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -159,16 +164,19 @@ def test_a_fault_is_named_with_file_line_key_and_remedy(tmp_path, text, expected
     assert found.startswith(expected), found
 
 
+@pytest.mark.requirement("project-9")
 def test_all_faults_are_named_at_once(tmp_path):
     found = problems(tmp_path, "server:\n  prot: 1\nlogging:\n  level: 3\n", IDENTITY__SERVER__PORT="x")
     assert [re.sub(": .*", "", problem) for problem in found] == ["identity.yaml:2", "identity.yaml:4", "environment"]
 
 
+@pytest.mark.requirement("design-config-3")
 def test_a_missing_file_says_how_to_name_the_folder(tmp_path):
     with pytest.raises(ConfigError, match=r"identity\.yaml: there is no such file; .*--config"):
         config.load(tmp_path / "nowhere", {})
 
 
+@pytest.mark.requirement("design-config-3", "project-9")
 def test_the_environment_overrides_the_file(tmp_path):
     loaded = load(
         tmp_path,
@@ -191,6 +199,7 @@ def test_the_environment_overrides_the_file(tmp_path):
     assert loaded.license.has("threatDetection")
 
 
+@pytest.mark.requirement("design-config-3")
 @pytest.mark.parametrize(
     ("variable", "value", "expected"),
     [

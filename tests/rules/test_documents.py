@@ -25,6 +25,7 @@ def assigned(text: str) -> set[str]:
     return set(re.findall(r"(?:^|[\s;])([A-Za-z_]\w*)=", text))
 
 
+@pytest.mark.requirement("audit-c2-documents")
 @pytest.mark.parametrize("document", [each for each in DOCUMENTS if BLOCKS[each]], ids=lambda each: each.name)
 def test_variables_of_examples_have_one_name_each(document):
     """Lower case, and set in the document, in the one that it refers to, or by the reader as the text says."""
@@ -39,6 +40,7 @@ def test_variables_of_examples_have_one_name_each(document):
         assert f"`{name}`" in text or document.name == "two-factor.md", name
 
 
+@pytest.mark.requirement("audit-c2-documents")
 def test_the_same_thing_has_the_same_name_everywhere():
     """What the examples assign from the same source, under one name."""
     names: dict[str, set[str]] = {}
@@ -50,6 +52,7 @@ def test_the_same_thing_has_the_same_name_everywhere():
     assert {value: found for value, found in names.items() if len(found) > 1} == {}
 
 
+@pytest.mark.requirement("audit-c2-documents")
 def test_tools_that_are_no_part_of_debian_are_named_with_their_packages():
     for document, text in BLOCKS.items():
         for tool in ("oathtool", "jq"):
@@ -57,10 +60,12 @@ def test_tools_that_are_no_part_of_debian_are_named_with_their_packages():
                 assert re.search(rf"apt-get install [^`\n]*\b{tool}\b", document.read_text()), (document.name, tool)
 
 
+@pytest.mark.requirement("audit-c2-documents")
 def test_no_document_checks_out_a_version_that_does_not_exist():
     for document in DOCUMENTS:
         assert not re.search(r"git checkout v\d", document.read_text()), document.name
 
 
+@pytest.mark.requirement("audit-c2-documents")
 def test_the_first_token_is_one_for_email_and_profile():
     assert BLOCKS[ROOT / "README.md"].count("'scope=openid email profile offline_access'") == 2

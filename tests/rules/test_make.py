@@ -16,12 +16,14 @@ def make(*arguments: str) -> str:
     return subprocess.run(["make", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
+@pytest.mark.requirement("project-2")
 def test_help_names_every_target_that_people_use():
     told = make("help")
     for target in ("run", "test", "check", "fuzz", "bench", "docs", "help"):
         assert f"make {target} " in told
 
 
+@pytest.mark.requirement("project-2")
 def test_check_is_the_whole_gate_and_ci_runs_it():
     gate = make("--dry-run", "check")
     for step in ("ruff format --check", "ruff check", "mypy", "lint-imports", "pytest"):
@@ -41,6 +43,7 @@ def bare(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.requirement("project-3")
 def test_what_is_missing_is_named_to_who_may_not_install(bare, tmp_path):
     arguments = ["/bin/sh", str(PACKAGES), "browser", "wrk"]
     told = subprocess.run(arguments, cwd=tmp_path, env={"PATH": str(bare)}, check=False, capture_output=True, text=True)

@@ -37,10 +37,12 @@ Document = dict[str, Any]
 # The document as such
 
 
+@pytest.mark.requirement("openapi-2")
 def test_document_is_valid() -> None:
     openapi_spec_validator.validate(SERVED)
 
 
+@pytest.mark.requirement("openapi-1")
 async def test_document_is_served_to_everybody_and_kept_until_it_changes(service) -> None:
     async with checking_client(service.base_url) as client:
         answer = await client.get("/api/openapi.json")
@@ -57,6 +59,7 @@ def test_document_is_the_same_each_time() -> None:
     assert json.dumps(document.of_routes(openapi.routes())) == json.dumps(SERVED)
 
 
+@pytest.mark.requirement("openapi-1")
 def test_document_names_every_route_of_the_api() -> None:
     named = {re.sub(r"\{\w+\}", "{}", path) for path in SERVED["paths"]}
     for route in openapi.routes():
@@ -78,6 +81,7 @@ def test_ids_go_by_the_names_of_the_api() -> None:
 # Operations
 
 
+@pytest.mark.requirement("openapi-2")
 @pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS, ids=IDS)
 def test_operation_is_described(path: str, method: str, operation: Document) -> None:
     assert len(operation["summary"]) > 5
@@ -97,6 +101,7 @@ def test_operation_is_described(path: str, method: str, operation: Document) -> 
     assert ("401" in operation["responses"]) == has_credentials or is_page
 
 
+@pytest.mark.requirement("openapi-3")
 def test_operations_of_the_protocol_say_what_they_are_for() -> None:
     for path, method, operation in OPERATIONS:
         if "/oauth2/" in path or "/.well-known/" in path:
@@ -108,6 +113,7 @@ def test_operations_of_the_protocol_say_what_they_are_for() -> None:
     )
 
 
+@pytest.mark.requirement("openapi-3")
 @pytest.mark.parametrize(
     "path",
     [
@@ -124,6 +130,7 @@ def test_forms_of_clients_come_with_examples_that_they_take(path: str) -> None:
         assert set(schema.get("required", [])) <= example.keys()
 
 
+@pytest.mark.requirement("openapi-3")
 def test_every_grant_has_an_example() -> None:
     shown = [example["grant_type"] for example in load("oauth2/token.request.json")["examples"]]
     assert sorted(shown) == sorted([*grants.GRANTS, grants.client_credentials.grant_type])
@@ -181,6 +188,7 @@ def properties(node: Any, at: str) -> Iterator[tuple[str, Document]]:
                 yield from properties(value, at)
 
 
+@pytest.mark.requirement("openapi-2")
 @pytest.mark.parametrize("name", SERVED["components"]["schemas"])
 def test_members_of_a_component_are_described_and_annotations_of_ours_left_out(name: str) -> None:
     schema = SERVED["components"]["schemas"][name]
@@ -235,6 +243,7 @@ def test_everything_that_is_retrieved_has_a_described_answer() -> None:
             assert any(contents), path
 
 
+@pytest.mark.requirement("openapi-4")
 def test_query_parameters_are_read_through_their_declaration() -> None:
     for file in (ROOT / "identity" / "web").rglob("*.py"):
         if file.name == "reading.py":
@@ -278,6 +287,7 @@ MAY_BE_EMPTY = {
 }
 
 
+@pytest.mark.requirement("openapi-4")
 def test_query_parameter_that_is_not_declared_cannot_be_read() -> None:
     """Not by chance either: the request may well have it."""
     parameters = Parameters({"known": "1", "other": "2"}, {"known", "absent"})
@@ -306,6 +316,7 @@ def judged(method: str, path: str, status: int, body: Any = None, kind: str = "a
 ERRORS = {"generalErrors": [{"code": "[invalid]", "message": "No."}]}
 
 
+@pytest.mark.requirement("openapi-5")
 @pytest.mark.parametrize(
     ("method", "path", "status", "body", "complaint"),
     [
@@ -347,6 +358,7 @@ def test_judge_finds_the_path_of_a_request() -> None:
     assert openapi.path_of("/api/nothing") is None
 
 
+@pytest.mark.requirement("openapi-2")
 @pytest.mark.parametrize("file", sorted((ROOT / "schemas").rglob("*.json")), ids=lambda file: file.name)
 def test_schema_file_says_no_name_twice(file: Path) -> None:
     def once(pairs: list[tuple[str, Any]]) -> Document:

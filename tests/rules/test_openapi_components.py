@@ -60,6 +60,7 @@ def components(tmp_path: Path) -> Components:
     return Components(tmp_path)
 
 
+@pytest.mark.requirement("openapi-2")
 def test_answer_is_closed_complete_and_without_secrets(components: Components) -> None:
     assert components.body("api/thing.json#thing", Use.ANSWER) == {"$ref": "#/components/schemas/ThingResponse"}
     wrapper, thing = components.schemas["ThingResponse"], components.schemas["Thing"]

@@ -38,6 +38,7 @@ def _imported(file: Path) -> Iterator[str]:
             yield node.module
 
 
+@pytest.mark.requirement("design-core-2", "project-1")
 @pytest.mark.parametrize("package", ROOMS)
 def test_a_package_is_used_in_its_room_only(package):
     users = [
@@ -49,11 +50,13 @@ def test_a_package_is_used_in_its_room_only(package):
     assert [user for user in users if not user.startswith(ROOMS[package])] == []
 
 
+@pytest.mark.requirement("project-1")
 def test_only_run_py_imports_the_composition_root():
     users = [file for file in (ROOT / "identity").rglob("*.py") if "identity.app" in imports(file)]
     assert users == []
 
 
+@pytest.mark.requirement("project-1")
 def test_every_package_has_its_init_file():
     folders = {file.parent for file in (ROOT / "identity").rglob("*.py")}
     assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []

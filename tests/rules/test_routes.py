@@ -106,6 +106,7 @@ def has_verb(route: Route, method: str) -> bool:
     return not isinstance(resource, Resource) or verbs.get(method, "search") in {*resource.verbs, "search"}
 
 
+@pytest.mark.requirement("design-state-31")
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.template)
 def test_every_method_of_a_handler_declares_its_access(route: Route) -> None:
     assert issubclass(route.handler, Family)
@@ -122,6 +123,7 @@ def test_every_method_of_a_handler_declares_its_access(route: Route) -> None:
         assert name.upper() in route.handler.SUPPORTED_METHODS
 
 
+@pytest.mark.requirement("core-4-16")
 @pytest.mark.parametrize(
     ("access", "expected"),
     [
@@ -149,6 +151,7 @@ def test_management_routes_ask_for_an_api_key() -> None:
                     assert about.access in {Access.API_KEY, Access.KEY_MANAGER}, (method, route.template)
 
 
+@pytest.mark.requirement("core-4-13")
 def test_every_key_route_can_be_granted_and_the_key_manager_s_cannot() -> None:
     for route in ROUTES:
         for method, about in declared(route):
@@ -211,6 +214,7 @@ def test_endpoints_drop_the_ids_and_nothing_else() -> None:
 FILES = sorted(str(file.relative_to(FOLDER)) for file in FOLDER.rglob("*.json"))
 
 
+@pytest.mark.requirement("design-core-3")
 @pytest.mark.parametrize("name", FILES)
 def test_every_schema_file_is_used(name: str) -> None:
     if name.startswith("events/"):

@@ -24,6 +24,7 @@ from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_clie
 Document = dict[str, Any]
 
 
+@pytest.mark.requirement("management-5")
 def test_the_secrets_of_the_schemas_are_write_only() -> None:
     """A new secret that nobody marked is found here, or is put here by decision."""
     # Those of identity providers are hidden by the operation from callers who may not change the provider.
@@ -139,6 +140,7 @@ GETS = [
 ]
 
 
+@pytest.mark.requirement("attack-56", "core-8-emailConfiguration", "management-5")
 @pytest.mark.parametrize("route", GETS, ids=lambda route: route.template)
 async def test_no_answer_holds_a_write_only_secret(service, planted, route) -> None:
     ids, secrets = planted
@@ -154,6 +156,7 @@ async def test_no_answer_holds_a_write_only_secret(service, planted, route) -> N
             look_through(answer, secrets)
 
 
+@pytest.mark.requirement("management-5")
 async def test_neither_do_the_answers_to_changes(service, planted) -> None:
     ids, secrets = planted
     headers = {"Authorization": SUPER_KEY}
@@ -165,6 +168,7 @@ async def test_neither_do_the_answers_to_changes(service, planted) -> None:
                 look_through(await client.request(method, path, json={wrapper: body}), secrets)
 
 
+@pytest.mark.requirement("attack-56")
 async def test_and_neither_does_the_log(service, caplog) -> None:
     """Nor a refusal: what a caller sends as a secret is not said again."""
     # Lines about requests are made where somebody wants them.

@@ -122,6 +122,7 @@ async def everything(service: app.Service) -> str:
     return "\n".join(parts)
 
 
+@pytest.mark.requirement("design-state-8", "management-6")
 async def test_no_secret_lies_open_in_the_stores(service, secrets):
     text = await everything(service)
     assert len(secrets) >= 14
@@ -132,6 +133,7 @@ async def test_no_secret_lies_open_in_the_stores(service, secrets):
     assert all(name in text for name in ("sealed:1:", "oauthConfiguration", "httpAuthenticationUsername"))
 
 
+@pytest.mark.requirement("management-6")
 async def test_no_token_of_a_login_lies_open_in_the_stores(service, api):
     """Codes, sessions, access and refresh tokens: each is found again by its hash."""
     party = await relying_party.make(api)

@@ -121,6 +121,7 @@ async def test_source_that_cannot_be_used_is_named_with_its_line(sandbox, source
     assert outcome.line == line
 
 
+@pytest.mark.requirement("core-18-lambdas-23")
 @pytest.mark.parametrize(
     "statements",
     [
@@ -146,6 +147,7 @@ async def test_attack_endless_work_is_stopped(sandbox, statements):
     assert left(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
 
 
+@pytest.mark.requirement("core-18-lambdas-23")
 @pytest.mark.parametrize(
     "statements",
     [
@@ -162,6 +164,7 @@ async def test_attack_work_that_the_engine_cannot_stop_ends_its_process(sandbox,
     assert left(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
 
 
+@pytest.mark.requirement("core-18-lambdas-24")
 @pytest.mark.parametrize(
     "statements",
     [
@@ -180,6 +183,7 @@ async def test_attack_deep_recursion_is_stopped(sandbox, statements):
     assert "Maximum call stack size exceeded" in outcome.problem
 
 
+@pytest.mark.requirement("core-18-lambdas-24")
 @pytest.mark.parametrize(
     "statements",
     [
@@ -201,6 +205,7 @@ async def test_attack_memory_is_limited(sandbox, statements):
     assert left(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
 
 
+@pytest.mark.requirement("core-18-lambdas-24")
 async def test_attack_huge_output_is_refused_and_what_is_printed_is_cut(sandbox):
     outcome = await call(sandbox, "it.x = 'x'.repeat(20000)")
     assert outcome == Outcome(problem="more than 20000 bytes came back")
@@ -210,6 +215,7 @@ async def test_attack_huge_output_is_refused_and_what_is_printed_is_cut(sandbox)
     assert len(outcome.printed) == 20_000
 
 
+@pytest.mark.requirement("core-18-lambdas-26")
 async def test_values_that_are_no_json_do_not_come_back(sandbox):
     outcome = await call(
         sandbox,
@@ -236,6 +242,7 @@ async def test_what_cannot_be_json_is_a_failure(sandbox, statements, problem):
     assert problem in outcome.problem
 
 
+@pytest.mark.requirement("core-18-lambdas-26")
 async def test_attack_changed_built_ins_change_nothing_of_ours(sandbox):
     source = (
         "JSON.stringify = () => '[{\"forged\":1}]'; JSON.parse = null; Reflect.apply = null; console = null;"
@@ -248,6 +255,7 @@ async def test_attack_changed_built_ins_change_nothing_of_ours(sandbox):
     ]  # fmt: skip
 
 
+@pytest.mark.requirement("core-18-lambdas-25")
 async def test_nothing_is_left_of_an_invocation(sandbox):
     for _ in range(2 * LIMITS.processes + 1):
         outcome = await call(
@@ -258,6 +266,7 @@ async def test_nothing_is_left_of_an_invocation(sandbox):
         assert left(outcome)["before"] is None
 
 
+@pytest.mark.requirement("core-18-lambdas-25")
 @pytest.mark.parametrize(
     "name",
     ["require", "process", "std", "os", "fetch", "XMLHttpRequest", "setTimeout", "Java", "Deno", "load", "print"],
@@ -273,6 +282,7 @@ async def test_modules_cannot_be_imported_and_promises_do_not_run_on(sandbox):
     assert left(outcome) == {"a": 1}
 
 
+@pytest.mark.requirement("core-18-lambdas-25")
 async def test_child_has_nothing_of_the_environment_and_opens_nothing(sandbox):
     await call(sandbox, "")
     (child,) = sandbox._free[-1:]
@@ -287,12 +297,14 @@ async def test_child_has_nothing_of_the_environment_and_opens_nothing(sandbox):
     assert sorted(entry.name for entry in (about / "fd").iterdir()) == ["0", "1", "2"]
 
 
+@pytest.mark.requirement("core-18-lambdas-27")
 async def test_64_invocations_at_once_each_get_their_own_answer(sandbox):
     outcomes = await asyncio.gather(*(call(sandbox, "it.twice = 2 * it.n", {"n": n}) for n in range(64)))
     assert [left(outcome) for outcome in outcomes] == [{"n": n, "twice": 2 * n} for n in range(64)]
     assert len(sandbox._free) <= LIMITS.processes
 
 
+@pytest.mark.requirement("core-18-lambdas-27")
 async def test_the_event_loop_goes_on_while_a_lambda_takes_its_time(sandbox):
     """Told by the order of ends, not by the clock: thousands of turns of the loop go by meanwhile."""
     ended: list[str] = []
@@ -310,6 +322,7 @@ async def test_the_event_loop_goes_on_while_a_lambda_takes_its_time(sandbox):
     assert ended == ["turns", "lambda"]
 
 
+@pytest.mark.requirement("core-18-lambdas-27")
 async def test_more_than_may_wait_are_refused():
     sandbox = Sandbox(limits(processes=1, max_waiting=1))
     try:

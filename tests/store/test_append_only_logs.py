@@ -36,6 +36,7 @@ async def numbers(logbook: AppendOnlyLog, tenant_id: TenantId | None = None) -> 
     return [found["id"] async for found in logbook.each(tenant_id, query())]
 
 
+@pytest.mark.requirement("core-15-17")
 async def test_numbers_never_repeat_however_many_ask(logbook: AppendOnlyLog) -> None:
     found = await asyncio.gather(*(logbook.next_id() for _ in range(64)))
     assert sorted(found) == list(range(1, 65))
@@ -46,6 +47,7 @@ async def test_each_logbook_counts_by_itself(logbook: AppendOnlyLog, database: D
     assert await AppendOnlyLog(database, f"log_{new_id()[:8]}", SEARCHES, tenant_scoped=True).next_id() == 1
 
 
+@pytest.mark.requirement("design-state-4")
 async def test_tenant_sees_its_own_rows_alone(logbook: AppendOnlyLog) -> None:
     one, other = TenantId(new_id()), TenantId(new_id())
     await logbook.insert(one, row(1))
@@ -60,6 +62,7 @@ async def test_tenant_sees_its_own_rows_alone(logbook: AppendOnlyLog) -> None:
     assert await numbers(logbook) == [3, 2, 1]
 
 
+@pytest.mark.requirement("design-state-4")
 async def test_search_matches_sorts_and_pages(logbook: AppendOnlyLog) -> None:
     for number in range(1, 6):
         await logbook.insert(None, row(number))
@@ -71,6 +74,7 @@ async def test_search_matches_sorts_and_pages(logbook: AppendOnlyLog) -> None:
     assert await logbook.search(None, query(number_of_results=0)) == (5, [])
 
 
+@pytest.mark.requirement("core-15-24")
 async def test_the_newest_are_kept(logbook: AppendOnlyLog) -> None:
     for number in range(1, 6):
         await logbook.insert(None, row(number))
@@ -79,6 +83,7 @@ async def test_the_newest_are_kept(logbook: AppendOnlyLog) -> None:
     assert await numbers(logbook) == [5, 4]
 
 
+@pytest.mark.requirement("core-15-14")
 async def test_what_is_older_goes(logbook: AppendOnlyLog) -> None:
     for number in range(1, 4):
         await logbook.insert(None, row(number))
@@ -87,6 +92,7 @@ async def test_what_is_older_goes(logbook: AppendOnlyLog) -> None:
     assert await logbook.delete_before(Instant(30)) == 0
 
 
+@pytest.mark.requirement("design-state-4")
 async def test_newest_first_is_read_from_an_index(logbook: AppendOnlyLog, database: Database) -> None:
     plan = await database.motor.command(
         "explain", {"find": logbook.name, "filter": {"$and": [{}]}, "sort": {"insertInstant": -1, "_id": -1}}

@@ -37,6 +37,7 @@ async def test_unknown_code_is_unknown_and_stays_so(codes):
         assert (await codes.consume(tenant_id, "nobody-made-this")).outcome == "unknown"
 
 
+@pytest.mark.requirement("oauth-1.8-3")
 async def test_replay_learns_what_the_code_gave(codes):
     tenant_id, code = await issued(codes)
     await codes.consume(tenant_id, code)
@@ -51,12 +52,14 @@ async def test_redemption_learns_of_a_replay_that_came_first(codes):
     assert not await codes.redeemed(tenant_id, code, {"tokenIds": ["a"]})
 
 
+@pytest.mark.requirement("attack-21", "design-state-6")
 async def test_of_64_racing_callers_one_finds_the_code_fresh(codes):
     tenant_id, code = await issued(codes)
     found = await asyncio.gather(*(codes.consume(tenant_id, code) for _ in range(64)))
     assert sorted(consumption.outcome for consumption in found) == ["fresh"] + ["replayed"] * 63
 
 
+@pytest.mark.requirement("design-state-27")
 async def test_code_of_one_tenant_is_nothing_in_another(codes):
     tenant_id, code = await issued(codes)
     assert (await codes.consume(TenantId(new_id()), code)).outcome == "unknown"
@@ -69,6 +72,7 @@ async def test_redemption_in_another_tenant_leaves_the_code_alone(codes):
     assert (await codes.consume(tenant_id, code)).outcome == "fresh"
 
 
+@pytest.mark.requirement("design-core-4", "design-state-6")
 async def test_key_holds_a_hash_and_lives_as_long_as_the_code(codes, redis):
     tenant_id, code = await issued(codes, 30)
     key = redis.key("code", tenant_id, fingerprint(code))
@@ -76,6 +80,7 @@ async def test_key_holds_a_hash_and_lives_as_long_as_the_code(codes, redis):
     assert 0 < await redis.client.ttl(key) <= 30
 
 
+@pytest.mark.requirement("certification-token-2", "oauth-1.8-3")
 async def test_tombstone_outlives_the_code_and_holds_no_grant(codes, redis):
     tenant_id, code = await issued(codes, 1)
     await codes.consume(tenant_id, code)

@@ -32,6 +32,7 @@ def freshness() -> Freshness:
     return Freshness()
 
 
+@pytest.mark.requirement("design-state-12")
 async def test_an_entry_lasts_while_changes_are_told_and_a_second_while_they_are_not(freshness, monkeypatch):
     now = 1000.0
     monkeypatch.setattr(cache.time, "monotonic", lambda: now)
@@ -51,6 +52,7 @@ async def test_an_entry_lasts_while_changes_are_told_and_a_second_while_they_are
     assert source.asked == 3
 
 
+@pytest.mark.requirement("design-state-12")
 async def test_what_changes_while_it_is_read_is_handed_out_and_forgotten(freshness):
     remembered, begun, go_on = Cache[str](10, freshness), asyncio.Event(), asyncio.Event()
 
@@ -148,6 +150,7 @@ async def hangs() -> str:
     return "late"
 
 
+@pytest.mark.requirement("audit-d5")
 @pytest.mark.parametrize("load", [away, hangs])
 @pytest.mark.parametrize("loss", ["drop", "clear"])
 async def test_stale_value_is_served_inside_the_block_alone_while_the_store_is_away(freshness, monkeypatch, load, loss):
@@ -171,6 +174,7 @@ async def test_stale_value_is_served_inside_the_block_alone_while_the_store_is_a
         task.cancel()
 
 
+@pytest.mark.requirement("audit-d5")
 async def test_a_store_that_answers_is_believed_and_what_it_deleted_is_not_served_again(freshness):
     freshness.is_streaming = True
     kept, source = Cache[str](10, freshness, keeps_stale=True), Source()

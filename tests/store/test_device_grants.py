@@ -61,6 +61,7 @@ async def test_user_code_leads_to_its_grant(scene):
     assert await scene.grants.find(scene.tenant_id, "XXXXXX", NOW) is None
 
 
+@pytest.mark.requirement("contract-states-1")
 async def test_approved_grant_is_given_once(scene):
     assert (await scene.poll()).outcome == "Pending"
     assert await scene.decide() == "Approved"
@@ -85,12 +86,14 @@ async def test_redemption_learns_of_a_second_use_that_came_first(scene):
     assert not await scene.grants.redeemed(scene.tenant_id, scene.device_code, scene.new.client_id, {"tokenIds": []})
 
 
+@pytest.mark.requirement("contract-errors-8", "oauth-2.2-31")
 async def test_first_poll_is_never_too_fast_and_each_one_that_is_makes_the_interval_longer(scene):
     # The interval is 5, then 10, 15 and 20, always from the last poll that was not too fast, and a second less will do.
     outcomes = [(await scene.poll(seconds)).outcome for seconds in (0, 3, 9.1, 18, 29, 42.9, 48.1)]
     assert outcomes == ["Pending", "TooFast", "Pending", "TooFast", "Pending", "TooFast", "Pending"]
 
 
+@pytest.mark.requirement("contract-errors-8")
 async def test_device_that_keeps_to_the_interval_is_never_told_to_slow_down(scene):
     for number in range(20):
         assert (await scene.poll(number * 5 - (number % 2) * 0.9)).outcome == "Pending"
@@ -103,6 +106,7 @@ async def test_slow_down_holds_back_neither_tokens_nor_a_refusal(scene):
     assert (await scene.poll(1.1)).outcome == "Approved"
 
 
+@pytest.mark.requirement("oauth-3-5")
 async def test_denied_grant_stays_denied(scene):
     assert await scene.decide("Denied") == "Denied"
     assert [(await scene.poll(seconds)).outcome for seconds in (1, 2)] == ["Denied", "Denied"]
@@ -110,6 +114,7 @@ async def test_denied_grant_stays_denied(scene):
     assert await scene.status() == "Denied"
 
 
+@pytest.mark.requirement("oauth-3-5")
 @pytest.mark.parametrize("is_approved", [True, False])
 async def test_grant_expires_whether_it_was_approved_or_not(scene, is_approved):
     if is_approved:
@@ -121,6 +126,7 @@ async def test_grant_expires_whether_it_was_approved_or_not(scene, is_approved):
         assert await scene.decide(seconds=300) == "Expired"
 
 
+@pytest.mark.requirement("oauth-3-5")
 async def test_nobody_is_approved_under_the_code_of_another_grant(scene):
     assert await scene.decide(grant_id=new_id()) == "Unknown"
     assert await scene.status() == "Pending"
@@ -133,6 +139,7 @@ async def test_other_client_learns_and_changes_nothing(scene):
     assert (await scene.poll(1)).outcome == "Approved"
 
 
+@pytest.mark.requirement("oauth-3-5")
 async def test_grant_of_one_tenant_is_nothing_in_another(scene):
     other = TenantId(new_id())
     assert await scene.grants.find(other, scene.user_code, NOW) is None
@@ -143,6 +150,7 @@ async def test_grant_of_one_tenant_is_nothing_in_another(scene):
     assert await scene.status() == "Pending"
 
 
+@pytest.mark.requirement("oauth-3-3")
 async def test_user_code_that_is_alive_is_not_given_to_another_device(scene):
     issue = scene.grants.issue
     assert not await issue(scene.tenant_id, new_secret(), scene.user_code, scene.new, later(NOW, seconds=299))
@@ -162,12 +170,14 @@ async def test_user_code_that_has_expired_may_be_given_again(scene):
     assert (await scene.poll(300)).outcome == "Expired"
 
 
+@pytest.mark.requirement("oauth-2.2-32")
 async def test_of_64_racing_callers_one_gets_the_grant(scene):
     await scene.decide()
     outcomes = [poll.outcome for poll in await asyncio.gather(*(scene.poll() for _ in range(64)))]
     assert sorted(outcomes) == ["Approved"] + ["Consumed"] * 63
 
 
+@pytest.mark.requirement("contract-states-1")
 async def test_of_64_racing_decisions_one_counts(scene):
     verdicts = ("Approved", "Denied") * 32
     outcomes = await asyncio.gather(*(scene.decide(verdict) for verdict in verdicts))

@@ -11,6 +11,7 @@ from identity.errors import Invalid
 from identity.ids import TenantId, new_id
 
 
+@pytest.mark.requirement("design-state-11")
 async def test_document_read_during_a_transaction_is_forgotten_when_it_commits(service, tenant) -> None:
     """Deterministic form of a race: a reader caches the old version after the write and before the commit."""
     tenants, database = service.services.tenants, service.services.database
@@ -70,6 +71,7 @@ async def test_names_of_an_earlier_version_can_be_found_after_the_next_start(ser
     assert (await api.post("/api/entity/type/search", json=search)).json() == {"total": 1, "entityTypes": [made]}
 
 
+@pytest.mark.requirement("core-12-3")
 async def test_name_is_found_by_its_new_value_alone_after_a_change(api) -> None:
     mark = new_id()
     made = (await api.post("/api/entity/type", json={"entityType": {"name": f"Old {mark}"}})).json()["entityType"]
@@ -85,6 +87,7 @@ async def test_name_is_found_by_its_new_value_alone_after_a_change(api) -> None:
         assert found["total"] == total, text
 
 
+@pytest.mark.requirement("design-state-18")
 async def test_reading_very_many_lets_others_go_on_in_between(service, monkeypatch) -> None:
     """Every step counts as long: so many turns as there are documents are given to whoever waits."""
     monkeypatch.setattr(background_tasks, "_STEP_SECONDS", -1.0)

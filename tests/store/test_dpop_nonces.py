@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from identity.ids import TenantId, new_id
 from identity.instants import Instant, later
 from identity.store.dpop_nonces import PERIOD_SECONDS, DpopNonces
@@ -11,6 +13,7 @@ KEYS = {"one": b"k" * 32}
 NOW = Instant(1_700_000_100_000)
 
 
+@pytest.mark.requirement("oauth-12-20")
 def test_nonce_is_good_for_its_time_and_as_long_again():
     nonces, tenant_id = DpopNonces(Vault(KEYS, b"f" * 32)), TenantId(new_id())
     nonce = nonces.current(tenant_id, NOW)

@@ -121,6 +121,7 @@ async def test_a_row_of_a_transaction_goes_with_it(records, tenant_id, database)
     assert await instants(records, tenant_id) == []
 
 
+@pytest.mark.requirement("users-10-13")
 async def test_rows_of_a_user_go_now_or_when_somebody_looks_again(records, tenant_id, database, monkeypatch) -> None:
     monkeypatch.setattr(login_records, "CHUNK", 2)
     user_id, other = UserId(new_id()), UserId(new_id())

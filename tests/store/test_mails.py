@@ -42,6 +42,7 @@ def tenant() -> TenantId:
     return TenantId(new_id())
 
 
+@pytest.mark.requirement("core-18-templates-18")
 async def test_a_mail_comes_out_as_it_went_in_and_lies_sealed(mails, database) -> None:
     one, woken = mail(tenant(), "a@example.com", "b@example.com"), []
     mails.on_new(lambda: woken.append(1))
@@ -55,6 +56,7 @@ async def test_a_mail_comes_out_as_it_went_in_and_lies_sealed(mails, database) -
     assert "Secret" not in repr(lease)
 
 
+@pytest.mark.requirement("core-18-templates-17")
 async def test_each_mail_is_leased_by_one_of_64(mails) -> None:
     own = tenant()
     for _ in range(20):
@@ -64,6 +66,7 @@ async def test_each_mail_is_leased_by_one_of_64(mails) -> None:
     assert len(taken) == len(set(taken)) == 20
 
 
+@pytest.mark.requirement("core-18-templates-17")
 async def test_lease_runs_out_and_the_late_one_changes_nothing(mails) -> None:
     await mails.add([mail(tenant())], NOW)
     (late,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
@@ -102,6 +105,7 @@ async def test_settled_mail_is_forgotten(mails) -> None:
     assert await mails.count(own) == 0
 
 
+@pytest.mark.requirement("core-18-templates-18")
 async def test_no_tenant_takes_more_than_its_share(mails) -> None:
     greedy, modest = tenant(), tenant()
     for _ in range(6):
@@ -121,6 +125,7 @@ async def test_deleting_a_tenant_s_mails_leaves_those_of_others(mails) -> None:
     assert (await mails.count(own), await mails.count(other)) == (0, 1)
 
 
+@pytest.mark.requirement("core-18-templates-18")
 async def test_a_rotated_master_key_reads_and_reseals(database) -> None:
     old, new = Mails(database, Vault({"old": KEYS["old"]})), Mails(database, Vault(KEYS))
     one = mail(tenant())

@@ -59,6 +59,7 @@ def test_key_that_is_nowhere_is_told_by_its_id(tmp_path: Path) -> None:
         Vault.of_file(tmp_path / "master.key").unseal(lost, "place")
 
 
+@pytest.mark.requirement("design-state-8")
 @pytest.mark.parametrize(
     "data",
     [

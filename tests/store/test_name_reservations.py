@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from identity.ids import new_id
 from identity.store.mongo import Database, Session
 from identity.store.name_reservations import Claims
 
 
+@pytest.mark.requirement("core-10-12")
 async def test_of_two_processes_that_claim_a_name_one_finds_it_taken(database, stores) -> None:
     other = Database(str(stores.mongodb_uri), database.motor.name)
     sides = [(database, "one", "other"), (other, "other", "one")]

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from identity.ids import TenantId, fingerprint, new_id
 from identity.store.one_time_ids import OneTimeIds
 
 
+@pytest.mark.requirement("attack-40")
 async def test_of_64_who_use_an_id_at_once_one_is_first(redis):
     ids, tenant_id = OneTimeIds(redis), TenantId(new_id())
     answers = await asyncio.gather(*(ids.use(tenant_id, "assertion", "owner", "jti", 60) for _ in range(64)))
     assert sorted(answers) == [False] * 63 + [True]
 
 
+@pytest.mark.requirement("attack-40")
 async def test_id_of_one_tenant_purpose_or_owner_is_another_elsewhere(redis):
     ids, tenant_id = OneTimeIds(redis), TenantId(new_id())
     assert await ids.use(tenant_id, "assertion", "owner", "jti", 60)

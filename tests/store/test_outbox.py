@@ -90,6 +90,7 @@ async def test_leased_delivery_is_nobody_elses_until_the_lease_runs_out(outbox: 
     assert first.token != second.token
 
 
+@pytest.mark.requirement("service-19", "webhooks-15.3-8")
 async def test_sixty_four_racing_lessees_never_get_the_same_row(outbox: Outbox) -> None:
     await record(outbox, 100, ["a", "b", "c"])
     taken: list[Lease] = []
@@ -106,6 +107,7 @@ async def test_sixty_four_racing_lessees_never_get_the_same_row(outbox: Outbox) 
     assert set(counts.values()) == {1}
 
 
+@pytest.mark.requirement("webhooks-15.3-9")
 async def test_delivery_that_is_not_due_yet_is_left(outbox: Outbox) -> None:
     await record(outbox, 1, ["w"], later(NOW, seconds=1))
     assert await take(outbox) == []
@@ -119,6 +121,7 @@ async def test_webhook_gets_no_more_than_its_room(outbox: Outbox) -> None:
     assert await take(outbox, per_webhook=5, busy=5, idle=5) == []
 
 
+@pytest.mark.requirement("attack-64", "design-state-14", "webhooks-15.2-6")
 async def test_attack_64_long_backlog_of_one_webhook_leaves_room_for_the_others(outbox: Outbox) -> None:
     await record(outbox, 500, ["backlog"], later(NOW, seconds=-1000))
     await record(outbox, 1, ["fresh"])
@@ -127,6 +130,7 @@ async def test_attack_64_long_backlog_of_one_webhook_leaves_room_for_the_others(
     assert len(leases) <= 10
 
 
+@pytest.mark.requirement("webhooks-15.2-6")
 async def test_long_backlog_of_one_tenant_leaves_room_for_the_others_of_the_same_webhook(outbox: Outbox) -> None:
     for tenant_id, events, due in (("busy", 300, later(NOW, seconds=-1000)), ("quiet", 2, NOW)):
         rows = [make_event(tenant_id=tenant_id) for _ in range(events)]
@@ -138,6 +142,7 @@ async def test_long_backlog_of_one_tenant_leaves_room_for_the_others_of_the_same
     assert len(leases) <= 6
 
 
+@pytest.mark.requirement("design-state-16")
 async def test_what_is_late_and_what_is_not_are_taken_apart(outbox: Outbox) -> None:
     late = await record(outbox, 3, ["w"], later(NOW, seconds=-10))
     fresh = await record(outbox, 2, ["w"], later(NOW, seconds=-9))
@@ -234,6 +239,7 @@ async def test_late_success_counts_all_the_same(outbox: Outbox) -> None:
     assert (await stored(outbox, row))["state"] == "succeeded"
 
 
+@pytest.mark.requirement("webhooks-15.2-14")
 async def test_late_success_is_none_of_what_was_asked_for_since(outbox: Outbox, log: WebhookEventLog) -> None:
     """Somebody presses "once more" for a receiver that has lost the event: that it once had it is no answer."""
     (row,) = await record(outbox, 1, ["w"])
@@ -248,6 +254,7 @@ async def test_late_success_is_none_of_what_was_asked_for_since(outbox: Outbox, 
         assert (await stored(outbox, row))["state"] == "succeeded"
 
 
+@pytest.mark.requirement("webhooks-15.2-14")
 async def test_what_is_under_way_is_left_alone_by_who_asks_for_it_again(outbox: Outbox, log: WebhookEventLog) -> None:
     (row,) = await record(outbox, 1, ["w"])
     (lease,) = await take(outbox)
@@ -274,6 +281,7 @@ async def test_renewed_lease_lasts_longer(outbox: Outbox) -> None:
     assert len(await take(outbox, later(NOW, seconds=LEASE_SECONDS))) == 1
 
 
+@pytest.mark.requirement("project-11")
 async def test_handed_back_deliveries_are_due_at_once(outbox: Outbox) -> None:
     await record(outbox, 3, ["w"])
     leases = await take(outbox)
@@ -289,6 +297,7 @@ async def test_handing_back_a_lost_lease_does_not_take_it_from_its_new_owner(out
     assert await take(outbox) == []
 
 
+@pytest.mark.requirement("webhooks-15.2-3")
 async def test_first_attempt_before_the_commit_is_the_first_attempt(outbox: Outbox, log: WebhookEventLog) -> None:
     row = make_event()
     deliveries = [
@@ -304,6 +313,7 @@ async def test_first_attempt_before_the_commit_is_the_first_attempt(outbox: Outb
     assert (lease.webhook_id, lease.attempts) == ("failed", 1)
 
 
+@pytest.mark.requirement("webhooks-15.3-26")
 async def test_aborted_transaction_leaves_no_row(outbox: Outbox, database: Database) -> None:
     row = make_event()
 
@@ -330,6 +340,7 @@ async def test_success_is_looked_for_by_webhook_and_instant(outbox: Outbox, log:
     assert found == [True, False, False, False, False, False]
 
 
+@pytest.mark.requirement("webhooks-15.3-24")
 async def test_delivery_that_is_asked_for_again_and_again_keeps_its_last_attempts(
     outbox: Outbox, log: WebhookEventLog
 ) -> None:
@@ -359,6 +370,7 @@ async def test_events_keep_their_order_and_their_tenant(outbox: Outbox, log: Web
     assert await log.find_all(None, {"tenantId": new_id()}) == []
 
 
+@pytest.mark.requirement("design-state-3", "webhooks-10-18", "webhooks-15.3-14")
 async def test_rows_expire_after_their_retention(outbox: Outbox, log: WebhookEventLog, database: Database) -> None:
     (row,) = await record(outbox, 1, ["w"])
     delivery = await stored(outbox, row)
@@ -378,6 +390,7 @@ async def test_backlog_counts_what_is_due(outbox: Outbox) -> None:
     assert (backlog.due, backlog.oldest_seconds) == (4, 30.0)
 
 
+@pytest.mark.requirement("design-state-17")
 async def test_backlog_ends_to_count_and_still_tells_how_old_the_oldest_is(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -409,6 +422,7 @@ async def test_looking_for_work_reads_the_index_and_no_rows_that_are_done(outbox
     assert figures["totalKeysExamined"] < 10
 
 
+@pytest.mark.requirement("webhooks-15.2-12")
 async def test_lanes_of_which_there_are_very_many_are_gone_through_in_parts(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -425,6 +439,7 @@ async def test_lanes_of_which_there_are_very_many_are_gone_through_in_parts(
     assert {one for part in parts for one in part} == expected
 
 
+@pytest.mark.requirement("webhooks-15.2-12")
 async def test_very_many_lanes_of_a_webhook_without_room_hide_no_other(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -467,6 +482,7 @@ async def test_a_sealed_body_moves_to_the_new_master_key(outbox: Outbox, databas
     assert event["body"] == row.body.decode()
 
 
+@pytest.mark.requirement("webhooks-10-15", "webhooks-10-18")
 @pytest.mark.parametrize(
     ("kept", "schedule_days", "days"),
     [
@@ -505,6 +521,7 @@ async def test_a_veto_that_is_not_to_be_logged_is_not_written(database, vault) -
     assert await database.collection("events").count_documents({}) == 0
 
 
+@pytest.mark.requirement("webhooks-15.2-10")
 async def test_an_answer_that_cannot_be_written_down_stops_neither_its_own_outcome_nor_the_others(
     outbox: Outbox, log: WebhookEventLog
 ) -> None:
@@ -524,6 +541,7 @@ async def test_an_answer_that_cannot_be_written_down_stops_neither_its_own_outco
     assert found[plain.event_id]["attempts"][0]["statusCode"] == 200
 
 
+@pytest.mark.requirement("webhooks-15.2-10")
 async def test_an_event_that_cannot_be_unsealed_holds_up_no_other_and_goes_once_it_can(
     outbox: Outbox, database: Database
 ) -> None:
@@ -551,6 +569,7 @@ async def test_a_large_body_is_fetched_when_its_turn_comes(outbox: Outbox, datab
     assert await outbox.body(EventId(new_id())) == b""
 
 
+@pytest.mark.requirement("webhooks-15.2-10")
 async def test_what_is_due_does_not_expire_and_what_is_over_does(outbox: Outbox, database: Database) -> None:
     parts = database.collection("event_parts")
     huge = make_event(b"z" * (event_bodies.PART_BYTES + 1))
@@ -594,6 +613,7 @@ async def test_of_very_many_that_are_due_some_at_a_time_are_kept(
     assert kept == [later(weeks, seconds=4 * 86_400)] * 5
 
 
+@pytest.mark.requirement("webhooks-15.2-16")
 async def test_backlog_counts_those_that_wait_for_an_earlier_one_about_the_same_object(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

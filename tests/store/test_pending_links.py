@@ -32,6 +32,7 @@ async def test_id_gives_its_link_once(links, tenant_id):
     assert await links.find_across_tenants(pending_id) is None
 
 
+@pytest.mark.requirement("core-11-44")
 async def test_of_64_racing_callers_one_gets_the_link(links, tenant_id):
     pending_id = await links.issue(tenant_id, LINK, 30)
     found = await asyncio.gather(*(links.consume(tenant_id, pending_id) for _ in range(64)))

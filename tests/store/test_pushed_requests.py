@@ -31,12 +31,14 @@ async def test_request_is_found_again_and_used_up_once(requests, owner):
     assert await requests.find(*owner, "secret") is None
 
 
+@pytest.mark.requirement("oauth-12-11")
 async def test_of_64_racing_callers_one_gets_the_request(requests, owner):
     await requests.keep(*owner, "secret", REQUEST, 30)
     found = await asyncio.gather(*(requests.consume(*owner, "secret") for _ in range(64)))
     assert [request for request in found if request is not None] == [REQUEST]
 
 
+@pytest.mark.requirement("oauth-12-11")
 async def test_another_tenant_or_client_neither_sees_nor_spends_it(requests, owner):
     tenant_id, client_id = owner
     await requests.keep(*owner, "secret", REQUEST, 30)

@@ -67,6 +67,7 @@ async def test_an_attempt_given_back_may_be_taken_again(limits: RateLimits, redi
     assert await limits.take(ONE, wanted) is None
 
 
+@pytest.mark.requirement("design-state-6")
 async def test_of_64_attempts_at_once_only_as_many_as_allowed_pass(limits: RateLimits, redis: Redis) -> None:
     wanted = [Limit("login", "ann", 5, 60)]
     waits = await asyncio.gather(*(limits.take(ONE, wanted) for _ in range(64)))

@@ -61,6 +61,7 @@ async def test_token_is_found_by_its_value(tokens):
     assert await tokens.present(tenant_id, new_value(), NOW) is None
 
 
+@pytest.mark.requirement("design-state-2")
 async def test_value_is_sealed_at_rest(tokens, database):
     _, record = await inserted(tokens)
     stored = await database.collection("refresh_tokens").find_one({"_id": record["id"]})
@@ -73,11 +74,13 @@ async def test_value_is_masked_when_it_is_printed(tokens):
     assert record["token"] not in repr(await tokens.find(tenant_id, record["id"]))
 
 
+@pytest.mark.requirement("design-state-2")
 async def test_expired_token_is_unknown_before_the_database_removes_it(tokens):
     tenant_id, record = await inserted(tokens)
     assert await tokens.present(tenant_id, record["token"], EXPIRES) is None
 
 
+@pytest.mark.requirement("design-state-27")
 async def test_token_of_one_tenant_is_nothing_in_another(tokens):
     tenant_id, record = await inserted(tokens)
     other = TenantId(new_id())
@@ -217,6 +220,7 @@ async def test_rotation_inside_a_transaction_that_fails_did_not_happen(tokens, d
     assert (await presented(tokens, tenant_id, record["token"])).is_current
 
 
+@pytest.mark.requirement("users-6-4")
 async def test_a_value_is_found_without_a_tenant_unless_two_have_it(tokens) -> None:
     tenant_id, stored = await inserted(tokens)
     found = await tokens.present_across_tenants(stored["token"], NOW)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from identity.ids import TenantId, new_id
 from identity.store.revocations import Revocations
 
@@ -15,6 +17,7 @@ async def test_revoked_token_is_denied_by_any_of_its_ids(redis):
     assert not await revocations.is_revoked(tenant_id, [])
 
 
+@pytest.mark.requirement("design-state-27")
 async def test_revocation_of_one_tenant_is_nothing_in_another(redis):
     revocations, tenant_id = Revocations(redis), TenantId(new_id())
     await revocations.revoke(tenant_id, ["one"], 60)

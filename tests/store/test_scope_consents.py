@@ -41,6 +41,7 @@ async def test_answers_are_found_until_they_expire(consents, tenant_id):
     assert await consents.find_of_user(tenant_id, USER, LATER) == []
 
 
+@pytest.mark.requirement("oauth-1.9-21")
 async def test_new_answers_merge_scope_by_scope(consents, tenant_id):
     await decide(consents, tenant_id, ["email", "profile"], ["phone"])
     found = await decide(consents, tenant_id, ["phone", "$odd"], ["email"], now=NOW + 1, expires=MUCH_LATER)

@@ -179,6 +179,7 @@ SCOPES = [
 ]
 
 
+@pytest.mark.requirement("core-12-4", "core-12-9", "core-18-groups-13", "management-1")
 @pytest.mark.parametrize(("name", "tenant_id"), SCOPES, ids=lambda part: "tenant" if part == ONE else part or "all")
 async def test_every_order_is_that_of_an_index(filled, name, tenant_id) -> None:
     """In both directions, alone and as the default; the total is counted in an index."""
@@ -188,6 +189,7 @@ async def test_every_order_is_that_of_an_index(filled, name, tenant_id) -> None:
         assert await run(filled[name], tenant_id, request) == (expected, 25)
 
 
+@pytest.mark.requirement("core-12-4", "core-12-9")
 @pytest.mark.parametrize(("name", "tenant_id"), SCOPES, ids=lambda part: "tenant" if part == ONE else part or "all")
 async def test_every_criterion_is_found_in_an_index(filled, name, tenant_id) -> None:
     """Exact ones in the default order without sorting; with any other order they are at least not looked for."""
@@ -206,6 +208,7 @@ async def test_every_criterion_is_found_in_an_index(filled, name, tenant_id) -> 
 NAMED = [(name, tenant_id) for name, tenant_id in SCOPES if search_indexes.has_endings(RESOURCES[name].search)]
 
 
+@pytest.mark.requirement("core-12-9", "management-1")
 @pytest.mark.parametrize(("name", "tenant_id"), NAMED, ids=lambda part: "tenant" if part == ONE else part or "all")
 async def test_a_name_is_found_by_a_piece_of_it_without_looking_at_the_others(filled, name, tenant_id) -> None:
     rules = RESOURCES[name].search
@@ -233,6 +236,7 @@ async def test_exact_criterion_that_is_an_id_is_found_in_an_index(filled) -> Non
         assert await run(documents, None, {criterion: some_id}) == (40, 25)
 
 
+@pytest.mark.requirement("core-12-11")
 @pytest.mark.parametrize(("name", "tenant_id"), SCOPES, ids=lambda part: "tenant" if part == ONE else part or "all")
 async def test_list_of_everything_comes_in_the_order_of_an_index(filled, name, tenant_id) -> None:
     async def ask(documents: Documents) -> None:
@@ -289,6 +293,7 @@ SORTS = [
 ]
 
 
+@pytest.mark.requirement("core-12-9")
 @pytest.mark.parametrize(("name", "field", "tenant_id"), SORTS)
 async def test_index_search_sorts_by_an_index(searched, name, field, tenant_id) -> None:
     expected = COUNT // 2 if tenant_id else COUNT
@@ -309,6 +314,7 @@ async def test_index_search_sorts_by_an_index(searched, name, field, tenant_id) 
         assert (total, len(page)) == (expected, 25)
 
 
+@pytest.mark.requirement("core-12-9")
 @pytest.mark.parametrize("name", ["entities", "users"])
 @pytest.mark.parametrize("tenant_id", [ONE, None], ids=["tenant", "all"])
 async def test_one_term_is_found_in_an_index(searched, name, tenant_id) -> None:
@@ -330,6 +336,7 @@ async def test_one_term_is_found_in_an_index(searched, name, tenant_id) -> None:
 # Totals
 
 
+@pytest.mark.requirement("core-12-10")
 async def test_total_is_counted_once_and_again_when_something_changed(service, tenant_api, tenant) -> None:
     applications = service.services.applications
     query = search.read(applications.searches, {"numberOfResults": 0}, "")

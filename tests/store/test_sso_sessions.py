@@ -39,6 +39,7 @@ async def test_session_knows_its_second_factor(sessions):
     assert await sessions.find(tenant_id, secret) == session
 
 
+@pytest.mark.requirement("design-state-27")
 async def test_session_of_one_tenant_is_nothing_in_another(sessions):
     tenant_id, secret, session = await begun(sessions)
     other = TenantId(new_id())
@@ -82,6 +83,7 @@ async def test_name_of_a_session_lives_as_long_as_the_session(sessions, redis):
     assert await redis.client.get(name) == fingerprint(secret) != secret
 
 
+@pytest.mark.requirement("oauth-1.8-7")
 async def test_use_begins_the_idle_time_anew(sessions, redis):
     tenant_id, secret, session = await begun(sessions, idle=60)
     await sessions.use(tenant_id, secret, 600)
@@ -122,6 +124,7 @@ async def test_all_sessions_of_a_user_end_and_no_others(sessions):
     assert await sessions.use(tenant_id, others, 60) == other
 
 
+@pytest.mark.requirement("design-core-4")
 async def test_no_key_holds_the_secret_and_every_key_ends(sessions, redis):
     tenant_id, secret, _ = await begun(sessions)
     keys = [key async for key in redis.client.scan_iter(match=f"*{tenant_id}*")]

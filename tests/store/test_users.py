@@ -95,6 +95,7 @@ async def test_email_and_username_look_ups_stay_in_their_tenant(users: Users) ->
     assert await users.cached(OTHER, user["id"]) is None
 
 
+@pytest.mark.requirement("design-state-1")
 @pytest.mark.parametrize(
     ("index", "one", "other"),
     [
@@ -131,6 +132,7 @@ async def test_duplicates_are_found_by_any_login_id_in_the_tenant_only(users: Us
     assert len(await users.find_duplicates(OTHER, {**attempted, "tenantId": OTHER})) == 1
 
 
+@pytest.mark.requirement("design-state-8")
 async def test_two_factor_secrets_and_authentication_tokens_are_sealed_at_rest(users: Users) -> None:
     method = {"method": "authenticator", "secret": SECRET}
     user = await add(
@@ -146,6 +148,7 @@ async def test_two_factor_secrets_and_authentication_tokens_are_sealed_at_rest(u
     assert await users.reseal() == 0
 
 
+@pytest.mark.requirement("project-18")
 async def test_secrets_in_lists_are_sealed_again_under_a_new_master_key(users: Users, database: Database) -> None:
     two_factor = {"methods": [{"method": "authenticator", "secret": SECRET}], "recoveryCodes": ["code-1"]}
     user = await add(users, email="a@example.com", twoFactor=two_factor)
@@ -294,6 +297,7 @@ async def test_search_across_tenants_sees_them_all_and_within_one_only_its_own(u
     assert (await users.search_index(ONE, by_tenant))[0] == 0
 
 
+@pytest.mark.requirement("users-2-15")
 async def test_sorting_puts_missing_values_where_it_was_asked_to(users: Users) -> None:
     for name in ("b", "c", None, "a"):
         named = {"fullName": name} if name else {}
@@ -378,6 +382,7 @@ async def test_the_method_that_was_used_last_is_noted(users: Users) -> None:
     assert [method["lastUsed"] for method in found] == [False, True]
 
 
+@pytest.mark.requirement("users-2.1-9")
 async def test_login_ids_are_looked_up_in_indexes_however_many_users_there_are(users, database):
     """A tenant of a million users is scanned by whoever forgets the tenant in a branch of the question."""
     tenant_id = new_id()

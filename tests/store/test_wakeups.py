@@ -55,6 +55,7 @@ async def test_notification_reaches_the_other_process(pair: tuple[Wakeups, Wakeu
     await is_woken(other, one)
 
 
+@pytest.mark.requirement("design-core-6")
 async def test_listener_comes_back_after_redis_cut_it_off(pair: tuple[Wakeups, Wakeups], stores: Any) -> None:
     one, other = pair
     await is_woken(one, other)
@@ -97,6 +98,7 @@ async def test_who_says_it_is_not_woken_by_its_own_words(
     assert heard == 3
 
 
+@pytest.mark.requirement("design-state-20", "design-state-7")
 async def test_lost_redis_delays_and_breaks_nothing(
     pair: tuple[Wakeups, Wakeups], monkeypatch: pytest.MonkeyPatch
 ) -> None:

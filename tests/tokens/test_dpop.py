@@ -30,6 +30,7 @@ THUMBPRINT = "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"
 URL = "https://server.example.com/token"
 
 
+@pytest.mark.requirement("oauth-12-15")
 async def test_examples_of_the_rfc_hold():
     proof = await dpop.read(OF_TOKEN_REQUEST)
     assert proof is not None
@@ -41,6 +42,7 @@ async def test_examples_of_the_rfc_hold():
     assert other.claims["ath"] == "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"
 
 
+@pytest.mark.requirement("oauth-12-15")
 def test_thumbprint_is_that_of_the_rfc():
     n = (
         "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMstn64tZ_"
@@ -100,12 +102,14 @@ HEADERS = {
 }
 
 
+@pytest.mark.requirement("oauth-12-15")
 @pytest.mark.parametrize("changes", HEADERS.values(), ids=HEADERS.keys())
 async def test_header_has_to_be_that_of_a_proof(changes):
     assert await dpop.read(KEY.proof("POST", URL)) is not None
     assert await dpop.read(KEY.proof("POST", URL, header=changes)) is None
 
 
+@pytest.mark.requirement("oauth-12-15")
 async def test_attack_33_and_34_unsigned_and_symmetric_proofs_are_none():
     for algorithm in ("none", "None", "nOnE"):
         head = text({"typ": "dpop+jwt", "alg": algorithm, "jwk": KEY.jwk})

@@ -103,6 +103,7 @@ def compatible(key_documents):
     return World(key_documents, "Compatibility")
 
 
+@pytest.mark.requirement("oauth-0.1-6", "oauth-2.10-4")
 async def test_strict_access_token_holds_the_house_claims_and_no_login_id(world):
     claims = await world.access_claims(scopes=("openid", "email", "profile"), refresh_token_id="a-record")
     jti = claims.pop("jti")
@@ -125,6 +126,7 @@ async def test_strict_access_token_holds_the_house_claims_and_no_login_id(world)
     }
 
 
+@pytest.mark.requirement("oauth-2.10-4")
 async def test_compatible_access_token_holds_the_login_ids_whatever_the_scopes(compatible):
     claims = await compatible.access_claims(scopes=())
     assert (claims["email"], claims["email_verified"]) == ("user@example.com", True)
@@ -132,11 +134,13 @@ async def test_compatible_access_token_holds_the_login_ids_whatever_the_scopes(c
     assert "scope" not in claims and "given_name" not in claims
 
 
+@pytest.mark.requirement("oauth-2.10-4")
 async def test_access_token_of_an_unregistered_user_has_neither_roles_nor_application(world):
     world.user["registrations"] = []
     assert not {"roles", "applicationId"} & set(await world.access_claims())
 
 
+@pytest.mark.requirement("oauth-2.10-6")
 async def test_access_token_names_the_refresh_token_and_id_token_the_session(world):
     assert "sid" not in await world.access_claims(sso_session_id="a-session")
     assert (await world.id_claims(sso_session_id="a-session"))["sid"] == "a-session"
@@ -146,6 +150,7 @@ async def test_access_token_names_the_refresh_token_and_id_token_the_session(wor
     assert (await world.id_claims(refresh_token_id="a-record"))["sid"] == "a-record"
 
 
+@pytest.mark.requirement("audit-b2", "certification-token-6", "oauth-2.10-5")
 async def test_strict_id_token_has_the_claims_of_its_scopes(world):
     claims = await world.id_claims(scopes=("openid", "email", "profile"), nonce="n-0S6", code="a-code")
     assert set(claims) == {
@@ -162,6 +167,7 @@ MINIMAL = {
 }  # fmt: skip
 
 
+@pytest.mark.requirement("audit-b2")
 @pytest.mark.parametrize("oauth", [{"idTokenClaims": "Minimal"}, {"profile": "strict"}])
 async def test_minimal_id_token_has_no_claims_of_ours_and_is_still_recognized(world, oauth):
     world.application["oauthConfiguration"] |= oauth
@@ -176,6 +182,7 @@ async def test_minimal_id_token_has_no_claims_of_ours_and_is_still_recognized(wo
     assert await world.issuer.verify_access_token(token, world.find_client, NOW) is Rejection.INVALID
 
 
+@pytest.mark.requirement("audit-b2")
 async def test_attack_27_logout_token_and_vended_token_are_no_minimal_id_tokens(world):
     world.application["oauthConfiguration"]["idTokenClaims"] = "Minimal"
     claims = world.read((await world.issuer.id_token(world.login(), NOW)).token)
@@ -186,12 +193,14 @@ async def test_attack_27_logout_token_and_vended_token_are_no_minimal_id_tokens(
         assert await world.issuer.verify_id_token_hint(token, world.find_client) is Rejection.INVALID
 
 
+@pytest.mark.requirement("certification-token-6")
 async def test_strict_id_token_alone_has_the_claims_of_its_scopes(world):
     claims = await world.id_claims(access_token=None, scopes=("openid", "email", "profile"), grants=("implicit",))
     assert (claims["email"], claims["email_verified"], claims["name"]) == ("user@example.com", True, "Some One")
     assert not {"at_hash", "c_hash", "applicationId", "roles"} & set(claims)
 
 
+@pytest.mark.requirement("oauth-2.10-5")
 async def test_compatible_id_token_holds_login_ids_but_no_roles(compatible):
     claims = await compatible.id_claims(scopes=("openid",))
     assert (claims["email"], claims["tid"], claims["authenticationType"]) == (
@@ -202,6 +211,7 @@ async def test_compatible_id_token_holds_login_ids_but_no_roles(compatible):
     assert not {"applicationId", "roles", "given_name"} & set(claims)
 
 
+@pytest.mark.requirement("certification-authorize-9", "oauth-1.3-7", "oauth-2.10-7")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -213,11 +223,13 @@ def test_hashes_are_those_of_openid_connect_core_appendix_a(text, expected):
     assert id_tokens.half_hash(text, "RS256") == id_tokens.half_hash(text, "ES256") == expected
 
 
+@pytest.mark.requirement("oauth-2.10-7")
 @pytest.mark.parametrize(("algorithm", "length"), [("HS256", 22), ("ES384", 32), ("RS512", 43), ("Ed25519", 43)])
 def test_hash_is_half_the_digest_of_the_algorithm(algorithm, length):
     assert len(id_tokens.half_hash("x", algorithm)) == length
 
 
+@pytest.mark.requirement("oauth-2.10-2")
 async def test_header_tells_the_grants(world):
     issued = await world.issuer.access_token(world.login(grants=("authorization_code", "refresh_token")), NOW)
     verified = await jws.verify(issued.token, lambda kid, claims: world.issuer._among([world.rs256], kid))
@@ -226,6 +238,7 @@ async def test_header_tells_the_grants(world):
     assert verified.claims["gty"] == ["authorization_code", "refresh_token"]
 
 
+@pytest.mark.requirement("core-9-jwtConfiguration", "oauth-2.10-13")
 async def test_application_with_settings_of_its_own_signs_with_its_keys_for_its_time(world):
     world.application["jwtConfiguration"] |= {
         "enabled": True,
@@ -244,6 +257,7 @@ async def test_access_token_may_live_shorter_than_configured(world):
     assert issued.expires_in == 5
 
 
+@pytest.mark.requirement("oauth-2.10-15", "service-17")
 async def test_id_token_may_be_signed_with_the_client_secret(world):
     world.tenant["jwtConfiguration"]["idTokenKeyId"] = HS256_CLIENT_SECRET
     issued = await world.issuer.id_token(world.login(), NOW)
@@ -251,6 +265,7 @@ async def test_id_token_may_be_signed_with_the_client_secret(world):
     assert jwt.decode(issued.token, secret, algorithms=["HS256"], registry=_LAX).claims["sub"] == world.user["id"]
 
 
+@pytest.mark.requirement("certification-logout-1")
 async def test_id_token_signed_with_the_client_secret_comes_back(world):
     world.tenant["jwtConfiguration"]["idTokenKeyId"] = HS256_CLIENT_SECRET
     issued = await world.issuer.id_token(world.login(), NOW)
@@ -271,6 +286,7 @@ async def test_client_secret_signs_nothing_for_a_client_with_other_keys_or_anoth
     assert await world.issuer.verify_id_token(token, world.find_client, NOW) is Rejection.INVALID
 
 
+@pytest.mark.requirement("core-7-rotation-stale")
 async def test_process_that_did_not_hear_of_a_change_looks_again_before_it_refuses(world):
     world.application["tenantId"] = world.tenant["id"]
     changed = {
@@ -285,6 +301,7 @@ async def test_process_that_did_not_hear_of_a_change_looks_again_before_it_refus
     assert world.forgotten == [(world.tenant["id"], world.application["id"])]
 
 
+@pytest.mark.requirement("core-7-rotation-stale")
 async def test_rubbish_makes_nobody_look_again_twice_a_second(world, key_documents):
     claims = world.read((await world.issuer.access_token(world.login(), NOW)).token)
     token = await world.issuer.sign(key_documents[3]["id"], claims, world.tenant)
@@ -329,6 +346,7 @@ async def test_expired_id_token_is_still_a_hint(world):
     assert isinstance(await world.issuer.verify_id_token_hint(issued.token, world.find_client), VerifiedToken)
 
 
+@pytest.mark.requirement("attack-27")
 async def test_attack_27_one_kind_of_token_is_refused_as_another(world):
     world.tenant["jwtConfiguration"]["idTokenKeyId"] = world.rs256
     access = (await world.issuer.access_token(world.login(), NOW)).token
@@ -371,6 +389,7 @@ async def test_token_for_several_audiences_belongs_to_the_first(world):
     assert await world.issuer.verify_access_token(token, world.find_client, NOW) is Rejection.INVALID
 
 
+@pytest.mark.requirement("oauth-2.10-16")
 async def test_key_that_the_client_does_not_use_signs_nothing_for_it(world, key_documents):
     stranger = key_documents[3]["id"]
     claims = world.read((await world.issuer.access_token(world.login(), NOW)).token)

@@ -82,6 +82,7 @@ def header_of(key, **members):
     return {"alg": key.algorithm, "typ": "JWT", "kid": key.kid, **members}
 
 
+@pytest.mark.requirement("service-17")
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 async def test_token_is_verified_by_us_and_by_an_independent_library(algorithm, documents, key_of, find):
     document = documents[algorithm]
@@ -108,6 +109,7 @@ async def test_changed_signature_is_refused(algorithm, key_of, find):
         assert await jws.verify(f"{head}.{claims}.{base64url(other)}", find) is Rejection.INVALID
 
 
+@pytest.mark.requirement("design-core-5")
 async def test_header_cannot_replace_what_the_key_decides(key_of, find):
     key = key_of("ES256")
     verified = await jws.verify(await jws.sign(key, CLAIMS, {"alg": "none", "kid": "other", "typ": "x"}), find)
@@ -155,6 +157,7 @@ async def test_ring_parses_again_only_when_the_document_changed(documents):
     assert ring.parsed({"id": "x", "lastUpdateInstant": 1, "type": "Secret", "algorithm": "None"}) is None
 
 
+@pytest.mark.requirement("attack-33")
 @pytest.mark.parametrize("name", ["none", "None", "NONE", "NoNe", "nOnE", "", None, 0, ["RS256"], "none "])
 async def test_attack_33_alg_none_in_any_spelling_is_refused(name, key_of, find):
     kid = key_of("RS256").kid
@@ -163,6 +166,7 @@ async def test_attack_33_alg_none_in_any_spelling_is_refused(name, key_of, find)
         assert await jws.verify(token, find) is Rejection.INVALID
 
 
+@pytest.mark.requirement("attack-34")
 @pytest.mark.parametrize("digest", ["sha256", "sha384", "sha512"])
 @pytest.mark.parametrize("victim", ["RS256", "ES256"])
 @pytest.mark.parametrize(
@@ -189,6 +193,7 @@ async def test_attack_34_a_public_key_in_any_form_is_no_hmac_secret(form, victim
     assert await jws.verify(forged, find) is Rejection.INVALID
 
 
+@pytest.mark.requirement("attack-34", "design-core-5", "oauth-2.10-16")
 @pytest.mark.parametrize("mine", ALGORITHMS)
 @pytest.mark.parametrize(
     "claimed", ["RS256", "RS512", "ES256", "ES512", "HS256", "HS512", "PS256", "EdDSA", "Ed25519", "rs256"]
@@ -199,6 +204,7 @@ async def test_attack_34_the_key_decides_the_algorithm(mine, claimed, key_of, fi
     assert isinstance(await jws.verify(signed(key, header_of(key, alg=claimed), CLAIMS), find), expected)
 
 
+@pytest.mark.requirement("attack-35")
 @pytest.mark.parametrize(
     "kid",
     [
@@ -221,6 +227,7 @@ async def test_attack_35_a_kid_is_one_look_up_and_nothing_more(kid, key_of, find
     assert all(isinstance(asked, str) and len(asked) <= 191 for asked in find.kids)
 
 
+@pytest.mark.requirement("attack-35")
 async def test_attack_35_keys_inside_the_token_are_ignored(documents, key_of, find):
     mine, theirs = key_of("RS256"), parse(await make("RS256"))
     their_jwk = jwks.of_key(await make("RS256"))
@@ -237,6 +244,7 @@ async def test_attack_35_keys_inside_the_token_are_ignored(documents, key_of, fi
     assert find.kids == [mine.kid, mine.kid]
 
 
+@pytest.mark.requirement("attack-36")
 @pytest.mark.parametrize(
     "members",
     [
@@ -257,6 +265,7 @@ def deep(levels: int) -> bytes:
     return b'{"a":' + b"[" * levels + b"]" * levels + b"}"
 
 
+@pytest.mark.requirement("attack-37")
 @pytest.mark.parametrize(
     "make_token",
     [
@@ -287,6 +296,7 @@ async def test_attack_37_oversized_and_deep_tokens_are_refused_before_they_are_d
     assert peak < 1_000_000
 
 
+@pytest.mark.requirement("attack-37")
 async def test_attack_37_claims_nested_too_deeply_are_refused_though_signed(key_of, find):
     key = key_of("ES256")
     assert isinstance(await jws.verify(signed(key, header_of(key), deep(30)), find), Verified)
@@ -298,6 +308,7 @@ async def test_brackets_in_texts_are_not_nesting(key_of, find):
     assert isinstance(await jws.verify(token, find), Verified)
 
 
+@pytest.mark.requirement("attack-38")
 @pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.parametrize(
     "spoil",
@@ -329,6 +340,7 @@ async def test_attack_38_unused_bits_must_be_zero(key_of, find):
     assert await jws.verify(twin, find) is Rejection.MALFORMED
 
 
+@pytest.mark.requirement("attack-38")
 @pytest.mark.parametrize(
     "claims",
     [
@@ -353,6 +365,7 @@ async def test_attack_38_claims_must_be_strict_json(claims, key_of, find):
     assert await jws.verify(signed(key, header_of(key), claims), find) is Rejection.MALFORMED
 
 
+@pytest.mark.requirement("attack-38")
 @pytest.mark.parametrize("name", ["exp", "iat", "nbf", "auth_time"])
 @pytest.mark.parametrize("value", ["2000000000", 2_000_000_000.5, 2e9, -1, 2**63, 10**30, True, None, [], {}])
 async def test_attack_38_times_must_be_plausible_whole_seconds(name, value, key_of, find):
@@ -360,6 +373,7 @@ async def test_attack_38_times_must_be_plausible_whole_seconds(name, value, key_
     assert await jws.verify(signed(key, header_of(key), {**CLAIMS, name: value}), find) is Rejection.MALFORMED
 
 
+@pytest.mark.requirement("attack-38")
 @pytest.mark.parametrize(
     "members",
     [

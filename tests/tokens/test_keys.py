@@ -58,6 +58,7 @@ async def refused(wanted) -> list[str]:
     return [error.code for error in caught.value.fields]
 
 
+@pytest.mark.requirement("service-9")
 @pytest.mark.parametrize("length", [2048, 3072])
 async def test_rsa_key_has_the_length_it_was_asked_for(length):
     made = await generate("RS384", length=length)
@@ -66,6 +67,7 @@ async def test_rsa_key_has_the_length_it_was_asked_for(length):
     assert (made["type"], made["algorithm"], made["hasPrivateKey"], made["issuer"]) == ("RSA", "RS384", True, ISSUER)
 
 
+@pytest.mark.requirement("service-9")
 @pytest.mark.parametrize(
     ("algorithm", "curve", "length"),
     [("ES256", "secp256r1", 256), ("ES384", "secp384r1", 384), ("ES512", "secp521r1", 521)],
@@ -83,6 +85,7 @@ async def test_ed25519_key_is_an_okp_without_certificate():
     assert len(made["kid"]) == 27
 
 
+@pytest.mark.requirement("service-9")
 @pytest.mark.parametrize(("algorithm", "size"), [("HS256", 32), ("HS384", 48), ("HS512", 64)])
 async def test_hmac_secret_has_as_many_bytes_as_its_digest(algorithm, size):
     made = await generate(algorithm)
@@ -157,6 +160,7 @@ async def test_certificate_alone_gives_a_key_that_only_verifies(rsa_key):
     assert made["expirationInstant"] == rsa_key["expirationInstant"]
 
 
+@pytest.mark.requirement("core-7-length")
 async def test_short_rsa_key_is_imported_for_verification_only():
     private = rsa.generate_private_key(65537, 1024)
     assert (await keys.import_material({"publicKey": public_pem_of(private)}))["length"] == 1024
@@ -217,6 +221,7 @@ async def test_import_refuses_encrypted_keys_and_foreign_curves():
     assert await refused({"publicKey": public_pem_of(private)}) == ["[invalid]key.publicKey"]
 
 
+@pytest.mark.requirement("attack-34")
 async def test_attack_34_public_key_material_is_no_hmac_secret(rsa_key):
     public = load_pem_public_key(rsa_key["publicKey"].encode())
     ssh = public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
@@ -225,6 +230,7 @@ async def test_attack_34_public_key_material_is_no_hmac_secret(rsa_key):
         assert await refused({"type": "HMAC", "algorithm": "HS256", "secret": secret}) == ["[invalid]key.secret"]
 
 
+@pytest.mark.requirement("contract-discovery-1")
 async def test_jwk_set_is_read_by_an_independent_library():
     made = [await generate(name) for name in ("RS256", "ES256", "ES384", "ES512", "Ed25519", "HS256")]
     published = jwks.of_keys(made)["keys"]
@@ -234,6 +240,7 @@ async def test_jwk_set_is_read_by_an_independent_library():
         assert (entry["kid"], entry["alg"], entry["use"]) == (key["kid"], key["algorithm"], "sig")
 
 
+@pytest.mark.requirement("attack-39", "oauth-4.4-1")
 async def test_attack_39_jwk_holds_public_members_only():
     made = [await generate(name) for name in ("RS256", "ES512", "Ed25519", "HS256")]
     published = jwks.of_keys(made)["keys"]
@@ -251,6 +258,7 @@ async def test_jwk_coordinates_keep_their_leading_zeros():
         assert len(entry["x"]) == len(entry["y"]) == 88
 
 
+@pytest.mark.requirement("oauth-4.4-1")
 async def test_jwk_carries_its_certificate(rsa_key):
     entry = jwks.of_key(rsa_key)
     der = base64.b64decode(entry["x5c"][0])

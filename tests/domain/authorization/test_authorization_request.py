@@ -75,6 +75,7 @@ def test_plain_oauth_request_needs_no_scope():
     assert accepted.scopes == () and accepted.state is None
 
 
+@pytest.mark.requirement("oauth-1.1-6", "oauth-1.1-9")
 @pytest.mark.parametrize(
     "members",
     [
@@ -96,12 +97,14 @@ def test_hints_and_unknown_parameters_are_no_error(members):
     assert accept(**members).redirect_uri == CALLBACK
 
 
+@pytest.mark.requirement("oauth-1.1-2")
 def test_max_age_zero_is_prompt_login():
     assert accept(max_age="0").forces_login
     assert not accept(max_age="1").forces_login
     assert accept(prompt="none").forbids_pages
 
 
+@pytest.mark.requirement("certification-authorize-9", "contract-authorize-response_type")
 @pytest.mark.parametrize(
     ("text", "mode"),
     [
@@ -118,11 +121,13 @@ def test_response_type_has_its_default_mode_in_any_order_of_words(text, mode):
     assert (accepted.response_mode, accepted.response_type.words) == (mode, set(text.split()))
 
 
+@pytest.mark.requirement("oauth-1.3-4")
 @pytest.mark.parametrize("mode", ["query", "fragment", "form_post"])
 def test_code_may_travel_in_every_mode(mode):
     assert accept(response_mode=mode).response_mode == mode
 
 
+@pytest.mark.requirement("contract-authorize-response_mode")
 @pytest.mark.parametrize("mode", ["fragment", "form_post"])
 def test_tokens_may_travel_in_fragment_and_form_only(mode):
     assert accept(response_type="id_token", nonce="n", response_mode=mode).response_mode == mode
@@ -191,6 +196,7 @@ def test_required_proof_key_is_demanded_of_codes_only():
     assert accept(application, response_type="id_token", nonce="n").code_challenge is None
 
 
+@pytest.mark.requirement("oauth-1.3-7")
 def test_implicit_request_gets_no_refresh_token():
     accepted = accept(response_type="id_token", scope="openid offline_access", nonce="n")
     assert accepted.scopes == ("openid",)
@@ -228,6 +234,7 @@ ORDER = [
 ]
 
 
+@pytest.mark.requirement("oauth-1.2-order")
 @pytest.mark.parametrize("first", range(len(ORDER)))
 def test_first_failing_check_speaks(first):
     wrong = {}
@@ -236,6 +243,7 @@ def test_first_failing_check_speaks(first):
     assert refuse(**wrong) == refuse(**ORDER[first])
 
 
+@pytest.mark.requirement("attack-10", "certification-authorize-2")
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -256,6 +264,7 @@ def test_attack_10_nothing_is_redirected_before_the_redirect_uri_is_proven(wrong
     assert rules.channel(request(redirect_uri=None, **wrong), make()).redirect_uri is None
 
 
+@pytest.mark.requirement("attack-11")
 @pytest.mark.parametrize("name", ["code", "state", "iss", "error", "access_token"])
 def test_attack_11_redirect_uri_that_holds_an_answer_already_is_refused(name):
     url = f"{CALLBACK}?x=1&{name}=forged"
@@ -265,6 +274,7 @@ def test_attack_11_redirect_uri_that_holds_an_answer_already_is_refused(name):
     assert accept(make(authorizedRedirectURLs=[harmless]), redirect_uri=harmless)
 
 
+@pytest.mark.requirement("audit-d1-token-openid", "oauth-1.2-channel")
 @pytest.mark.parametrize(
     ("members", "mode"),
     [
@@ -288,6 +298,7 @@ def test_errors_go_where_the_response_would_have_gone(members, mode):
     assert rules.channel(request(**members), make()) == rules.Channel(CALLBACK, mode, "s")
 
 
+@pytest.mark.requirement("contract-errors-4", "oauth-0.1-12")
 def test_error_response_names_everything_and_comes_from_the_issuer():
     error = AccessDenied("consent_canceled", "The user declined.")
     assert rules.error_parameters(error, "s t", "https://id.example.com") == {
@@ -301,6 +312,7 @@ def test_error_response_names_everything_and_comes_from_the_issuer():
     assert bare == {"error": "access_denied", "error_description": "x", "iss": "i"}
 
 
+@pytest.mark.requirement("certification-authorize-10")
 def test_description_holds_only_what_rfc_6749_allows():
     error = InvalidRequest("unknown", 'a"b\\c\x00d\ne€f' + "x" * 2000)
     description = rules.error_parameters(error, None, "i")["error_description"]
@@ -308,12 +320,14 @@ def test_description_holds_only_what_rfc_6749_allows():
     assert len(description) <= 500
 
 
+@pytest.mark.requirement("certification-authorize-10")
 def test_state_of_128_characters_is_carried_unchanged():
     state = "aZ0-._~" * 18 + "ab"
     assert accept(state=state).state == state
     assert rules.channel(request(state=state), make()).state == state
 
 
+@pytest.mark.requirement("oauth-1.3-4")
 def test_no_type_with_a_token_may_use_the_query():
     hybrid_types = ("code token", "code id_token", "id_token token code")
     for text in ("token", "id_token", "token id_token", *hybrid_types):

@@ -31,6 +31,7 @@ def failure(*arguments, **named) -> tuple[type[OAuth2Error], str | None]:
     return type(caught.value), caught.value.reason
 
 
+@pytest.mark.requirement("contract-authentication-3")
 @pytest.mark.parametrize("required", [True, False])
 def test_right_secret_authenticates_in_header_and_body(required):
     encoded = basic(quote_plus("client"), quote_plus(SECRET))
@@ -39,6 +40,7 @@ def test_right_secret_authenticates_in_header_and_body(required):
     assert check(None, "client", SECRET, required=required).method == "client_secret_post"
 
 
+@pytest.mark.requirement("certification-token-1", "oauth-2.1-1")
 def test_secret_in_the_header_may_be_plain_or_form_encoded():
     """RFC 6749 section 2.3.1 wants it encoded, many clients send it as it is; a colon belongs to the secret."""
     for secret in ("plain+plus", "per%25cent", "co:lon", "sl/ash="):
@@ -74,10 +76,12 @@ def test_attack_24_an_empty_secret_is_not_an_absent_one(required):
     assert failure(basic("client", ""), required=required) == (InvalidClient, "missing_client_secret")
 
 
+@pytest.mark.requirement("attack-24")
 def test_attack_24_an_empty_secret_does_not_match_an_empty_one():
     assert failure(None, "client", "", expected="") == (InvalidClient, "missing_client_secret")
 
 
+@pytest.mark.requirement("attack-25", "oauth-2.1-11")
 def test_attack_25_two_authentications_that_differ_are_refused():
     header = basic("client", quote_plus(SECRET))
     assert failure(header, "other") == (InvalidClient, "client_id_mismatch")
@@ -116,6 +120,9 @@ def test_secrets_stand_in_no_repr():
 DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
 
 
+@pytest.mark.requirement(
+    "contract-authentication-4", "contract-authentication-7", "contract-authentication-8", "oauth-2.1-2"
+)
 @pytest.mark.parametrize(
     ("grant_type", "policy", "has_proof", "expected"),
     [

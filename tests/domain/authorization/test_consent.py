@@ -24,12 +24,14 @@ def application(relationship="ThirdParty", mode="AlwaysPrompt", required=(), dis
     }
 
 
+@pytest.mark.requirement("oauth-1.9-19")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("again", [False, True])
 def test_first_parties_are_never_asked_about(mode, again):
     assert consent.question(application("FirstParty", mode), WANTED, None, again=again) is None
 
 
+@pytest.mark.requirement("oauth-1.9-19")
 @pytest.mark.parametrize(
     ("mode", "earlier", "again", "asks"),
     [

@@ -10,6 +10,7 @@ from identity.errors import InvalidScope
 ONE, OTHER = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
 
 
+@pytest.mark.requirement("contract-token-14")
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

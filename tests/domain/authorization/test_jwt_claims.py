@@ -57,6 +57,7 @@ def compatible():
     return make_application({"scopeHandlingPolicy": "Compatibility"})
 
 
+@pytest.mark.requirement("certification-token-7", "contract-userinfo-6")
 @pytest.mark.parametrize(
     ("scopes", "expected"),
     [
@@ -83,6 +84,7 @@ def test_name_is_composed_where_there_is_no_full_name():
     assert jwt_claims.scope_claims(make_user(firstName="Some", lastName="One"), ("profile",))["name"] == "Some One"
 
 
+@pytest.mark.requirement("contract-userinfo-8")
 def test_phone_number_is_verified_only_as_an_identity():
     identity = {"type": "phoneNumber", "value": "+15551234567", "verified": True}
     user = make_user(phoneNumber="+15551234567", mobilePhone="555 9", identities=[identity])
@@ -97,6 +99,7 @@ def test_address_in_data_may_be_one_text():
     assert jwt_claims.scope_claims(user, ("address",)) == {"address": {"formatted": "1 Main Street\nAuckland"}}
 
 
+@pytest.mark.requirement("certification-token-6")
 @pytest.mark.parametrize("value", [7, True, [], {"a": 1}, None])
 def test_data_of_the_wrong_type_is_no_claim(value):
     user = make_user(data={"nickname": value, "address": [value]})
@@ -108,12 +111,14 @@ def test_data_is_no_way_to_other_claims():
     assert set(jwt_claims.scope_claims(user, ("profile", "address"))) == {"updated_at"}
 
 
+@pytest.mark.requirement("contract-userinfo-10")
 def test_strict_userinfo_follows_the_scopes(strict):
     user = make_user(**FULL)
     token = {"sub": user["id"], "applicationId": strict["id"], "roles": ["admin"], "custom": 1}
     assert jwt_claims.userinfo_claims(user, strict, token, ("openid", "email")) == {"sub": user["id"], **EMAIL}
 
 
+@pytest.mark.requirement("contract-userinfo-10")
 def test_compatible_userinfo_tells_the_token_and_the_user(compatible):
     user = make_user(**FULL)
     token = {
@@ -141,6 +146,7 @@ def test_access_token_names_application_and_roles_of_the_registered(strict, comp
     assert jwt_claims.access_token_claims(user, compatible) == {"email": "user@example.com", "email_verified": False}
 
 
+@pytest.mark.requirement("audit-b2")
 @pytest.mark.parametrize("alone", [True, False])
 def test_id_token_has_the_claims_of_its_scopes(alone, strict, compatible):
     user = make_user(**FULL)
@@ -151,6 +157,7 @@ def test_id_token_has_the_claims_of_its_scopes(alone, strict, compatible):
     assert jwt_claims.id_token_claims(user, compatible, ("openid",), alone=alone) == login_ids
 
 
+@pytest.mark.requirement("audit-b2")
 @pytest.mark.parametrize("oauth", [{"idTokenClaims": "Minimal"}, {"profile": "strict"}])
 @pytest.mark.parametrize("policy", ["Strict", "Compatibility"])
 def test_minimal_id_token_has_claims_of_the_user_only_when_it_comes_alone(policy, oauth):
@@ -160,6 +167,7 @@ def test_minimal_id_token_has_claims_of_the_user_only_when_it_comes_alone(policy
     assert jwt_claims.id_token_claims(user, application, granted, alone=True)["email"] == "user@example.com"
 
 
+@pytest.mark.requirement("oauth-4.4-6")
 def test_everything_that_is_told_is_published_as_supported(strict):
     told = set(jwt_claims.scope_claims(make_user(**FULL), ("profile", "email", "address", "phone")))
     assert told <= set(jwt_claims.CLAIMS_SUPPORTED)

@@ -10,6 +10,7 @@ VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
 
+@pytest.mark.requirement("oauth-1.9-32")
 def test_example_of_rfc_7636_appendix_b():
     assert pkce.challenge(VERIFIER) == CHALLENGE
     assert pkce.proves(VERIFIER, CHALLENGE)
@@ -30,10 +31,12 @@ def test_attack_23_empty_short_and_foreign_verifiers_prove_nothing(verifier):
     assert not pkce.proves(verifier, bound)
 
 
+@pytest.mark.requirement("attack-23")
 def test_attack_23_a_plain_challenge_is_not_its_own_proof():
     assert not pkce.proves(VERIFIER, VERIFIER)
 
 
+@pytest.mark.requirement("contract-authorize-code_challenge")
 @pytest.mark.parametrize("text", ["", "a" * 42, "a" * 44, CHALLENGE + "=", CHALLENGE[:-1] + "+", CHALLENGE + "\n"])
 def test_challenge_has_43_characters_of_base64url(text):
     assert pkce.is_challenge(CHALLENGE)

@@ -37,6 +37,7 @@ EXAMPLE = (
 DECLARED = ("response_type", "redirect_uri", "scope", "state", "nonce", "max_age", "claims", "prompt")
 
 
+@pytest.mark.requirement("oauth-12-6")
 async def test_example_of_openid_connect_core_6_1_is_verified_and_read():
     token = jws.read(EXAMPLE)
     assert isinstance(token, Unverified)

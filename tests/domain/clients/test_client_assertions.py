@@ -22,6 +22,7 @@ def test_assertion_that_says_it_all_is_good():
     assert problem(iat=NOW, nbf=NOW, azp="x") is None
 
 
+@pytest.mark.requirement("oauth-2.1-13")
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
@@ -51,6 +52,7 @@ def test_id_is_remembered_for_as_long_as_the_assertion_counts():
     assert rules.ends({"exp": NOW + 60, "iat": NOW}) == NOW + 60
 
 
+@pytest.mark.requirement("attack-40")
 def test_attack_40_what_is_forgotten_does_not_count_any_more():
     """To the last second that an assertion is taken, its jti is remembered."""
     for claims in ({"exp": NOW + 300}, {"exp": NOW + 9999, "iat": NOW}, {"exp": NOW + 1, "iat": NOW - 100}):

@@ -20,11 +20,13 @@ def found(token: str | None = None, **changes: object) -> str | None:
     return problem(claims, method="GET", url=URL, now=NOW, access_token=token)
 
 
+@pytest.mark.requirement("oauth-12-15")
 def test_example_of_the_rfc_fits():
     assert found() is None
     assert found(TOKEN, ath=ATH) is None
 
 
+@pytest.mark.requirement("attack-40")
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
@@ -56,6 +58,7 @@ def test_attack_40_token_has_to_be_the_one_that_is_hashed(ath):
     assert "ath" in found(TOKEN, ath=ath)
 
 
+@pytest.mark.requirement("oauth-12-15")
 @pytest.mark.parametrize(
     "htu",
     [
@@ -71,6 +74,7 @@ def test_same_target_however_it_is_written(htu):
     assert is_same_target(htu, "https://id.example.com/oauth2/token")
 
 
+@pytest.mark.requirement("attack-40")
 @pytest.mark.parametrize(
     "htu",
     [

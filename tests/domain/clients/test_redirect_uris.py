@@ -13,6 +13,7 @@ from identity.domain.clients.redirect_uris import EXACT, WILDCARDS, is_authorize
 CALLBACK = "https://app.example.com/cb"
 
 
+@pytest.mark.requirement("contract-authorize-redirect_uri", "oauth-1.6-1")
 @pytest.mark.parametrize(
     "url",
     [
@@ -39,6 +40,7 @@ def refused(url: str, *registered: str, policy: str = EXACT) -> bool:
     return not is_authorized(url, registered, policy)
 
 
+@pytest.mark.requirement("attack-1")
 @pytest.mark.parametrize(
     "url",
     [
@@ -61,6 +63,7 @@ def test_attack_1_prefixes_and_other_neighbours_do_not_match(url, policy):
     assert refused(url, CALLBACK, policy=policy)
 
 
+@pytest.mark.requirement("attack-2", "oauth-1.6-2")
 @pytest.mark.parametrize(
     "url",
     [
@@ -76,6 +79,7 @@ def test_attack_2_user_information_is_refused_at_use_and_at_registration(url):
     assert refused(url, url)
 
 
+@pytest.mark.requirement("attack-3")
 @pytest.mark.parametrize(
     "path",
     [
@@ -103,6 +107,7 @@ def test_attack_3_dot_segments_and_encoded_delimiters_match_nothing(path):
     assert refused(url, "https://app.example.com/*", "https://app.example.com/*/*", policy=WILDCARDS)
 
 
+@pytest.mark.requirement("oauth-1.6-1")
 @pytest.mark.parametrize(
     ("pattern", "url"),
     [
@@ -123,6 +128,7 @@ def test_wildcard_matches_what_it_should(pattern, url):
     assert refused(url, pattern, policy=EXACT), "patterns are skipped under ExactMatch"
 
 
+@pytest.mark.requirement("attack-4", "oauth-1.6-3")
 @pytest.mark.parametrize(
     ("pattern", "url"),
     [
@@ -154,6 +160,7 @@ def test_attack_4_wildcard_never_crosses_a_delimiter(pattern, url):
     assert refused(url, pattern, policy=WILDCARDS)
 
 
+@pytest.mark.requirement("attack-4", "oauth-1.6-3")
 @pytest.mark.parametrize(
     "pattern",
     [
@@ -179,6 +186,7 @@ def test_attack_4_wildcard_in_a_wrong_place_cannot_be_registered(pattern):
     assert refused(pattern.replace("*", "a"), pattern, policy=WILDCARDS)
 
 
+@pytest.mark.requirement("attack-5")
 @pytest.mark.parametrize(
     ("pattern", "url"),
     [
@@ -194,6 +202,7 @@ def test_attack_5_a_dot_is_a_dot(pattern, url):
     assert refused(url, pattern, policy=WILDCARDS)
 
 
+@pytest.mark.requirement("attack-6")
 def test_attack_6_host_may_fold_its_case_and_the_path_must_not():
     assert is_authorized("HTTPS://APP.Example.com/cb", [CALLBACK], EXACT)
     assert refused("https://app.example.com/CB", CALLBACK)
@@ -201,6 +210,7 @@ def test_attack_6_host_may_fold_its_case_and_the_path_must_not():
     assert refused("COM.example.app:/cb", "com.example.app:/cb")
 
 
+@pytest.mark.requirement("attack-7", "oauth-1.6-4")
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
 @pytest.mark.parametrize("registered_port", ["", ":8080"])
 @pytest.mark.parametrize("port", ["", ":1", ":51004", ":65535"])
@@ -212,6 +222,7 @@ def test_attack_7_only_the_port_of_a_loopback_address_may_vary(host, registered_
     assert refused(f"https://{host}{port}/cb?x=1", registered)
 
 
+@pytest.mark.requirement("attack-7")
 @pytest.mark.parametrize(
     ("url", "registered"),
     [
@@ -230,6 +241,7 @@ def test_attack_7_nothing_else_counts_as_loopback(url, registered):
     assert refused(url, registered)
 
 
+@pytest.mark.requirement("attack-8", "oauth-1.6-2")
 @pytest.mark.parametrize(
     "url",
     [
@@ -248,6 +260,7 @@ def test_attack_8_active_schemes_are_refused_at_registration_and_at_use(url):
         assert refused(url, url, policy=policy)
 
 
+@pytest.mark.requirement("attack-9")
 @pytest.mark.parametrize(
     "url",
     [

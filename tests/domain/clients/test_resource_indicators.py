@@ -20,6 +20,7 @@ def refuse(check, *arguments) -> str:
     return caught.value.description
 
 
+@pytest.mark.requirement("oauth-12-3")
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
@@ -34,6 +35,7 @@ def test_each_resource_of_the_list_may_be_asked_for(text, wanted):
     assert resource_indicators.requested(text, OFF) == resource_indicators.requested(text, {}) == ()
 
 
+@pytest.mark.requirement("oauth-1.2-row-20")
 @pytest.mark.parametrize(
     "text",
     [
@@ -62,6 +64,7 @@ def test_no_more_than_ten_thousand_may_be_named():
     refuse(resource_indicators.requested, " ".join([ONE] * 10_001), OAUTH)
 
 
+@pytest.mark.requirement("oauth-12-3")
 def test_code_gives_what_its_request_named_and_is_asked_for_at_least_one():
     assert resource_indicators.of_code(f"{URN} {ONE}", [ONE, URN], OAUTH) == (URN, ONE)
     assert resource_indicators.of_code(None, [], OAUTH) == ()
@@ -72,6 +75,7 @@ def test_code_gives_what_its_request_named_and_is_asked_for_at_least_one():
     refuse(resource_indicators.of_code, ONE, [], OAUTH)
 
 
+@pytest.mark.requirement("attack-28", "oauth-12-3")
 def test_attack_28_refresh_narrows_and_never_widens():
     assert resource_indicators.of_refresh(None, [ONE, OTHER], OAUTH) == (ONE, OTHER)
     assert resource_indicators.of_refresh(OTHER, [ONE, OTHER], OAUTH) == (OTHER,)
@@ -83,6 +87,7 @@ def test_attack_28_refresh_narrows_and_never_widens():
     assert resource_indicators.of_refresh(ONE, [ONE], OFF) == ()
 
 
+@pytest.mark.requirement("oauth-12-3")
 def test_request_object_names_several_in_a_list():
     assert request_objects.parameters({"resource": [ONE, URN]}, ["resource"]) == {"resource": f"{ONE} {URN}"}
     assert request_objects.parameters({"resource": ONE}, ["resource"]) == {"resource": ONE}

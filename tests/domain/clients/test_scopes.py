@@ -15,6 +15,7 @@ def allowed(text: str, policy: str, **oauth):
     return scopes.allowed(scopes.parsed(text), application["oauthConfiguration"], application["scopes"])
 
 
+@pytest.mark.requirement("contract-authorize-scope", "oauth-1.9-31")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [(None, ()), ("", ()), ("openid", ("openid",)), ("b a  b a ", ("b", "a")), ("Openid openid", ("Openid", "openid"))],
@@ -23,6 +24,7 @@ def test_scopes_keep_their_order_and_occur_once(text, expected):
     assert scopes.parsed(text) == expected
 
 
+@pytest.mark.requirement("oauth-1.9-30")
 @pytest.mark.parametrize("text", ['a"b', "a\\b", "a\tb", "a\nb", "é", "a\x00", " ".join(map(str, range(101)))])
 def test_malformed_scope_is_refused(text):
     with pytest.raises(InvalidScope) as caught:
@@ -30,6 +32,7 @@ def test_malformed_scope_is_refused(text):
     assert caught.value.reason == "unknown_scope"
 
 
+@pytest.mark.requirement("oauth-1.9-18")
 @pytest.mark.parametrize("policy", ["Allow", "Remove", "Reject"])
 def test_known_scopes_pass_under_every_policy(policy):
     known = "openid offline_access address email phone profile orders:read"
@@ -43,6 +46,7 @@ def test_unknown_scope_is_kept_or_dropped(policy, expected):
     assert allowed("openid other email", policy) == expected
 
 
+@pytest.mark.requirement("oauth-1.9-18")
 @pytest.mark.parametrize("text", ["other", "openid Email", "orders", "orders:readx", "target-entity:x"])
 def test_unknown_scope_is_rejected_by_default(text):
     with pytest.raises(InvalidScope) as caught:
@@ -50,11 +54,13 @@ def test_unknown_scope_is_rejected_by_default(text):
     assert (caught.value.error, caught.value.reason) == ("invalid_scope", "unknown_scope")
 
 
+@pytest.mark.requirement("oauth-1.9-18")
 def test_disabled_provided_scope_is_unknown():
     oauth = {"providedScopePolicy": {"phone": {"enabled": False}}}
     assert allowed("openid phone email", "Remove", **oauth) == ("openid", "email")
 
 
+@pytest.mark.requirement("attack-28")
 def test_attack_28_narrowing_never_raises():
     assert scopes.narrowed(("email",), ("openid", "email")) == ("email",)
     with pytest.raises(InvalidScope):

@@ -38,6 +38,7 @@ def test_good_application_contradicts_nothing(oauth):
     assert paths(make(oauth)) == []
 
 
+@pytest.mark.requirement("oauth-12-27")
 @pytest.mark.parametrize(
     ("oauth", "path", "rule"),
     [
@@ -68,6 +69,7 @@ def test_contradiction_names_setting_and_rule(oauth, path, rule):
     assert [(each.path, each.rule) for each in found] == [(f"application.oauthConfiguration.{path}", rule)]
 
 
+@pytest.mark.requirement("oauth-12-27")
 @pytest.mark.parametrize(
     ("url", "rule"),
     [
@@ -166,6 +168,7 @@ def test_issuer_is_an_https_url(issuer, lacking):
     assert len(lacks(make_tenant(issuer=issuer), make())) == lacking
 
 
+@pytest.mark.requirement("audit-b7-id-token-key")
 @pytest.mark.parametrize(
     ("algorithm", "lacking"),
     [("ES256", 0), ("PS256", 0), ("Ed25519", 0), ("RS256", 1), ("ES384", 1), ("HS256", 1), (None, 1)],

@@ -16,6 +16,7 @@ ALPHABETS = {
 }
 
 
+@pytest.mark.requirement("contract-device-2")
 @pytest.mark.parametrize("kind", ALPHABETS)
 @pytest.mark.parametrize("length", [4, 6, 12])
 def test_code_has_the_letters_and_the_length_of_its_generator(kind, length):
@@ -24,6 +25,7 @@ def test_code_has_the_letters_and_the_length_of_its_generator(kind, length):
     assert set("".join(codes)) == set(ALPHABETS[kind])
 
 
+@pytest.mark.requirement("oauth-3-3")
 @pytest.mark.parametrize("length", [16, 128])
 def test_random_bytes_are_written_so_that_case_does_not_matter(length):
     code = user_codes.new({"type": "randomBytes", "length": length})
@@ -32,10 +34,12 @@ def test_random_bytes_are_written_so_that_case_does_not_matter(length):
     assert user_codes.normalised(code.lower()) == code
 
 
+@pytest.mark.requirement("attack-49")
 def test_attack_49_default_code_has_more_than_20_bits():
     assert 6 * math.log2(len(ALPHABETS["randomAlphaNumeric"])) > 20
 
 
+@pytest.mark.requirement("oauth-3-3")
 @pytest.mark.parametrize(
     "typed", ["BCDF-GH23", "bcdfgh23", " b c d f g h 2 3 ", "BCDF\u2013GH23", "BCDF\u00a0GH23", "bcdf--gh23\n"]
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from identity.domain.configuration import key_rotation
 from identity.domain.configuration.key_rotation import HINT_MS, LAG_MS, MARGIN_MS
 from identity.store.cache import STREAM_DOWN_SECONDS
@@ -41,6 +43,7 @@ def trusted(tenant, application, now: int | None) -> set[str]:
     return set(key_rotation.trusted_keys(tenant, application, ACCESS, now))
 
 
+@pytest.mark.requirement("core-7-rotation-publish")
 def test_the_key_before_signs_until_everybody_knows_and_verifies_until_its_last_token_is_dead() -> None:
     application = make_application()
     tenant = changed(tenant_with(), **{ACCESS: _id(2)})
@@ -78,6 +81,7 @@ def test_second_change_before_the_first_is_in_force() -> None:
     assert trusted(back, application, NOW + HOUR) == {_id(1), _id(2)}
 
 
+@pytest.mark.requirement("core-7-rotation-verify")
 def test_tokens_from_the_time_when_they_lived_longer_are_not_forgotten() -> None:
     application = make_application()
     shorter = changed(tenant_with(timeToLiveInSeconds=86_400), ttl=86_400, timeToLiveInSeconds=60)
@@ -147,6 +151,7 @@ def changed_type(stored: dict[str, Any], now: int = NOW, ttl: int = 3600, **memb
     return {**document, "private": key_rotation.changed_entity_type(stored, document, ttl, now)}
 
 
+@pytest.mark.requirement("core-7-rotation-entity")
 def test_entity_type_changes_its_key_as_an_application_does() -> None:
     tenant, rotated = tenant_with(), changed_type(entity_type_with(**own_key(5)), **own_key(6))
     assert [key_rotation.entity_key(tenant, rotated, NOW + after) for after in (0, LAG_MS - 1, LAG_MS)] == [
@@ -157,6 +162,7 @@ def test_entity_type_changes_its_key_as_an_application_does() -> None:
     assert rotated["private"]["permissionsCount"] == 3
 
 
+@pytest.mark.requirement("core-7-rotation-entity")
 def test_entity_type_goes_over_to_a_key_of_its_own_in_every_tenant() -> None:
     own = changed_type(entity_type_with(), **own_key(5, ttl=60))
     for number, ttl in ((1, 3600), (2, 1800)):
@@ -167,6 +173,7 @@ def test_entity_type_goes_over_to_a_key_of_its_own_in_every_tenant() -> None:
         assert trusted(tenant, own, NOW) == {_id(number), _id(5)}
 
 
+@pytest.mark.requirement("core-7-rotation-entity")
 def test_entity_type_goes_back_to_the_keys_of_the_tenants() -> None:
     tenant = tenant_with(timeToLiveInSeconds=7200)
     back = changed_type(entity_type_with(**own_key(5, ttl=60)), ttl=7200)

@@ -9,12 +9,14 @@ from identity.errors import FieldError, GeneralError
 from identity.schemas import load
 
 
+@pytest.mark.requirement("core-18-lambdas-8")
 def test_every_type_of_the_schema_has_its_function_and_no_other():
     types = load("api/lambda.json")["properties"]["lambda"]["properties"]["type"]["enum"]
     assert sorted(types) == sorted(rules.FUNCTIONS)
     assert set(rules.FUNCTIONS.values()) == {"checkRequired", "convert", "populate", "reconcile", "validate"}
 
 
+@pytest.mark.requirement("core-18-lambdas-9")
 @pytest.mark.parametrize("resource", ["tenant", "application"])
 def test_every_member_that_names_a_lambda_has_its_type(resource):
     schema = load(f"api/{resource}.json")["properties"][resource]["properties"]
@@ -57,6 +59,7 @@ def test_what_cannot_be_used_is_refused(text, reason):
         rules.returned(text, [{}, None])
 
 
+@pytest.mark.requirement("core-18-lambdas-26")
 def test_attack_proto_is_left_out_at_every_depth():
     text = '[{"__proto__":{"x":1},"a":[{"__proto__":1,"b":2}],"constructor":{"prototype":{}}}]'
     assert rules.returned(text, [{}]) == [{"a": [{"b": 2}], "constructor": {"prototype": {}}}]

@@ -7,6 +7,7 @@ import pytest
 from identity.domain.login import authentication_methods
 
 
+@pytest.mark.requirement("oauth-1.8-18")
 @pytest.mark.parametrize(
     ("authentication_type", "methods"),
     [
@@ -27,6 +28,7 @@ def test_type_tells_the_method(authentication_type, methods):
     assert authentication_methods.of(authentication_type) == methods
 
 
+@pytest.mark.requirement("oauth-1.8-18")
 @pytest.mark.parametrize(
     ("authentication_type", "second_factor", "methods"),
     [

@@ -27,6 +27,7 @@ def test_the_other_side_of_the_world_and_the_same_place_have_a_distance() -> Non
     assert threats.distance_km(BERLIN, BERLIN) == 0
 
 
+@pytest.mark.requirement("users-10-19")
 @pytest.mark.parametrize(
     ("before", "now", "elapsed", "is_impossible"),
     [

@@ -20,6 +20,7 @@ VALUES = {
 }
 
 
+@pytest.mark.requirement("audit-b5-templates", "core-18-templates-3")
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
@@ -55,6 +56,7 @@ def test_what_is_understood(template, expected) -> None:
     assert language.render(template, VALUES, html=False) == expected
 
 
+@pytest.mark.requirement("audit-b5-templates")
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
@@ -173,6 +175,7 @@ def test_what_published_templates_use(template, expected) -> None:
     assert language.render(template, values, html=False) == expected
 
 
+@pytest.mark.requirement("audit-b5-templates")
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
@@ -187,6 +190,7 @@ def test_html_stays_escaped(template, expected) -> None:
     assert language.render(template, {"user": {"evil": "<i>"}}, html=True) == expected
 
 
+@pytest.mark.requirement("audit-b5-templates")
 @pytest.mark.parametrize(
     "template",
     [
@@ -208,6 +212,7 @@ def test_what_would_run_away_is_stopped(template) -> None:
         language.render(template, VALUES, html=False)
 
 
+@pytest.mark.requirement("audit-b5-templates")
 @pytest.mark.parametrize(
     "template", ["{% set ftl.v_x = 1 %}{{ ftl.__class__ }}", "{{ ftl }}", "${ftl}", "{{ ftl|tojson }}"]
 )
@@ -216,11 +221,13 @@ def test_namespace_shows_nothing_of_itself(template) -> None:
         language.render(template, VALUES, html=False)
 
 
+@pytest.mark.requirement("audit-b5-templates")
 def test_preview_shows_placeholders() -> None:
     template = "${user.name?js_string} ${user.at?number_to_date?string('yyyy')} [#assign u = \"/${code}\"]${u?html}"
     assert language.render(template, {}, html=True, preview=True) == "${user.name} ${user.at} /${code}"
 
 
+@pytest.mark.requirement("audit-b5-templates", "core-18-templates-3")
 @pytest.mark.parametrize(
     ("template", "line", "message"),
     [
@@ -278,6 +285,7 @@ def test_what_is_not_understood_is_refused_by_name_with_its_line(template, line,
     assert (refused.value.line, refused.value.message) == (line, message)
 
 
+@pytest.mark.requirement("audit-b5-templates", "core-18-templates-3")
 @pytest.mark.parametrize(
     "before", ["[#if a??]\n[/#if]\n", "[#-- \n\n --]", "${a!\n''\n}", "[#assign x =\n1]", "[#if\n\na??]x[/#if]"]
 )
@@ -287,6 +295,7 @@ def test_lines_stay_where_they_are(before) -> None:
     assert refused.value.line == before.count("\n") + 1
 
 
+@pytest.mark.requirement("audit-b5-templates", "core-18-templates-4")
 @pytest.mark.parametrize(
     "piece",
     ["{{", "{%", "{#", "[#--", "<#--", "[#if ", "{% raw %}", "{%  ", "[#a", "</#", "${a", "$", "{% endraw", "[#"],
@@ -297,6 +306,7 @@ def test_openings_without_an_end_are_looked_through_once(piece) -> None:
         language.check("${x}" + piece * (language.MAXIMUM_TEMPLATE // len(piece) - 4))
 
 
+@pytest.mark.requirement("audit-b5-templates")
 def test_translation_does_not_grow_beyond_what_is_written() -> None:
     template = "${x" + "?switch(1, 2, 3)" * 40 + "}"
     assert len(to_jinja(template)) < 4 * len(template)

@@ -23,6 +23,7 @@ def text(template: str) -> str:
     return language.render(template, VALUES, html=False)
 
 
+@pytest.mark.requirement("core-18-templates-3")
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
@@ -73,6 +74,7 @@ def test_html_escapes_what_comes_from_outside() -> None:
     assert html('<a href="{{ requestData.link }}">') == '<a href="https://e.com/?a=1&amp;b=ä">'
 
 
+@pytest.mark.requirement("core-18-templates-4")
 @pytest.mark.parametrize(
     ("template", "message"),
     [
@@ -108,6 +110,7 @@ def test_what_cannot_be_rendered_is_told_with_its_line(template, message) -> Non
     assert message is None or failed.value.message == message
 
 
+@pytest.mark.requirement("core-18-templates-4")
 @pytest.mark.parametrize(
     ("template", "line"),
     [
@@ -152,6 +155,7 @@ def test_what_the_language_leaves_out_is_refused_when_it_is_read(template, line)
         text(template)
 
 
+@pytest.mark.requirement("core-18-templates-4")
 @pytest.mark.parametrize(
     "template",
     [
@@ -171,6 +175,7 @@ def test_what_is_too_much_to_read_is_refused(template) -> None:
         language.check(template)
 
 
+@pytest.mark.requirement("core-18-templates-4")
 @pytest.mark.parametrize(
     "template",
     [

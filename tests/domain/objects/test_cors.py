@@ -38,6 +38,7 @@ def test_what_is_no_origin(text: str) -> None:
     assert canonical_origin(text) is None
 
 
+@pytest.mark.requirement("core-17-14")
 @pytest.mark.parametrize(
     ("origin", "base_url", "host", "is_same"),
     [

@@ -15,6 +15,7 @@ MIDNIGHT = datetime.datetime(2005, 12, 31, 0, 0, tzinfo=datetime.UTC)
 NOON = datetime.datetime(2005, 1, 2, 12, 30, tzinfo=zoneinfo.ZoneInfo("UTC"))
 
 
+@pytest.mark.requirement("core-15-9")
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [

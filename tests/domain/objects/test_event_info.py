@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from identity.call import ApiKeyCaller, Call, Caller, Nobody, Origin
 from identity.domain.objects import event_info
 from identity.instants import Instant
@@ -22,6 +24,7 @@ def test_request_tells_address_and_user_agent() -> None:
     assert info({}) == {"ipAddress": "192.0.2.7", "userAgent": "Browser/1"}
 
 
+@pytest.mark.requirement("core-1.2-8")
 def test_caller_knows_better() -> None:
     assert info({"ipAddress": "198.51.100.1", "os": "Linux"}) == {
         "ipAddress": "198.51.100.1",
@@ -30,6 +33,7 @@ def test_caller_knows_better() -> None:
     }
 
 
+@pytest.mark.requirement("audit-a6")
 def test_address_and_place_of_a_caller_without_a_key_are_ignored() -> None:
     given = {"ipAddress": "198.51.100.1", "location": {"city": "Denver"}, "os": "Linux"}
     assert info(given, caller=Nobody()) == {"ipAddress": "192.0.2.7", "os": "Linux", "userAgent": "Browser/1"}
@@ -44,6 +48,7 @@ def test_members_of_another_name_or_type_are_left_out() -> None:
     assert info(given) == {"ipAddress": "192.0.2.7", "userAgent": "Browser/1"}
 
 
+@pytest.mark.requirement("core-1.2-8")
 def test_stranger_does_not_fill_the_logs() -> None:
     long = {"deviceName": "x" * 1001, "os": "x" * 1000, "data": {"a": "x" * 10_000}}
     usual = {"ipAddress": "192.0.2.7", "userAgent": "Browser/1"}

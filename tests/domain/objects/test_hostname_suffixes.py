@@ -20,6 +20,7 @@ def test_every_ending_is_kept_once_and_cut_short() -> None:
     assert "x" + "y" * (hostname_suffixes.LENGTH - 1) in hostname_suffixes.of(long)
 
 
+@pytest.mark.requirement("core-12-3")
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -19,6 +19,7 @@ def codes(**criteria: Any) -> list[str]:
     return [error.code for error in caught.value.fields]
 
 
+@pytest.mark.requirement("core-12-5")
 @pytest.mark.parametrize(
     ("text", "term"),
     [
@@ -42,6 +43,7 @@ def test_terms(text: str | None, term: Term | None) -> None:
         assert read(FIELDS, {"queryString": text}, "").term == term
 
 
+@pytest.mark.requirement("core-12-5")
 def test_ids_win_over_everything_and_lose_repetitions() -> None:
     one, two = new_id(), new_id()
     query = read(FIELDS, {"ids": [one.upper(), two, one], "queryString": {}, "startRow": -1}, "")
@@ -68,6 +70,7 @@ def test_totals_are_capped_unless_asked_for() -> None:
         assert codes(accurateTotal=wrong) == ["[couldNotConvert]search.accurateTotal"]
 
 
+@pytest.mark.requirement("core-12-7")
 def test_the_next_page_asks_for_the_same_again() -> None:
     criteria = {"queryString": "a*", "sortFields": [{"name": "email"}], "numberOfResults": 7, "accurateTotal": True}
     query = read(FIELDS, criteria, "")
@@ -91,6 +94,7 @@ def test_a_token_that_is_none_of_ours_is_refused(token: Any) -> None:
     assert codes(nextResults=token) == ["[invalid]search.nextResults"]
 
 
+@pytest.mark.requirement("attack-69")
 def test_a_forged_token_is_judged_like_any_request() -> None:
     forged = base64url(b'{"sortFields": [{"name": "private.password.hash"}], "startRow": {"$gt": 0}}')
     assert codes(nextResults=forged) == ["[invalid]search.sortFields[0]", "[invalid]search.startRow"]

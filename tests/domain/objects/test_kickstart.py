@@ -22,6 +22,7 @@ def evaluated(text: str, **environ: str) -> Kickstart:
     return source.evaluated({"FUSIONAUTH_TENANT_ID": source.default_tenant_id or TENANT})
 
 
+@pytest.mark.requirement("core-13-6", "core-13-7")
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -72,18 +73,21 @@ def test_a_value_of_a_variable_is_text_and_no_expression_again() -> None:
     assert found.api_keys[0]["name"] == "@{part.json} #{a} &{part.json}"
 
 
+@pytest.mark.requirement("core-13-2", "core-13-9")
 def test_variables_are_made_in_order_and_once() -> None:
     text = "variables: {b: '#{UUID()}', a: '#{b}-#{b}'}\napiKeys: [{key: k, name: '#{a}'}]"
     name = evaluated(text).api_keys[0]["name"]
     assert name[:36] == name[37:]
 
 
+@pytest.mark.requirement("core-13-10")
 def test_included_value_has_its_expressions_put_in_place() -> None:
     text = "variables: {name: x}\napiKeys: [{key: k}]\nrequests: [{method: post, url: /a, body: '&{part.json}'}]"
     assert evaluated(text).requests[0].body == ["x", "#{name}"]
     assert evaluated(text).requests[0].method == "POST"
 
 
+@pytest.mark.requirement("core-13-8", "service-1")
 def test_json_and_yaml_say_the_same() -> None:
     as_json = (
         '{"apiKeys": [{"key": "k"}], "requests": [{"method": "PUT", "url": "/a", "tenantId": "t", "body": {"a": 1}}]}'
@@ -92,6 +96,7 @@ def test_json_and_yaml_say_the_same() -> None:
     assert evaluated(as_json) == evaluated(as_yaml)
 
 
+@pytest.mark.requirement("audit-b5-kickstart")
 def test_url_needs_no_leading_slash_and_a_timeout_may_be_text() -> None:
     text = "apiKeys: [{key: k}]\nsettings: {readTimeout: '9000'}\nrequests: [{method: POST, url: api/user, body: {}}]"
     assert evaluated(text).requests[0].url == "/api/user"

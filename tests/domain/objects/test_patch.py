@@ -10,6 +10,7 @@ from identity.errors import Invalid
 SECRET = "a-secret-that-no-message-repeats"
 
 
+@pytest.mark.requirement("core-1-16", "webhooks-4-4")
 @pytest.mark.parametrize(
     ("operation", "cause"),
     [

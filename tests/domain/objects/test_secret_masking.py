@@ -9,6 +9,7 @@ import pytest
 from identity.domain.objects.secret_masking import MASK, masked
 
 
+@pytest.mark.requirement("core-15-11")
 @pytest.mark.parametrize(
     "name",
     [
@@ -24,6 +25,7 @@ def test_texts_of_secret_members_are_masked_at_every_depth(name: str) -> None:
     assert masked({name: ["hush", "hush"]}) == {name: [MASK, MASK]}
 
 
+@pytest.mark.requirement("core-15-11")
 @pytest.mark.parametrize(
     "value",
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from identity.domain.objects.token_bucket import TokenBucket
 
 
@@ -21,6 +23,7 @@ def test_what_was_not_used_is_there_still():
     assert [granted(allowance, 0.0, 5), granted(allowance, 0.0)] == [5, 20]
 
 
+@pytest.mark.requirement("design-state-16")
 def test_over_ten_seconds_it_is_ten_times_as_much():
     allowance = TokenBucket(200)
     assert 2000 <= sum(granted(allowance, tick / 20) for tick in range(201)) <= 2050

@@ -29,6 +29,7 @@ def is_valid(scheme: str, factor: int, salt: str, derived: str, password: str = 
     return password_hashing.verify(password, StoredPassword(scheme, factor, salt, derived))
 
 
+@pytest.mark.requirement("design-state-9", "users-2-6")
 @pytest.mark.parametrize("scheme", sorted(password_hashing.SCHEMES))
 def test_every_scheme_knows_its_own_password_and_no_other(scheme):
     factor = CHEAP.get(scheme, 10)
@@ -41,6 +42,7 @@ def test_every_scheme_knows_its_own_password_and_no_other(scheme):
     assert stored.hash not in repr(stored)
 
 
+@pytest.mark.requirement("users-2-6")
 @pytest.mark.parametrize(
     ("scheme", "digest", "size"),
     [
@@ -63,6 +65,7 @@ def test_pbkdf2_vector_of_rfc_7914_section_11():
     assert is_valid("salted-pbkdf2-hmac-sha256-512", 1, b64(b"salt"), b64(derived), "passwd")
 
 
+@pytest.mark.requirement("users-2-6")
 def test_bcrypt_of_another_implementation_is_verified_by_its_parts():
     whole = "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"
     assert bcrypt.checkpw(b"U*U", whole.encode())
@@ -82,6 +85,7 @@ def test_argon2id_is_read_by_the_reference_library():
     argon2.PasswordHasher().verify(f"$argon2id$v=19$m=19456,t=2,p=1${salt}${derived}", PASSWORD)
 
 
+@pytest.mark.requirement("users-2-6")
 @pytest.mark.parametrize(("scheme", "digest"), [("salted-md5", "md5"), ("salted-sha256", "sha256")])
 def test_repeated_digests_start_with_password_and_salt(scheme, digest):
     derived = PASSWORD.encode() + base64.b64decode(SALT)
@@ -100,6 +104,7 @@ def test_hmac_scheme_has_no_factor():
         assert is_valid("salted-hmac-sha256", factor, SALT, derived)
 
 
+@pytest.mark.requirement("users-2-6")
 def test_phpass_hash_of_its_reference_is_verified():
     """`$P$9IQRaTwmfeRo7ud9Fh4E2PdI0S3r.L0` is test12345: 2^11 rounds, salt IQRaTwmf, in an alphabet of its own."""
     alphabet = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -163,6 +168,7 @@ def codes(password: str, scheme: str = "argon2id", login_ids=(), **rules) -> lis
     return [error.code.removesuffix("user.password") for error in found]
 
 
+@pytest.mark.requirement("core-2-6")
 @pytest.mark.parametrize(
     ("password", "rules", "expected"),
     [
@@ -196,6 +202,7 @@ def test_bcrypt_reads_50_bytes_only():
     assert codes("ä" * 26, "bcrypt") == ["[tooLong]"]
 
 
+@pytest.mark.requirement("core-2-6")
 def test_login_ids_in_the_password_are_refused_where_the_rules_say_so():
     login_ids = ("user@example.com", "someone", "+15551234567")
     password = "xUSER@example.com someone +15551234567"

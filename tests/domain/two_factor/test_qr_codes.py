@@ -119,6 +119,7 @@ def read(modules: list[list[bool]]) -> bytes:
     return bytes(int(plain[start + 8 * k : start + 8 * k + 8], 2) for k in range(length))
 
 
+@pytest.mark.requirement("oauth-1.9-8")
 @pytest.mark.parametrize("version", BLOCKS)
 def test_code_says_what_it_was_made_of(version):
     text = "otpauth://totp/".ljust(CAPACITIES[version - 1], "x")[: CAPACITIES[version - 1]]

@@ -24,6 +24,7 @@ VECTORS = [  # RFC 6238 appendix B: seconds, then the codes of SHA-1, SHA-256 an
 ]
 
 
+@pytest.mark.requirement("users-9-17")
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: str(vector[0]))
 def test_vectors_of_rfc_6238(vector) -> None:
     seconds, *codes = vector

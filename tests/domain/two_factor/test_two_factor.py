@@ -28,6 +28,7 @@ def user(*methods: Document) -> Document:
     return {"twoFactor": {"methods": list(methods), "recoveryCodes": []}}
 
 
+@pytest.mark.requirement("users-9-19")
 @pytest.mark.parametrize(
     ("policy", "own", "has_method", "is_trusted", "expected"),
     [
@@ -52,6 +53,7 @@ def test_policy_decides_who_is_asked(policy, own, has_method, is_trusted, expect
         assert two_factor.is_challenged(tenant(policy), asked, about, is_trusted=is_trusted) is expected
 
 
+@pytest.mark.requirement("users-9-20")
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [(None, {"app", None, "other"}), ("Any", {"app", None, "other"}), ("This", {"app"}), ("None", set())],

@@ -15,6 +15,7 @@ def at(text: str) -> Instant:
     return Instant(round(datetime.datetime.fromisoformat(f"{text}+00:00").timestamp() * 1000))
 
 
+@pytest.mark.requirement("users-11-11")
 @pytest.mark.parametrize(
     ("duration", "unit", "expected"),
     [

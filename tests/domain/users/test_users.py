@@ -39,6 +39,7 @@ def kinds(errors: Any) -> set[str]:
     return {error.code for error in errors}
 
 
+@pytest.mark.requirement("users-2-2")
 def test_login_value_prefers_email_to_username_to_phone() -> None:
     everything = {"email": "a@example.com", "username": "ann", "phoneNumber": "+15551234567"}
     assert users.primary_login_id(make_user(**everything)) == "a@example.com"
@@ -64,6 +65,7 @@ def test_look_up_keys_follow_the_user() -> None:
     assert renamed["private"] == {"login": "b@example.com", "terms": ["b@example.com"]}
 
 
+@pytest.mark.requirement("users-2-2")
 def test_identities_keep_the_instants_of_what_did_not_change() -> None:
     user = make_user(email="a@example.com", username="Ann")
     user["identities"][0]["lastLoginInstant"] = NOW
@@ -74,6 +76,7 @@ def test_identities_keep_the_instants_of_what_did_not_change() -> None:
     assert "lastLoginInstant" not in username
 
 
+@pytest.mark.requirement("users-2-2")
 def test_identities_tell_why_they_are_verified_or_not() -> None:
     user = users.with_derived_members(
         users.with_verified_reason(make_user(email="a@example.com", username="Ann"), "Skipped", NOW)
@@ -123,6 +126,7 @@ def test_the_form_that_is_patched_holds_no_secret_and_nothing_fixed() -> None:
     assert not {"id", "tenantId", "verified", "registrations", "insertInstant", "lastUpdateInstant"} & form.keys()
 
 
+@pytest.mark.requirement("attack-56")
 def test_events_and_answers_hold_no_secret() -> None:
     method = {"id": "AAAA", "method": "authenticator", "secret": SECRET}
     user = make_user(email="a@example.com", twoFactor={"methods": [method], "recoveryCodes": ["a recovery code"]})
@@ -158,6 +162,7 @@ def test_other_texts_are_no_phone_numbers(number: str) -> None:
     assert not users.is_e164_number(number)
 
 
+@pytest.mark.requirement("core-1-4")
 @pytest.mark.parametrize(
     ("members", "expected"),
     [
@@ -213,6 +218,7 @@ def test_a_changed_login_id_is_one_that_had_a_value_and_has_another() -> None:
     assert users.changed_identities(before, after) == [("email", "a@example.com", "b@example.com")]
 
 
+@pytest.mark.requirement("users-2-5")
 def test_a_username_suffix_has_the_digits_that_were_asked_for() -> None:
     suffix = users.username_suffix("#", 4)
     assert suffix[0] == "#" and len(suffix) == 5 and suffix[1:].isdigit()

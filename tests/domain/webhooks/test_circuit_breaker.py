@@ -18,6 +18,7 @@ def after(outcomes: str, rules: Rules = RULES, every: float = 1.0) -> CircuitBre
     return breaker
 
 
+@pytest.mark.requirement("webhooks-15.2-5", "webhooks-15.3-30")
 @pytest.mark.parametrize(
     ("outcomes", "is_open"),
     [
@@ -46,6 +47,7 @@ def test_a_closed_one_lets_everything_through():
     assert CircuitBreaker(RULES).room(0, held=5) is None
 
 
+@pytest.mark.requirement("webhooks-15.3-30")
 def test_an_open_one_lets_one_probe_through_after_the_pause():
     breaker = after("ffffffffff")
     opened = 9.0

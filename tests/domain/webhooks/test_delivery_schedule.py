@@ -13,12 +13,14 @@ NOW = Instant(1_700_000_000_000)
 PUBLISHED = (5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400)
 
 
+@pytest.mark.requirement("webhooks-15.3-25")
 def test_waits_follow_the_schedule_and_end_with_it() -> None:
     schedule = Schedule(PUBLISHED)
     waits = [schedule.next_attempt(NOW, attempts, 0.5) for attempts in range(1, 11)]
     assert waits == [*(later(NOW, seconds=seconds) for seconds in PUBLISHED), None]
 
 
+@pytest.mark.requirement("webhooks-15.3-25")
 def test_jitter_stays_within_its_bounds() -> None:
     schedule = Schedule((100,), jitter=0.2)
     assert schedule.next_attempt(NOW, 1, 0.0) == later(NOW, seconds=80)
@@ -64,6 +66,7 @@ def test_overloaded_receiver_is_left_alone(
     assert wait_at_least(status, timed_out=timed_out, retry_after_seconds=retry_after) == expected
 
 
+@pytest.mark.requirement("webhooks-15.3-16")
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -89,6 +92,7 @@ def test_retry_after_is_read_in_both_forms(value: str | None, expected: float | 
     assert retry_after_seconds(value, NOW) == expected
 
 
+@pytest.mark.requirement("webhooks-15.3-16")
 def test_a_date_without_a_zone_is_the_same_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()

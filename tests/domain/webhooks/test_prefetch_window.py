@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from identity.domain.webhooks.prefetch_window import Ahead, PrefetchWindow
 
 
@@ -21,6 +23,7 @@ def test_a_slow_receiver_gets_no_more_than_an_unknown_one():
     assert after(10, 5.0).room(5.0, held=0) == 20
 
 
+@pytest.mark.requirement("design-state-15")
 def test_a_fast_receiver_gets_what_lasts_for_half_a_second():
     assert 145 <= after(3000, 10.0).room(10.0, held=0) <= 155
     assert 95 <= after(2000, 10.0).room(10.0, held=0) <= 105

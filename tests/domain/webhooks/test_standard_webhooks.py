@@ -23,6 +23,7 @@ def signed(secret: str, timestamp: int) -> dict[str, str]:
     return {"webhook-id": "msg_1", "webhook-timestamp": str(timestamp), "webhook-signature": signature}
 
 
+@pytest.mark.requirement("webhooks-10-4", "webhooks-15.3-33")
 def test_the_reference_library_accepts_what_we_sign():
     secret = rules.secret_text(bytes(range(32)))
     headers = signed(secret, SystemClock().now() // 1000)
@@ -44,6 +45,7 @@ VECTOR = b'{"test": 2432232314}'
 """The example that the libraries of Standard Webhooks and of Svix share: id, instant, keys and signatures below."""
 
 
+@pytest.mark.requirement("webhooks-15.3-33")
 def test_the_shared_vectors_of_both_versions_come_out():
     content = rules.signed_content("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, VECTOR)
     secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -85,6 +87,7 @@ def test_a_removed_secret_signs_no_more():
     assert rules.live_secrets(private, NOW) == ()
 
 
+@pytest.mark.requirement("webhooks-10-5")
 def test_the_previous_key_signs_until_its_end():
     configuration = {
         "enabled": True,

@@ -7,6 +7,7 @@ import pytest
 from identity.domain.webhooks.webhook_headers import problem, sendable, unsendable
 
 
+@pytest.mark.requirement("attack-62", "webhooks-2-8")
 @pytest.mark.parametrize(
     "headers",
     [
@@ -45,6 +46,7 @@ def test_ordinary_headers_pass() -> None:
     assert problem(headers) is None
 
 
+@pytest.mark.requirement("webhooks-2-7")
 def test_name_that_is_no_token_is_kept_but_not_sent() -> None:
     headers = {"Header 1": "value 1", "X-Good": "yes"}
     assert sendable(headers) == {"X-Good": "yes"}

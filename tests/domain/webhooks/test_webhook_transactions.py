@@ -27,6 +27,7 @@ def test_table_names_every_transaction_type() -> None:
     assert set(entry["properties"]["transactionType"]["enum"]) == set(NEEDED)
 
 
+@pytest.mark.requirement("webhooks-8-1", "webhooks-8-2")
 @pytest.mark.parametrize("transaction_type", NEEDED)
 @pytest.mark.parametrize("asked", range(7))
 def test_transaction_needs_exactly_as_many_successes_as_the_table_says(transaction_type: str, asked: int) -> None:
@@ -35,6 +36,7 @@ def test_transaction_needs_exactly_as_many_successes_as_the_table_says(transacti
         assert is_satisfied(transaction_type, successes, asked) == (successes >= needed)
 
 
+@pytest.mark.requirement("webhooks-15.3-36")
 @given(st.sampled_from(sorted(NEEDED)), st.integers(1, 10_000), st.floats(0, 1))
 def test_rules_are_those_of_fractions_without_the_errors_of_fractions(kind: str, asked: int, share: float) -> None:
     least = {"None": Fraction(0), "Any": Fraction(1, asked), "SimpleMajority": Fraction(1, 2)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.configuration.themes import DEFAULT_ID
 from identity.operations.configuration import bootstrap
@@ -28,6 +30,7 @@ async def names(api) -> tuple[str, str]:
     return application.json()["application"]["name"], theme.json()["theme"]["name"]
 
 
+@pytest.mark.requirement("audit-b6-names")
 async def test_tools_find_application_and_theme_by_their_published_names(service, api) -> None:
     found = (await api.get("/api/application/search", params={"name": "FusionAuth"})).json()["applications"]
     assert ADMINISTRATOR_APPLICATION_ID in {one["id"] for one in found}
@@ -35,6 +38,7 @@ async def test_tools_find_application_and_theme_by_their_published_names(service
     assert DEFAULT_ID in {one["id"] for one in found}
 
 
+@pytest.mark.requirement("audit-b6-names")
 async def test_names_of_an_earlier_version_become_the_published_ones(service, api) -> None:
     await named(service, "Administration", "Default")
     await start(service)
@@ -42,6 +46,7 @@ async def test_names_of_an_earlier_version_become_the_published_ones(service, ap
     await test_tools_find_application_and_theme_by_their_published_names(service, api)
 
 
+@pytest.mark.requirement("audit-b6-names")
 async def test_names_that_an_administrator_chose_stay(service, api) -> None:
     try:
         await named(service, "Ours", "Our theme")
@@ -52,6 +57,7 @@ async def test_names_that_an_administrator_chose_stay(service, api) -> None:
         await start(service)
 
 
+@pytest.mark.requirement("audit-b6-names")
 async def test_published_name_that_is_taken_stops_no_start(service, api) -> None:
     await named(service, "Administration", "FusionAuth")
     other = (await api.post("/api/application", json={"application": {"name": "FusionAuth"}})).json()["application"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from identity.call import Document
 from identity.operations.groups import group_roles
 from tests.builders import make_application, make_registration, make_user
@@ -40,6 +42,7 @@ async def roles(user: Document, applications: list[Document], groups: list[Docum
     return [registration["roles"] for registration in effective["registrations"]]
 
 
+@pytest.mark.requirement("core-18-groups-16")
 async def test_roles_are_the_user_s_own_and_those_of_all_groups_without_asking_a_store() -> None:
     one, other = application("a", "b", "c"), application("a", "z")
     registrations = [make_registration(one, "b"), make_registration(other)]

@@ -116,6 +116,7 @@ async def test_any_other_password_is_wrong(desk: Desk, password: str) -> None:
     assert "lastLoginInstant" not in await desk.stored()
 
 
+@pytest.mark.requirement("attack-44", "oauth-1.9-5")
 async def test_an_unknown_user_a_wrong_type_and_another_tenant_are_wrong_credentials(
     desk: Desk, service: app.Service, api: httpx.AsyncClient
 ) -> None:
@@ -143,11 +144,13 @@ async def test_what_is_wrong_with_a_user_is_told_only_to_who_knows_the_password(
     assert "lastLoginInstant" not in await desk.stored()
 
 
+@pytest.mark.requirement("oauth-1.9-6")
 async def test_a_second_factor_is_never_skipped(desk: Desk) -> None:
     await desk.change_user(twoFactor={"methods": [{"method": "email", "email": "a@example.com"}]})
     assert isinstance(await desk.log_in(), outcomes.SecondFactorRequired)
 
 
+@pytest.mark.requirement("oauth-1.9-6")
 async def test_gates_for_unverified_users_and_registrations(desk: Desk) -> None:
     await desk.register(
         verifyRegistration=True, verificationEmailTemplateId=EMAIL_TEMPLATE, unverified={"behavior": "Gated"}
@@ -158,6 +161,7 @@ async def test_gates_for_unverified_users_and_registrations(desk: Desk) -> None:
     assert isinstance(await desk.log_in(), outcomes.EmailNotVerified)
 
 
+@pytest.mark.requirement("oauth-1.9-6")
 async def test_an_old_password_has_to_be_changed_where_the_tenant_says_so(desk: Desk, clock: Any) -> None:
     await desk.configure(maximumPasswordAge={"enabled": True, "days": 3})
     assert isinstance(await desk.log_in(), outcomes.LoggedIn)
@@ -174,6 +178,7 @@ async def test_a_password_below_new_rules_has_to_be_changed(desk: Desk) -> None:
     assert isinstance(result, outcomes.PasswordChangeRequired) and result.reason == "Validation"
 
 
+@pytest.mark.requirement("design-state-9")
 async def test_a_good_login_moves_the_password_to_the_tenants_scheme(desk: Desk) -> None:
     scheme = {"encryptionScheme": "salted-pbkdf2-hmac-sha256", "encryptionSchemeFactor": 1000}
     await desk.configure(passwordEncryptionConfiguration=scheme)
@@ -196,6 +201,7 @@ async def test_a_password_moves_to_the_tenants_scheme_before_the_second_factor_i
     assert (await desk.stored())["private"]["password"]["scheme"] == "salted-pbkdf2-hmac-sha256"
 
 
+@pytest.mark.requirement("attack-48")
 async def test_an_account_is_closed_after_too_many_failures_whoever_asks_and_however_it_is_named(desk: Desk) -> None:
     await desk.configure(
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 3, "timePeriodInSeconds": 60}}
@@ -216,6 +222,7 @@ async def test_unknown_users_are_counted_like_known_ones(desk: Desk) -> None:
     assert isinstance(await desk.log_in("NOBODY", "wrong"), outcomes.TooManyAttempts)
 
 
+@pytest.mark.requirement("attack-48")
 async def test_success_neither_counts_nor_resets_what_failed(desk: Desk) -> None:
     await desk.configure(
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 2, "timePeriodInSeconds": 60}}
@@ -245,6 +252,7 @@ async def test_an_attempt_that_could_not_be_judged_is_not_counted(desk: Desk) ->
     assert isinstance(await desk.log_in(), outcomes.LoggedIn)
 
 
+@pytest.mark.requirement("attack-48")
 async def test_many_guesses_at_once_are_no_way_around_the_limit(desk: Desk) -> None:
     await desk.configure(
         rateLimitConfiguration={"failedLogin": {"enabled": True, "limit": 3, "timePeriodInSeconds": 60}}
@@ -253,6 +261,7 @@ async def test_many_guesses_at_once_are_no_way_around_the_limit(desk: Desk) -> N
     assert sum(result == outcomes.WrongCredentials() for result in results) == 3
 
 
+@pytest.mark.requirement("attack-48")
 async def test_an_address_that_fails_for_everybody_is_refused_for_everybody(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,6 +290,7 @@ def watch(desk: Desk) -> list[str]:
     return calls
 
 
+@pytest.mark.requirement("attack-44")
 async def test_attack_44_wrong_password_of_a_cheaper_scheme_costs_what_nobody_costs(desk: Desk) -> None:
     await desk.add_user(username=new_id(), encryptionScheme="salted-md5", factor=1)
     calls = watch(desk)
@@ -290,6 +300,7 @@ async def test_attack_44_wrong_password_of_a_cheaper_scheme_costs_what_nobody_co
     assert calls == ["verify", "pretend", "verify"]
 
 
+@pytest.mark.requirement("attack-44")
 async def test_unknown_users_cost_what_wrong_passwords_cost(desk: Desk) -> None:
     calls = watch(desk)
     await desk.log_in(password="wrong")

@@ -77,6 +77,7 @@ async def user_of(tenant_api: Any, service: Any, **members: Any) -> Document:
     return await service.services.users.get(made["tenantId"], made["id"])
 
 
+@pytest.mark.requirement("messages-6")
 async def test_a_messenger_gets_number_and_text_as_json_with_what_proves_who_sends(sender, service, tenant_api) -> None:
     user = await user_of(tenant_api, service, mobilePhone="+14155550100", firstName="Ada", preferredLanguages=["de"])
     template = await sender.template("Code: ${code}", de="${user.firstName}, Ihr Code: ${code}")
@@ -95,6 +96,7 @@ async def test_a_messenger_gets_number_and_text_as_json_with_what_proves_who_sen
     assert await sender.logs(messenger, "Debug") == []
 
 
+@pytest.mark.requirement("webhooks-15.2-17")
 async def test_a_messenger_is_told_what_a_message_has_come_through(sender, clock) -> None:
     trace = trace_context.read("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=b")
     origin = Origin("192.0.2.1", "", "", "", trace, ("0123456789abcdef",))
@@ -111,6 +113,7 @@ async def test_a_messenger_is_told_what_a_message_has_come_through(sender, clock
         assert request.headers["tracestate"] == "a=b"
 
 
+@pytest.mark.requirement("webhooks-15.2-17")
 async def test_attack_63_a_messenger_at_the_service_itself_is_refused(sender, service, clock) -> None:
     template = await sender.template("Code: ${code}")
     messenger = await sender.messenger(f"http://127.0.0.1:{service.port}/api/passwordless/start")
@@ -125,6 +128,7 @@ async def test_attack_63_a_messenger_at_the_service_itself_is_refused(sender, se
     await sender.services.text_messages.delete_all(sender.tenant_id)
 
 
+@pytest.mark.requirement("messages-7")
 async def test_a_message_is_tried_again_until_it_is_taken_and_waits_sealed(sender, clock) -> None:
     template = await sender.template("Code: ${code}")
     async with receiving(in_turn(answers(500), answers(429), answers(200))) as receiver:
@@ -142,6 +146,7 @@ async def test_a_message_is_tried_again_until_it_is_taken_and_waits_sealed(sende
     assert "314159" not in failed + taken
 
 
+@pytest.mark.requirement("messages-7")
 async def test_a_message_that_nobody_ever_takes_is_given_up_and_told(sender, clock) -> None:
     template = await sender.template("Code: ${code}")
     async with receiving(answers(503)) as receiver:
@@ -153,6 +158,7 @@ async def test_a_message_that_nobody_ever_takes_is_given_up_and_told(sender, clo
     assert last.endswith(f"attempt 7: {receiver.url} has not taken it: status 503. It is given up.")
 
 
+@pytest.mark.requirement("messages-6")
 async def test_the_phone_of_a_method_wins_over_that_of_the_user(sender, service, tenant_api) -> None:
     user = await user_of(tenant_api, service, mobilePhone="+14155550100")
     template = await sender.template("Code: ${code}")
@@ -163,6 +169,7 @@ async def test_the_phone_of_a_method_wins_over_that_of_the_user(sender, service,
     assert json.loads(request.body)["phoneNumber"] == "+14155550199"
 
 
+@pytest.mark.requirement("messages-7")
 async def test_what_cannot_be_made_is_told_in_the_event_log_and_not_sent(sender, service, tenant_api) -> None:
     user = await user_of(tenant_api, service)
     template = await sender.template("Code: ${code}")
@@ -183,6 +190,7 @@ async def test_what_cannot_be_made_is_told_in_the_event_log_and_not_sent(sender,
     assert gone.endswith("There is no such messenger.")
 
 
+@pytest.mark.requirement("messages-6")
 async def test_a_messenger_proves_itself_and_is_proven_to_by_certificates(sender, api) -> None:
     server = certificates.make("messenger", certificates.authority())
     body = {"name": new_id(), "algorithm": "ES256"}
@@ -200,6 +208,7 @@ async def test_a_messenger_proves_itself_and_is_proven_to_by_certificates(sender
     assert json.loads(request.body)["textMessage"] == "Code: 314159"
 
 
+@pytest.mark.requirement("messages-6")
 async def test_an_address_that_is_forbidden_when_it_comes_to_it_is_not_called(sender) -> None:
     template = await sender.template("Code: ${code}")
     messenger = await sender.messenger("https://sms.example.com/")
@@ -212,6 +221,7 @@ async def test_an_address_that_is_forbidden_when_it_comes_to_it_is_not_called(se
     assert "blocked" in failed
 
 
+@pytest.mark.requirement("messages-7")
 async def test_messages_of_another_tenant_are_not_removed_with_a_tenant(sender, service, tenant_api) -> None:
     template = await sender.template("Code: ${code}")
     async with receiving(answers(500)) as receiver:

@@ -38,6 +38,7 @@ async def test_row_has_its_number_instant_type_and_message(service: app.Service)
     assert second["type"] == "Error"
 
 
+@pytest.mark.requirement("core-15-17")
 async def test_racing_writers_never_share_a_number(service: app.Service) -> None:
     marker = new_id()
     call = call_of(service)
@@ -62,6 +63,7 @@ async def test_text_that_cannot_be_stored_is_mended(service: app.Service) -> Non
     assert row["message"] == f"{marker} ? é\x00"
 
 
+@pytest.mark.requirement("core-15-19")
 async def test_every_row_is_announced_to_webhooks_that_ask_for_it(service: app.Service, api: httpx.AsyncClient) -> None:
     marker = new_id()
     async with receiving() as receiver:
@@ -90,6 +92,7 @@ async def test_every_row_is_announced_to_webhooks_that_ask_for_it(service: app.S
     }
 
 
+@pytest.mark.requirement("core-15-18")
 async def test_failing_record_is_logged_and_breaks_nobody(
     service: app.Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +107,7 @@ async def test_failing_record_is_logged_and_breaks_nobody(
     assert entry["error"] == "RuntimeError"
 
 
+@pytest.mark.requirement("core-15-23")
 async def test_what_callers_can_bring_about_is_told_sixty_times_a_minute(service: app.Service) -> None:
     marker, other = new_id(), new_id()
     call, tenant_id = call_of(service), service.services.default_tenant_id

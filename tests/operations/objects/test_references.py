@@ -34,6 +34,7 @@ async def make_list(api) -> str:
     return str((await api.post("/api/ip-acl", json=body)).json()["ipAccessControlList"]["id"])
 
 
+@pytest.mark.requirement("core-7-delete")
 async def test_of_one_who_deletes_and_one_who_refers_only_one_gets_through(api, tenant_api) -> None:
     """Forty keys, each of which is deleted and given to a new application at the same moment."""
 
@@ -158,6 +159,7 @@ async def test_names_are_found_in_members_lists_and_lists_of_objects_until_they_
         await services.tenants.delete(None, document["id"])
 
 
+@pytest.mark.requirement("core-8-emailConfiguration", "core-9-emailConfiguration")
 async def test_look_ups_are_served_by_an_index(service) -> None:
     """For every row of the table: with many documents a walk through all of them would hold the deletion up."""
     for row in references.TABLE:
@@ -169,6 +171,7 @@ async def test_look_ups_are_served_by_an_index(service) -> None:
         assert "IXSCAN" in str(plan["queryPlanner"]["winningPlan"]), row
 
 
+@pytest.mark.requirement("core-8-accessControlConfiguration", "core-9-accessControlConfiguration")
 async def test_access_list_in_use_stays(api, tenant) -> None:
     uses = [
         ("tenant", f"/api/tenant/{tenant['id']}", "PATCH"),

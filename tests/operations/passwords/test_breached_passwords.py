@@ -58,6 +58,7 @@ FINDS = {
 }
 
 
+@pytest.mark.requirement("core-2-7", "users-7-27")
 @pytest.mark.parametrize("mode", ["High", "Medium", "Low"])
 @pytest.mark.parametrize("find", sorted(FINDS))
 async def test_each_find_counts_in_its_modes_and_has_its_code(knowing: Make, find: str, mode: str) -> None:
@@ -69,6 +70,7 @@ async def test_each_find_counts_in_its_modes_and_has_its_code(knowing: Make, fin
     assert [error.code for error in errors] == ([f"[breached{find}]password"] if mode in modes else [])
 
 
+@pytest.mark.requirement("users-7-27")
 async def test_the_worst_find_is_told(knowing: Make) -> None:
     texts = {"ada+shop@example.com:letmein", "ada@example.com:letmein", "letmein"}
     for lost, expected in ((set(), "ExactMatch"), ({"ada+shop@example.com:letmein"}, "SubAddressMatch")):
@@ -82,6 +84,7 @@ async def test_pairs_are_looked_for_where_the_source_has_them(knowing: Make) -> 
     assert services.breached_passwords.asked == 1
 
 
+@pytest.mark.requirement("users-7-29")
 async def test_a_source_that_does_not_answer_stands_in_nobody_s_way(knowing: Make) -> None:
     services = knowing(None)
     assert await breached_passwords.judge(services, tenant(), USER, "a rare one") is None

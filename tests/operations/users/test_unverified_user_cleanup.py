@@ -90,6 +90,7 @@ async def attic(service: app.Service, tenant: Document, tenant_api: httpx.AsyncC
     await attic.change_application(registrationDeletePolicy={"unverified": {"enabled": False}})
 
 
+@pytest.mark.requirement("users-8-21")
 async def test_user_who_was_not_verified_goes_after_the_days_and_not_before(attic: Attic, clock) -> None:
     made, verified, skipped = await attic.made(), await attic.made(), await attic.made(skipVerification=True)
     await attic.verify("email", verified["emailVerificationId"])
@@ -118,6 +119,7 @@ async def test_new_address_of_a_user_has_its_own_days_and_an_old_user_stays(atti
     assert not await attic.is_there(young) and await attic.is_there(old)
 
 
+@pytest.mark.requirement("users-8-21")
 async def test_nobody_goes_where_it_is_off_or_nothing_is_verified(attic: Attic, clock) -> None:
     made, registered = await attic.made(), await attic.registered()
     await attic.wait(clock, seconds=(DAYS + 1) * DAY)
@@ -130,6 +132,7 @@ async def test_nobody_goes_where_it_is_off_or_nothing_is_verified(attic: Attic, 
     assert await attic.is_there(made) and await attic.is_registered(registered)
 
 
+@pytest.mark.requirement("users-8-22")
 async def test_registration_that_was_not_verified_goes_and_its_user_stays(attic: Attic, clock) -> None:
     made, verified = await attic.registered(), await attic.registered()
     await attic.verify("registration", verified["registrationVerificationId"])
@@ -143,6 +146,7 @@ async def test_registration_that_was_not_verified_goes_and_its_user_stays(attic:
     assert await attic.is_registered(verified) and await attic.is_registered(skipped)
 
 
+@pytest.mark.requirement("event-user.delete", "users-8-23")
 async def test_webhooks_hear_of_it_once_however_many_processes_sweep(attic: Attic, clock) -> None:
     made, registered = await attic.made(), await attic.registered()
     await attic.wait(clock, seconds=(DAYS + 1) * DAY)
@@ -157,6 +161,7 @@ async def test_webhooks_hear_of_it_once_however_many_processes_sweep(attic: Atti
     assert events[2]["registration"]["applicationId"] == events[2]["applicationId"] == attic.application_id
 
 
+@pytest.mark.requirement("users-8-23")
 async def test_who_is_vetoed_stays_as_they_were_and_is_tried_again_while_others_go(attic: Attic, clock) -> None:
     made, registered = await attic.made(), await attic.registered()
     await attic.wait(clock, seconds=(DAYS + 1) * DAY)
@@ -173,6 +178,7 @@ async def test_who_is_vetoed_stays_as_they_were_and_is_tried_again_while_others_
     assert not await attic.is_there(made) and not await attic.is_registered(registered)
 
 
+@pytest.mark.requirement("users-8-23")
 async def test_user_verified_while_webhooks_are_asked_stays(attic: Attic, clock) -> None:
     made = await attic.made()
     await attic.wait(clock, seconds=(DAYS + 1) * DAY)
@@ -195,6 +201,7 @@ async def test_user_verified_while_webhooks_are_asked_stays(attic: Attic, clock)
     assert await attic.is_there(made)
 
 
+@pytest.mark.requirement("users-8-23")
 async def test_more_than_one_batch_goes_at_once(attic: Attic, clock, monkeypatch) -> None:
     monkeypatch.setattr(unverified_user_cleanup, "_BATCH", 2)
     made = [await attic.made() for _ in range(5)]
@@ -216,6 +223,7 @@ async def test_one_process_an_hour_takes_the_turn(attic: Attic, clock) -> None:
     assert not await attic.is_there(made)
 
 
+@pytest.mark.requirement("users-2.1-13")
 async def test_children_whom_no_parent_took_in_go_where_the_tenant_wants_that(attic: Attic, clock) -> None:
     parent = await attic.made(user={"birthDate": "1980-01-01"}, skipVerification=True)
     relative = await attic.made(user={"birthDate": "1980-01-01"}, skipVerification=True)

@@ -37,6 +37,7 @@ async def status(api, webhook: dict[str, Any]) -> str:
     return str((await api.get(f"/api/webhook/{webhook['id']}")).json()["webhook"]["status"])
 
 
+@pytest.mark.requirement("webhooks-15.2-4", "webhooks-15.3-27")
 async def test_days_of_failure_disable_a_webhook_and_each_step_is_told_once(service, api, clock, webhook, watch):
     await watch.look([outcome(service, webhook, 500)])
     for share, steps in [(0.49, 0), (0.02, 1), (0.01, 1), (0.2, 2), (0.2, 3)]:
@@ -71,6 +72,7 @@ async def test_a_success_in_another_process_ends_it_too(service, api, clock, web
     assert await told(service, webhook) == []
 
 
+@pytest.mark.requirement("webhooks-15.3-2")
 async def test_an_answer_to_a_question_is_a_success(service, api, tenant, tenant_api, clock, watch):
     """One that fails with all it is told, and says yes to what it is asked, has the last word about changes."""
     events = {"user.create": {"enabled": True, "transactionType": "AbsoluteMajority"}}
@@ -107,6 +109,7 @@ async def test_a_change_of_the_webhook_is_another_chance(service, api, clock, we
     assert (await status(api, webhook), await told(service, webhook)) == ("Active", [])
 
 
+@pytest.mark.requirement("webhooks-15.2-4")
 async def test_after_a_change_of_the_webhook_each_step_is_told_anew(service, api, clock, webhook, watch):
     for _ in range(2):
         await watch.look([outcome(service, webhook, 500)])
@@ -117,6 +120,7 @@ async def test_after_a_change_of_the_webhook_each_step_is_told_anew(service, api
     assert [text.partition(" % ")[0][-2:] for text in await told(service, webhook)] == ["70", "70"]
 
 
+@pytest.mark.requirement("webhooks-15.2-4")
 async def test_who_was_to_disable_a_webhook_and_died_leaves_it_to_the_next(service, api, clock, webhook, watch):
     await watch.look([outcome(service, webhook, 500)])
     clock.advance(seconds=PERIOD)
@@ -125,6 +129,7 @@ async def test_who_was_to_disable_a_webhook_and_died_leaves_it_to_the_next(servi
     assert await status(api, webhook) == "Disabled"
 
 
+@pytest.mark.requirement("webhooks-15.3-2")
 async def test_failures_further_apart_than_twice_the_period_are_forgotten(service, api, clock, webhook, watch):
     await watch.look([outcome(service, webhook, 500)])
     clock.advance(seconds=PERIOD * 2.1)
@@ -132,6 +137,7 @@ async def test_failures_further_apart_than_twice_the_period_are_forgotten(servic
     assert (await status(api, webhook), await told(service, webhook)) == ("Active", [])
 
 
+@pytest.mark.requirement("webhooks-15.2-4")
 async def test_410_disables_at_once_and_is_told_once(service, api, webhook, watch):
     await watch.look([outcome(service, webhook, 410), outcome(service, webhook, 410)])
     await watch.look([outcome(service, webhook, 410)])
@@ -148,6 +154,7 @@ async def test_what_happened_to_a_webhook_that_is_gone_hurts_nobody(service, api
     assert await told(service, webhook) == []
 
 
+@pytest.mark.requirement("webhooks-15.3-27")
 async def test_one_of_many_processes_tells(service):
     health, webhook_id = WebhookHealth(service.services.database), WebhookId(new_id())
     now = service.services.clock.now()
