@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from identity.operations.limits import login_limits
+from identity.operations.limits import failed_login_limits
 from tests import relying_party, two_factor
 from tests.conftest import NOBODY
 from tests.relying_party import RelyingParty
@@ -17,7 +17,7 @@ USER = "198.51.100.20"
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three failures from an address are too many."""
-    monkeypatch.setattr(login_limits, "ADDRESS_FAILURES", 3)
+    monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 3)
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ async def test_failed_password_grants_of_an_authenticated_client_lock_none_of_it
 @pytest.mark.requirement("audit-a4")
 @pytest.mark.parametrize("is_keyed", [True, False])
 async def test_fifty_wrong_passwords_do_not_lock_the_owner_out(backend, stranger, rp, monkeypatch, is_keyed) -> None:
-    monkeypatch.setattr(login_limits, "ADDRESS_FAILURES", 500)
+    monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 500)
     client = backend if is_keyed else stranger
     await fail(client, rp, 50, loginId=rp.login_id)
     assert (await rp.log_in_by_api(client)).status_code == 200
@@ -195,9 +195,9 @@ async def test_fifty_wrong_passwords_do_not_lock_the_owner_out(backend, stranger
 async def test_after_many_failures_guesses_are_limited_by_network_and_the_owner_is_not(
     backend, stranger, rp, monkeypatch
 ) -> None:
-    monkeypatch.setattr(login_limits, "ADDRESS_FAILURES", 500)
-    monkeypatch.setattr(login_limits, "ACCOUNT_FAILURES", 2)
-    monkeypatch.setattr(login_limits, "NETWORK_FAILURES", 3)
+    monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 500)
+    monkeypatch.setattr(failed_login_limits, "ACCOUNT_FAILURES", 2)
+    monkeypatch.setattr(failed_login_limits, "NETWORK_FAILURES", 3)
     for account in (rp.login_id, "nobody@example.com"):
         await fail(stranger, rp, 5, loginId=account)
         assert (await rp.log_in_by_api(stranger, loginId=account, password="wrong")).status_code == 503

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from identity.ids import fingerprint, new_id
-from identity.operations.limits import send_limits
+from identity.operations.limits import message_limits
 from tests import relying_party
 from tests.conftest import EMAIL_TEMPLATE, NOBODY, checking_client
 from tests.mailbox import Mailbox, Received, receiving
@@ -170,7 +170,7 @@ async def test_mails_of_one_user_are_counted_by_code_and_by_login_id(key, http, 
 async def test_attack_48_one_address_asks_for_so_many_mails_whoever_they_are_for(
     http, rp, mailbox, monkeypatch
 ) -> None:
-    monkeypatch.setattr(send_limits, "ADDRESS_MESSAGES", 2)
+    monkeypatch.setattr(message_limits, "ADDRESS_MESSAGES", 2)
     nobody = [f"{new_id()}@example.com" for _ in range(2)]
     statuses = [
         (await http.post("/api/passwordless/send", json={"applicationId": rp.client_id, "loginId": one})).status_code
@@ -186,7 +186,7 @@ async def test_attack_48_one_address_asks_for_so_many_mails_whoever_they_are_for
 async def test_attack_48_asking_for_the_mail_of_a_code_is_no_way_to_guess_codes(
     key, http, rp, mailbox, monkeypatch
 ) -> None:
-    monkeypatch.setattr("identity.operations.limits.login_limits.ADDRESS_FAILURES", 3)
+    monkeypatch.setattr("identity.operations.limits.failed_login_limits.ADDRESS_FAILURES", 3)
     started, here = await start(key, rp), {"X-Forwarded-For": "203.0.113.79", "X-FusionAuth-TenantId": rp.tenant["id"]}
     assert (await http.post("/api/passwordless/send", json=started, headers=here)).status_code == 200
     for guess in range(3):
@@ -294,7 +294,7 @@ async def test_attack_48_whoever_begins_anew_has_no_more_tries_at_an_account(key
 
 @pytest.mark.requirement("attack-48")
 async def test_user_gets_no_flood_of_mails_where_the_tenant_limits_nothing(key, http, rp, mailbox, monkeypatch) -> None:
-    monkeypatch.setattr("identity.operations.limits.send_limits.UNCONFIGURED", 1)
+    monkeypatch.setattr("identity.operations.limits.message_limits.DEFAULT_MESSAGES", 1)
     for login_id in (rp.login_id, f"{new_id()}@example.com"):
         body = {"applicationId": rp.client_id, "loginId": login_id}
         assert [(await http.post("/api/passwordless/send", json=body)).status_code for _ in range(2)] == [200, 503]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
-from identity.operations.limits import login_limits, send_limits
+from identity.operations.limits import failed_login_limits, message_limits
 from identity.operations.two_factor import two_factor_trust
 from tests import relying_party
 from tests.conftest import EMAIL_TEMPLATE, checking_client
@@ -148,7 +148,7 @@ async def test_the_tenant_limits_how_often_a_user_may_forget(place: Resetting) -
 
 @pytest.mark.requirement("users-7-8")
 async def test_one_address_may_ask_for_so_many_mails_and_no_more(place: Resetting, monkeypatch) -> None:
-    monkeypatch.setattr(send_limits, "ADDRESS_MESSAGES", 3)
+    monkeypatch.setattr(message_limits, "ADDRESS_MESSAGES", 3)
     logins = [f"nobody-{index}@example.com" for index in range(4)]
     answers = [await place.nobody.post("/api/user/forgot-password", json={"loginId": one}) for one in logins]
     assert [answer.status_code for answer in answers] == [200, 200, 200, 503]
@@ -233,7 +233,7 @@ async def test_attack_46_an_id_is_its_user_s_and_its_tenant_s(place: Resetting, 
 
 @pytest.mark.requirement("attack-46")
 async def test_attack_46_wrong_ids_from_one_address_come_to_an_end(place: Resetting, monkeypatch) -> None:
-    monkeypatch.setattr(login_limits, "ADDRESS_FAILURES", 3)
+    monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 3)
     change_id = await place.change_id()
     guesses = [await place.nobody.get(f"/api/user/change-password/guess-{index}") for index in range(4)]
     assert [answer.status_code for answer in guesses] == [404, 404, 404, 503]

@@ -502,11 +502,11 @@ async def test_a_trust_token_belongs_to_its_challenge_and_counts_once(key, http,
     begun = await started(key, rp, trustChallenge="a challenge")
     token = (await complete(http, begun["twoFactorId"], begun["code"])).json()["trustToken"]
     services, user = service.services, await service.services.users.get(rp.tenant["id"], rp.user["id"])
-    assert not await two_factor_trust.is_trust_token(services, user, token)
-    assert not await two_factor_trust.is_trust_token(services, user, token, "another challenge")
-    assert not await two_factor_trust.is_trust_token(services, {**user, "id": NOBODY}, token, "a challenge")
-    assert await two_factor_trust.is_trust_token(services, user, token, "a challenge")
-    uses = [two_factor_trust.take_trust_token(services, user, token).consume() for _ in range(64)]
+    assert not await two_factor_trust.is_valid_trust_token(services, user, token)
+    assert not await two_factor_trust.is_valid_trust_token(services, user, token, "another challenge")
+    assert not await two_factor_trust.is_valid_trust_token(services, {**user, "id": NOBODY}, token, "a challenge")
+    assert await two_factor_trust.is_valid_trust_token(services, user, token, "a challenge")
+    uses = [two_factor_trust.trust_token_use(services, user, token).consume() for _ in range(64)]
     assert sum(await asyncio.gather(*uses)) == 1
 
 

@@ -275,7 +275,7 @@ async def test_anybody_may_ask_for_a_mail_and_learns_nothing(place: Place, http)
 async def test_attack_48_one_address_asks_for_so_many_mails_whoever_they_are_for(
     place: Place, http, monkeypatch
 ) -> None:
-    monkeypatch.setattr("identity.operations.limits.send_limits.ADDRESS_MESSAGES", 2)
+    monkeypatch.setattr("identity.operations.limits.message_limits.ADDRESS_MESSAGES", 2)
     email = (await place.made())["user"]["email"]
     here = {"X-Forwarded-For": "203.0.113.80", "X-FusionAuth-TenantId": place.tenant_id}
     for one, status in ((f"{new_id()}@example.com", 200), (f"{new_id()}@example.com", 200), (email, 503)):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from identity.ids import new_id
-from identity.operations.limits import login_limits
+from identity.operations.limits import failed_login_limits
 from tests import relying_party, two_factor
 from tests.conftest import NOBODY
 from tests.hearing import Hearing
@@ -385,7 +385,7 @@ async def test_without_debug_nothing_is_written(federated, service) -> None:
 
 @pytest.mark.requirement("core-11-35")
 async def test_an_address_with_too_many_failures_has_to_wait(federated, fake, http, monkeypatch) -> None:
-    monkeypatch.setattr(login_limits, "ADDRESS_FAILURES", 3)
+    monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 3)
     http.headers["X-Forwarded-For"] = "203.0.113.77"
     await federated.logged_in()
     good = fake.userinfo

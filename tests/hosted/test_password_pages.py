@@ -338,7 +338,7 @@ async def test_attack_47_nothing_of_a_page_or_mail_comes_from_the_host_of_the_re
 
 
 async def test_attack_46_ids_that_are_none_are_tried_only_so_often(place, browser, monkeypatch):
-    monkeypatch.setattr("identity.operations.limits.login_limits.ADDRESS_FAILURES", 2)
+    monkeypatch.setattr("identity.operations.limits.failed_login_limits.ADDRESS_FAILURES", 2)
     at = {"client_id": place.rp.client_id}
     for _ in range(2):
         assert "not valid any more" in page(await browser.get(f"/password/change/{new_id()}", params=at)).text

@@ -8,7 +8,7 @@ import urllib.parse
 import pytest
 
 from identity.ids import new_id
-from identity.operations.limits import send_limits
+from identity.operations.limits import message_limits
 from tests import relying_party
 from tests.conftest import checking_client
 from tests.hosted.steps import follow, mailing, newest, path, post, says, send
@@ -222,7 +222,7 @@ async def test_mails_are_counted_for_nobody_as_for_somebody(rp, browser, mailbox
 
 
 async def test_one_address_asks_for_so_many_mails_and_no_more(rp, browser, mailbox, monkeypatch):
-    monkeypatch.setattr(send_limits, "ADDRESS_MESSAGES", 2)
+    monkeypatch.setattr(message_limits, "ADDRESS_MESSAGES", 2)
     unknown = f"{new_id()}@example.com"
     for _ in range(2):
         assert says(await ask(rp, browser, unknown), "Look at your messages")

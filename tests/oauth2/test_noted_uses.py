@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from identity.domain.login.login_outcomes import NOTED_SECONDS
+from identity.domain.login.login_outcomes import SESSION_RECORD_INTERVAL_SECONDS
 
 
 async def noted_login(service, rp) -> int:
@@ -17,10 +17,10 @@ async def noted_login(service, rp) -> int:
 async def test_use_of_a_session_is_noted_once_a_minute(rp, browser, service, clock):
     await rp.log_in(browser)
     first = await noted_login(service, rp)
-    clock.advance(seconds=NOTED_SECONDS / 2)
+    clock.advance(seconds=SESSION_RECORD_INTERVAL_SECONDS / 2)
     await rp.code(browser)
     assert await noted_login(service, rp) == first
-    clock.advance(seconds=NOTED_SECONDS)
+    clock.advance(seconds=SESSION_RECORD_INTERVAL_SECONDS)
     await rp.code(browser)
     assert await noted_login(service, rp) > first
 
@@ -42,10 +42,10 @@ async def device(service, rp, tokens) -> tuple[str, int]:
 async def test_use_of_a_reusable_refresh_token_is_noted_once_a_minute(rp, browser, http, service, clock):
     tokens = await rp.tokens(http, browser)
     first = await device(service, rp, tokens)
-    clock.advance(seconds=NOTED_SECONDS / 2)
+    clock.advance(seconds=SESSION_RECORD_INTERVAL_SECONDS / 2)
     assert (await rp.refresh(http, tokens["refresh_token"])).status_code == 200
     assert await device(service, rp, tokens) == first
-    clock.advance(seconds=NOTED_SECONDS)
+    clock.advance(seconds=SESSION_RECORD_INTERVAL_SECONDS)
     assert (await rp.refresh(http, tokens["refresh_token"])).status_code == 200
     assert (await device(service, rp, tokens))[1] > first[1]
 

@@ -9,7 +9,7 @@ import pytest
 
 from identity.errors import Unavailable
 from identity.ids import new_id
-from identity.operations.limits import login_limits
+from identity.operations.limits import failed_login_limits
 from identity.password_pool import PasswordPool
 from tests import relying_party, two_factor
 from tests.conftest import EMAIL_TEMPLATE
@@ -442,7 +442,7 @@ async def test_attack_48_address_that_fails_for_everybody_is_refused_for_everybo
     rp = await relying_party.make(
         api, enabledGrants=["password", "refresh_token"], clientAuthenticationPolicy="NotRequired"
     )
-    monkeypatch.setattr(login_limits, "ADDRESS_FAILURES", 2)
+    monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 2)
     for number in range(2):
         answer = await ask(rp, http, username=f"user-{number}@example.com", client_secret=None)
         refused(answer, "invalid_grant", "invalid_user_credentials")

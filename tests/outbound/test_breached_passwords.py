@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from identity.config import Breaches
-from identity.domain.login.breached_passwords import digest
+from identity.domain.login.breach_detection import digest
 from identity.outbound.breached_passwords import HashFile, NoSource, RangeService, source_of
 from identity.outbound.http import HttpClient
 from tests.receiver import answers, hangs, receiving

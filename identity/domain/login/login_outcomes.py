@@ -17,7 +17,7 @@ from identity.domain.user_actions import action_logs
 from identity.domain.users import users
 from identity.instants import Instant, later
 
-NOTED_SECONDS: Final = 60
+SESSION_RECORD_INTERVAL_SECONDS: Final = 60
 """How often at most the use of a session is written down: a browser may come back many times in a minute."""
 
 
@@ -161,7 +161,7 @@ class Authenticated:
 _BY_PASSWORD = frozenset({"PASSWORD", "REGISTRATION"})
 
 
-def is_outdated(user: Document, authentication_type: str, since: int) -> bool:
+def is_password_outdated(user: Document, authentication_type: str, since: int) -> bool:
     """Whether a login of then rests on a password that the user has given up meanwhile."""
     changed: int = user.get("passwordLastUpdateInstant", 0)
     return authentication_type in _BY_PASSWORD and changed > since
@@ -171,7 +171,7 @@ Barred = Deactivated | ActionPrevents | Expired
 """The halts of users who may not come in at all, whatever they do."""
 
 
-def halt(login: Authenticated) -> Halt | None:
+def find_halt(login: Authenticated) -> Halt | None:
     """What still stands between right credentials and a login, or None."""
     return next((found for check in _CHECKS if (found := check(login)) is not None), None)
 
@@ -199,7 +199,7 @@ def _second_factor(login: Authenticated) -> Halt | None:
     has_methods = bool(login.user["twoFactor"]["methods"])
     return SecondFactorRequired(
         login.user,
-        () if has_methods else two_factor.configurable(login.tenant),
+        () if has_methods else two_factor.configurable_methods(login.tenant),
         is_federated=login.is_federated,
         reason_to_change=None if login.is_federated else _reason_to_change(login),
     )
@@ -249,16 +249,16 @@ def _registration(login: Authenticated) -> Halt | None:
     return RegistrationNotVerified(login.user, registration) if is_gated else None
 
 
-def gate(login: Authenticated) -> Halt | None:
+def find_verification_gate(login: Authenticated) -> Halt | None:
     """What of the user has to be verified first, or None."""
     return _email(login) or _registration(login)
 
 
-def is_noted(user: Document, application_id: str | None, now: Instant) -> bool:
-    """Whether a login less than `NOTED_SECONDS` ago stands on the user, and on the registration if there is one."""
+def is_recently_recorded(user: Document, application_id: str | None, now: Instant) -> bool:
+    """Whether the user and any registration have a login within the last `SESSION_RECORD_INTERVAL_SECONDS`."""
     registration = None if application_id is None else users.find_registration(user, application_id)
     noted: list[int] = [place.get("lastLoginInstant", 0) for place in (user, registration) if place is not None]
-    return min(noted) > later(now, seconds=-NOTED_SECONDS)
+    return min(noted) > later(now, seconds=-SESSION_RECORD_INTERVAL_SECONDS)
 
 
 _CHECKS: tuple[Callable[[Authenticated], Halt | None], ...] = (

@@ -18,7 +18,7 @@ SECRET_BYTES: Final = 20
 _HASHES: Final = {"HmacSHA1": hashlib.sha1, "HmacSHA256": hashlib.sha256, "HmacSHA512": hashlib.sha512}
 DEFAULTS: Final[Document] = {"algorithm": "HmacSHA1", "codeLength": 6, "timeStep": 30}
 """The settings of an authenticator app where nobody names others."""
-STEPS_ASIDE: Final = 1
+ALLOWED_DRIFT_STEPS: Final = 1
 """How many steps a clock may be early or late (RFC 6238 section 5.2)."""
 
 
@@ -38,7 +38,7 @@ def matching_step(secret: str, settings: Document, shown: str, now: Instant) -> 
     chosen = DEFAULTS | settings
     present = now // 1000 // chosen["timeStep"]
     key, found = base64.b64decode(secret), None
-    for step in range(max(0, present - STEPS_ASIDE), present + STEPS_ASIDE + 1):
+    for step in range(max(0, present - ALLOWED_DRIFT_STEPS), present + ALLOWED_DRIFT_STEPS + 1):
         if same_secret(code(key, step, chosen["algorithm"], chosen["codeLength"]), shown):
             found = step
     return found
@@ -47,15 +47,15 @@ def matching_step(secret: str, settings: Document, shown: str, now: Instant) -> 
 def lifetime_seconds(settings: Document) -> int:
     """For how long a code can count, from its first moment to its last."""
     time_step: int = (DEFAULTS | settings)["timeStep"]
-    return (2 * STEPS_ASIDE + 1) * time_step
+    return (2 * ALLOWED_DRIFT_STEPS + 1) * time_step
 
 
-def in_base32(secret: bytes) -> str:
+def to_base32(secret: bytes) -> str:
     """A secret as authenticator apps take it: RFC 4648 section 6, without padding."""
     return base64.b32encode(secret).decode().rstrip("=")
 
 
-def of_base32(text: str) -> str | None:
+def from_base32(text: str) -> str | None:
     """The Base64 of a secret that is written in Base32, in groups and in either case; None for anything else."""
     plain = text.replace(" ", "").replace("-", "").rstrip("=").upper()
     try:

@@ -25,7 +25,7 @@ DISABLED: Final = "Disabled"
 ENABLED: Final = "Enabled"
 """Of the loginPolicies: nobody is asked; who has a second factor is."""
 
-SENT: Final = {EMAIL: "email", SMS: "mobilePhone"}
+ADDRESS_MEMBERS: Final = {EMAIL: "email", SMS: "mobilePhone"}
 """Method -> the member with the address that its codes are sent to."""
 
 METHODS: Final = (AUTHENTICATOR, EMAIL, SMS)
@@ -62,13 +62,13 @@ def is_challenged(tenant: Document, application: Document | None, user: Document
     return policy == "Required"
 
 
-def configurable(tenant: Document) -> tuple[str, ...]:
+def configurable_methods(tenant: Document) -> tuple[str, ...]:
     """The methods that users of a tenant may add."""
     settings = tenant["multiFactorConfiguration"]
     return tuple(method for method in METHODS if settings[method]["enabled"])
 
 
-def counting_trusts(trusts: Iterable[Document], application: Document | None, now: Instant) -> list[Document]:
+def valid_trusts(trusts: Iterable[Document], application: Document | None, now: Instant) -> list[Document]:
     """Those of a device's trusts that a login to this application, or to none, may rely on."""
     policy = trust_policy(application)
     application_id = None if application is None else application["id"]
@@ -87,13 +87,13 @@ def find_method(user: Document, method_id: str) -> Document | None:
     return None
 
 
-def lost_methods(before: Document, after: Document) -> bool:
+def has_lost_methods(before: Document, after: Document) -> bool:
     """Whether a user has a method no more that was there before."""
     kept = {method["id"] for method in after["twoFactor"]["methods"]}
     return any(method["id"] not in kept for method in before["twoFactor"]["methods"])
 
 
-def shown(method: Document, *, is_masked: bool) -> Document:
+def visible_method(method: Document, *, is_masked: bool) -> Document:
     """A method without its secret; `is_masked`: its address only tells those who know it which one it is."""
     seen: Document = {name: method[name] for name in _SHOWN if name in method}
     if is_masked and "email" in seen:

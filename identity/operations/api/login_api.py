@@ -85,12 +85,12 @@ async def ping(services: Services, call: Call, body: Document) -> LoginResponse:
         raise NotFound
     application = None if client is None else client.application
     wishes = dataclasses.replace(LoginOptions.of(request), no_refresh_token=True)
-    halt = steps.halt(steps.Authenticated(tenant, application, user, call.now, is_federated=True))
+    halt = steps.find_halt(steps.Authenticated(tenant, application, user, call.now, is_federated=True))
     result: steps.LoginResult
     if isinstance(halt, steps.Barred):
         result = halt
     else:
-        result = await password_login.complete(
+        result = await password_login.complete_login(
             services, call, user, application, "PING", is_new_device=wishes.is_new_device
         )
     return await login_responses.build_response(services, call, client, result, "PING", wishes)
@@ -111,9 +111,9 @@ async def _log_in_once(
     proven = steps.Authenticated(
         tenant, application, found.user, call.now, has_second_factor=found.about.counts_at(application)
     )
-    proven = await two_factor_policy.settled(services, call, proven, trust_id)
+    proven = await two_factor_policy.apply_device_trust(services, call, proven, trust_id)
     kind = one_time_passwords.AUTHENTICATION_TYPE
-    result = await password_login.finish(
+    result = await password_login.continue_login(
         services, call, proven, kind, is_new_device=wishes.is_new_device, side_effects=found.side_effects
     )
     may_refresh = found.about.may_refresh and not wishes.no_refresh_token

@@ -19,7 +19,7 @@ from identity.operations.clients.clients import Client, TenantHints
 from identity.operations.grants import refresh_token
 from identity.operations.issuance import token_responses
 from identity.operations.objects import crud
-from identity.operations.sessions import session_records, session_termination
+from identity.operations.sessions import session_termination, sso_session_records
 from identity.operations.users.login_responses import LoginResponse
 from identity.services import Services
 from identity.store.mongo import Session
@@ -73,7 +73,7 @@ async def retrieve(services: Services, call: Call, record_id: str) -> Document:
     record = await services.refresh_tokens.find(tenant_id, record_id)
     if record is not None and record["expiresAt"] > call.now:
         return _shown(record)
-    session = await session_records.find(services, call, tenant_id, record_id)
+    session = await sso_session_records.find(services, call, tenant_id, record_id)
     if session is None:
         raise NotFound
     return session
@@ -85,7 +85,7 @@ async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list
     if tenant_id is None:
         return []
     tokens = await services.refresh_tokens.find_all(tenant_id, UserId(user_id), call.now)
-    sessions = await session_records.of_user(services, call, tenant_id, UserId(user_id))
+    sessions = await sso_session_records.find_of_user(services, call, tenant_id, UserId(user_id))
     found = [*(_shown(record) for record in tokens), *sessions]
     return sorted(found, key=lambda record: -int(record["insertInstant"]))
 
@@ -108,13 +108,13 @@ async def revoke(services: Services, call: Call, record_id: str, token: str | No
     if "applicationId" in record:
         await _end(services, call, record)
     else:
-        await session_records.end(services, call, record)
+        await sso_session_records.end(services, call, record)
 
 
 async def _record(services: Services, call: Call, tenant_id: TenantId, record_id: str) -> Document | None:
     """The refresh token or session of an id."""
     record = await services.refresh_tokens.find(tenant_id, record_id)
-    return record or await session_records.find(services, call, tenant_id, record_id)
+    return record or await sso_session_records.find(services, call, tenant_id, record_id)
 
 
 async def revoke_those(services: Services, call: Call, body: Document, token: str | None = None) -> None:

@@ -100,7 +100,7 @@ def _require_no_halt(call: Call, shown: Bearer, client: Client) -> None:
     """
     tenant, user = client.tenant, shown.user
     was_challenged = two_factor.is_challenged(tenant, shown.token.application, user, is_trusted=False)
-    halt = steps.halt(
+    halt = steps.find_halt(
         Authenticated(tenant, client.application, user, call.now, is_federated=True, has_second_factor=was_challenged)
     )
     if halt is not None:

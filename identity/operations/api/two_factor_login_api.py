@@ -12,8 +12,8 @@ from identity.errors import Invalid, NotFound
 from identity.ids import TenantId
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
-from identity.operations.login import password_login, two_factor_logins
-from identity.operations.login.two_factor_logins import Verified
+from identity.operations.login import password_login, two_factor_challenges
+from identity.operations.login.two_factor_challenges import VerifiedChallenge
 from identity.operations.objects import crud, user_lookup
 from identity.operations.two_factor import two_factor_codes, two_factor_trust
 from identity.operations.users import login_responses
@@ -40,16 +40,16 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     and code are still good.
     """
     request = services.schemas[_LOGIN].read(body)
-    waiting = await two_factor_logins.find(services, call, request["twoFactorId"])
+    waiting = await two_factor_challenges.get_challenge(services, call, request["twoFactorId"])
     client = await _client(services, waiting, request.get("applicationId"))
     call = login_responses.with_stated_ip_address(call.within(waiting.ticket.tenant_id), request)
-    verified = await two_factor_logins.verify(services, call, request["twoFactorId"], request["code"])
+    verified = await two_factor_challenges.verify_code(services, call, request["twoFactorId"], request["code"])
     asked = LoginOptions.of(request)
     is_new = asked.is_new_device or verified.waiting.about.get("isNewDevice", False)
     wishes = dataclasses.replace(asked, is_new_device=is_new, state=verified.waiting.about.get("state"))
     application = None if client is None else client.application
     proven = verified.proven(call, application)
-    result = await password_login.finish(
+    result = await password_login.continue_login(
         services,
         call,
         proven,
@@ -76,21 +76,25 @@ async def start(services: Services, call: Call, body: Document) -> Document:
     user = await _user(services, call, request)
     tenant_id = TenantId(user["tenantId"])
     tenant = await services.tenants.get(None, tenant_id)
-    code = request.get("code") or two_factor_codes.new(tenant)
+    code = request.get("code") or two_factor_codes.generate(tenant)
     about: Document = {
         "applicationId": None if client is None else client.client_id,
         "authenticationType": "PASSWORD",
         "isStarted": True,
-        "sent": {"code": two_factor_codes.kept(code), "method": _method(user)},
+        "sent": {"code": two_factor_codes.hash_code(code), "method": _method(user)},
         "state": request.get("state"),
         "trustChallenge": request.get("trustChallenge"),
     }
     application = None if client is None else client.application
-    two_factor_id = await two_factor_logins.begin(services, call.within(tenant_id), tenant, application, user, about)
-    return {"twoFactorId": two_factor_id, "code": code, "methods": two_factor_logins.shown_methods(call, user)}
+    two_factor_id = await two_factor_challenges.issue_challenge(
+        services, call.within(tenant_id), tenant, application, user, about
+    )
+    return {"twoFactorId": two_factor_id, "code": code, "methods": two_factor_challenges.visible_methods(call, user)}
 
 
-async def _client(services: Services, waiting: two_factor_logins.Waiting, application_id: str | None) -> Client | None:
+async def _client(
+    services: Services, waiting: two_factor_challenges.Challenge, application_id: str | None
+) -> Client | None:
     """The client of the login: the challenge's; the request may name one where the API began without any.
 
     Whether an application lets callers without an API key log in was judged when the login began: it stays the one that
@@ -107,7 +111,7 @@ async def _client(services: Services, waiting: two_factor_logins.Waiting, applic
 async def _with_trust(
     services: Services,
     call: Call,
-    verified: Verified,
+    verified: VerifiedChallenge,
     result: LoginResult,
     answer: LoginResponse,
     application: Document | None,
@@ -122,7 +126,7 @@ async def _with_trust(
     body: Document = {**answer.body, "trustToken": token}
     seconds = None
     if request["trustComputer"]:
-        shown, seconds = await two_factor_trust.trust(
+        shown, seconds = await two_factor_trust.trust_device(
             services, call, tenant, application, verified.user, secret=trust_id
         )
         body["twoFactorTrustId"] = shown

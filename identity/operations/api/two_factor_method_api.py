@@ -10,11 +10,11 @@ from identity.domain.users import users as rules
 from identity.errors import FieldError, Invalid, NotFound
 from identity.ids import TenantId
 from identity.operations.clients import bearer_tokens, clients
-from identity.operations.login import two_factor_logins
+from identity.operations.login import two_factor_challenges
 from identity.operations.objects import crud, user_lookup
 from identity.operations.two_factor import two_factor_methods
-from identity.operations.two_factor.two_factor_codes import Address
-from identity.operations.two_factor.two_factor_methods import Deed, Wanted
+from identity.operations.two_factor.two_factor_codes import CodeAddress
+from identity.operations.two_factor.two_factor_methods import CodePurpose, MethodRequest
 from identity.services import Services
 
 _ENABLE = "api/two-factor.request.json"
@@ -80,14 +80,14 @@ async def send_code(services: Services, call: Call, token: str | None, body: Doc
     request = services.schemas[_SEND].read(body)
     about = await subject(services, call, token, request.get("userId"))
     application = await _application(services, about, request)
-    deed: Deed = "enable"
+    deed: CodePurpose = "enable"
     if request.get("methodId") is None:
         address = _named_address(request)
     else:
         method = two_factor.find_method(about.user, request["methodId"])
         if method is None:
             raise NotFound
-        address, deed = Address.of(method), "disable"
+        address, deed = CodeAddress.of(method), "disable"
     await two_factor_methods.send_code(services, about.call, about.tenant, application, about.user, address, deed)
 
 
@@ -105,7 +105,7 @@ async def enable(services: Services, call: Call, token: str | None, body: Docume
     if added.recovery_codes:
         answer["recoveryCodes"] = list(added.recovery_codes)
     if waiting is not None:
-        answer["code"] = await two_factor_logins.allow_completion(services, waiting, added.method)
+        answer["code"] = await two_factor_challenges.issue_completion_code(services, waiting, added.method)
     return answer
 
 
@@ -151,13 +151,15 @@ async def _application(services: Services, about: Subject, request: Document) ->
     return (await clients.of_api(services, TenantId(about.tenant["id"]), request["applicationId"])).application
 
 
-async def _waiting(services: Services, about: Subject, two_factor_id: str | None) -> two_factor_logins.Waiting | None:
+async def _waiting(
+    services: Services, about: Subject, two_factor_id: str | None
+) -> two_factor_challenges.Challenge | None:
     """The login of the user that waits for a method. Raises Invalid for another's, and for one that does not wait."""
     if two_factor_id is None:
         return None
     error = Invalid.field("invalid", "twoFactorId", "The [twoFactorId] must name a login of the user that waits.")
     try:
-        found = await two_factor_logins.find(services, about.call, two_factor_id)
+        found = await two_factor_challenges.get_challenge(services, about.call, two_factor_id)
     except NotFound as missing:
         raise error from missing
     if found.user["id"] != about.user["id"]:
@@ -165,22 +167,22 @@ async def _waiting(services: Services, about: Subject, two_factor_id: str | None
     return found
 
 
-def _wanted(request: Document) -> Wanted:
+def _wanted(request: Document) -> MethodRequest:
     """The method that a request describes. Raises Invalid for what it lacks."""
     method, name = request["method"], request.get("name")
     if method == two_factor.AUTHENTICATOR:
-        return Wanted(method, secret=_secret(request), name=name)
+        return MethodRequest(method, secret=_secret(request), name=name)
     address = _named_address(request)
     assert address is not None
-    return Wanted(method, address=address.value, name=name)
+    return MethodRequest(method, address=address.value, name=name)
 
 
-def _named_address(request: Document) -> Address | None:
+def _named_address(request: Document) -> CodeAddress | None:
     """Where a request wants codes to go; None for a method without messages. Raises Invalid."""
     method = request.get("method")
     if method is None:
         raise Invalid.field("blank", "method", "You must specify the [method] or the [methodId] property.")
-    member = two_factor.SENT.get(method)
+    member = two_factor.ADDRESS_MEMBERS.get(method)
     if member is None:
         return None
     value = request.get(member)
@@ -188,7 +190,7 @@ def _named_address(request: Document) -> Address | None:
         raise Invalid.field("blank", member, f"You must specify the [{member}] property.")
     if member == "mobilePhone" and not rules.is_dialable_number(value):
         raise Invalid.field("invalid", member, f"The [{member}] is not a phone number.")
-    return Address(method, value)
+    return CodeAddress(method, value)
 
 
 def _secret(request: Document) -> str:
@@ -197,7 +199,7 @@ def _secret(request: Document) -> str:
     given = request.get(member)
     if given is None:
         raise Invalid.field("blank", "secret", "You must specify the [secret] or the [secretBase32Encoded] property.")
-    secret = given if member == "secret" else totp.of_base32(given)
+    secret = given if member == "secret" else totp.from_base32(given)
     if secret is None or not rules.is_totp_secret(secret):
         crud.gather([FieldError.of("invalid", member, f"The [{member}] must have 16 to 128 bytes.")])
     assert secret is not None

@@ -29,7 +29,7 @@ async def retrieve(services: Services, call: Call, body: Document) -> LoginRespo
     if request.get("applicationId") is not None:
         application = (await clients.of_api(services, tenant_id, request["applicationId"])).application
     trust_id = request.get("twoFactorTrustId")
-    trusts = await two_factor_trust.counting(services, call, user, application, trust_id)
+    trusts = await two_factor_trust.find_valid_trusts(services, call, user, application, trust_id)
     body = {"trusts": list(trusts), "twoFactorTrustId": trust_id} if trusts else {}
     if request["action"] == "login":
         is_wanted = two_factor_policy.is_challenged(tenant, application, user, trusts)

@@ -291,7 +291,7 @@ def gate(call: Call, client: Client, current: Current) -> Problem | None:
         is_federated=current.is_federated,
         has_second_factor=current.has_second_factor,
     )
-    halt = steps.halt(authenticated)
+    halt = steps.find_halt(authenticated)
     if halt is None and _lacks_registration(client, current.user):
         return NotRegistered()
     return halt
@@ -394,7 +394,7 @@ async def _asked(
 async def _recorded(services: Services, call: Call, client: Client, user: Document) -> Problem | None:
     """Note a login that the session made unnecessary to repeat."""
     try:
-        await password_login.resume(services, call.within(client.tenant_id), user, client.application)
+        await password_login.resume_session(services, call.within(client.tenant_id), user, client.application)
     except WebhookTransactionFailed:
         return Vetoed()
     return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.domain.authorization.authorization_request import AuthorizationRequest
-from identity.domain.login.login_outcomes import Authenticated, is_outdated
+from identity.domain.login.login_outcomes import Authenticated, is_password_outdated
 from identity.errors import LoginRequired
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
@@ -52,7 +52,7 @@ async def recall(
     user = await _live_user(services, call, client, session)
     if user is None:
         return None
-    if not intent.is_kept and is_outdated(user, session.authentication_type, session.auth_instant):
+    if not intent.is_kept and is_password_outdated(user, session.authentication_type, session.auth_instant):
         return None
     secret = browser.sso_secret if intent.is_kept else ""
     return Current(session, user, secret, intent.authentication_type, intent.has_second_factor)
@@ -94,7 +94,7 @@ async def _has_second_factor(
     """
     had = bool(session.second_factor)
     known = Authenticated(client.tenant, client.application, user, call.now, has_second_factor=had)
-    return (await two_factor_policy.settled(services, call, known, browser.trust_id)).has_second_factor
+    return (await two_factor_policy.apply_device_trust(services, call, known, browser.trust_id)).has_second_factor
 
 
 async def _is_expected(services: Services, request: AuthorizationRequest, user_id: str) -> bool:

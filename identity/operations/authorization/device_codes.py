@@ -159,9 +159,9 @@ async def _require_login(
     is_federated = authentication_type in identity_providers.AUTHENTICATION_TYPES.values()
     authenticated = steps.Authenticated(client.tenant, client.application, user, call.now, is_federated=is_federated)
     lacks_registration = client.oauth["requireRegistration"] and users.find_registration(user, client.client_id) is None
-    if steps.halt(authenticated) is not None or lacks_registration:
+    if steps.find_halt(authenticated) is not None or lacks_registration:
         raise InvalidGrant("login_prevented", "The user may not log in to the application now.")
     try:
-        await password_login.resume(services, call.within(client.tenant_id), user, client.application)
+        await password_login.resume_session(services, call.within(client.tenant_id), user, client.application)
     except WebhookTransactionFailed as error:
         raise InvalidGrant("login_prevented", "A webhook refused this login.") from error

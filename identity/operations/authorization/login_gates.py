@@ -10,14 +10,14 @@ from identity.domain.login import login_outcomes as steps
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users
 from identity.errors import Invalid, Unavailable
-from identity.operations.login import two_factor_logins
+from identity.operations.login import two_factor_challenges
 from identity.operations.login_transactions import halted_logins
 from identity.operations.login_transactions.authorization_steps import LoginPage, SsoCookie, Step, VerifiedClient
 from identity.operations.login_transactions.halted_logins import HaltedLogin
 from identity.operations.password_changes import password_changes
 from identity.operations.two_factor import two_factor_policy
 from identity.operations.verification import email_verifications, registration_verifications
-from identity.operations.verification.verification_codes import Started
+from identity.operations.verification.verification_codes import OpenVerification
 from identity.services import Services
 
 
@@ -47,17 +47,17 @@ async def stop(
         case steps.PasswordChangeRequired() if not halted.session_id:
             return await _change_password(services, call, proven, halted, halt)
         case steps.EmailNotVerified():
-            await _mailed(email_verifications.resumed(services, call, user, client.application))
+            await _mailed(email_verifications.find_or_start(services, call, user, client.application))
             return await halted_logins.wait(services, proven, halted, halted_logins.VERIFY_EMAIL, cookie)
         case steps.RegistrationNotVerified() if users.email_address(user) is not None:
-            await _mailed(registration_verifications.resumed(services, call, user, client.application))
+            await _mailed(registration_verifications.find_or_start(services, call, user, client.application))
             return await halted_logins.wait(services, proven, halted, halted_logins.VERIFY_REGISTRATION, cookie)
     return LoginPage(client, users.primary_login_id(user), halt)
 
 
 def sends(method: Document) -> bool:
     """Whether the codes of a method are messages."""
-    return method["method"] in two_factor.SENT
+    return method["method"] in two_factor.ADDRESS_MEMBERS
 
 
 async def _challenge(
@@ -72,11 +72,11 @@ async def _challenge(
     """To the page that asks for a code. Who has one method need not choose, and gets its message at once."""
     client, page = proven.client, halted_logins.TWO_FACTOR
     known = steps.Authenticated(client.tenant, client.application, halt.user, call.now)
-    if (await two_factor_policy.settled(services, call, known, trust_id)).has_second_factor:
+    if (await two_factor_policy.apply_device_trust(services, call, known, trust_id)).has_second_factor:
         # Nothing is asked of a trusted device: the page goes on by itself.
         return await halted_logins.wait(services, proven, halted, page, cookie)
     told = dataclasses.replace(halt, authentication_type=halted.authentication_type, identity_type=halted.identity_type)
-    two_factor_id = (await two_factor_logins.challenge(services, call, client, told))["twoFactorId"]
+    two_factor_id = (await two_factor_challenges.challenge_login(services, call, client, told))["twoFactorId"]
     methods = halt.user["twoFactor"]["methods"]
     details = {"twoFactorId": two_factor_id, "methodId": methods[0]["id"] if len(methods) == 1 else ""}
     if len(methods) == 1 and sends(methods[0]):
@@ -89,7 +89,7 @@ async def _challenge(
 async def send(services: Services, call: Call, two_factor_id: str, method_id: str) -> str:
     """Send the code of a method; answers the key of what the page says of it. Raises NotFound for a challenge over."""
     try:
-        await two_factor_logins.send(services, call, two_factor_id, method_id)
+        await two_factor_challenges.send_code(services, call, two_factor_id, method_id)
     except Unavailable:
         return "[RateLimitedException]"
     except Invalid:
@@ -102,7 +102,7 @@ async def _change_password(
 ) -> Step:
     """To the page that changes the password, which counts only for this login."""
     client = proven.client
-    change_id = await password_changes.begin(
+    change_id = await password_changes.issue_required_change_id(
         services,
         call,
         client.tenant,
@@ -116,7 +116,7 @@ async def _change_password(
     return await halted_logins.wait(services, proven, waiting, page, suffix=f"/{change_id}")
 
 
-async def _mailed(attempt: Awaitable[Started]) -> None:
+async def _mailed(attempt: Awaitable[OpenVerification]) -> None:
     """Where no more mails may be sent for now the page shows up all the same, and has a button to try again."""
     try:
         await attempt

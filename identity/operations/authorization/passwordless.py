@@ -22,7 +22,7 @@ from identity.ids import Secret, TenantId, fingerprint, same_secret
 from identity.instants import Instant
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
-from identity.operations.limits import code_attempt_limits, login_limits, send_limits
+from identity.operations.limits import code_attempt_limits, failed_login_limits, message_limits
 from identity.operations.login import password_login
 from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.messaging import mail, user_events
@@ -128,10 +128,10 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     wishes = dataclasses.replace(LoginOptions.of(request), state=found.state)
     call = call.within(found.client.tenant_id)
     trust = trust_id or request.get("twoFactorTrustId")
-    result = await password_login.finish(
+    result = await password_login.continue_login(
         services,
         call,
-        await two_factor_policy.settled(services, call, found.proven, trust),
+        await two_factor_policy.apply_device_trust(services, call, found.proven, trust),
         AUTHENTICATION_TYPE,
         is_new_device=wishes.is_new_device,
         side_effects=found.side_effects,
@@ -188,10 +188,10 @@ async def send_to(
     application does not offer such logins, Unavailable where too many mails were asked for, for nobody as for somebody.
     """
     template_id = _require_enabled(client, to_send=True)
-    await send_limits.take_of_address(services, call, client.tenant, "sendPasswordless")
+    await message_limits.count_message_from_address(services, call, client.tenant, "sendPasswordless")
     user = await services.users.find_by_login_id(client.tenant_id, login_id, types)
     owner = f"{_NOBODY}{fingerprint(user_rules.login_key(login_id))}" if user is None else str(user["id"])
-    await send_limits.take(services, client.tenant, "sendPasswordless", owner)
+    await message_limits.count_message(services, client.tenant, "sendPasswordless", owner)
     begun = await begin(services, client, owner, state=state)
     if user is not None:
         await services.afterwards.begin("passwordless", _mail(services, call, client, user, begun, template_id, state))
@@ -226,11 +226,11 @@ async def _guarded(services: Services, call: Call) -> AsyncIterator[None]:
 
     Raises Unavailable.
     """
-    limit = login_limits.by_address(call)
+    limit = failed_login_limits.address_limits(call)
     counted_in = call.tenant_id or services.default_tenant_id
     wait_seconds = await services.rate_limits.take(counted_in, limit)
     if wait_seconds is not None:
-        raise login_limits.too_many(wait_seconds)
+        raise failed_login_limits.too_many_attempts(wait_seconds)
     yield
     await services.rate_limits.give_back(counted_in, limit)
 
@@ -261,7 +261,7 @@ async def _redeemed(services: Services, call: Call, code: str, one_time_code: st
         return Redeemed(client, proven, LoginSideEffects(spend), ticket.document["state"])
 
     async def tell() -> None:
-        await email_verifications.settled(services, call, client.tenant, verified)
+        await email_verifications.finish_verification(services, call, client.tenant, verified)
 
     side_effects = LoginSideEffects(spend, user_events.of_verified_email(verified), after=tell)
     return Redeemed(client, proven, side_effects, ticket.document["state"])
@@ -292,7 +292,7 @@ async def _send_code(services: Services, call: Call, code: str) -> None:
             raise Invalid.field("invalid", "code", "The [code] is unknown, expired or was used.")
     client = await _client(services, ticket.tenant_id, ticket.document["applicationId"])
     template_id = _require_enabled(client, to_send=True)
-    await send_limits.take(services, client.tenant, "sendPasswordless", ticket.owner)
+    await message_limits.count_message(services, client.tenant, "sendPasswordless", ticket.owner)
     if user is None:
         return
     begun = Begun(Secret(code), None)
@@ -362,7 +362,7 @@ async def _is_shown(services: Services, ticket: OneTimeToken, given: str | None)
     stored = ticket.document["oneTimeCode"]
     if stored is None or given is None:
         return stored is None
-    await code_attempt_limits.take(services, ticket.tenant_id, _KIND, ticket.owner)
+    await code_attempt_limits.count_attempt(services, ticket.tenant_id, _KIND, ticket.owner)
     if not same_secret(stored, fingerprint(given)):
         return False
     await code_attempt_limits.give_back(services, ticket.tenant_id, _KIND, ticket.owner)

@@ -58,7 +58,7 @@ async def missing(services: Services, call: Call, waiting: Waiting, browser: Bro
     user = await user_of(services, waiting)
     if user is None:
         return None
-    return steps.halt(await _authenticated(services, call, waiting, waiting.halted, user, browser))
+    return steps.find_halt(await _authenticated(services, call, waiting, waiting.halted, user, browser))
 
 
 async def resume(
@@ -83,7 +83,7 @@ async def resume(
         return await _resume_session(services, call, waiting, browser, halted, claim, side_effects)
     request = authorization.validated(call, waiting.proven)
     authenticated = await _authenticated(services, call, waiting, halted, user, browser)
-    attempt = password_login.finish(
+    attempt = password_login.continue_login(
         services,
         call.within(client.tenant_id),
         authenticated,
@@ -117,7 +117,7 @@ async def _user(services: Services, waiting: Waiting, halted: HaltedLogin) -> Do
     user = await services.users.find(waiting.client.tenant_id, UserId(halted.user_id))
     if user is None or halted.since is None or halted.session_id:
         return user
-    return None if steps.is_outdated(user, halted.authentication_type, halted.since) else user
+    return None if steps.is_password_outdated(user, halted.authentication_type, halted.since) else user
 
 
 async def _resume_session(
@@ -157,7 +157,7 @@ async def _authenticated(
         has_second_factor=bool(halted.second_factor),
         reason_to_change=halted.reason_to_change,
     )
-    return await two_factor_policy.settled(services, call, known, browser.trust_id)
+    return await two_factor_policy.apply_device_trust(services, call, known, browser.trust_id)
 
 
 def _together(claim: Claim, side_effects: LoginSideEffects | None) -> LoginSideEffects:

@@ -50,8 +50,8 @@ async def push(
     if len(orjson.dumps(request)) > _MAXIMUM_BYTES:
         raise InvalidRequest("unknown", f"A pushed request may have {_MAXIMUM_BYTES} bytes.")
     if not identified.has_credentials:
-        anonymous_request_limits.require_small(request)
-        await anonymous_request_limits.require_room(services, client.tenant_id, call.origin.ip_address)
+        anonymous_request_limits.require_maximum_size(request)
+        await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
     key_thumbprint = await dpop_proofs.thumbprint(services, call, client.tenant_id, proof, client.oauth)
     if key_thumbprint is not None and request.setdefault("dpop_jkt", key_thumbprint) != key_thumbprint:
         raise InvalidDpopProof(None, "The DPoP proof shows another key than the dpop_jkt names.")

@@ -92,7 +92,7 @@ async def reopened(
     if SIGNED in given:
         request[SIGNED] = ""
     if PUSHED not in given:
-        await anonymous_request_limits.require_room(services, client.tenant_id, address)
+        await anonymous_request_limits.count_request(services, client.tenant_id, address)
     uri = _OPENED + new_secret()
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
     name = _name(uri, browser)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain.login import breached_passwords
+from identity.domain.login import breach_detection
 from identity.operations.objects import features
 from identity.services import Services
 
@@ -33,10 +33,10 @@ FEATURES = (
 )
 
 _COUNT_OF = {
-    breached_passwords.COMMON: "matchedCommonPasswordsCount",
-    breached_passwords.EXACT: "matchedExactCount",
-    breached_passwords.SEEN: "matchedPasswordCount",
-    breached_passwords.SUB_ADDRESS: "matchedSubAddressCount",
+    breach_detection.COMMON_MATCH: "matchedCommonPasswordsCount",
+    breach_detection.EXACT_MATCH: "matchedExactCount",
+    breach_detection.ANY_MATCH: "matchedPasswordCount",
+    breach_detection.SUB_ADDRESS_MATCH: "matchedSubAddressCount",
 }
 _COUNTED = ("actionRequired", *_COUNT_OF.values(), "passwordsCheckedCount")
 

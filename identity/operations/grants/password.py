@@ -31,7 +31,7 @@ from identity.operations.clients.client_authentication import Identified
 from identity.operations.clients.clients import Client
 from identity.operations.configuration import scope_consents
 from identity.operations.issuance import token_responses
-from identity.operations.login import password_login, two_factor_logins
+from identity.operations.login import password_login, two_factor_challenges
 from identity.operations.login.password_login import Credentials
 from identity.operations.objects import features
 from identity.operations.password_changes import password_changes
@@ -147,7 +147,7 @@ async def _second_factor(
     services: Services, call: Call, client: Client, result: steps.SecondFactorRequired
 ) -> TwoFactorRequired:
     """What a login that waits for a second factor, and ends at /api/two-factor/login, is told."""
-    waiting = await two_factor_logins.challenge(services, call, client, result)
+    waiting = await two_factor_challenges.challenge_login(services, call, client, result)
     extra = {"two_factor_id": waiting["twoFactorId"], "two_factor_methods": waiting["methods"]}
     return TwoFactorRequired(None, "A second factor is required.", extra=extra)
 
@@ -156,7 +156,7 @@ async def _change_required(
     services: Services, call: Call, client: Client, result: steps.PasswordChangeRequired
 ) -> OAuth2Error:
     """The refusal with the id that changes the password."""
-    change_id = await password_changes.begin(
+    change_id = await password_changes.issue_required_change_id(
         services, call, client.tenant, result.user, reason=result.reason, application=client.application
     )
     reason = f"change_password_{result.reason.lower()}"

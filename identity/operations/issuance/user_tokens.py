@@ -93,9 +93,9 @@ def _is_kept_out(login: Authenticated) -> bool:
 
     A new user who has yet to add a second factor is let in as well: there was no login to add it in.
     """
-    halt = steps.halt(login)
+    halt = steps.find_halt(login)
     waits = isinstance(halt, steps.SecondFactorRequired) and bool(login.user["twoFactor"]["methods"])
-    return isinstance(halt, steps.Barred) or waits or steps.gate(login) is not None
+    return isinstance(halt, steps.Barred) or waits or steps.find_verification_gate(login) is not None
 
 
 def _claims(call: Call, tenant: Document, user: Document, authentication_type: str, ttl_seconds: int) -> Document:

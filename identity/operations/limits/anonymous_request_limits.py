@@ -22,13 +22,13 @@ ADDRESS_REQUESTS: Final = 5000
 _WINDOW_SECONDS: Final = 600
 
 
-def require_small(request: Mapping[str, Any]) -> None:
+def require_maximum_size(request: Mapping[str, Any]) -> None:
     """Raise InvalidRequest for a request that is too large to be kept."""
     if len(orjson.dumps(request)) > MAXIMUM_BYTES:
         raise InvalidRequest("unknown", f"A request that is kept here may have {MAXIMUM_BYTES} bytes.")
 
 
-async def require_room(services: Services, tenant_id: TenantId, address: str) -> None:
+async def count_request(services: Services, tenant_id: TenantId, address: str) -> None:
     """Raise InvalidRequest when an address began too many lately."""
     limit = Limit("unfinished-address", ip_addresses.network(address), ADDRESS_REQUESTS, _WINDOW_SECONDS)
     wait_seconds = await services.rate_limits.take(tenant_id, [limit])

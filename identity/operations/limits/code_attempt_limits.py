@@ -19,7 +19,7 @@ _WINDOW_SECONDS: Final = 900
 _DAY_SECONDS: Final = 86_400
 
 
-async def take(services: Services, tenant_id: TenantId, kind: str, owner: str) -> None:
+async def count_attempt(services: Services, tenant_id: TenantId, kind: str, owner: str) -> None:
     """Count a try, before anything is compared. Raises Unavailable when there were too many."""
     wait_seconds = await services.rate_limits.take(tenant_id, _limits(kind, owner))
     if wait_seconds is not None:

@@ -22,7 +22,7 @@ class DeviceCookie:
     max_age_seconds: int
 
 
-def is_new(services: Services, call: Call, user: Document) -> bool:
+def is_new_device(services: Services, call: Call, user: Document) -> bool:
     """Whether a browser at one of our pages does not show that this user logged in with it before.
 
     Callers of the API have no cookies of ours: they say so themselves.
@@ -34,7 +34,7 @@ def is_new(services: Services, call: Call, user: Document) -> bool:
     return expires is None or expires <= call.now
 
 
-def cookie(
+def renew_cookie(
     services: Services, tenant: Document, user_id: UserId, shown: str | None, now: Instant
 ) -> DeviceCookie | None:
     """The cookie for a user who is logged in; None where the browser `shown` one that has half its time left."""

@@ -34,7 +34,7 @@ _RECENT_ROWS: Final = 10
 _ADDRESS_LENGTH: Final = 64
 
 
-def row(
+def new_record(
     services: Services, call: Call, user: Document, application_id: str | None, identity_type: str | None = None
 ) -> Document:
     """The record of a login that is made now; `identity_type` is the type of login id that was used, if one was."""
@@ -63,7 +63,7 @@ async def add(
     identity_type: str | None = None,
 ) -> None:
     """Write the record of a login, in the transaction if there is one. It is there for good when this returns."""
-    record = row(services, call, user, application_id, identity_type)
+    record = new_record(services, call, user, application_id, identity_type)
     await services.login_records.add(TenantId(user["tenantId"]), record, session)
 
 
@@ -74,10 +74,12 @@ async def search(
     wanted = searches.read(SEARCH, criteria, prefix)
     total, rows = await services.login_records.search(call.tenant_id, wanted, with_total=with_total)
     counted = {} if total is None else {"total": total}
-    return {"logins": [await shown(services, found) for found in rows], **counted}
+    return {"logins": [await to_response(services, found) for found in rows], **counted}
 
 
-async def recent(services: Services, call: Call, user_id: str | None, offset: object, limit: object) -> list[Document]:
+async def find_recent(
+    services: Services, call: Call, user_id: str | None, offset: object, limit: object
+) -> list[Document]:
     """The newest records, of a user or of all. Raises Invalid."""
     errors: list[FieldError] = []
     paging = {
@@ -88,7 +90,7 @@ async def recent(services: Services, call: Call, user_id: str | None, offset: ob
         raise Invalid(errors)
     wanted = searches.read(_RECENT, {"userId": user_id, **paging}, "")
     _, rows = await services.login_records.search(call.tenant_id, wanted, with_total=False)
-    return [await shown(services, found) for found in rows]
+    return [await to_response(services, found) for found in rows]
 
 
 EXPORT: Final = csv_exports.Kind(
@@ -108,12 +110,12 @@ async def export(services: Services, call: Call, wanted: Export) -> IO[bytes]:
 
     async def rows() -> AsyncIterator[Document]:
         async for found in services.login_records.each(call.tenant_id, wanted.query):
-            yield {**await shown(services, found), "tenantId": found["tenantId"]}
+            yield {**await to_response(services, found), "tenantId": found["tenantId"]}
 
     return await csv_exports.export(wanted, rows())
 
 
-async def shown(services: Services, record: Document) -> Document:
+async def to_response(services: Services, record: Document) -> Document:
     """A record as the API tells it, with the name that its application has now."""
     told = {name: value for name, value in record.items() if name != "tenantId"}
     if "applicationId" in record:

@@ -18,7 +18,7 @@ _KIND: Final = "one-time-password"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class About:
+class OneTimePasswordDetails:
     """What comes with the login: the caller's own `state`, and whether it may give a refresh token.
 
     `has_second_factor`: a second factor was there when the password was changed. `trusted_at` is the application, or
@@ -37,15 +37,15 @@ class About:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Redeemed:
+class RedeemedOneTimePassword:
     """Whom a one-time password lets in; `along` uses it up."""
 
     user: Document
-    about: About
+    about: OneTimePasswordDetails
     side_effects: LoginSideEffects
 
 
-async def issue(services: Services, tenant: Document, user: Document, about: About) -> Secret:
+async def issue(services: Services, tenant: Document, user: Document, about: OneTimePasswordDetails) -> Secret:
     """A one-time password of a user."""
     ttl_seconds = int(tenant["externalIdentifierConfiguration"]["oneTimePasswordTimeToLiveInSeconds"])
     tenant_id = TenantId(tenant["id"])
@@ -55,7 +55,7 @@ async def issue(services: Services, tenant: Document, user: Document, about: Abo
     return secret
 
 
-async def redeem(services: Services, tenant_id: TenantId, value: str) -> Redeemed:
+async def redeem(services: Services, tenant_id: TenantId, value: str) -> RedeemedOneTimePassword:
     """Whom it lets into the tenant. Raises NotFound for one that is unknown, over, used or another tenant's."""
     ticket = await services.one_time_tokens.find(tenant_id, _KIND, value)
     user = None if ticket is None else await services.users.find(tenant_id, ticket.owner)
@@ -67,9 +67,9 @@ async def redeem(services: Services, tenant_id: TenantId, value: str) -> Redeeme
         if not await use.consume():
             raise NotFound(log_detail="the one-time password was used meanwhile")
 
-    return Redeemed(user, About(**ticket.document), LoginSideEffects(spend))
+    return RedeemedOneTimePassword(user, OneTimePasswordDetails(**ticket.document), LoginSideEffects(spend))
 
 
-async def withdraw(services: Services, user: Document) -> None:
+async def revoke_all(services: Services, user: Document) -> None:
     """Let every one-time password of a user count no more."""
     await services.one_time_tokens.withdraw(TenantId(user["tenantId"]), _KIND, str(user["id"]))

@@ -18,15 +18,14 @@ from identity.errors import LoginPrevented, Unavailable, WebhookTransactionFaile
 from identity.events.changes import Event
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.lambdas import login_validation_lambdas
-from identity.operations.limits import login_limits
-from identity.operations.login import breached_logins, login_records, threats
+from identity.operations.limits import failed_login_limits
+from identity.operations.login import failed_login_lockout, login_breach_detection, login_records, threat_detection
 from identity.operations.login.login_side_effects import LoginSideEffects
-from identity.operations.login.threats import Judgement
+from identity.operations.login.threat_detection import ThreatAssessment
 from identity.operations.messaging import user_events
 from identity.operations.objects import crud
 from identity.operations.passwords import user_passwords
 from identity.operations.two_factor import two_factor_policy
-from identity.operations.user_actions import lock_outs
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -63,37 +62,37 @@ async def authenticate(
     tenant_id = crud.require_tenant(call)
     tenant = await services.tenants.get_cached(None, tenant_id)
     user = await services.users.find_by_login_id(tenant_id, credentials.login_id, credentials.types)
-    counted = await login_limits.begin(services, call, tenant, user, credentials.login_id)
+    counted = await failed_login_limits.count_attempt(services, call, tenant, user, credentials.login_id)
     if counted.wait_seconds is not None:
         return TooManyAttempts(counted.wait_seconds)
-    is_token = _is_token(credentials, user, application)
+    is_token = _is_authentication_token(credentials, user, application)
     if is_token:
         authentication_type = "APPLICATION_TOKEN"
-    attempt = await lock_outs.count_attempt(services, call, tenant, user, credentials.login_id)
+    attempt = await failed_login_lockout.count_attempt(services, call, tenant, user, credentials.login_id)
     try:
         is_correct = is_token or await user_passwords.is_correct(services, tenant, user, credentials.password)
     except Unavailable:
         # Nothing was compared: who tries again while the service is busy must not lock the account that way.
-        await login_limits.give_back(services, tenant, counted)
-        await lock_outs.refund_attempt(services, attempt)
+        await failed_login_limits.give_back(services, tenant, counted)
+        await failed_login_lockout.refund_attempt(services, attempt)
         raise
     if attempt is not None and attempt.is_locked:
         # Whatever the password was: whoever is told right from wrong goes on guessing.
-        return await lock_outs.extend_lock_out(services, call.within(tenant_id), attempt)
+        return await failed_login_lockout.extend_lock_out(services, call.within(tenant_id), attempt)
     if not is_correct or user is None:
         # When the answer is out: for a user who does not exist there is nothing to tell, and no time may tell that.
-        telling = _tell_failure(services, call, user, application, authentication_type, {"code": "credentials"})
+        telling = _announce_failure(services, call, user, application, authentication_type, {"code": "credentials"})
         await services.afterwards.begin("failed login", telling)
-        await lock_outs.record_failure(services, call.within(tenant_id), attempt)
+        await failed_login_lockout.record_failure(services, call.within(tenant_id), attempt)
         return WrongCredentials()
-    await lock_outs.clear_failures(services, attempt)
-    await login_limits.give_back(services, tenant, counted)
+    await failed_login_lockout.clear_failures(services, attempt)
+    await failed_login_limits.give_back(services, tenant, counted)
     kind = rules.may_log_in_as(user, credentials.login_id, credentials.types)
     password = None if is_token else credentials.password
     proven = Authenticated(tenant, application, user, call.now, password)
-    proven, side_effects = await _looked_up(services, call, proven)
-    proven = await two_factor_policy.settled(services, call, proven, credentials.trust_id)
-    return await finish(
+    proven, side_effects = await _check_breach(services, call, proven)
+    proven = await two_factor_policy.apply_device_trust(services, call, proven, credentials.trust_id)
+    return await continue_login(
         services,
         call,
         proven,
@@ -104,19 +103,19 @@ async def authenticate(
     )
 
 
-async def _looked_up(
+async def _check_breach(
     services: Services, call: Call, proven: Authenticated
 ) -> tuple[Authenticated, LoginSideEffects | None]:
     """The login with its user as marked by what is found of the password, and what comes true with it."""
     if not proven.user["active"] or proven.password is None:
         return proven, None
-    finding = await breached_logins.at_login(services, call, proven.tenant, proven.user, proven.password)
+    finding = await login_breach_detection.check_login(services, call, proven.tenant, proven.user, proven.password)
     if finding is None:
         return proven, None
     return dataclasses.replace(proven, user=finding.user), finding.side_effects
 
 
-async def finish(
+async def continue_login(
     services: Services,
     call: Call,
     proven: Authenticated,
@@ -128,14 +127,14 @@ async def finish(
 ) -> LoginResult:
     """What follows right credentials, whatever they were: what is still to be done, or the completed login.
 
-    `along` comes true in both cases. Raises as `complete` does.
+    `along` comes true in both cases. Raises as `complete_login` does.
     """
-    halt = steps.halt(proven)
+    halt = steps.find_halt(proven)
     if isinstance(halt, steps.SecondFactorRequired):
         halt = dataclasses.replace(halt, authentication_type=authentication_type, identity_type=identity_type)
     result: LoginResult
     if halt is None:
-        result = await complete(
+        result = await complete_login(
             services,
             call,
             proven.user,
@@ -147,7 +146,7 @@ async def finish(
         )
     else:
         result = halt
-        await _halted(services, call.within(TenantId(proven.tenant["id"])), side_effects)
+        await _commit_side_effects(services, call.within(TenantId(proven.tenant["id"])), side_effects)
     if proven.password is not None and (halt is None or isinstance(halt, steps.SecondFactorRequired)):
         # When the second factor comes, the password is not known any more. A busy service does it at another login.
         with contextlib.suppress(Unavailable):
@@ -155,14 +154,14 @@ async def finish(
     return result
 
 
-async def _halted(services: Services, call: Call, side_effects: LoginSideEffects | None) -> None:
+async def _commit_side_effects(services: Services, call: Call, side_effects: LoginSideEffects | None) -> None:
     """Let come true what goes along with a login that something is missing to."""
     if side_effects is not None:
         await services.bus.perform(call, side_effects.write, side_effects.around([]), side_effects.announced)
         await side_effects.committed()
 
 
-async def complete(
+async def complete_login(
     services: Services,
     call: Call,
     user: Document,
@@ -181,13 +180,13 @@ async def complete(
     tenant_id, user_id = TenantId(user["tenantId"]), UserId(user["id"])
     application_id = None if application is None else application["id"]
     if authentication_type != "PING":
-        await validate(services, call.within(tenant_id), user, application, authentication_type)
+        await run_validation_lambda(services, call.within(tenant_id), user, application, authentication_type)
     user = with_login(user, application, call)
     registration = None if application is None else rules.find_registration(user, application["id"])
     registered_id = None if registration is None else ApplicationId(registration["applicationId"])
-    judgement = judged(services, call, user, authentication_type, is_new_device=is_new_device)
+    judgement = assess_threats(services, call, user, authentication_type, is_new_device=is_new_device)
     extra = {} if side_effects is None else side_effects.told
-    events = told_all(judgement, user, application, authentication_type, **extra)
+    events = login_events(judgement, user, application, authentication_type, **extra)
 
     async def write(session: Session | None) -> None:
         if side_effects is not None:
@@ -201,50 +200,50 @@ async def complete(
     await services.bus.perform(call.within(tenant_id), write, offered, announced)
     if side_effects is not None:
         await side_effects.committed()
-    await threats.tell(services, call, user, application, judgement)
+    await threat_detection.notify_user(services, call, user, application, judgement)
     return LoggedIn(user, registration, authentication_type, judgement.threats)
 
 
-def _is_token(credentials: Credentials, user: Document | None, application: Document | None) -> bool:
+def _is_authentication_token(credentials: Credentials, user: Document | None, application: Document | None) -> bool:
     """Whether what stands in place of the password is the token that the user has for the application."""
     if not credentials.may_be_token or user is None or application is None:
         return False
     return rules.is_authentication_token(user, application, credentials.password)
 
 
-async def resume(services: Services, call: Call, user: Document, application: Document) -> LoggedIn:
+async def resume_session(services: Services, call: Call, user: Document, application: Document) -> LoggedIn:
     """Note the use of a session, and write its record, once a minute at the most; webhooks are told of every one.
 
     Raises WebhookTransactionFailed.
     """
-    if not steps.is_noted(user, application["id"], call.now):
-        return await complete(services, call, user, application, "PING")
+    if not steps.is_recently_recorded(user, application["id"], call.now):
+        return await complete_login(services, call, user, application, "PING")
     user = with_login(user, application, call)
-    event = told("user.login.success", user, application, "PING")
+    event = login_event("user.login.success", user, application, "PING")
     await services.bus.request_approval(call.within(TenantId(user["tenantId"])), [event])
     return LoggedIn(user, rules.find_registration(user, application["id"]))
 
 
-def judged(
+def assess_threats(
     services: Services, call: Call, user: Document, authentication_type: str, *, is_new_device: bool
-) -> Judgement:
+) -> ThreatAssessment:
     """What is to be told of a login beside that it happened. A PING is none: nobody authenticated."""
     if authentication_type == "PING":
-        return Judgement(is_new_device, (), None)
-    return threats.judge(services, call, user, is_new_device=is_new_device)
+        return ThreatAssessment(is_new_device, (), None)
+    return threat_detection.assess(services, call, user, is_new_device=is_new_device)
 
 
-def told_all(
-    judgement: Judgement, user: Document, application: Document | None, authentication_type: str, **extra: object
+def login_events(
+    judgement: ThreatAssessment, user: Document, application: Document | None, authentication_type: str, **extra: object
 ) -> list[Event]:
     """The events about a login that is complete, in their order."""
     return [
-        told(name, user, application, authentication_type, **extra, **judgement.members(name))
+        login_event(name, user, application, authentication_type, **extra, **judgement.members(name))
         for name in judgement.event_types
     ]
 
 
-def told(
+def login_event(
     event_type: str, user: Document, application: Document | None, authentication_type: str, **extra: object
 ) -> Event:
     """An event about a login that is complete; the application is named where the user is registered for it."""
@@ -259,7 +258,7 @@ def told(
     )
 
 
-async def validate(
+async def run_validation_lambda(
     services: Services,
     call: Call,
     user: Document,
@@ -277,11 +276,11 @@ async def validate(
         result = lambda_rules.shown_errors(error.fields, error.general)
         reason: Document = {"code": "lambdaValidation", "lambdaId": error.lambda_id, "lambdaResult": result}
         known = user if is_known else None
-        await _tell_failure(services, call, known, application, authentication_type, reason)
+        await _announce_failure(services, call, known, application, authentication_type, reason)
         raise
 
 
-async def _tell_failure(
+async def _announce_failure(
     services: Services,
     call: Call,
     user: Document | None,

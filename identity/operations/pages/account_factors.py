@@ -13,8 +13,8 @@ from identity.errors import Invalid, NotFound, Unavailable, WebhookTransactionFa
 from identity.operations.pages import two_factor_setup
 from identity.operations.pages.accounts import Account
 from identity.operations.two_factor import two_factor_methods
-from identity.operations.two_factor.two_factor_codes import Address
-from identity.operations.two_factor.two_factor_methods import Deed, Wanted
+from identity.operations.two_factor.two_factor_codes import CodeAddress
+from identity.operations.two_factor.two_factor_methods import CodePurpose, MethodRequest
 from identity.services import Services
 
 SENT: Final = two_factor_setup.SENT
@@ -51,7 +51,7 @@ class Removing:
     @property
     def is_sendable(self) -> bool:
         """Whether a code has to be sent first."""
-        return self.method["method"] in two_factor.SENT
+        return self.method["method"] in two_factor.ADDRESS_MEMBERS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,12 +63,12 @@ class Done:
 
 def methods(account: Account) -> list[Document]:
     """The methods that the user has, as they may be shown."""
-    return [two_factor.shown(method, is_masked=True) for method in account.user["twoFactor"]["methods"]]
+    return [two_factor.visible_method(method, is_masked=True) for method in account.user["twoFactor"]["methods"]]
 
 
 def offered(account: Account) -> tuple[str, ...]:
     """The methods that the user may add: messages go to what stands on the account already."""
-    found = two_factor.configurable(account.client.tenant)
+    found = two_factor.configurable_methods(account.client.tenant)
     return tuple(one for one in found if one == two_factor.AUTHENTICATOR or _address(account.user, one))
 
 
@@ -88,16 +88,16 @@ async def send_to_add(services: Services, call: Call, page: Adding) -> Adding:
     """Send the code by which a method is added."""
     if page.method == two_factor.AUTHENTICATOR:
         return page
-    address = Address(page.method, _address(page.account.user, page.method))
+    address = CodeAddress(page.method, _address(page.account.user, page.method))
     return dataclasses.replace(page, message=await _sent(services, call, page.account, address, "enable"))
 
 
 async def add(services: Services, call: Call, page: Adding, code: str) -> Adding | Done:
     """Add the method whose code was shown."""
     account, client = page.account, page.account.client
-    wanted = Wanted(page.method, address=_address(account.user, page.method))
+    wanted = MethodRequest(page.method, address=_address(account.user, page.method))
     if page.method == two_factor.AUTHENTICATOR:
-        wanted = Wanted(page.method, secret=totp.of_base32(page.secret))
+        wanted = MethodRequest(page.method, secret=totp.from_base32(page.secret))
     try:
         added = await two_factor_methods.enable(
             services, call.within(client.tenant_id), client.tenant, account.user, wanted, code.strip(),
@@ -115,13 +115,13 @@ async def add(services: Services, call: Call, page: Adding, code: str) -> Adding
 def removing(account: Account, method_id: str) -> Removing | None:
     """The page on which a method of this account is removed; None for a method that it does not have."""
     method = two_factor.find_method(account.user, method_id)
-    return None if method is None else Removing(two_factor.shown(method, is_masked=True))
+    return None if method is None else Removing(two_factor.visible_method(method, is_masked=True))
 
 
 async def send_to_remove(services: Services, call: Call, account: Account, page: Removing) -> Removing:
     """Send the code by which a method is removed."""
     method = two_factor.find_method(account.user, page.method["id"])
-    address = None if method is None else Address.of(method)
+    address = None if method is None else CodeAddress.of(method)
     if address is None:
         return page
     return dataclasses.replace(page, message=await _sent(services, call, account, address, "disable"))
@@ -142,7 +142,7 @@ async def remove(services: Services, call: Call, account: Account, page: Removin
     return Done()
 
 
-async def _sent(services: Services, call: Call, account: Account, address: Address, deed: Deed) -> str:
+async def _sent(services: Services, call: Call, account: Account, address: CodeAddress, deed: CodePurpose) -> str:
     """The key of what is to be said of a code that was to be sent."""
     client = account.client
     try:

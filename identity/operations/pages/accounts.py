@@ -16,17 +16,17 @@ from identity.ids import UserId
 from identity.instants import later
 from identity.operations.authorization import account_logins, authorization, current_logins
 from identity.operations.clients.clients import Client
-from identity.operations.limits import login_limits
+from identity.operations.limits import failed_login_limits
 from identity.operations.login_transactions.authorization_steps import Browser, Current
 from identity.operations.objects import crud
 from identity.operations.password_changes import password_changes
-from identity.operations.password_changes.password_changes import Change
+from identity.operations.password_changes.password_changes import PasswordChange
 from identity.operations.passwords import user_passwords
 from identity.operations.two_factor import two_factor_methods
-from identity.operations.two_factor.two_factor_codes import Address
+from identity.operations.two_factor.two_factor_codes import CodeAddress
 from identity.operations.users import users
 from identity.operations.verification import email_change_requests, email_changes
-from identity.operations.verification.verification_codes import Started
+from identity.operations.verification.verification_codes import OpenVerification
 from identity.services import Services
 from identity.store.rate_limits import Limit
 
@@ -97,7 +97,7 @@ def values(account: Account) -> dict[str, str]:
     return {name: str(value[0] if isinstance(value, list) else value) for name, value in found.items() if value}
 
 
-async def edit(services: Services, call: Call, account: Account, form: Mapping[str, str]) -> Started | None:
+async def edit(services: Services, call: Call, account: Account, form: Mapping[str, str]) -> OpenVerification | None:
     """Apply a form's changes to the profile; answers the verification of a new email address, which stays pending.
 
     A new address requires the current password or a second factor. Raises Invalid for what is missing or wrong,
@@ -107,7 +107,7 @@ async def edit(services: Services, call: Call, account: Account, form: Mapping[s
     crud.gather(rules.problems(asked, form))
     inside, client = call.within(account.client.tenant_id), account.client
     email = form.get(_EMAIL.name, "") if _EMAIL in asked else ""
-    is_new_email = bool(email) and email_change_requests.is_new(account.user, email)
+    is_new_email = bool(email) and email_change_requests.is_different(account.user, email)
     if is_new_email:
         await _confirm(services, inside, account, form)
         await email_change_requests.require_usable(services, inside, client.tenant, account.user, email)
@@ -116,13 +116,13 @@ async def edit(services: Services, call: Call, account: Account, form: Mapping[s
         await users.patch(services, inside, _MERGE, {"user": change}, account.user_id)
     if not is_new_email:
         return None
-    return await email_change_requests.begin(services, inside, client, account.user, email)
+    return await email_change_requests.request_change(services, inside, client, account.user, email)
 
 
 async def send_confirmation(services: Services, call: Call, account: Account, method_id: str) -> None:
     """Send the code of a second factor that confirms a change. Raises Invalid and Unavailable."""
     client, method = account.client, two_factor.find_method(account.user, method_id)
-    address = None if method is None else Address.of(method)
+    address = None if method is None else CodeAddress.of(method)
     await two_factor_methods.send_code(
         services, call.within(client.tenant_id), client.tenant, client.application, account.user, address, "confirm"
     )
@@ -142,8 +142,8 @@ async def change_password(services: Services, call: Call, account: Account, curr
     """
     tenant = account.client.tenant
     await _require_password(services, call, account, current)
-    change = Change(password, application=account.client.application)
-    await password_changes.make(services, call, tenant, account.user_id, change)
+    change = PasswordChange(password, application=account.client.application)
+    await password_changes.change_password(services, call, tenant, account.user_id, change)
 
 
 async def _confirm(services: Services, call: Call, account: Account, form: Mapping[str, str]) -> None:
@@ -166,7 +166,7 @@ async def _require_password(services: Services, call: Call, account: Account, cu
     tenant, tenant_id = account.client.tenant, account.client.tenant_id
     limits = [
         Limit("account-password", account.user_id, _PASSWORD_FAILURES, _PASSWORD_SECONDS),
-        *login_limits.by_address(call),
+        *failed_login_limits.address_limits(call),
     ]
     if await services.rate_limits.take(tenant_id, limits) is not None:
         raise Invalid.whole("[RateLimitedException]", "Too many wrong passwords.")

@@ -92,8 +92,8 @@ async def begin(
         "redirectUri": rules.target(client.application, given.get("redirect_uri")),
         "state": given.get("state"),
     }
-    anonymous_request_limits.require_small({**detour, **given})
-    await anonymous_request_limits.require_room(services, client.tenant_id, call.origin.ip_address)
+    anonymous_request_limits.require_maximum_size({**detour, **given})
+    await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
     ttl_seconds: int = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
     await services.backend_logins.issue(client.tenant_id, state, secret, detour, ttl_seconds)
     path = _REGISTER if registers and self_registration.is_offered(client.application) else _LOGIN

@@ -14,10 +14,10 @@ from typing import Final
 from identity.call import Call, Document
 from identity.errors import Invalid, NotFound, Unavailable, WrongCode
 from identity.ids import TenantId, fingerprint
-from identity.operations.login import two_factor_logins
+from identity.operations.login import two_factor_challenges
 from identity.operations.password_changes import password_changes
-from identity.operations.password_changes.password_changes import Done, Trust
-from identity.operations.passwords.change_password_ids import Found
+from identity.operations.password_changes.password_changes import CompletedPasswordChange, PresentedTrust
+from identity.operations.passwords.change_password_ids import ValidChangePasswordId
 from identity.services import Services
 
 _ASKED: Final = "change-password-asked"
@@ -29,7 +29,7 @@ _SECONDS: Final = 600
 class Challenge:
     """The second factor that is asked for first; `is_sent` when a code is on its way."""
 
-    found: Found
+    found: ValidChangePasswordId
     two_factor_id: str = dataclasses.field(repr=False)
     methods: tuple[Document, ...] = ()
     message: str = ""
@@ -40,13 +40,13 @@ class Challenge:
 class Change:
     """A password may be set: the factor was shown where there is one."""
 
-    found: Found
+    found: ValidChangePasswordId
     is_shown: bool
 
 
 async def show(services: Services, call: Call, change_id: str, browser: str) -> Challenge | Change:
     """What a change password id leads to in a browser; nothing is used up. Raises NotFound for one that is over."""
-    found = await password_changes.look(services, call, change_id)
+    found = await password_changes.get_valid_id(services, call, change_id)
     return await _judged(services, call, found, change_id, browser)
 
 
@@ -58,7 +58,7 @@ async def answer(services: Services, call: Call, change_id: str, browser: str, c
     found = challenge.found
     call = call.within(TenantId(found.tenant["id"]))
     try:
-        await two_factor_logins.redeem(services, call, challenge.two_factor_id, code.strip())
+        await two_factor_challenges.verify_and_consume(services, call, challenge.two_factor_id, code.strip())
     except WrongCode:
         return dataclasses.replace(challenge, message="twoFactor.wrong")
     except Unavailable:
@@ -78,7 +78,7 @@ async def send(services: Services, call: Call, change_id: str, browser: str, met
         return challenge
     call = call.within(TenantId(challenge.found.tenant["id"]))
     try:
-        await two_factor_logins.send(services, call, challenge.two_factor_id, method_id)
+        await two_factor_challenges.send_code(services, call, challenge.two_factor_id, method_id)
     except Invalid:
         return dataclasses.replace(challenge, message="twoFactor.cannotSend")
     except Unavailable:
@@ -86,15 +86,19 @@ async def send(services: Services, call: Call, change_id: str, browser: str, met
     return dataclasses.replace(challenge, is_sent=True)
 
 
-async def complete(services: Services, call: Call, change: Change, change_id: str, password: str) -> Done:
+async def complete(
+    services: Services, call: Call, change: Change, change_id: str, password: str
+) -> CompletedPasswordChange:
     """Set the password. Raises as `password_changes.complete` does."""
     call = call.within(TenantId(change.found.tenant["id"]))
-    trust = Trust(is_given=change.is_shown)
+    trust = PresentedTrust(is_given=change.is_shown)
     return await password_changes.complete(services, call, change_id, password, trust=trust)
 
 
-async def _judged(services: Services, call: Call, found: Found, change_id: str, browser: str) -> Challenge | Change:
-    if found.about.is_trusted or not password_changes.needs_trust(found.tenant, found.user):
+async def _judged(
+    services: Services, call: Call, found: ValidChangePasswordId, change_id: str, browser: str
+) -> Challenge | Change:
+    if found.about.is_trusted or not password_changes.requires_trust_token(found.tenant, found.user):
         return Change(found, is_shown=False)
     if await _remembered(services, _SHOWN, found, change_id, browser) is not None:
         return Change(found, is_shown=True)
@@ -102,23 +106,23 @@ async def _judged(services: Services, call: Call, found: Found, change_id: str, 
 
 
 async def _challenge(
-    services: Services, call: Call, found: Found, change_id: str, browser: str, *, is_new: bool = False
+    services: Services, call: Call, found: ValidChangePasswordId, change_id: str, browser: str, *, is_new: bool = False
 ) -> Challenge:
     """The challenge that waits in this browser, or a new one."""
-    methods = tuple(two_factor_logins.shown_methods(call, found.user))
+    methods = tuple(two_factor_challenges.visible_methods(call, found.user))
     waiting = None if is_new else await _remembered(services, _ASKED, found, change_id, browser)
     if waiting is not None:
         with contextlib.suppress(NotFound):
-            await two_factor_logins.find(services, call, waiting["twoFactorId"])
+            await two_factor_challenges.get_challenge(services, call, waiting["twoFactorId"])
             return Challenge(found, waiting["twoFactorId"], methods)
     about: Document = {"authenticationType": "PASSWORD"}
-    secret = await two_factor_logins.begin(services, call, found.tenant, None, found.user, about)
+    secret = await two_factor_challenges.issue_challenge(services, call, found.tenant, None, found.user, about)
     await _remember(services, _ASKED, found, change_id, browser, {"twoFactorId": secret})
     return Challenge(found, secret, methods)
 
 
 async def _remember(
-    services: Services, kind: str, found: Found, change_id: str, browser: str, document: Document
+    services: Services, kind: str, found: ValidChangePasswordId, change_id: str, browser: str, document: Document
 ) -> None:
     """Remember something of a change in one browser; what was remembered before is forgotten."""
     key, tenant_id = _key(change_id, browser), TenantId(found.tenant["id"])
@@ -126,7 +130,9 @@ async def _remember(
     await services.one_time_tokens.issue(tenant_id, kind, found.user["id"], document, _SECONDS, make=lambda: key)
 
 
-async def _remembered(services: Services, kind: str, found: Found, change_id: str, browser: str) -> Document | None:
+async def _remembered(
+    services: Services, kind: str, found: ValidChangePasswordId, change_id: str, browser: str
+) -> Document | None:
     ticket = await services.one_time_tokens.find(TenantId(found.tenant["id"]), kind, _key(change_id, browser))
     return None if ticket is None or not browser or ticket.owner != found.user["id"] else ticket.document
 

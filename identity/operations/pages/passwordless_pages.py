@@ -134,8 +134,8 @@ async def log_in(
     await device_approvals.require(services, call, client, request)
     try:
         found = await passwordless.redeem(services, inside, code, one_time_code, application_id=client.client_id)
-        credentials = await two_factor_policy.settled(services, inside, found.proven, browser.trust_id)
-        attempt = password_login.finish(
+        credentials = await two_factor_policy.apply_device_trust(services, inside, found.proven, browser.trust_id)
+        attempt = password_login.continue_login(
             services, inside, credentials, passwordless.AUTHENTICATION_TYPE, side_effects=found.side_effects
         )
         result = await authorization.told(attempt)

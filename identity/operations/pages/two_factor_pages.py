@@ -14,7 +14,7 @@ from identity.domain.two_factor import two_factor
 from identity.errors import NotFound, Unavailable, WrongCode
 from identity.ids import Secret
 from identity.operations.authorization import login_gates, pending_logins
-from identity.operations.login import two_factor_logins
+from identity.operations.login import two_factor_challenges
 from identity.operations.login_transactions import halted_logins
 from identity.operations.login_transactions.authorization_steps import Browser, LoginPage, Step, StepFailed, Vetoed
 from identity.operations.login_transactions.halted_logins import Waiting
@@ -59,11 +59,11 @@ async def show(
         return await pending_logins.resume(services, call, waiting, browser)
     inside, details = call.within(waiting.client.tenant_id), waiting.halted.details
     try:
-        found = await two_factor_logins.find(services, inside, details["twoFactorId"])
+        found = await two_factor_challenges.get_challenge(services, inside, details["twoFactorId"])
     except NotFound:
         return _over(waiting)
     chosen = two_factor.find_method(found.user, details["methodId"])
-    shown = None if chosen is None else two_factor.shown(chosen, is_masked=True)
+    shown = None if chosen is None else two_factor.visible_method(chosen, is_masked=True)
     return Challenge(waiting, found.methods(), shown, message or details.get("message", ""))
 
 
@@ -101,7 +101,9 @@ async def enter_code(
         return WentOn(page)
     inside = call.within(waiting.client.tenant_id)
     try:
-        verified = await two_factor_logins.verify(services, inside, waiting.halted.details["twoFactorId"], code)
+        verified = await two_factor_challenges.verify_code(
+            services, inside, waiting.halted.details["twoFactorId"], code
+        )
         halted = dataclasses.replace(waiting.halted.with_details(), second_factor=verified.method)
         step = await pending_logins.resume(services, call, waiting, browser, halted, verified.side_effects())
     except WrongCode:
@@ -114,7 +116,7 @@ async def enter_code(
         return dataclasses.replace(page, message=VETOED)
     if not trusts or isinstance(step, LoginPage):
         return WentOn(step)
-    trust = await two_factor_trust.trust(
+    trust = await two_factor_trust.trust_device(
         services,
         inside,
         waiting.client.tenant,

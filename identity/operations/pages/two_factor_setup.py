@@ -21,8 +21,8 @@ from identity.operations.login_transactions import halted_logins
 from identity.operations.login_transactions.authorization_steps import Browser, Interlude, LoginPage, Step
 from identity.operations.login_transactions.halted_logins import Claim, HaltedLogin, Waiting
 from identity.operations.two_factor import two_factor_methods
-from identity.operations.two_factor.two_factor_codes import Address
-from identity.operations.two_factor.two_factor_methods import Wanted
+from identity.operations.two_factor.two_factor_codes import CodeAddress
+from identity.operations.two_factor.two_factor_methods import MethodRequest
 from identity.services import Services
 
 SENT: Final = "twoFactor.sent"
@@ -79,7 +79,7 @@ def uri(tenant: Document, user: Document, secret: str) -> str:
 
 def kept(secret: str) -> str:
     """The secret of a form, in Base32; a new one where it is none that an authenticator may have."""
-    known = totp.of_base32(secret)
+    known = totp.from_base32(secret)
     is_usable = known is not None and users.is_totp_secret(known)
     return secret if is_usable else str(two_factor_methods.new_secret()["secretBase32Encoded"])
 
@@ -111,7 +111,7 @@ async def send(services: Services, call: Call, waiting: Waiting, browser: Browse
     setup = await show(services, call, waiting, browser, method)
     if not isinstance(setup, Setup) or setup.method == two_factor.AUTHENTICATOR:
         return setup
-    client, address = waiting.client, Address(setup.method, _address(setup.user, setup.method))
+    client, address = waiting.client, CodeAddress(setup.method, _address(setup.user, setup.method))
     try:
         await two_factor_methods.send_code(
             services,
@@ -170,10 +170,10 @@ async def _enabled(services: Services, waiting: Waiting, halted: HaltedLogin, re
     return Enabled(interlude, after, recovery_codes)
 
 
-def _wanted(setup: Setup) -> Wanted:
+def _wanted(setup: Setup) -> MethodRequest:
     if setup.method == two_factor.AUTHENTICATOR:
-        return Wanted(setup.method, secret=totp.of_base32(setup.secret))
-    return Wanted(setup.method, address=_address(setup.user, setup.method))
+        return MethodRequest(setup.method, secret=totp.from_base32(setup.secret))
+    return MethodRequest(setup.method, address=_address(setup.user, setup.method))
 
 
 def _address(user: Document, method: str) -> str:

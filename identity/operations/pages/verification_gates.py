@@ -25,7 +25,7 @@ from identity.operations.verification import (
     registration_verifications,
     verification_codes,
 )
-from identity.operations.verification.verification_codes import Started
+from identity.operations.verification.verification_codes import OpenVerification
 from identity.services import Services
 
 SENT: Final = "verificationRequired.sent"
@@ -126,10 +126,10 @@ async def change_email(services: Services, call: Call, waiting: Waiting, browser
     gate = await show(services, call, waiting, browser)
     if not isinstance(gate, Gate):
         return gate
-    if not gate.may_change_email or not email_change_requests.is_new(gate.user, email or " "):
+    if not gate.may_change_email or not email_change_requests.is_different(gate.user, email or " "):
         return dataclasses.replace(gate, message=UNUSABLE)
     try:
-        await email_change_requests.begin(services, call, waiting.client, gate.user, email)
+        await email_change_requests.request_change(services, call, waiting.client, gate.user, email)
     except Invalid:
         return dataclasses.replace(gate, message=UNUSABLE)
     except Unavailable:
@@ -150,18 +150,18 @@ async def _complete(services: Services, call: Call, gate: Gate, code: str) -> No
 async def _send(services: Services, call: Call, gate: Gate) -> None:
     client = gate.waiting.client
     if gate.is_email:
-        if gate.pending_email and await email_change_requests.send_again(services, call, client, gate.user):
+        if gate.pending_email and await email_change_requests.resend(services, call, client, gate.user):
             return
-        await email_verifications.begin(services, call, client.tenant, gate.user, client.application)
+        await email_verifications.start(services, call, client.tenant, gate.user, client.application)
     else:
-        await registration_verifications.begin(services, call, client.tenant, gate.user, client.application)
+        await registration_verifications.start(services, call, client.tenant, gate.user, client.application)
 
 
-async def _open(services: Services, gate: Gate) -> Started | None:
+async def _open(services: Services, gate: Gate) -> OpenVerification | None:
     client = gate.waiting.client
     if gate.is_email:
         pending = await email_changes.find_open(services, gate.user)
         if pending is not None:
             return pending[0]
-        return await verification_codes.open_one(services, client.tenant_id, "emailVerification", gate.user["id"])
-    return await registration_verifications.open_one(services, gate.user, client.client_id)
+        return await verification_codes.find_open(services, client.tenant_id, "emailVerification", gate.user["id"])
+    return await registration_verifications.find_open(services, gate.user, client.client_id)

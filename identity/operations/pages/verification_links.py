@@ -16,10 +16,10 @@ from typing import Any, Final
 from identity.call import Call, Document
 from identity.errors import Forbidden, Invalid, NotFound, Unavailable
 from identity.ids import TenantId
-from identity.operations.limits import send_limits
+from identity.operations.limits import message_limits
 from identity.operations.sessions import sso_sessions
 from identity.operations.verification import email_verifications, registration_verifications, verification_api
-from identity.operations.verification.verification_api import Wanted
+from identity.operations.verification.verification_api import VerificationRequest
 from identity.operations.verification.verification_codes import Kind
 from identity.services import Services
 
@@ -66,7 +66,7 @@ async def sought(
 ) -> Link | None:
     """As `find`, for a stranger: an address that finds nothing too often is stopped. Raises Unavailable."""
     try:
-        async with verification_api.guarded(services, call):
+        async with verification_api.limit_failures(services, call):
             found = await find(services, tenant_id, kind, verification_id)
             if found is None:
                 raise NotFound(log_detail="no such link")
@@ -103,12 +103,12 @@ async def send_again(
     The mail is made when the answer is out. False when the browser's address asked too often.
     """
     tenant_id = TenantId(tenant["id"])
-    limited: send_limits.Kind = "sendEmailVerification" if kind == EMAIL else "sendRegistrationVerification"
+    limited: message_limits.MessageKind = "sendEmailVerification" if kind == EMAIL else "sendRegistrationVerification"
     try:
-        await send_limits.take_of_address(services, call, tenant, limited)
+        await message_limits.count_message_from_address(services, call, tenant, limited)
     except Unavailable:
         return False
-    wanted = Wanted(email, None if application is None else application["id"], is_counted=True)
+    wanted = VerificationRequest(email, None if application is None else application["id"], is_counted=True)
     start = verification_api.start_email if kind == EMAIL else verification_api.start_registration
     await services.afterwards.begin("verification link", _quietly(start(services, call.within(tenant_id), wanted)))
     return True

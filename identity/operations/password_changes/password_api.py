@@ -15,9 +15,13 @@ from identity.operations.login import one_time_passwords
 from identity.operations.messaging import user_notifications
 from identity.operations.objects import crud, user_lookup
 from identity.operations.password_changes import password_changes
-from identity.operations.password_changes.password_changes import Change, Done, Trust
+from identity.operations.password_changes.password_changes import (
+    CompletedPasswordChange,
+    PasswordChange,
+    PresentedTrust,
+)
 from identity.operations.passwords import change_password_ids
-from identity.operations.passwords.change_password_ids import About, Found
+from identity.operations.passwords.change_password_ids import ChangePasswordDetails, ValidChangePasswordId
 from identity.services import Services
 
 _FORGOT = "api/forgot-password.request.json"
@@ -26,7 +30,7 @@ _STATE_BYTES = 10_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Asked:
+class _ResetRequest:
     """Whose password was forgotten, and where."""
 
     tenant: Document
@@ -36,7 +40,7 @@ class _Asked:
     state: Document | None
 
 
-async def forgot(services: Services, call: Call, body: Document) -> Document | None:
+async def start_reset(services: Services, call: Call, body: Document) -> Document | None:
     """Begin a reset: the id for a caller with an API key, nothing for anybody else, to whom every user looks alike.
 
     Raises Invalid; Forbidden where no template is named; with a key also NotFound, and Unaddressable for a user without
@@ -47,36 +51,37 @@ async def forgot(services: Services, call: Call, body: Document) -> Document | N
     wanted = request.get("changePasswordId")
     if wanted is not None and not is_keyed:
         raise Unauthorized(log_detail="whoever chooses the change password id knows it")
-    asked = await _asked(services, call, request)
+    asked = await _read_reset_request(services, call, request)
     sends = not is_keyed or (request["sendForgotPasswordEmail"] and request["sendForgotPasswordMessage"])
-    if sends and user_notifications.template_of(asked.tenant, asked.application, password_changes.FORGOT) is None:
+    if (
+        sends
+        and user_notifications.template_of(asked.tenant, asked.application, password_changes.FORGOT_TEMPLATE) is None
+    ):
         raise Forbidden(log_detail="no template of a mail for forgotten passwords")
     tenant, application, state = asked.tenant, asked.application, asked.state
     if not is_keyed:
-        await password_changes.ask(services, call, tenant, asked.login_id, asked.types, application, state)
+        await password_changes.request_reset(services, call, tenant, asked.login_id, asked.types, application, state)
         return None
     user = await services.users.find_by_login_id(TenantId(tenant["id"]), asked.login_id, asked.types)
     if user is None or not user["active"]:
         raise NotFound(log_detail="nobody has this login id")
     if sends and rules.email_address(user) is None:
         raise Unaddressable(log_detail="the user has no email address")
-    change_id = await password_changes.start(
+    change_id = await password_changes.start_reset(
         services, call, tenant, user, application, state, send=sends, wanted=wanted
     )
     return {"changePasswordId": change_id}
 
 
-async def look(services: Services, call: Call, change_id: str) -> None:
+async def check_id(services: Services, call: Call, change_id: str) -> None:
     """Whether an id is good as it is. Raises NotFound, and Invalid where it takes a trust token."""
-    found = await password_changes.look(services, call, change_id)
+    found = await password_changes.get_valid_id(services, call, change_id)
     if not found.about.is_trusted:
-        _require_no_factor(found.tenant, found.user)
+        _require_no_trust_token(found.tenant, found.user)
 
 
-async def look_at_user(
-    services: Services, call: Call, token: str | None, login_id: str | None, types: list[str]
-) -> None:
-    """As `look`, of the user with a login id (for callers with an API key) or of an access token.
+async def check_user(services: Services, call: Call, token: str | None, login_id: str | None, types: list[str]) -> None:
+    """As `check_id`, of the user with a login id (for callers with an API key) or of an access token.
 
     Raises NotFound, Invalid, InvalidToken.
     """
@@ -84,11 +89,11 @@ async def look_at_user(
         if not login_id:
             raise Invalid.field("missing", "loginId", "You must specify the [loginId] parameter.")
         user = await user_lookup.retrieve_by_login_id(services, call, login_id, types or rules.LOGIN_ID_TYPES)
-        _require_no_factor(await services.tenants.get(None, TenantId(user["tenantId"])), user)
+        _require_no_trust_token(await services.tenants.get(None, TenantId(user["tenantId"])), user)
         return
     shown = await bearer_tokens.verify(services, call, token)
     shown.require_reach()
-    _require_no_factor(shown.token.tenant, shown.user)
+    _require_no_trust_token(shown.token.tenant, shown.user)
 
 
 async def change_by_id(services: Services, call: Call, body: Document, change_id: str | None = None) -> Document:
@@ -101,16 +106,16 @@ async def change_by_id(services: Services, call: Call, body: Document, change_id
     named = request.get("changePasswordId") or change_id
     if named is None:
         raise Invalid.field("missing", "changePasswordId", "You must specify the [changePasswordId] property.")
-    await password_changes.look(services, call, named)
+    await password_changes.get_valid_id(services, call, named)
     done = await password_changes.complete(
         services,
         call,
         named,
         request["password"],
         current_password=request.get("currentPassword"),
-        trust=_trust(request),
+        trust=_presented_trust(request),
     )
-    return _answer(done)
+    return _response(done)
 
 
 async def change_by_login_id(services: Services, call: Call, body: Document) -> None:
@@ -119,15 +124,15 @@ async def change_by_login_id(services: Services, call: Call, body: Document) -> 
     login_id, types = request.get("loginId"), request.get("loginIdTypes") or rules.LOGIN_ID_TYPES
     if login_id is None:
         raise Invalid.field("missing", "loginId", "You must specify the [loginId] or the [changePasswordId] property.")
-    asked = await _asked(services, call, request)
+    asked = await _read_reset_request(services, call, request)
     tenant_id = TenantId(asked.tenant["id"])
     user = await services.users.find_by_login_id(tenant_id, login_id, types)
     if user is None:
         raise Invalid.field("invalid", "loginId", "Nobody has this [loginId].")
     if "currentPassword" in request:
-        await password_changes.require_current(services, call, asked.tenant, user, request["currentPassword"])
-    change = Change(request["password"], application=asked.application)
-    await password_changes.make(services, call, asked.tenant, user["id"], change)
+        await password_changes.require_current_password(services, call, asked.tenant, user, request["currentPassword"])
+    change = PasswordChange(request["password"], application=asked.application)
+    await password_changes.change_password(services, call, asked.tenant, user["id"], change)
 
 
 async def change_by_token(services: Services, call: Call, body: Document, token: str | None) -> Document:
@@ -142,23 +147,25 @@ async def change_by_token(services: Services, call: Call, body: Document, token:
     if "currentPassword" not in request:
         raise Invalid.field("missing", "currentPassword", "You must specify the [currentPassword] property.")
     call = call.within(TenantId(tenant["id"]))
-    await password_changes.require_current(services, call, tenant, user, request["currentPassword"])
-    uses = await password_changes.trusting(services, Found(tenant, user, About()), _trust(request))
-    may_refresh = await _is_own(services, call, user, request.get("refreshToken"))
+    await password_changes.require_current_password(services, call, tenant, user, request["currentPassword"])
+    uses = await password_changes.verify_trust(
+        services, ValidChangePasswordId(tenant, user, ChangePasswordDetails()), _presented_trust(request)
+    )
+    may_refresh = await _is_own_refresh_token(services, call, user, request.get("refreshToken"))
     application = shown.token.application
-    change = Change(request["password"], uses, application=application)
-    changed = await password_changes.make(services, call, tenant, user["id"], change)
-    about = one_time_passwords.About(may_refresh=may_refresh, has_second_factor=bool(uses))
+    change = PasswordChange(request["password"], uses, application=application)
+    changed = await password_changes.change_password(services, call, tenant, user["id"], change)
+    about = one_time_passwords.OneTimePasswordDetails(may_refresh=may_refresh, has_second_factor=bool(uses))
     value = await one_time_passwords.issue(services, tenant, changed, about)
-    return _answer(Done(changed, value, None))
+    return _response(CompletedPasswordChange(changed, value, None))
 
 
-async def user_of(services: Services, call: Call, change_id: str) -> Document:
+async def get_user_of_id(services: Services, call: Call, change_id: str) -> Document:
     """The user whom an id was made for. Raises NotFound."""
-    return (await change_password_ids.find(services, call.tenant_id, change_id)).user
+    return (await change_password_ids.get_valid(services, call.tenant_id, change_id)).user
 
 
-async def _asked(services: Services, call: Call, request: Document) -> _Asked:
+async def _read_reset_request(services: Services, call: Call, request: Document) -> _ResetRequest:
     """The tenant is the call's, else the application's. Raises Invalid."""
     application = None
     tenant_id = call.tenant_id
@@ -174,10 +181,10 @@ async def _asked(services: Services, call: Call, request: Document) -> _Asked:
         raise Invalid.field("missing", "loginId", "You must specify the [loginId] property.")
     name, login_id = named[0]
     types = tuple(request.get("loginIdTypes") or rules.LOGIN_ID_TYPES) if name == "loginId" else (name,)
-    return _Asked(await services.tenants.get(None, tenant_id), application, login_id, types, state)
+    return _ResetRequest(await services.tenants.get(None, tenant_id), application, login_id, types, state)
 
 
-async def _is_own(services: Services, call: Call, user: Document, value: str | None) -> bool:
+async def _is_own_refresh_token(services: Services, call: Call, user: Document, value: str | None) -> bool:
     """Whether this is a live refresh token of the user. Raises Invalid for one that is not."""
     if value is None:
         return False
@@ -187,14 +194,14 @@ async def _is_own(services: Services, call: Call, user: Document, value: str | N
     return True
 
 
-def _require_no_factor(tenant: Document, user: Document) -> None:
-    if password_changes.needs_trust(tenant, user):
-        raise password_changes.trust_required()
+def _require_no_trust_token(tenant: Document, user: Document) -> None:
+    if password_changes.requires_trust_token(tenant, user):
+        raise password_changes.trust_token_required()
 
 
-def _trust(request: Document) -> Trust:
-    return Trust(request.get("trustToken"), request.get("trustChallenge"))
+def _presented_trust(request: Document) -> PresentedTrust:
+    return PresentedTrust(request.get("trustToken"), request.get("trustChallenge"))
 
 
-def _answer(done: Done) -> Document:
+def _response(done: CompletedPasswordChange) -> Document:
     return {"oneTimePassword": done.one_time_password, **({} if done.state is None else {"state": done.state})}

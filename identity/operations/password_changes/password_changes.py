@@ -1,6 +1,7 @@
-"""New passwords: for users who forgot theirs, who have to change it, or who want to.
+"""Password changes: forgotten, required and voluntary.
 
-`start` and `begin` hand out change password ids; `look` and `complete` take them, for the API and for pages alike.
+`start_reset` and `issue_required_change_id` issue change password ids; `get_valid_id` and `complete` redeem them, for
+the API and the pages alike.
 """
 
 from __future__ import annotations
@@ -16,27 +17,26 @@ from identity.domain.users import users as rules
 from identity.errors import FieldError, Invalid, NotFound, Unavailable
 from identity.events.changes import Event
 from identity.ids import Secret, TenantId, UserId
-from identity.operations.limits import login_limits, send_limits
-from identity.operations.login import one_time_passwords, two_factor_logins
+from identity.operations.limits import failed_login_limits, message_limits
+from identity.operations.login import failed_login_lockout, one_time_passwords, two_factor_challenges
 from identity.operations.messaging import mail, user_events, user_notifications
 from identity.operations.objects import crud
 from identity.operations.passwords import change_password_ids, user_passwords
-from identity.operations.passwords.change_password_ids import About, Found
+from identity.operations.passwords.change_password_ids import ChangePasswordDetails, ValidChangePasswordId
 from identity.operations.sessions import session_termination, sso_sessions
 from identity.operations.two_factor import two_factor_trust
-from identity.operations.user_actions import lock_outs
 from identity.operations.verification import email_verifications, verification_codes
 from identity.services import Services
 from identity.store.mongo import Session
 from identity.store.one_time_tokens import Use
 
 PATH: Final = "password"
-FORGOT: Final = "forgotPasswordEmailTemplateId"
-SET_UP: Final = "setPasswordEmailTemplateId"
+FORGOT_TEMPLATE: Final = "forgotPasswordEmailTemplateId"
+SETUP_TEMPLATE: Final = "setPasswordEmailTemplateId"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Trust:
+class PresentedTrust:
     """How a caller shows that a second factor was there: a trust token, with its challenge; or by having seen it."""
 
     token: str | None = dataclasses.field(default=None, repr=False)
@@ -45,7 +45,7 @@ class Trust:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Change:
+class PasswordChange:
     """A password that a user is to have, and what speaks for it.
 
     `uses` are used up in the write: of those who show them one gets through. `is_reset`: by a change password id.
@@ -62,7 +62,7 @@ class Change:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Done:
+class CompletedPasswordChange:
     """A change that was made; the one-time password logs the user in."""
 
     user: Document
@@ -70,10 +70,10 @@ class Done:
     state: Document | None
 
 
-_NO_TRUST = Trust()
+_NO_TRUST = PresentedTrust()
 
 
-async def start(
+async def start_reset(
     services: Services,
     call: Call,
     tenant: Document,
@@ -88,27 +88,29 @@ async def start(
 
     `wanted` is an id of the caller's choice. Raises Unavailable when the tenant allows no more for now, and Invalid.
     """
-    await send_limits.take(services, tenant, "forgotPassword", user["id"])
+    await message_limits.count_message(services, tenant, "forgotPassword", user["id"])
     mailed_to = rules.email_address(user) if send else None
-    about = About(mailed_to=mailed_to, state=state, application_id=None if application is None else application["id"])
+    about = ChangePasswordDetails(
+        mailed_to=mailed_to, state=state, application_id=None if application is None else application["id"]
+    )
     change_id = await change_password_ids.issue(services, tenant, user, about, wanted=wanted)
     call = call.within(TenantId(tenant["id"]))
     await services.bus.announce(call, [user_events.about("user.password.reset.start", user)])
-    if send and await _mail(services, call, tenant, user, application, FORGOT, change_id, state):
+    if send and await _send_mail(services, call, tenant, user, application, FORGOT_TEMPLATE, change_id, state):
         await services.bus.announce(call, [user_events.about("user.password.reset.send", user)])
     return change_id
 
 
-async def set_up(
+async def send_setup_mail(
     services: Services, call: Call, tenant: Document, user: Document, application: Document | None = None
 ) -> None:
     """Mail a new user the id with which to set a first password."""
-    about = About(is_setup=True, mailed_to=rules.email_address(user))
+    about = ChangePasswordDetails(is_setup=True, mailed_to=rules.email_address(user))
     change_id = await change_password_ids.issue(services, tenant, user, about)
-    await _mail(services, call, tenant, user, application, SET_UP, change_id, None)
+    await _send_mail(services, call, tenant, user, application, SETUP_TEMPLATE, change_id, None)
 
 
-async def begin(
+async def issue_required_change_id(
     services: Services,
     _call: Call,
     tenant: Document,
@@ -124,11 +126,11 @@ async def begin(
     `reason` is Administrative, Breached, Expired or Validation. `is_trusted`: the second factor was there.
     """
     application_id = None if application is None else application["id"]
-    about = About(reason=reason, state=state, application_id=application_id, is_trusted=is_trusted)
+    about = ChangePasswordDetails(reason=reason, state=state, application_id=application_id, is_trusted=is_trusted)
     return await change_password_ids.issue(services, tenant, user, about)
 
 
-async def ask(
+async def request_reset(
     services: Services,
     call: Call,
     tenant: Document,
@@ -137,42 +139,44 @@ async def ask(
     application: Document | None = None,
     state: Document | None = None,
 ) -> None:
-    """As `start`, for somebody of whom nobody knows anything: who has the login id is not told, nor whether anybody.
+    """Start a reset for an anonymous caller, without revealing whether the login id exists.
 
-    The mail is made when the answer is out, so that no time tells it. Raises Unavailable when the address, or the login
-    id, asks too often: for nobody as for somebody.
+    The mail is rendered after the response is sent, so that response times reveal nothing either. Raises Unavailable
+    when the IP address or the login id exceeds its limit, whether or not the login id exists.
     """
     tenant_id = TenantId(tenant["id"])
-    await send_limits.take_of_address(services, call, tenant, "forgotPassword")
-    await send_limits.take(services, tenant, "forgotPassword", rules.login_key(login_id))
+    await message_limits.count_message_from_address(services, call, tenant, "forgotPassword")
+    await message_limits.count_message(services, tenant, "forgotPassword", rules.login_key(login_id))
     user = await services.users.find_by_login_id(tenant_id, login_id, types)
     if user is None or not user["active"] or rules.email_address(user) is None:
         return
-    await services.afterwards.begin("forgot password", _start_quietly(services, call, tenant, user, application, state))
+    await services.afterwards.begin(
+        "forgot password", _start_reset_if_allowed(services, call, tenant, user, application, state)
+    )
 
 
-async def look(services: Services, call: Call, change_id: str) -> Found:
-    """What an id stands for, without using it; see `needs_trust` for what else it takes.
+async def get_valid_id(services: Services, call: Call, change_id: str) -> ValidChangePasswordId:
+    """What an id stands for, without using it; see `requires_trust_token` for what else it takes.
 
     One address may only try so many that are none: a tenant's ids may be short. Raises NotFound, and Unavailable.
     """
-    limit = login_limits.by_address(call)
+    limit = failed_login_limits.address_limits(call)
     counted_in = call.tenant_id or services.default_tenant_id
     wait_seconds = await services.rate_limits.take(counted_in, limit)
     if wait_seconds is not None:
-        raise login_limits.too_many(wait_seconds)
-    found = await change_password_ids.find(services, call.tenant_id, change_id)
+        raise failed_login_limits.too_many_attempts(wait_seconds)
+    found = await change_password_ids.get_valid(services, call.tenant_id, change_id)
     await services.rate_limits.give_back(counted_in, limit)
     return found
 
 
-def needs_trust(tenant: Document, user: Document) -> bool:
+def requires_trust_token(tenant: Document, user: Document) -> bool:
     """Whether a user has a second factor without which nobody changes the password."""
     has_methods = bool(user["twoFactor"]["methods"])
     return has_methods and two_factor.is_challenged(tenant, None, user, is_trusted=False)
 
 
-def trust_required() -> Invalid:
+def trust_token_required() -> Invalid:
     """The error of a change that takes a trust token."""
     message = "The user has a second factor: a [trustToken] of a completed two-factor login is required."
     return Invalid.whole("[TrustTokenRequired]", message)
@@ -185,21 +189,21 @@ async def complete(
     password: str,
     *,
     current_password: str | None = None,
-    trust: Trust = _NO_TRUST,
-) -> Done:
+    trust: PresentedTrust = _NO_TRUST,
+) -> CompletedPasswordChange:
     """Set the password of the user whom an id was made for; of many who show it one gets through.
 
     Raises NotFound for an id that does not count, Invalid for a password that breaks the rules, a trust token that is
     missing or wrong, and a wrong `current_password`; WebhookTransactionFailed, with the id still good.
     """
-    found = await change_password_ids.find(services, call.tenant_id, change_id)
+    found = await change_password_ids.get_valid(services, call.tenant_id, change_id)
     tenant, user, about = found.tenant, found.user, found.about
     tenant_id = TenantId(tenant["id"])
     if current_password is not None:
-        await require_current(services, call, tenant, user, current_password)
-    uses = await trusting(services, found, trust)
-    application = await _application(services, tenant_id, about.application_id)
-    change = Change(
+        await require_current_password(services, call, tenant, user, current_password)
+    uses = await verify_trust(services, found, trust)
+    application = await _find_application(services, tenant_id, about.application_id)
+    change = PasswordChange(
         password,
         (services.one_time_tokens.use(tenant_id, change_password_ids.KIND, change_id), *uses),
         is_reset=True,
@@ -207,25 +211,29 @@ async def complete(
         mailed_to=about.mailed_to,
         application=application,
     )
-    changed = await make(services, call, tenant, user["id"], change)
+    changed = await change_password(services, call, tenant, user["id"], change)
     had_factor = trust.is_given or bool(uses)
     trusted_at = (about.application_id or one_time_passwords.TENANT_ALONE) if about.is_trusted else None
-    login = one_time_passwords.About(about.state, has_second_factor=had_factor, trusted_at=trusted_at)
-    return Done(changed, await one_time_passwords.issue(services, tenant, changed, login), about.state)
+    login = one_time_passwords.OneTimePasswordDetails(about.state, has_second_factor=had_factor, trusted_at=trusted_at)
+    return CompletedPasswordChange(
+        changed, await one_time_passwords.issue(services, tenant, changed, login), about.state
+    )
 
 
-async def trusting(services: Services, found: Found, trust: Trust) -> tuple[Use, ...]:
+async def verify_trust(services: Services, found: ValidChangePasswordId, trust: PresentedTrust) -> tuple[Use, ...]:
     """What is used up where a user has a second factor. Raises Invalid without a trust token that is good."""
-    if trust.is_given or found.about.is_trusted or not needs_trust(found.tenant, found.user):
+    if trust.is_given or found.about.is_trusted or not requires_trust_token(found.tenant, found.user):
         return ()
     if trust.token is None:
-        raise trust_required()
-    if not await two_factor_trust.is_trust_token(services, found.user, trust.token, trust.challenge):
+        raise trust_token_required()
+    if not await two_factor_trust.is_valid_trust_token(services, found.user, trust.token, trust.challenge):
         raise Invalid.field("invalid", "trustToken", "The [trustToken] is not one of this user, or is over.")
-    return (two_factor_trust.take_trust_token(services, found.user, trust.token),)
+    return (two_factor_trust.trust_token_use(services, found.user, trust.token),)
 
 
-async def make(services: Services, call: Call, tenant: Document, user_id: str, change: Change) -> Document:
+async def change_password(
+    services: Services, call: Call, tenant: Document, user_id: str, change: PasswordChange
+) -> Document:
     """Give a user a new password, whoever vouches for it; answers the user. Raises as `complete` does.
 
     What was handed out for a change before counts no more, sessions end, and refresh tokens where the tenant has it.
@@ -235,20 +243,20 @@ async def make(services: Services, call: Call, tenant: Document, user_id: str, c
 
     async def attempt() -> tuple[Document, bool]:
         stored = await services.users.get(tenant_id, user_id)
-        _require_same(stored, change)
-        user = await _changed(services, call, tenant, stored, change)
-        verifies = _verifies(tenant, stored, change)
+        _require_unchanged(stored, change)
+        user = await _with_new_password(services, call, tenant, stored, change)
+        verifies = _verifies_email(tenant, stored, change)
         if verifies:
             user = rules.with_verified_email(user, "Implicit", call.now)
-        await _write(services, call, tenant, stored, rules.with_derived_members(user), change, verifies=verifies)
+        await _commit(services, call, tenant, stored, rules.with_derived_members(user), change, verifies=verifies)
         return user, verifies
 
     user, verifies = await crud.retried(attempt)
-    await settle(services, user)
+    await revoke_outstanding(services, user)
     if change.is_reset:
-        await lock_outs.cancel_lock_out(services, call, tenant, user)
+        await failed_login_lockout.cancel_lock_out(services, call, tenant, user)
     if verifies:
-        await verification_codes.withdraw(services, tenant_id, email_verifications.KIND, user_id)
+        await verification_codes.revoke(services, tenant_id, email_verifications.KIND, user_id)
     name: user_notifications.Template = "passwordUpdateEmailTemplateId"
     if change.is_reset and user_notifications.template_of(
         tenant, change.application, "passwordResetSuccessEmailTemplateId"
@@ -258,7 +266,7 @@ async def make(services: Services, call: Call, tenant: Document, user_id: str, c
     return user
 
 
-async def _start_quietly(
+async def _start_reset_if_allowed(
     services: Services,
     call: Call,
     tenant: Document,
@@ -268,24 +276,26 @@ async def _start_quietly(
 ) -> None:
     """A user who gets no more mails for now gets none; nobody is there to be told."""
     with contextlib.suppress(Unavailable):
-        await start(services, call, tenant, user, application, state)
+        await start_reset(services, call, tenant, user, application, state)
 
 
-async def settle(services: Services, user: Document) -> None:
+async def revoke_outstanding(services: Services, user: Document) -> None:
     """After a new password, however it came about: what was handed out for the one before is worth nothing now."""
-    await change_password_ids.withdraw(services, user)
-    await one_time_passwords.withdraw(services, user)
-    await two_factor_logins.withdraw(services, user)
+    await change_password_ids.revoke_all(services, user)
+    await one_time_passwords.revoke_all(services, user)
+    await two_factor_challenges.revoke_challenges(services, user)
 
 
-async def require_current(services: Services, call: Call, tenant: Document, user: Document, password: str) -> None:
+async def require_current_password(
+    services: Services, call: Call, tenant: Document, user: Document, password: str
+) -> None:
     """Raise Invalid for a wrong `currentPassword`, and Unavailable after too many: they count as failed logins do."""
-    attempt = await login_limits.begin(services, call, tenant, user)
+    attempt = await failed_login_limits.count_attempt(services, call, tenant, user)
     if attempt.wait_seconds is not None:
-        raise login_limits.too_many(attempt.wait_seconds)
+        raise failed_login_limits.too_many_attempts(attempt.wait_seconds)
     if not await user_passwords.is_correct(services, tenant, user, password):
         raise wrong_current_password()
-    await login_limits.give_back(services, tenant, attempt)
+    await failed_login_limits.give_back(services, tenant, attempt)
 
 
 def wrong_current_password() -> Invalid:
@@ -293,7 +303,7 @@ def wrong_current_password() -> Invalid:
     return Invalid.field("invalid", "currentPassword", "The [currentPassword] is not the user's password.")
 
 
-def _require_same(stored: Document, change: Change) -> None:
+def _require_unchanged(stored: Document, change: PasswordChange) -> None:
     """Raise NotFound where the user was locked, or left the address of the id, since the id was looked at."""
     if change.is_reset and not stored["active"]:
         raise NotFound(log_detail="the user was deactivated meanwhile")
@@ -301,13 +311,15 @@ def _require_same(stored: Document, change: Change) -> None:
         raise NotFound(log_detail="the user has another address meanwhile")
 
 
-async def _changed(services: Services, call: Call, tenant: Document, stored: Document, change: Change) -> Document:
+async def _with_new_password(
+    services: Services, call: Call, tenant: Document, stored: Document, change: PasswordChange
+) -> Document:
     """The user with the new password. Raises Invalid."""
-    password = user_passwords.of_tenant(tenant, change.password)
+    password = user_passwords.under_tenant_scheme(tenant, change.password)
     is_forced = change.is_forced or stored["passwordChangeRequired"]
-    errors: list[FieldError] = user_passwords.problems(tenant, stored, password, PATH)
+    errors: list[FieldError] = user_passwords.policy_problems(tenant, stored, password, PATH)
     if not errors:
-        errors = await user_passwords.problems_of_change(
+        errors = await user_passwords.change_problems(
             services, tenant, stored, password, call.now, PATH, is_forced=is_forced
         )
     crud.gather(errors)
@@ -317,19 +329,19 @@ async def _changed(services: Services, call: Call, tenant: Document, stored: Doc
     return {**user, "passwordChangeRequired": False, "lastUpdateInstant": moved}
 
 
-def _verifies(tenant: Document, stored: Document, change: Change) -> bool:
+def _verifies_email(tenant: Document, stored: Document, change: PasswordChange) -> bool:
     is_allowed = tenant["emailConfiguration"]["implicitEmailVerificationAllowed"]
     is_proven = change.mailed_to is not None and change.mailed_to == stored.get("email")
     return bool(is_proven and is_allowed and not stored["verified"])
 
 
-async def _write(
+async def _commit(
     services: Services,
     call: Call,
     tenant: Document,
     stored: Document,
     user: Document,
-    change: Change,
+    change: PasswordChange,
     *,
     verifies: bool,
 ) -> None:
@@ -342,21 +354,21 @@ async def _write(
         for use in change.uses:
             if not await use.consume():
                 raise NotFound(log_detail="what allowed the change of password was used meanwhile")
-        await change_password_ids.withdraw(services, user)
+        await change_password_ids.revoke_all(services, user)
         await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
 
     together = session_termination.together(services, call, sign_out, write)
-    await services.bus.perform(call, together, offered, _announced(user, change))
+    await services.bus.perform(call, together, offered, _password_events(user, change))
     await session_termination.finish(services, call, sign_out)
     await sso_sessions.end_all(services, call, tenant_id, UserId(user["id"]))
 
 
-def _announced(user: Document, change: Change) -> list[Event]:
+def _password_events(user: Document, change: PasswordChange) -> list[Event]:
     names = ["user.password.reset.success", "user.password.update"] if change.is_reset else ["user.password.update"]
     return [user_events.about(name, user) for name in names]
 
 
-async def _mail(
+async def _send_mail(
     services: Services,
     call: Call,
     tenant: Document,
@@ -375,5 +387,5 @@ async def _mail(
     return not await mail.send(services, call, tenant_id, template_id, user, data, application=application)
 
 
-async def _application(services: Services, tenant_id: TenantId, application_id: str | None) -> Document | None:
+async def _find_application(services: Services, tenant_id: TenantId, application_id: str | None) -> Document | None:
     return None if application_id is None else await services.applications.cached(tenant_id, application_id)

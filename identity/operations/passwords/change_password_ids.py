@@ -20,7 +20,7 @@ KIND: Final = "change-password"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class About:
+class ChangePasswordDetails:
     """What an id is for.
 
     `reason`: of a change that a login asks for, and that nobody calls too early. `is_setup`: for the first password of
@@ -37,16 +37,16 @@ class About:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Found:
+class ValidChangePasswordId:
     """An id that counts: the user's document is as it is stored now."""
 
     tenant: Document
     user: Document
-    about: About
+    about: ChangePasswordDetails
 
 
 async def issue(
-    services: Services, tenant: Document, user: Document, about: About, *, wanted: str | None = None
+    services: Services, tenant: Document, user: Document, about: ChangePasswordDetails, *, wanted: str | None = None
 ) -> Secret:
     """Make an id, or take the one that is `wanted`; those of before go on counting.
 
@@ -71,18 +71,18 @@ async def issue(
     raise Unavailable("Every change password id of the tenant's kind is taken. Try again.")
 
 
-async def find(services: Services, tenant_id: TenantId | None, change_id: str) -> Found:
+async def get_valid(services: Services, tenant_id: TenantId | None, change_id: str) -> ValidChangePasswordId:
     """What an id stands for, in the tenant if one is named. Raises NotFound for one that does not count."""
     ticket = await services.one_time_tokens.find(tenant_id, KIND, change_id)
     user = None if ticket is None else await services.users.find(ticket.tenant_id, ticket.owner)
     if ticket is None or user is None or not user["active"]:
         raise NotFound(log_detail="no such change password id")
-    about = About(**ticket.document)
+    about = ChangePasswordDetails(**ticket.document)
     if about.mailed_to not in {None, rules.email_address(user)}:
         raise NotFound(log_detail="the user has another address than the change password id was mailed to")
-    return Found(await services.tenants.get(None, ticket.tenant_id), user, about)
+    return ValidChangePasswordId(await services.tenants.get(None, ticket.tenant_id), user, about)
 
 
-async def withdraw(services: Services, user: Document) -> None:
+async def revoke_all(services: Services, user: Document) -> None:
     """Let every id of a user count no more: the password was changed."""
     await services.one_time_tokens.withdraw(TenantId(user["tenantId"]), KIND, str(user["id"]))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 from identity.call import Document
-from identity.domain.login import breached_passwords as breach_rules
+from identity.domain.login import breach_detection as breach_rules
 from identity.domain.passwords import password_hashing, password_policy
 from identity.domain.passwords.password_hashing import StoredPassword
 from identity.domain.users import users
 from identity.errors import FieldError
 from identity.instants import Instant, later
-from identity.operations.passwords import breached_passwords
+from identity.operations.passwords import breach_detection
 from identity.services import Services
 
 _FACTORS = {"argon2id": 2, "bcrypt": 12, "salted-hmac-sha256": 1, "phpass-md5": 2048, "phpass-sha512": 2048}
@@ -22,7 +22,7 @@ PATH = "user.password"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
+class NewPassword:
     """A password that was asked for, and how it is to be kept."""
 
     password: str = dataclasses.field(repr=False)
@@ -30,20 +30,20 @@ class Wanted:
     factor: int
 
 
-def wanted(tenant: Document, request: Document) -> Wanted | None:
+def requested_password(tenant: Document, request: Document) -> NewPassword | None:
     """The password in a user request, under the scheme it names or else the tenant's; None when it has none."""
     if "password" not in request:
         return None
     ours = tenant["passwordEncryptionConfiguration"]
     scheme = request.get("encryptionScheme", ours["encryptionScheme"])
     default = ours["encryptionSchemeFactor"] if scheme == ours["encryptionScheme"] else default_factor(scheme)
-    return Wanted(request["password"], scheme, request.get("factor", default))
+    return NewPassword(request["password"], scheme, request.get("factor", default))
 
 
-def of_tenant(tenant: Document, password: str) -> Wanted:
+def under_tenant_scheme(tenant: Document, password: str) -> NewPassword:
     """A password that is to be kept as the tenant has it."""
     ours = tenant["passwordEncryptionConfiguration"]
-    return Wanted(password, ours["encryptionScheme"], ours["encryptionSchemeFactor"])
+    return NewPassword(password, ours["encryptionScheme"], ours["encryptionSchemeFactor"])
 
 
 def default_factor(scheme: str) -> int:
@@ -51,7 +51,7 @@ def default_factor(scheme: str) -> int:
     return _FACTORS.get(scheme, _OTHER_FACTOR)
 
 
-def problems(tenant: Document, user: Document, password: Wanted, path: str = PATH) -> list[FieldError]:
+def policy_problems(tenant: Document, user: Document, password: NewPassword, path: str = PATH) -> list[FieldError]:
     """What is wrong with a new password, apart from the user's past; told at `path`."""
     if not password_hashing.is_known(password.scheme):
         message = "The [user.encryptionScheme] is not known."
@@ -69,11 +69,11 @@ def problems(tenant: Document, user: Document, password: Wanted, path: str = PAT
     return errors
 
 
-async def problems_of_change(
+async def change_problems(
     services: Services,
     tenant: Document,
     stored: Document,
-    password: Wanted,
+    password: NewPassword,
     now: Instant,
     path: str = PATH,
     *,
@@ -90,28 +90,32 @@ async def problems_of_change(
     if age["enabled"] and is_young and not is_forced:
         errors.append(FieldError.of("tooYoung", path, "The password was changed too recently."))
     if rules["enabled"]:
-        for used in _used(stored)[: rules["count"]]:
+        for used in _remembered_passwords(stored)[: rules["count"]]:
             if await services.passwords.verify(password.password, used):
                 errors.append(FieldError.of("previouslyUsed", path, "The password was used before."))
                 break
-    return errors or await breached_passwords.problems(services, tenant, stored, password.password, path)
+    return errors or await breach_detection.problems(services, tenant, stored, password.password, path)
 
 
 async def with_password(
-    services: Services, tenant: Document, user: Document, password: Wanted, now: Instant
+    services: Services, tenant: Document, user: Document, password: NewPassword, now: Instant
 ) -> Document:
     """The user with this password, hashed, and the one before remembered where the tenant asks for it."""
     hashed = await services.passwords.hash(password.password, password.scheme, password.factor)
     rules = tenant["passwordValidationRules"]["rememberPreviousPasswords"]
     private = {name: value for name, value in user["private"].items() if name != "previousPasswords"}
     if rules["enabled"] and rules["count"] > 1:
-        private["previousPasswords"] = [dataclasses.asdict(used) for used in _used(user)[: rules["count"] - 1]]
+        private["previousPasswords"] = [
+            dataclasses.asdict(used) for used in _remembered_passwords(user)[: rules["count"] - 1]
+        ]
     private["password"] = dataclasses.asdict(hashed)
     told = {name: value for name, value in user.items() if not name.startswith("breachedPassword")}
     changed = {**told, "passwordLastUpdateInstant": now, "private": private}
     # Whoever sets a password has asked `breaches.problems` before.
     return (
-        breach_rules.marked(changed, breach_rules.NONE, now) if breached_passwords.is_on(services, tenant) else changed
+        breach_rules.with_breach_status(changed, breach_rules.NOT_BREACHED, now)
+        if breach_detection.is_enabled(services, tenant)
+        else changed
     )
 
 
@@ -142,7 +146,7 @@ async def rehash(services: Services, tenant: Document, user: Document, password:
     await services.users.rehash_password(user["tenantId"], user["id"], old, fresh)
 
 
-def _used(user: Document) -> list[StoredPassword]:
+def _remembered_passwords(user: Document) -> list[StoredPassword]:
     """The passwords that are remembered, the present one first."""
     present = password_hashing.stored_password(user)
     earlier = [StoredPassword(**kept) for kept in user["private"].get("previousPasswords", [])]

@@ -16,7 +16,7 @@ from identity.ids import TenantId
 from identity.operations.messaging import user_events
 from identity.operations.passwords import change_password_ids
 from identity.operations.sessions import session_termination
-from identity.operations.sessions.session_termination import SignOut
+from identity.operations.sessions.session_termination import SessionTermination
 from identity.operations.two_factor import two_factor_trust
 from identity.operations.users import identity_provider_links
 from identity.operations.verification import email_changes, verification_codes
@@ -31,7 +31,7 @@ class AccountClaim:
     """The removal of a user's earlier credentials, with its events."""
 
     stored: Document
-    sign_out: SignOut
+    sign_out: SessionTermination
     links: tuple[Document, ...]
 
     def before_commit(self, user: Document) -> list[Event]:
@@ -88,7 +88,7 @@ def within(services: Services, call: Call, claim: AccountClaim | None, change: W
     async def write(session: Session | None) -> None:
         # Before the change: it writes the link that stays.
         await services.identity_provider_links.delete_all(tenant_id, {"userId": user_id}, session)
-        await two_factor_trust.withdraw(services, claim.stored, session)
+        await two_factor_trust.revoke_all(services, claim.stored, session)
         await change(session)
 
     return session_termination.together(services, call, claim.sign_out, write, as_one=True)
@@ -101,6 +101,6 @@ async def finish(services: Services, call: Call, claim: AccountClaim | None) -> 
     tenant_id, user_id = TenantId(claim.stored["tenantId"]), claim.stored["id"]
     await session_termination.finish(services, call, claim.sign_out)
     for owner in (user_id, email_changes.owner_of(user_id)):
-        await verification_codes.withdraw(services, tenant_id, email_changes.KIND, owner)
+        await verification_codes.revoke(services, tenant_id, email_changes.KIND, owner)
     await services.one_time_tokens.withdraw(tenant_id, email_changes.REVOCATION, user_id)
-    await change_password_ids.withdraw(services, claim.stored)
+    await change_password_ids.revoke_all(services, claim.stored)

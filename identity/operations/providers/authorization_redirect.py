@@ -118,8 +118,8 @@ async def _depart(
         "redirectUri": call.origin.base_url + CALLBACK,
     }
     if PUSHED not in proven.given:
-        anonymous_request_limits.require_small(detour)
-    await anonymous_request_limits.require_room(services, client.tenant_id, call.origin.ip_address)
+        anonymous_request_limits.require_maximum_size(detour)
+    await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
     await services.provider_logins.issue(client.tenant_id, state, secret, detour, ttl_seconds)
     is_post = bool(provider["postRequest"])

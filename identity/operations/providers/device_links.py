@@ -16,7 +16,7 @@ from identity.domain.providers.external_identities import ExternalIdentity
 from identity.errors import Invalid, InvalidScope, ServiceError, Unauthorized
 from identity.ids import parse_id
 from identity.operations.clients.clients import Client
-from identity.operations.limits import login_limits
+from identity.operations.limits import failed_login_limits
 from identity.operations.objects import features
 from identity.operations.providers import console_tokens, external_jwt, openid_connect
 from identity.operations.providers.login_trace import Trace
@@ -37,7 +37,7 @@ async def pending(services: Services, call: Call, client: Client, scope: str, tt
     """Verify the token of the scope and answer the id of the link that waits for its user. Raises InvalidScope."""
     provider_id, _, rest = scope[len(PREFIX) :].partition(":")
     provider = await _provider(services, client, provider_id)
-    limit = login_limits.by_address(call)
+    limit = failed_login_limits.address_limits(call)
     if await services.rate_limits.take(client.tenant_id, limit) is not None:
         raise InvalidScope("unknown_scope", "Too many tokens of identity providers were refused lately.")
     trace = Trace()

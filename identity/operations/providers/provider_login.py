@@ -31,9 +31,9 @@ from identity.events.changes import Event
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
-from identity.operations.limits import login_limits
-from identity.operations.login import login_records, password_login, threats
-from identity.operations.login.threats import Judgement
+from identity.operations.limits import failed_login_limits
+from identity.operations.login import login_records, password_login, threat_detection
+from identity.operations.login.threat_detection import ThreatAssessment
 from identity.operations.messaging import user_events
 from identity.operations.objects import crud, features
 from identity.operations.providers import account_takeover_prevention, external_jwt, openid_connect, user_resolution
@@ -91,7 +91,7 @@ class _Change:
     link: Document
     is_new_link: bool
     halt: steps.Halt | None
-    judgement: Judgement
+    judgement: ThreatAssessment
     claim: AccountClaim | None = None
 
 
@@ -202,10 +202,10 @@ async def _limited(
 ) -> T:
     """Try to log in, unless too many from this address failed lately. Raises Unavailable, and whatever the try does."""
     tenant_id = crud.require_tenant(call)
-    limit = login_limits.by_address(call)
+    limit = failed_login_limits.address_limits(call)
     wait_seconds = await services.rate_limits.take(tenant_id, limit)
     if wait_seconds is not None:
-        raise login_limits.too_many(wait_seconds)
+        raise failed_login_limits.too_many_attempts(wait_seconds)
     try:
         result = await attempt()
     except ServiceError as error:
@@ -237,7 +237,7 @@ async def _reconciled(services: Services, call: Call, attempt: _Attempt) -> Outc
         return await _pending(services, attempt)
     result = change.halt or _logged_in(user, attempt.client, change.judgement)
     if change.halt is None:
-        await threats.tell(services, call, user, attempt.client.application, change.judgement)
+        await threat_detection.notify_user(services, call, user, attempt.client.application, change.judgement)
     attempt.trace.add(f"user {change.person.user['id']}: {type(result).__name__}")
     return result
 
@@ -267,7 +267,7 @@ async def _change(services: Services, call: Call, attempt: _Attempt) -> _Change 
         person = await user_resolution.filled(
             services, call, provider, client.application, person, identity, attempt.trace
         )
-    judgement = threats.judge(services, call, person.user, is_new_device=attempt.wishes.is_new_device)
+    judgement = threat_detection.assess(services, call, person.user, is_new_device=attempt.wishes.is_new_device)
     halt = await _halt(services, call, attempt, person.user)
     return _Change(person, link, "slot" in link, halt, judgement, claim)
 
@@ -307,7 +307,7 @@ def _new_registration(call: Call, attempt: _Attempt, user: Document) -> Document
 async def _halt(services: Services, call: Call, attempt: _Attempt, user: Document) -> steps.Halt | None:
     client = attempt.client
     proven = steps.Authenticated(client.tenant, client.application, user, call.now, is_federated=True)
-    halt = steps.halt(await two_factor_policy.settled(services, call, proven, attempt.trust_id))
+    halt = steps.find_halt(await two_factor_policy.apply_device_trust(services, call, proven, attempt.trust_id))
     if not isinstance(halt, steps.SecondFactorRequired):
         return halt
     return dataclasses.replace(halt, authentication_type=attempt.authentication_type, told=_told(attempt.provider))
@@ -315,7 +315,7 @@ async def _halt(services: Services, call: Call, attempt: _Attempt, user: Documen
 
 async def _require_valid(services: Services, call: Call, attempt: _Attempt, person: Person) -> None:
     """Ask the tenant's lambda, before anything of the login is written. Raises LoginPrevented and LambdaFailed."""
-    await password_login.validate(
+    await password_login.run_validation_lambda(
         services,
         call,
         person.user,
@@ -359,7 +359,7 @@ async def _write(services: Services, call: Call, attempt: _Attempt, change: _Cha
         raise Conflict from duplicate
     await account_takeover_prevention.finish(services, call, change.claim)
     if registered is not None and (stored is None or user_rules.find_registration(stored, application["id"]) is None):
-        await registration_verifications.begin_for_new(services, call.within(tenant_id), finished, application)
+        await registration_verifications.start_for_new(services, call.within(tenant_id), finished, application)
     return finished
 
 
@@ -407,9 +407,9 @@ def _events(
     return offered, announced
 
 
-def _login_events(attempt: _Attempt, user: Document, judgement: Judgement) -> list[Event]:
+def _login_events(attempt: _Attempt, user: Document, judgement: ThreatAssessment) -> list[Event]:
     told = _told(attempt.provider)
-    return password_login.told_all(judgement, user, attempt.client.application, attempt.authentication_type, **told)
+    return password_login.login_events(judgement, user, attempt.client.application, attempt.authentication_type, **told)
 
 
 def _told(provider: Document) -> Document:
@@ -435,7 +435,7 @@ async def _pending(services: Services, attempt: _Attempt) -> Pending:
     return Pending(pending_id)
 
 
-def _logged_in(user: Document, client: Client, judgement: Judgement) -> steps.LoggedIn:
+def _logged_in(user: Document, client: Client, judgement: ThreatAssessment) -> steps.LoggedIn:
     registration = user_rules.find_registration(user, client.application["id"])
     return steps.LoggedIn(user, registration, threats=judgement.threats)
 

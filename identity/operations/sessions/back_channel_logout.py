@@ -32,20 +32,20 @@ _KEPT_ANSWER_BYTES = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Failure:
+class LogoutFailure:
     """A receiver that has not taken a logout token; `reason` is for the event log."""
 
     url: str
     reason: str
 
 
-async def receivers(services: Services, tenant_id: TenantId) -> frozenset[str]:
+async def find_receivers(services: Services, tenant_id: TenantId) -> frozenset[str]:
     """The active applications of a tenant that want to hear of logouts; from memory."""
     applications = await services.applications.cached_list(tenant_id, "logout receivers", _RECEIVERS)
     return frozenset(one["id"] for one in applications)
 
 
-def notices(
+def new_notices(
     call: Call, tenant_id: TenantId, sessions: Iterable[SsoSession], wanted: Collection[str]
 ) -> tuple[LogoutNotice, ...]:
     """What those of the `wanted` applications that joined the sessions are to be told."""
@@ -58,7 +58,7 @@ def notices(
     )
 
 
-async def send(services: Services, notice: LogoutNotice) -> Failure | None:
+async def send(services: Services, notice: LogoutNotice) -> LogoutFailure | None:
     """Tell an application; None when it was told, or nobody is there any more who wants to be.
 
     Every attempt is a token of its own, with an instant and a `jti` of its own: one that was taken, but whose answer
@@ -78,12 +78,12 @@ async def send(services: Services, notice: LogoutNotice) -> Failure | None:
         token = await services.tokens.logout_token(tenant, application, notice.user_id, session_id, now)
         response = await services.http.request(_request(services, notice, url, token))
     except (LookupError, ValueError) as error:
-        return Failure(url, f"the token cannot be signed ({type(error).__name__})")
+        return LogoutFailure(url, f"the token cannot be signed ({type(error).__name__})")
     except OutboundError as error:
-        return Failure(url, f"{error.kind}: {error.message}")
+        return LogoutFailure(url, f"{error.kind}: {error.message}")
     if 200 <= response.status < 300:
         return None
-    return Failure(url, f"status {response.status}")
+    return LogoutFailure(url, f"status {response.status}")
 
 
 def url_problems(services: Services, application: Document) -> list[FieldError]:

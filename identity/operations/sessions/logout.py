@@ -15,7 +15,7 @@ from identity.errors import AccessDenied, InvalidRequest, WebhookTransactionFail
 from identity.ids import TenantId, parse_id
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client, TenantHints
-from identity.operations.sessions import session_records, sso_sessions
+from identity.operations.sessions import sso_session_records, sso_sessions
 from identity.services import Services
 from identity.store.sso_sessions import SsoSession
 from identity.tokens.jws import Rejection
@@ -60,14 +60,14 @@ class Origin:
     is_cross_site: bool
 
 
-OWN_PAGE: Final = Origin(is_other_origin=False, is_cross_site=False)
+SAME_ORIGIN: Final = Origin(is_other_origin=False, is_cross_site=False)
 """The origin of a request that the user confirmed on a page of ours."""
-ANOTHER_SITE: Final = Origin(is_other_origin=True, is_cross_site=True)
+CROSS_SITE: Final = Origin(is_other_origin=True, is_cross_site=True)
 """The origin of a request that nothing shows to be ours."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Wanted:
+class _LogoutRequest:
     """The tenant and client that a request names, and the claims of its id_token_hint."""
 
     tenant: Document
@@ -92,17 +92,17 @@ async def logout(
 
     Raises InvalidRequest, and AccessDenied where a webhook vetoes the end; then nothing has ended.
     """
-    wanted = await _wanted(services, given, hints)
+    wanted = await _read_request(services, given, hints)
     target = _target(wanted, given)
     if await _needs_confirmation(services, wanted, sso_secret, origin):
         return ConfirmationRequired(target, wanted.tenant, wanted.application)
     tenant_id = TenantId(wanted.tenant["id"])
-    session = await _end(services, call.within(tenant_id), tenant_id, sso_secret) if sso_secret else None
+    session = await _end_session(services, call.within(tenant_id), tenant_id, sso_secret) if sso_secret else None
     frame_urls = await _frame_urls(services, wanted, session, target)
     return LoggedOut(session is not None, target, frame_urls, wanted.tenant, wanted.application)
 
 
-async def _needs_confirmation(services: Services, wanted: _Wanted, sso_secret: str, origin: Origin) -> bool:
+async def _needs_confirmation(services: Services, wanted: _LogoutRequest, sso_secret: str, origin: Origin) -> bool:
     """Whether the user has to confirm (RP-Initiated Logout 1.0 section 2, cross-site request forgery).
 
     Any site can send a browser here with a public client_id. A cross-site request ends a session at once only with an
@@ -125,21 +125,21 @@ def _is_of_session(hint: Document | None, session: SsoSession) -> bool:
     )
 
 
-async def _end(services: Services, call: Call, tenant_id: TenantId, secret: str) -> SsoSession | None:
+async def _end_session(services: Services, call: Call, tenant_id: TenantId, secret: str) -> SsoSession | None:
     """End the session where no webhook vetoes it; they know it as a refresh token of no application."""
-    if await services.bus.has_subscribers(tenant_id, session_records.REVOKED):
+    if await services.bus.has_subscribers(tenant_id, sso_session_records.REVOCATION_EVENT):
         seen = await services.sso_sessions.find(tenant_id, secret)
         user = None if seen is None else await services.users.find(tenant_id, seen.user_id)
         if seen is not None and user is not None:
             try:
-                record = session_records.of(tenant_id, seen)
-                await services.bus.request_approval(call, [session_records.revocation(record, user)])
+                record = sso_session_records.from_session(tenant_id, seen)
+                await services.bus.request_approval(call, [sso_session_records.revocation(record, user)])
             except WebhookTransactionFailed as error:
                 raise AccessDenied("unknown", "A webhook refused the end of this session.") from error
     return await sso_sessions.end(services, call, tenant_id, secret)
 
 
-async def _wanted(services: Services, given: Mapping[str, str], hints: TenantHints) -> _Wanted:
+async def _read_request(services: Services, given: Mapping[str, str], hints: TenantHints) -> _LogoutRequest:
     """The tenant and client of a request. An ID token proves itself by our signature, expired or not."""
     hinted = claims = None
     if "id_token_hint" in given:
@@ -152,12 +152,12 @@ async def _wanted(services: Services, given: Mapping[str, str], hints: TenantHin
         raise _invalid_hint("The id_token_hint was issued to another client.")
     if client_id is not None:
         client = await clients.find(services, hints, client_id)
-        return _Wanted(client.tenant, client, claims)
+        return _LogoutRequest(client.tenant, client, claims)
     tenant = await clients.named_tenant(services, hints) or await clients.default_tenant(services)
-    return _Wanted(tenant, None)
+    return _LogoutRequest(tenant, None)
 
 
-def _target(wanted: _Wanted, given: Mapping[str, str]) -> str:
+def _target(wanted: _LogoutRequest, given: Mapping[str, str]) -> str:
     """Where the browser goes: the first of post_logout_redirect_uri, the application's and the tenant's logoutURL."""
     uri, client = given.get("post_logout_redirect_uri"), wanted.client
     if uri is not None:
@@ -172,7 +172,9 @@ def _target(wanted: _Wanted, given: Mapping[str, str]) -> str:
     return str(own or wanted.tenant.get("logoutURL") or HOME)
 
 
-async def _frame_urls(services: Services, wanted: _Wanted, session: SsoSession | None, target: str) -> tuple[str, ...]:
+async def _frame_urls(
+    services: Services, wanted: _LogoutRequest, session: SsoSession | None, target: str
+) -> tuple[str, ...]:
     """The logout URLs of the applications that are told, with the session's issuer and id where one ended."""
     tenant = wanted.tenant
     behavior = "AllApplications" if wanted.client is None else wanted.client.oauth["logoutBehavior"]

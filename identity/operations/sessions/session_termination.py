@@ -16,7 +16,7 @@ from identity.tokens.issuer import ttl_seconds
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class SignOut:
+class SessionTermination:
     """A user's refresh tokens, all or those for one application, that are about to end; `events` tell of it.
 
     With all of them the sessions end; `notices` tell the applications that joined those.
@@ -33,7 +33,7 @@ class SignOut:
 
 async def prepare(
     services: Services, call: Call, user: Document, application_id: ApplicationId | None = None
-) -> SignOut:
+) -> SessionTermination:
     """What is to end; without any live token there is nothing to tell.
 
     Receivers refuse older access tokens of an application for as long as the event says that they can live.
@@ -50,11 +50,11 @@ async def prepare(
     record_ids = tuple(record["id"] for record in records)
     notices = () if application_id else await _notices(services, call, tenant_id, user_id)
     ttl = max(lives.values(), default=0)
-    return SignOut(tenant_id, user_id, application_id, record_ids, ttl, events, notices)
+    return SessionTermination(tenant_id, user_id, application_id, record_ids, ttl, events, notices)
 
 
 def together(
-    services: Services, call: Call, sign_out: SignOut | None, change: Write[None], *, as_one: bool = False
+    services: Services, call: Call, sign_out: SessionTermination | None, change: Write[None], *, as_one: bool = False
 ) -> Write[None]:
     """The change and, where there is any, the end of the refresh tokens.
 
@@ -76,7 +76,7 @@ def together(
     return write
 
 
-async def finish(services: Services, call: Call, sign_out: SignOut | None) -> None:
+async def finish(services: Services, call: Call, sign_out: SessionTermination | None) -> None:
     """After the commit: deny the access tokens that came of the refresh tokens, for as long as they could live.
 
     Where everything was to end, end the sessions.
@@ -89,9 +89,9 @@ async def finish(services: Services, call: Call, sign_out: SignOut | None) -> No
 
 
 async def _notices(services: Services, call: Call, tenant_id: TenantId, user_id: UserId) -> tuple[LogoutNotice, ...]:
-    wanted = await back_channel_logout.receivers(services, tenant_id)
+    wanted = await back_channel_logout.find_receivers(services, tenant_id)
     sessions = await services.sso_sessions.find_all(tenant_id, user_id) if wanted else []
-    return back_channel_logout.notices(call, tenant_id, sessions, wanted)
+    return back_channel_logout.new_notices(call, tenant_id, sessions, wanted)
 
 
 async def _lives(services: Services, tenant_id: TenantId, application_ids: set[str]) -> dict[str, int]:

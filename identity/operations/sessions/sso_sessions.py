@@ -87,9 +87,9 @@ _Deed = Callable[[TenantId, str], Awaitable[SsoSession | None]]
 async def _end_one(
     services: Services, call: Call, tenant_id: TenantId, which: str, find: _Deed, end_it: _Deed
 ) -> SsoSession | None:
-    wanted = await back_channel_logout.receivers(services, tenant_id)
+    wanted = await back_channel_logout.find_receivers(services, tenant_id)
     seen = await find(tenant_id, which) if wanted else None
-    first = back_channel_logout.notices(call, tenant_id, [seen] if seen else [], wanted)
+    first = back_channel_logout.new_notices(call, tenant_id, [seen] if seen else [], wanted)
     await services.logout_notices.add(first, call.now)
     ended = await end_it(tenant_id, which)
     if ended is not None:
@@ -110,8 +110,8 @@ async def _tell_late(
     services: Services, call: Call, tenant_id: TenantId, ended: Collection[SsoSession], told: Collection[LogoutNotice]
 ) -> None:
     """Tell those who joined when the others were being told already."""
-    wanted = await back_channel_logout.receivers(services, tenant_id)
-    late = [one for one in back_channel_logout.notices(call, tenant_id, ended, wanted) if one not in told]
+    wanted = await back_channel_logout.find_receivers(services, tenant_id)
+    late = [one for one in back_channel_logout.new_notices(call, tenant_id, ended, wanted) if one not in told]
     await services.logout_notices.add(late, call.now)
 
 

@@ -9,42 +9,42 @@ from identity.domain.objects import generated_ids
 from identity.domain.two_factor import totp, two_factor
 from identity.errors import Invalid
 from identity.ids import Secret, TenantId, fingerprint, same_secret
-from identity.operations.limits import send_limits
+from identity.operations.limits import message_limits
 from identity.operations.messaging import mail, text_messages
 from identity.operations.messaging.mail import Extras
 from identity.services import Services
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Address:
+class CodeAddress:
     """Where codes of a method go: an email address or a phone number."""
 
     method: str
     value: str
 
     @classmethod
-    def of(cls, method: Document) -> Address | None:
+    def of(cls, method: Document) -> CodeAddress | None:
         """The address of a user's method; None for one that needs no messages."""
-        member = two_factor.SENT.get(method["method"])
+        member = two_factor.ADDRESS_MEMBERS.get(method["method"])
         return None if member is None else cls(method["method"], method[member])
 
 
-def new(tenant: Document) -> Secret:
+def generate(tenant: Document) -> Secret:
     """A code as the tenant wants them."""
     return generated_ids.new(tenant["externalIdentifierConfiguration"]["twoFactorOneTimeCodeIdGenerator"])
 
 
-def kept(code: str) -> str:
+def hash_code(code: str) -> str:
     """What may be stored of a code: codes of letters count in either case."""
     return fingerprint(code.strip().upper())
 
 
-def is_code(stored: str, shown: str) -> bool:
+def matches(stored: str, shown: str) -> bool:
     """Whether a code is the one that was stored."""
-    return same_secret(stored, kept(shown))
+    return same_secret(stored, hash_code(shown))
 
 
-def require_sendable(tenant: Document, application: Document | None, address: Address | None) -> str:
+def require_sendable(tenant: Document, application: Document | None, address: CodeAddress | None) -> str:
     """The id of the template by which a code can be sent. Raises Invalid with `[cannotSend]method`."""
     template_id = None if address is None else _template_id(tenant, application, address.method)
     if template_id is None:
@@ -53,9 +53,9 @@ def require_sendable(tenant: Document, application: Document | None, address: Ad
     return template_id
 
 
-async def take_limit(services: Services, tenant: Document, user_id: str) -> None:
+async def count_message(services: Services, tenant: Document, user_id: str) -> None:
     """Count a message with a code. Raises Unavailable when the tenant allows no more for now."""
-    await send_limits.take(services, tenant, "sendTwoFactor", user_id)
+    await message_limits.count_message(services, tenant, "sendTwoFactor", user_id)
 
 
 async def send(
@@ -64,7 +64,7 @@ async def send(
     tenant: Document,
     application: Document | None,
     user: Document,
-    address: Address,
+    address: CodeAddress,
     code: str,
 ) -> None:
     """Send a code. Raises Invalid as `require_sendable` does."""
@@ -95,7 +95,7 @@ def matching_step(method: Document, shown: str, call: Call) -> int | None:
     return totp.matching_step(method["secret"], method.get("authenticator", {}), shown.strip(), call.now)
 
 
-class Step:
+class AuthenticatorCodeUse:
     """The one use of an authenticator's code, for a write that may run again (RFC 6238 section 5.2)."""
 
     def __init__(self, services: Services, user: Document, secret: str, settings: Document, step: int) -> None:

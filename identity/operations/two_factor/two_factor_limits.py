@@ -23,14 +23,14 @@ _WINDOW_SECONDS: Final = 900
 _DAY_SECONDS: Final = 86_400
 
 
-async def take(services: Services, tenant_id: TenantId, limits: Sequence[Limit]) -> None:
+async def count_attempt(services: Services, tenant_id: TenantId, limits: Sequence[Limit]) -> None:
     """Count an attempt before any code is compared. Raises Unavailable after too many."""
     wait_seconds = await services.rate_limits.take(tenant_id, limits)
     if wait_seconds is not None:
         raise Unavailable(f"Too many incorrect codes. Try again in {wait_seconds} seconds.")
 
 
-def by_account(user_id: str) -> list[Limit]:
+def account_limits(user_id: str) -> list[Limit]:
     """Return the limits of an account; only time resets them."""
     return [
         Limit("two-factor-account", user_id, ACCOUNT_FAILURES, _WINDOW_SECONDS),

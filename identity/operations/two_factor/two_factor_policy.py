@@ -16,13 +16,15 @@ def is_challenged(tenant: Document, application: Document | None, user: Document
     return two_factor.is_challenged(tenant, application, user, is_trusted=bool(trust))
 
 
-async def settled(services: Services, call: Call, proven: Authenticated, trust_id: str | None) -> Authenticated:
+async def apply_device_trust(
+    services: Services, call: Call, proven: Authenticated, trust_id: str | None
+) -> Authenticated:
     """The credentials, with the second factor taken for shown on a device that counts as trusted.
 
     The device is looked up only where somebody would be asked otherwise.
     """
     if not trust_id or proven.has_second_factor or not is_challenged(proven.tenant, proven.application, proven.user):
         return proven
-    trusts = await two_factor_trust.counting(services, call, proven.user, proven.application, trust_id)
+    trusts = await two_factor_trust.find_valid_trusts(services, call, proven.user, proven.application, trust_id)
     is_asked = is_challenged(proven.tenant, proven.application, proven.user, trusts)
     return proven if is_asked else dataclasses.replace(proven, has_second_factor=True)

@@ -19,7 +19,7 @@ COOKIE: Final = "fusionauth.trust"
 _KIND: Final = "trust"
 
 
-async def counting(
+async def find_valid_trusts(
     services: Services, call: Call, user: Document, application: Document | None, secret: str | None
 ) -> Sequence[Document]:
     """The trusts of a device that a login of the user may rely on, each with `startInstant` and `expiration`."""
@@ -27,10 +27,10 @@ async def counting(
         return []
     tenant_id, user_id = TenantId(user["tenantId"]), UserId(user["id"])
     found = await services.two_factor_trusts.find_live(tenant_id, user_id, secret, call.now)
-    return [] if found is None else two_factor.counting_trusts(found["trusts"], application, call.now)
+    return [] if found is None else two_factor.valid_trusts(found["trusts"], application, call.now)
 
 
-async def trust(
+async def trust_device(
     services: Services,
     call: Call,
     tenant: Document,
@@ -55,7 +55,7 @@ async def trust(
     return shown, seconds
 
 
-async def withdraw(services: Services, user: Document, session: Session | None = None) -> None:
+async def revoke_all(services: Services, user: Document, session: Session | None = None) -> None:
     """Trust none of a user's devices any more."""
     await services.two_factor_trusts.delete_all(TenantId(user["tenantId"]), {"userId": user["id"]}, session)
 
@@ -69,14 +69,14 @@ async def issue_trust_token(services: Services, tenant: Document, user: Document
     return token
 
 
-async def is_trust_token(services: Services, user: Document, token: str, challenge: str | None = None) -> bool:
+async def is_valid_trust_token(services: Services, user: Document, token: str, challenge: str | None = None) -> bool:
     """Whether a trust token is this user's, and was asked for with this challenge (or with none)."""
     found = await services.one_time_tokens.find(TenantId(user["tenantId"]), _KIND, token)
     return found is not None and found.owner == user["id"] and found.document.get("trustChallenge") == challenge
 
 
-def take_trust_token(services: Services, user: Document, token: str) -> Use:
-    """The one use of a trust token, for the write of the change that wants it; judge it first with `is_trust_token`."""
+def trust_token_use(services: Services, user: Document, token: str) -> Use:
+    """The single use of a trust token, to consume in the write it allows; check `is_valid_trust_token` first."""
     return services.one_time_tokens.use(TenantId(user["tenantId"]), _KIND, token)
 
 

@@ -17,7 +17,7 @@ from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.messaging import mail
 from identity.operations.messaging.mail import Draft
 from identity.operations.sessions import session_termination, sso_sessions
-from identity.operations.sessions.session_termination import SignOut
+from identity.operations.sessions.session_termination import SessionTermination
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -105,7 +105,7 @@ async def _draft(services: Services, call: Call, phase: Phase) -> Draft | None:
     return made if isinstance(made, Draft) else None
 
 
-async def _sign_outs(services: Services, call: Call, phase: Phase) -> Sequence[SignOut]:
+async def _sign_outs(services: Services, call: Call, phase: Phase) -> Sequence[SessionTermination]:
     """The refresh tokens that end because their user may not log in any more."""
     if phase.name != "start" or not phase.prevents_login:
         return ()

@@ -16,10 +16,10 @@ from identity.instants import Instant, later
 from identity.operations.clients.clients import Client
 from identity.operations.issuance import token_responses, user_tokens
 from identity.operations.lambdas import token_lambdas
-from identity.operations.login import two_factor_logins
+from identity.operations.login import two_factor_challenges
 from identity.operations.messaging import user_views
 from identity.operations.password_changes import password_changes
-from identity.operations.verification import verification_answers
+from identity.operations.verification import verification_responses
 from identity.services import Services
 from identity.tokens.access_tokens import Login
 
@@ -91,16 +91,18 @@ async def build_response(
             return LoginResponse(410, reason="the user has expired")
         case steps.SecondFactorRequired():
             is_new = wishes.is_new_device
-            waiting = await two_factor_logins.challenge(
+            waiting = await two_factor_challenges.challenge_login(
                 services, call, client, result, state=wishes.state, is_new_device=is_new
             )
             return LoginResponse(242, waiting)
         case steps.PasswordChangeRequired():
             return await _must_change(services, call, client, result, wishes)
         case steps.EmailNotVerified():
-            return LoginResponse(212, await verification_answers.of_gated_user(services, call, client, result))
+            return LoginResponse(212, await verification_responses.for_gated_user(services, call, client, result))
         case steps.RegistrationNotVerified():
-            return LoginResponse(213, await verification_answers.of_gated_registration(services, call, client, result))
+            return LoginResponse(
+                213, await verification_responses.for_gated_registration(services, call, client, result)
+            )
         case steps.TooManyAttempts():
             raise Unavailable(f"Too many attempts failed. Try again in {result.wait_seconds} seconds.")
         case _:
@@ -111,7 +113,7 @@ async def _must_change(
     services: Services, call: Call, client: Client | None, result: steps.PasswordChangeRequired, wishes: LoginOptions
 ) -> LoginResponse:
     """203 with the id that changes the password."""
-    change_id = await password_changes.begin(
+    change_id = await password_changes.issue_required_change_id(
         services,
         call,
         await services.tenants.get(None, TenantId(result.user["tenantId"])),

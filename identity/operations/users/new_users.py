@@ -17,8 +17,8 @@ from identity.operations.groups import groups
 from identity.operations.messaging import user_notifications
 from identity.operations.objects import crud, features
 from identity.operations.password_changes import password_changes
-from identity.operations.passwords import breached_passwords, user_passwords
-from identity.operations.passwords.user_passwords import Wanted
+from identity.operations.passwords import breach_detection, user_passwords
+from identity.operations.passwords.user_passwords import NewPassword
 from identity.operations.verification import email_verifications, verified_login_ids
 from identity.schemas import fill
 from identity.services import Services
@@ -38,7 +38,7 @@ class Draft:
 
     tenant: Document
     user: Document
-    password: Wanted | None
+    password: NewPassword | None
     others: list[Document]
     errors: list[FieldError]
     is_set_up: bool = False
@@ -69,10 +69,12 @@ async def draft_user(
     user["memberships"] = _memberships(wanted, user, call)
     user = await assign_unique_username(services, tenant, user)
     user = rules.with_verified_reason(user, _verified_reason(tenant, user, request), call.now)
-    proven = await verified_login_ids.applied(services, tenant_id, user, request.get("verificationIds", []), call.now)
+    proven = await verified_login_ids.apply_verifications(
+        services, tenant_id, user, request.get("verificationIds", []), call.now
+    )
     user = proven.user
     is_set_up = await _is_set_up(services, tenant, user, request)
-    password = None if is_set_up else user_passwords.wanted(tenant, wanted)
+    password = None if is_set_up else user_passwords.requested_password(tenant, wanted)
     others = await services.users.find_duplicates(tenant_id, user)
     errors = rules.problems(user) + await shared_problems(services, tenant_id, request)
     errors += [] if request["disableDomainBlock"] else rules.blocked_domain_problems(user, _blocked_domains(tenant))
@@ -81,7 +83,7 @@ async def draft_user(
     errors += [*proven.errors, *rules.duplicate_problems(user, others)]
     if user_id is not None and await services.users.cached_across_tenants(user_id) is not None:
         errors.append(duplicate_id(user))
-    password = user_passwords.of_tenant(tenant, new_secret()) if is_set_up else password
+    password = user_passwords.under_tenant_scheme(tenant, new_secret()) if is_set_up else password
     return Draft(tenant, user, password, others, errors, is_set_up, proven.uses)
 
 
@@ -133,9 +135,9 @@ async def send_first_mail(
     """Send a new user, who is stored, the one mail of the two that there may be: for a password, or to verify."""
     inside = call.within(TenantId(made.tenant["id"]))
     if made.is_set_up:
-        await password_changes.set_up(services, inside, made.tenant, user, application)
+        await password_changes.send_setup_mail(services, inside, made.tenant, user, application)
     else:
-        await email_verifications.begin_for_change(services, inside, made.tenant, None, user, application)
+        await email_verifications.start_for_change(services, inside, made.tenant, None, user, application)
 
 
 async def shared_problems(services: Services, tenant_id: TenantId, request: Document) -> list[FieldError]:
@@ -203,7 +205,7 @@ async def _is_set_up(services: Services, tenant: Document, user: Document, reque
         return False
     application_id = request.get("applicationId") or request.get("registration", {}).get("applicationId")
     application = await find_application(services, TenantId(tenant["id"]), application_id)
-    return user_notifications.template_of(tenant, application, password_changes.SET_UP) is not None
+    return user_notifications.template_of(tenant, application, password_changes.SETUP_TEMPLATE) is not None
 
 
 def _memberships(wanted: Document, user: Document, call: Call) -> list[Document]:
@@ -241,10 +243,10 @@ def _blocked_domains(tenant: Document) -> list[str]:
 
 
 async def _password_problems(
-    services: Services, tenant: Document, user: Document, password: Wanted | None
+    services: Services, tenant: Document, user: Document, password: NewPassword | None
 ) -> list[FieldError]:
     path = user_passwords.PATH
     if password is None:
         return [FieldError.of("blank", path, f"You must specify the [{path}] property.")]
-    errors = user_passwords.problems(tenant, user, password)
-    return errors or await breached_passwords.problems(services, tenant, user, password.password, path)
+    errors = user_passwords.policy_problems(tenant, user, password)
+    return errors or await breach_detection.problems(services, tenant, user, password.password, path)

@@ -80,7 +80,7 @@ async def start_verification(services: Services, call: Call, user: Document, app
     """Begin to verify a new registration, if its application wants that."""
     tenant_id = TenantId(user["tenantId"])
     application = await services.applications.get(tenant_id, ApplicationId(application_id))
-    await registration_verifications.begin_for_new(services, call.within(tenant_id), user, application)
+    await registration_verifications.start_for_new(services, call.within(tenant_id), user, application)
 
 
 def default_registration(services: Services, call: Call, application: Document) -> Document:

@@ -197,7 +197,7 @@ def _draft(
     ]
     is_plain = "password" in wanted and "encryptionScheme" not in wanted
     if is_plain:
-        plain = user_passwords.wanted(material.tenant, {**_only(wanted, "password"), **_hashing(request)})
+        plain = user_passwords.requested_password(material.tenant, {**_only(wanted, "password"), **_hashing(request)})
         assert plain is not None
         drafts.plain.append((plain.password, plain.scheme, plain.factor))
     elif "password" in wanted:
@@ -379,7 +379,7 @@ def _scheme_problems(request: Document, materials: Iterable[rules.Material]) -> 
     if "encryptionScheme" in request and not password_hashing.is_known(request["encryptionScheme"]):
         return [FieldError.of("invalid", "encryptionScheme", "The [encryptionScheme] is not known.")]
     for material in materials:
-        how = user_passwords.wanted(material.tenant, {"password": "", **_hashing(request)})
+        how = user_passwords.requested_password(material.tenant, {"password": "", **_hashing(request)})
         assert how is not None
         if not password_hashing.is_acceptable_factor(how.scheme, how.factor):
             return [FieldError.of("invalid", "factor", f"The [factor] is out of range for {how.scheme}.")]

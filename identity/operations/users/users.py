@@ -77,7 +77,7 @@ async def insert(
 
     async def write(session: Session | None) -> None:
         for use in uses:
-            await verification_codes.spend(use)
+            await verification_codes.consume(use)
         if not user["memberships"]:
             await services.users.insert(tenant_id, user, session)
         else:
@@ -221,7 +221,7 @@ async def _change(services: Services, call: Call, user_id: str, wanted_of: Calla
         user = await _replacement(services, call, tenant, stored, request)
         await _replace(services, call, tenant, stored, user)
         application = await new_users.find_application(services, tenant_id, request.get("applicationId"))
-        await email_verifications.begin_for_change(services, call.within(tenant_id), tenant, stored, user, application)
+        await email_verifications.start_for_change(services, call.within(tenant_id), tenant, stored, user, application)
         return user
 
     return await crud.retried(attempt)
@@ -242,12 +242,10 @@ async def _replacement(
     errors += await _current_password_problems(services, tenant, stored, request)
     others = await services.users.find_duplicates(tenant["id"], user)
     errors += rules.duplicate_problems(user, others)
-    password = user_passwords.wanted(tenant, request["user"])
+    password = user_passwords.requested_password(tenant, request["user"])
     if password is not None:
-        errors += user_passwords.problems(tenant, user, password)
-        errors += (
-            [] if errors else await user_passwords.problems_of_change(services, tenant, stored, password, call.now)
-        )
+        errors += user_passwords.policy_problems(tenant, user, password)
+        errors += [] if errors else await user_passwords.change_problems(services, tenant, stored, password, call.now)
     if others:
         await user_notifications.tell_in_use(services, call, tenant, user, others, "update")
     crud.gather(errors, features.problems(services, "user", user, stored))
@@ -265,8 +263,8 @@ async def _replace(services: Services, call: Call, tenant: Document, stored: Doc
 
     async def write(session: Session | None) -> None:
         await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
-        if two_factor.lost_methods(stored, user):
-            await two_factor_trust.withdraw(services, stored, session)
+        if two_factor.has_lost_methods(stored, user):
+            await two_factor_trust.revoke_all(services, stored, session)
 
     announced = user_events.after_update(stored, user, new_password=new_password)
     try:
@@ -276,7 +274,7 @@ async def _replace(services: Services, call: Call, tenant: Document, stored: Doc
         raise await new_users.duplicate_error(services, call, user, duplicate, "update") from duplicate
     await session_termination.finish(services, call, sign_out)
     if new_password:
-        await password_changes.settle(services, user)
+        await password_changes.revoke_outstanding(services, user)
     await user_notifications.tell_changes(services, call, tenant, stored, user, new_password=new_password)
 
 

@@ -9,30 +9,32 @@ from identity.errors import FieldError
 from identity.ids import TenantId
 from identity.operations.clients import first_party_requests
 from identity.operations.clients.clients import Client
-from identity.operations.limits import send_limits
+from identity.operations.limits import message_limits
 from identity.operations.messaging import mail, user_notifications
 from identity.operations.objects import crud
 from identity.operations.verification import email_changes, email_verifications
-from identity.operations.verification.verification_codes import Started
+from identity.operations.verification.verification_codes import OpenVerification
 from identity.schemas import is_email
 from identity.services import Services
 
 PATH = "user.email"
 
 
-def is_new(user: Document, email: str) -> bool:
+def is_different(user: Document, email: str) -> bool:
     """Whether an address differs from the user's own."""
     return rules.login_key(email) != rules.login_key(user.get("email", ""))
 
 
-async def begin(services: Services, call: Call, client: Client, user: Document, email: str) -> Started:
+async def request_change(
+    services: Services, call: Call, client: Client, user: Document, email: str
+) -> OpenVerification:
     """Hold a change of address as pending until the new address is verified. The present one stays in use.
 
     Raises Invalid for an address that cannot be used, and Unavailable when the tenant allows no more mails for now.
     """
     email, call = rules.login_key(email), call.within(client.tenant_id)
     await require_usable(services, call, client.tenant, user, email)
-    await send_limits.take(services, client.tenant, "sendEmailVerification", user["id"])
+    await message_limits.count_message(services, client.tenant, "sendEmailVerification", user["id"])
     started = await email_changes.start(services, client.tenant, user, email)
     await _send_verification(services, call, client, user, email, started)
     if user.get("email"):
@@ -40,12 +42,12 @@ async def begin(services: Services, call: Call, client: Client, user: Document, 
     return started
 
 
-async def send_again(services: Services, call: Call, client: Client, user: Document) -> bool:
+async def resend(services: Services, call: Call, client: Client, user: Document) -> bool:
     """Send the verification of the pending change once more; False where there is none. Raises Unavailable."""
     found = await email_changes.find_open(services, user)
     if found is None:
         return False
-    await send_limits.take(services, client.tenant, "sendEmailVerification", user["id"])
+    await message_limits.count_message(services, client.tenant, "sendEmailVerification", user["id"])
     email = found[1]
     started = await email_changes.start(services, client.tenant, user, email)
     await _send_verification(services, call.within(client.tenant_id), client, user, email, started)
@@ -66,7 +68,7 @@ async def require_usable(services: Services, call: Call, tenant: Document, user:
 
 
 async def _send_verification(
-    services: Services, call: Call, client: Client, user: Document, email: str, started: Started
+    services: Services, call: Call, client: Client, user: Document, email: str, started: OpenVerification
 ) -> None:
     template = email_verifications.template_of(client.tenant, client.application)
     link = {"link": first_party_requests.address(call, client, f"/email/verify/{started.id}")}

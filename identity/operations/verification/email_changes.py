@@ -18,8 +18,8 @@ from identity.operations.objects import crud
 from identity.operations.passwords import change_password_ids
 from identity.operations.sessions import session_termination
 from identity.operations.verification import verification_codes, verified_users
-from identity.operations.verification.verification_codes import Kind, Started
-from identity.operations.verification.verified_users import Change
+from identity.operations.verification.verification_codes import Kind, OpenVerification
+from identity.operations.verification.verified_users import UserVerification
 from identity.services import Services
 from identity.store.mongo import Session
 from identity.store.one_time_tokens import OneTimeToken, Use
@@ -42,7 +42,7 @@ def is_change(ticket: OneTimeToken) -> bool:
     return "previousEmail" in ticket.document
 
 
-async def start(services: Services, tenant: Document, user: Document, email: str) -> Started:
+async def start(services: Services, tenant: Document, user: Document, email: str) -> OpenVerification:
     """Hold a change of address as pending, in place of any earlier one. Raises Unavailable."""
     about = {
         "userId": user["id"],
@@ -54,10 +54,10 @@ async def start(services: Services, tenant: Document, user: Document, email: str
     return await verification_codes.start(services, tenant, KIND, owner_of(user["id"]), about, strategy)
 
 
-async def find_open(services: Services, user: Document) -> tuple[Started, str] | None:
+async def find_open(services: Services, user: Document) -> tuple[OpenVerification, str] | None:
     """The verification of the user's pending change and its address."""
     tenant_id = TenantId(user["tenantId"])
-    started = await verification_codes.open_one(services, tenant_id, KIND, owner_of(user["id"]))
+    started = await verification_codes.find_open(services, tenant_id, KIND, owner_of(user["id"]))
     ticket = None if started is None else await services.one_time_tokens.find(tenant_id, KIND, started.id)
     if started is None or ticket is None or ticket.document["previousEmail"] != user.get("email", ""):
         return None
@@ -73,17 +73,17 @@ async def complete(services: Services, call: Call, ticket: OneTimeToken, use: Us
     before = await services.users.get(ticket.tenant_id, ticket.document["userId"])
     email = ticket.document["email"]
 
-    def change_of(stored: Document) -> Change:
+    def change_of(stored: Document) -> UserVerification:
         if stored.get("email", "") != ticket.document["previousEmail"]:
             raise NotFound(log_detail="the address was changed meanwhile")
         if _revocations(stored) != ticket.document["revocations"]:
             raise NotFound(log_detail="the change was revoked meanwhile")
         changed = rules.next_version(_verified_with(stored, email, call), call.now)
         offered = [*user_events.of_update(stored, changed), *user_events.of_verified_email(changed)]
-        return Change(changed, offered, user_events.after_update(stored, changed, new_password=False))
+        return UserVerification(changed, offered, user_events.after_update(stored, changed, new_password=False))
 
     try:
-        user, _is_new = await verified_users.write(services, call, before, change_of, use)
+        user, _is_new = await verified_users.commit(services, call, before, change_of, use)
     except Duplicate as duplicate:
         await _report_duplicate(services, call, {**before, "email": email})
         raise NotFound(log_detail="another user has the new address") from duplicate
@@ -138,7 +138,7 @@ async def _restore(services: Services, call: Call, ticket: OneTimeToken, use: Us
     announced = user_events.after_update(stored, user, new_password=False) if is_replaced else ()
 
     async def write(session: Session | None) -> None:
-        await verification_codes.spend(use)
+        await verification_codes.consume(use)
         await services.users.replace(ticket.tenant_id, user, stored["lastUpdateInstant"], session)
 
     change = session_termination.together(services, call, sign_out, write)
@@ -170,8 +170,8 @@ async def _settle(services: Services, call: Call, before: Document, user: Docume
     """After the commit: invalidate what was sent to the replaced address and send the configured notices."""
     tenant_id, user_id = TenantId(user["tenantId"]), str(user["id"])
     for owner in (user_id, owner_of(user_id)):
-        await verification_codes.withdraw(services, tenant_id, KIND, owner)
-    await change_password_ids.withdraw(services, user)
+        await verification_codes.revoke(services, tenant_id, KIND, owner)
+    await change_password_ids.revoke_all(services, user)
     await services.one_time_tokens.withdraw(tenant_id, _PASSWORDLESS, user_id)
     tenant = await services.tenants.get(None, tenant_id)
     await user_notifications.tell_changes(services, call, tenant, before, user, new_password=False)

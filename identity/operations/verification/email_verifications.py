@@ -1,6 +1,6 @@
 """Verifying email addresses: begun with a mail, completed with what stands in it, or done by an administrator.
 
-`verified` is the one place where the address of a stored user becomes a verified one.
+`mark_verified` is the one place where the address of a stored user becomes a verified one.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from identity.domain.messaging.mail_messages import Address
 from identity.domain.users import users as rules
 from identity.errors import NotFound, Unavailable
 from identity.ids import TenantId
-from identity.operations.limits import send_limits
+from identity.operations.limits import message_limits
 from identity.operations.messaging import mail, user_events, user_notifications
 from identity.operations.verification import email_changes, verification_codes, verified_users
-from identity.operations.verification.verification_codes import Started
-from identity.operations.verification.verified_users import Change
+from identity.operations.verification.verification_codes import OpenVerification
+from identity.operations.verification.verified_users import UserVerification
 from identity.services import Services
 from identity.store.one_time_tokens import Use
 
 KIND: Final = "emailVerification"
 
 
-async def begin(
+async def start(
     services: Services,
     call: Call,
     tenant: Document,
@@ -33,7 +33,7 @@ async def begin(
     *,
     send: bool = True,
     again: bool = False,
-) -> Started:
+) -> OpenVerification:
     """Begin to verify a user's address; `send` mails the id, by the application's template if it has one.
 
     `again`: what is open already goes on, and is mailed once more.
@@ -41,17 +41,17 @@ async def begin(
     Raises Unavailable when the tenant allows no more mails of this kind for now.
     """
     if send:
-        await send_limits.take(services, tenant, "sendEmailVerification", user["id"])
+        await message_limits.count_message(services, tenant, "sendEmailVerification", user["id"])
     strategy = tenant["emailConfiguration"]["verificationStrategy"]
     about = {"email": user["email"]}
-    start = verification_codes.again if again else verification_codes.start
-    started = await start(services, tenant, KIND, user["id"], about, strategy)
+    open_verification = verification_codes.reuse_or_start if again else verification_codes.start
+    started = await open_verification(services, tenant, KIND, user["id"], about, strategy)
     if send:
         await send_mail(services, call, tenant, user, application, started)
     return started
 
 
-async def begin_for_change(
+async def start_for_change(
     services: Services,
     call: Call,
     tenant: Document,
@@ -66,7 +66,7 @@ async def begin_for_change(
     is_new = before is None or before.get("email") != user.get("email")
     if is_new and "email" in user and rules.is_verification_pending(user):
         with contextlib.suppress(Unavailable):
-            await begin(services, call, tenant, user, application)
+            await start(services, call, tenant, user, application)
 
 
 async def send_mail(
@@ -75,7 +75,7 @@ async def send_mail(
     tenant: Document,
     to: Document | Address,
     application: Document | None,
-    started: Started,
+    started: OpenVerification,
 ) -> bool:
     """Mail what completes a verification to a user, or to whom it will be; False where no template is named."""
     template_id = template_of(tenant, application)
@@ -101,17 +101,17 @@ async def complete(
     Of many who show the id, one gets through. Raises NotFound for an id that does not count, or whose user has another
     address by now; Invalid for a code that is missing or wrong; WebhookTransactionFailed, with the id still good.
     """
-    ticket = await verification_codes.judge(services, call.tenant_id, KIND, verification_id, one_time_code)
+    ticket = await verification_codes.verify_code(services, call.tenant_id, KIND, verification_id, one_time_code)
     use = services.one_time_tokens.use(ticket.tenant_id, KIND, verification_id)
     if email_changes.is_change(ticket):
         return await email_changes.complete(services, call, ticket, use)
     user = await services.users.get(ticket.tenant_id, ticket.owner)
     if user.get("email") != ticket.document["email"]:
         raise NotFound(log_detail="the address was changed since the verification began")
-    return await verified(services, call, user, reason, use=use)
+    return await mark_verified(services, call, user, reason, use=use)
 
 
-async def verified(
+async def mark_verified(
     services: Services,
     call: Call,
     user: Document,
@@ -126,33 +126,35 @@ async def verified(
     """
     tenant_id = TenantId(user["tenantId"])
 
-    def change_of(stored: Document) -> Change | None:
+    def change_of(stored: Document) -> UserVerification | None:
         if stored.get("email") != user.get("email"):
             raise NotFound(log_detail="the address was changed meanwhile")
         if "email" not in stored or stored["verified"]:
             return None
         changed = rules.with_verified_email(stored, reason, call.now)
-        return Change(changed, user_events.of_verified_email(changed))
+        return UserVerification(changed, user_events.of_verified_email(changed))
 
-    changed, is_new = await verified_users.write(services, call, user, change_of, use)
+    changed, is_new = await verified_users.commit(services, call, user, change_of, use)
     if is_new:
-        await settled(services, call, await services.tenants.get(None, tenant_id), changed)
+        await finish_verification(services, call, await services.tenants.get(None, tenant_id), changed)
     else:
-        await verification_codes.withdraw(services, tenant_id, KIND, user["id"])
+        await verification_codes.revoke(services, tenant_id, KIND, user["id"])
     return changed
 
 
-async def settled(services: Services, call: Call, tenant: Document, user: Document) -> None:
+async def finish_verification(services: Services, call: Call, tenant: Document, user: Document) -> None:
     """What follows the commit of a verified address: what was begun counts no more, and the user is told."""
-    await verification_codes.withdraw(services, TenantId(tenant["id"]), KIND, user["id"])
+    await verification_codes.revoke(services, TenantId(tenant["id"]), KIND, user["id"])
     await user_notifications.tell(services, call, tenant, user, "emailVerifiedEmailTemplateId")
 
 
-async def resumed(services: Services, call: Call, user: Document, application: Document | None = None) -> Started:
+async def find_or_start(
+    services: Services, call: Call, user: Document, application: Document | None = None
+) -> OpenVerification:
     """What a user who may not go on unverified can complete: what is open, else a new one, which is mailed.
 
-    Raises Unavailable as `begin` does.
+    Raises Unavailable as `start` does.
     """
     tenant = await services.tenants.get(None, TenantId(user["tenantId"]))
-    found = await verification_codes.open_one(services, TenantId(tenant["id"]), KIND, user["id"])
-    return found or await begin(services, call, tenant, user, application)
+    found = await verification_codes.find_open(services, TenantId(tenant["id"]), KIND, user["id"])
+    return found or await start(services, call, tenant, user, application)

@@ -14,7 +14,7 @@ from identity.domain.users import users as rules
 from identity.errors import Forbidden, Invalid, NotFound
 from identity.events.changes import Event
 from identity.ids import TenantId
-from identity.operations.limits import send_limits
+from identity.operations.limits import message_limits
 from identity.operations.objects import crud
 from identity.operations.verification import (
     email_verifications,
@@ -22,7 +22,7 @@ from identity.operations.verification import (
     verification_codes,
     verified_login_ids,
 )
-from identity.operations.verification.verification_codes import Kind, Started
+from identity.operations.verification.verification_codes import Kind, OpenVerification
 from identity.schemas import is_email
 from identity.services import Services
 from identity.store.mongo import Session
@@ -38,7 +38,7 @@ _MUST_EXIST: Final = "mustExist"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Open:
+class OpenIdentityVerification:
     """A verification that was started: what its id stands for, and the user, if there is one yet."""
 
     ticket: OneTimeToken
@@ -61,9 +61,9 @@ async def verify(services: Services, call: Call, body: Document) -> None:
     if user is None:
         raise NotFound(log_detail="no user with this login id")
     if kind == "email":
-        await email_verifications.verified(services, call, user, "Administrative")
+        await email_verifications.mark_verified(services, call, user, "Administrative")
     else:
-        await phone_verifications.verified(services, call, user, "Administrative")
+        await phone_verifications.mark_verified(services, call, user, "Administrative")
 
 
 async def start(services: Services, call: Call, body: Document) -> Document:
@@ -97,12 +97,14 @@ async def send(services: Services, call: Call, body: Document) -> None:
     found = await _open(services, call, request["verificationId"])
     tenant_id = found.ticket.tenant_id
     tenant = await services.tenants.get(None, tenant_id)
-    started = await verification_codes.open_one(services, tenant_id, found.kind, found.ticket.owner)
+    started = await verification_codes.find_open(services, tenant_id, found.kind, found.ticket.owner)
     if started is None or started.id != request["verificationId"]:
         raise NotFound(log_detail="another verification took the place of this one")
-    limited: send_limits.Kind = "sendEmailVerification" if found.login_id_type == "email" else "sendPhoneVerification"
-    await send_limits.take(services, tenant, limited, found.ticket.owner)
-    if not await _sent(services, call.within(tenant_id), tenant, found, started):
+    limited: message_limits.MessageKind = (
+        "sendEmailVerification" if found.login_id_type == "email" else "sendPhoneVerification"
+    )
+    await message_limits.count_message(services, tenant, limited, found.ticket.owner)
+    if not await _send_message(services, call.within(tenant_id), tenant, found, started):
         message = "The tenant has no template, or no messenger, for messages that verify a login id of this type."
         raise Invalid.field("notConfigured", "verificationId", message)
 
@@ -116,9 +118,9 @@ async def complete(services: Services, call: Call, body: Document) -> Document:
     verification_id = request["verificationId"]
     found = await _open(services, call, verification_id)
     code = request.get("oneTimeCode")
-    await verification_codes.judge(services, call.tenant_id, found.kind, verification_id, code)
+    await verification_codes.verify_code(services, call.tenant_id, found.kind, verification_id, code)
     if found.user is None:
-        await _prove(services, call, found, verification_id)
+        await _store_verified_login_id(services, call, found, verification_id)
     else:
         use = services.one_time_tokens.use(found.ticket.tenant_id, found.kind, verification_id)
         verified = (email_verifications if found.login_id_type == "email" else phone_verifications).verified
@@ -126,7 +128,7 @@ async def complete(services: Services, call: Call, body: Document) -> Document:
     return {"state": found.ticket.document.get("state", {})}
 
 
-async def _open(services: Services, call: Call, verification_id: str) -> Open:
+async def _open(services: Services, call: Call, verification_id: str) -> OpenIdentityVerification:
     """What an id stands for. Raises NotFound, also when its user has another login id by now."""
     for login_id_type, kind in _KINDS.items():
         ticket = await services.one_time_tokens.find(call.tenant_id, kind, verification_id)
@@ -137,11 +139,13 @@ async def _open(services: Services, call: Call, verification_id: str) -> Open:
             user = await services.users.get(ticket.tenant_id, ticket.owner)
             if user.get(login_id_type) != ticket.document[login_id_type]:
                 break
-        return Open(ticket, kind, login_id_type, user)
+        return OpenIdentityVerification(ticket, kind, login_id_type, user)
     raise NotFound(log_detail="no such verification")
 
 
-async def _prove(services: Services, call: Call, found: Open, verification_id: str) -> None:
+async def _store_verified_login_id(
+    services: Services, call: Call, found: OpenIdentityVerification, verification_id: str
+) -> None:
     """Let the id be the proof for whoever is created with the login id."""
     tenant_id = found.ticket.tenant_id
     tenant = await services.tenants.get(None, tenant_id)
@@ -149,14 +153,16 @@ async def _prove(services: Services, call: Call, found: Open, verification_id: s
     event = Event("user.identity.verified", {"loginId": found.login_id, "loginIdType": found.login_id_type})
 
     async def write(_session: Session | None) -> None:
-        await verification_codes.spend(use)
-        await verified_login_ids.keep(services, tenant, verification_id, found.login_id_type, found.login_id)
+        await verification_codes.consume(use)
+        await verified_login_ids.store(services, tenant, verification_id, found.login_id_type, found.login_id)
 
     await services.bus.perform(call.within(tenant_id), write, [event])
-    await verification_codes.withdraw(services, tenant_id, found.kind, found.ticket.owner)
+    await verification_codes.revoke(services, tenant_id, found.kind, found.ticket.owner)
 
 
-async def _sent(services: Services, call: Call, tenant: Document, found: Open, started: Started) -> bool:
+async def _send_message(
+    services: Services, call: Call, tenant: Document, found: OpenIdentityVerification, started: OpenVerification
+) -> bool:
     if found.login_id_type == "phoneNumber":
         return await phone_verifications.send(services, call, tenant, found.login_id, found.user, started)
     application_id = found.ticket.document.get("applicationId")
@@ -177,7 +183,7 @@ async def _application_id(services: Services, tenant: Document, request: Documen
 def _strategy(tenant: Document, kind: str) -> str:
     """How the tenant verifies this kind of login id. Raises Forbidden where it does not."""
     is_email = kind == "email"
-    if not (tenant["emailConfiguration"]["verifyEmail"] if is_email else phone_verifications.is_on(tenant)):
+    if not (tenant["emailConfiguration"]["verifyEmail"] if is_email else phone_verifications.is_enabled(tenant)):
         raise Forbidden(log_detail=f"the tenant does not verify the login ids of type {kind}")
     if is_email:
         return str(tenant["emailConfiguration"]["verificationStrategy"])

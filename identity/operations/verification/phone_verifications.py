@@ -13,15 +13,15 @@ from identity.errors import NotFound
 from identity.ids import TenantId
 from identity.operations.messaging import text_messages, user_events
 from identity.operations.verification import verification_codes, verified_users
-from identity.operations.verification.verification_codes import Started
-from identity.operations.verification.verified_users import Change
+from identity.operations.verification.verification_codes import OpenVerification
+from identity.operations.verification.verified_users import UserVerification
 from identity.services import Services
 from identity.store.one_time_tokens import Use
 
 KIND: Final = "phoneVerification"
 
 
-def is_on(tenant: Document) -> bool:
+def is_enabled(tenant: Document) -> bool:
     """Whether the tenant verifies phone numbers."""
     return _settings(tenant).get("verifyPhoneNumber") is True
 
@@ -33,7 +33,7 @@ def strategy(tenant: Document) -> str:
 
 
 async def send(
-    services: Services, call: Call, tenant: Document, number: str, user: Document | None, started: Started
+    services: Services, call: Call, tenant: Document, number: str, user: Document | None, started: OpenVerification
 ) -> bool:
     """Send what completes a verification to a number, perhaps that of a user; False when nothing can be sent."""
     settings = _settings(tenant)
@@ -47,23 +47,25 @@ async def send(
     )
 
 
-async def verified(services: Services, call: Call, user: Document, reason: str, *, use: Use | None = None) -> Document:
+async def mark_verified(
+    services: Services, call: Call, user: Document, reason: str, *, use: Use | None = None
+) -> Document:
     """Let the phone number of a stored user be verified, for a `verifiedReason`; answers the user as it is then.
 
     Nothing is told when it is verified already. Raises NotFound when user or number are gone, WebhookTransactionFailed.
     """
 
-    def change_of(stored: Document) -> Change | None:
+    def change_of(stored: Document) -> UserVerification | None:
         number = stored.get("phoneNumber")
         if number is None or number != user.get("phoneNumber"):
             raise NotFound(log_detail="the phone number was changed meanwhile")
         if rules.has_verified_phone(stored):
             return None
         changed = rules.next_version(rules.with_verified_phone(stored, reason, call.now), call.now)
-        return Change(changed, [user_events.of_verified_identity(changed, "phoneNumber", number)])
+        return UserVerification(changed, [user_events.of_verified_identity(changed, "phoneNumber", number)])
 
-    changed, _is_new = await verified_users.write(services, call, user, change_of, use)
-    await verification_codes.withdraw(services, TenantId(user["tenantId"]), KIND, user["id"])
+    changed, _is_new = await verified_users.commit(services, call, user, change_of, use)
+    await verification_codes.revoke(services, TenantId(user["tenantId"]), KIND, user["id"])
     return changed
 
 

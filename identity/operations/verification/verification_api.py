@@ -14,22 +14,22 @@ from identity.domain.objects import ip_addresses
 from identity.domain.users import users as rules
 from identity.errors import Forbidden, Invalid, NotFound, Unauthorized, Unavailable
 from identity.ids import Secret, TenantId, new_secret, parse_id
-from identity.operations.limits import login_limits, send_limits
+from identity.operations.limits import failed_login_limits, message_limits
 from identity.operations.messaging import decoy_mails
 from identity.operations.objects import crud, user_lookup
 from identity.operations.verification import email_verifications, registration_verifications
-from identity.operations.verification.verification_codes import Started
+from identity.operations.verification.verification_codes import OpenVerification
 from identity.services import Services
 from identity.store.rate_limits import Limit
 
 _EMAIL = "api/verify-email.request.json"
 _REGISTRATION = "api/verify-registration.request.json"
-_FAILURES = login_limits.ADDRESS_FAILURES
-_FAILURE_SECONDS = login_limits.FAILURE_WINDOW_SECONDS
+_FAILURES = failed_login_limits.ADDRESS_FAILURES
+_FAILURE_SECONDS = failed_login_limits.FAILURE_WINDOW_SECONDS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
+class VerificationRequest:
     """A verification that somebody asks to begin: of whom, for which application, and whether a mail goes out.
 
     `is_counted`: against the address that asks, by whoever hands it on.
@@ -54,58 +54,60 @@ async def verify_email(services: Services, call: Call, body: Document, verificat
         user = await user_lookup.retrieve(services, call, request["userId"])
         if "email" not in user:
             raise Invalid.field("missing", "user.email", "The user has no email address that could be verified.")
-        await email_verifications.verified(services, call, user, "Administrative")
+        await email_verifications.mark_verified(services, call, user, "Administrative")
         return
-    shown = _required(wanted)
-    async with guarded(services, call):
+    shown = _require_id(wanted)
+    async with limit_failures(services, call):
         await email_verifications.complete(services, call, shown, request.get("oneTimeCode"))
 
 
 async def verify_registration(services: Services, call: Call, body: Document, verification_id: str | None) -> None:
     """Verify a registration by the id in the body, else in the path. Raises as `verify_email` does."""
     request = services.schemas[_REGISTRATION].read(body)
-    wanted = _required(request.get("verificationId") or verification_id)
-    async with guarded(services, call):
+    wanted = _require_id(request.get("verificationId") or verification_id)
+    async with limit_failures(services, call):
         await registration_verifications.complete(services, call, wanted, request.get("oneTimeCode"))
 
 
-async def start_email(services: Services, call: Call, wanted: Wanted) -> Document:
+async def start_email(services: Services, call: Call, wanted: VerificationRequest) -> Document:
     """Begin to verify the address of a user; what it takes to complete that is told to callers with an API key alone.
 
     Without a key a mail goes out in any case, unless the address is verified, and with it what is open already: a link
     that was mailed before stays good. Raises Invalid, Forbidden where the
     tenant does not verify addresses, and to callers with a key NotFound and Unavailable.
     """
-    email = _email(wanted)
-    application = await _application(services, call, wanted.application_id)
+    email = _require_email(wanted)
+    application = await _find_application(services, call, wanted.application_id)
     tenant_id = crud.require_tenant(call) if application is None else TenantId(application["tenantId"])
     tenant = await services.tenants.get(None, tenant_id)
     if not tenant["emailConfiguration"]["verifyEmail"]:
         raise Forbidden(log_detail="the tenant does not verify email addresses")
     call = call.within(tenant_id)
     if not wanted.is_counted:
-        await send_limits.take_of_address(services, call, tenant, "sendEmailVerification")
+        await message_limits.count_message_from_address(services, call, tenant, "sendEmailVerification")
     user = await services.users.find_by_email(tenant_id, email)
 
     if isinstance(call.caller, ApiKeyCaller):
         if user is None:
             raise NotFound(log_detail="no user with this email")
-        started = await email_verifications.begin(services, call, tenant, user, application, send=wanted.is_sent)
+        started = await email_verifications.start(services, call, tenant, user, application, send=wanted.is_sent)
         return started.answer()
     with contextlib.suppress(Unavailable):
         if user is not None and not user["verified"]:
-            await email_verifications.begin(services, call, tenant, user, application, again=True)
+            await email_verifications.start(services, call, tenant, user, application, again=True)
             return {}
-    await _pretend(services, call, tenant, email_verifications.template_of(tenant, application), email, application)
+    await _render_decoy_mail(
+        services, call, tenant, email_verifications.template_of(tenant, application), email, application
+    )
     return {}
 
 
-async def start_registration(services: Services, call: Call, wanted: Wanted) -> Document:
+async def start_registration(services: Services, call: Call, wanted: VerificationRequest) -> Document:
     """As `start_email`, for a registration; Forbidden where the application does not verify registrations."""
-    email = _email(wanted)
+    email = _require_email(wanted)
     if wanted.application_id is None:
         raise Invalid.field("missing", "applicationId", "You must specify the [applicationId] parameter.")
-    application = await _application(services, call, wanted.application_id)
+    application = await _find_application(services, call, wanted.application_id)
     assert application is not None
     tenant_id = TenantId(application["tenantId"])
     tenant = await services.tenants.get(None, tenant_id)
@@ -113,19 +115,19 @@ async def start_registration(services: Services, call: Call, wanted: Wanted) -> 
         raise Forbidden(log_detail="the application does not verify registrations")
     call = call.within(tenant_id)
     if not wanted.is_counted:
-        await send_limits.take_of_address(services, call, tenant, "sendRegistrationVerification")
+        await message_limits.count_message_from_address(services, call, tenant, "sendRegistrationVerification")
     user = await services.users.find_by_email(tenant_id, email)
     registration = None if user is None else rules.find_registration(user, application["id"])
     if isinstance(call.caller, ApiKeyCaller):
         if user is None or registration is None:
             raise NotFound(log_detail="no user with this email and a registration")
-        started = await registration_verifications.begin(services, call, tenant, user, application, send=wanted.is_sent)
+        started = await registration_verifications.start(services, call, tenant, user, application, send=wanted.is_sent)
         return started.answer()
     with contextlib.suppress(Unavailable):
         if user is not None and registration is not None and not registration["verified"]:
-            await registration_verifications.begin(services, call, tenant, user, application, again=True)
+            await registration_verifications.start(services, call, tenant, user, application, again=True)
             return {}
-    await _pretend(services, call, tenant, application.get("verificationEmailTemplateId"), email, application)
+    await _render_decoy_mail(services, call, tenant, application.get("verificationEmailTemplateId"), email, application)
     return {}
 
 
@@ -138,16 +140,16 @@ async def retrieve_by_verification_id(services: Services, call: Call, verificati
     raise NotFound(log_detail="no such verification")
 
 
-async def _pretend(
+async def _render_decoy_mail(
     services: Services, call: Call, tenant: Document, template_id: str | None, email: str, application: Document | None
 ) -> None:
     """Work as if somebody were written to."""
-    data = Started(new_secret(), Secret("A1B2C3")).mail_values()
+    data = OpenVerification(new_secret(), Secret("A1B2C3")).mail_values()
     await decoy_mails.render(services, call, tenant, template_id, email, data, application)
 
 
 @contextlib.asynccontextmanager
-async def guarded(services: Services, call: Call) -> AsyncIterator[None]:
+async def limit_failures(services: Services, call: Call) -> AsyncIterator[None]:
     """Stops an address that guesses ids, or codes beside one: a tenant may have them as short as four digits.
 
     Raises Unavailable.
@@ -169,19 +171,19 @@ async def guarded(services: Services, call: Call) -> AsyncIterator[None]:
     await services.rate_limits.give_back(services.default_tenant_id, [limit])
 
 
-def _required(verification_id: str | None) -> str:
+def _require_id(verification_id: str | None) -> str:
     if verification_id is None:
         raise Invalid.field("missing", "verificationId", "You must specify the [verificationId] property.")
     return verification_id
 
 
-def _email(wanted: Wanted) -> str:
+def _require_email(wanted: VerificationRequest) -> str:
     if not wanted.email:
         raise Invalid.field("blank", "email", "You must specify the [email] parameter.")
     return wanted.email
 
 
-async def _application(services: Services, call: Call, application_id: str | None) -> Document | None:
+async def _find_application(services: Services, call: Call, application_id: str | None) -> Document | None:
     """The application, of the call's tenant if that is known. Raises Invalid."""
     if application_id is None:
         return None

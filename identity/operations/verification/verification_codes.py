@@ -25,7 +25,7 @@ _TRIES: Final = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Started:
+class OpenVerification:
     """A verification that somebody can complete; there is a code only where a form asks for one."""
 
     id: Secret
@@ -42,7 +42,7 @@ class Started:
 
 async def start(
     services: Services, tenant: Document, kind: Kind, owner: str, document: Document, strategy: str
-) -> Started:
+) -> OpenVerification:
     """Begin a verification in place of any other of this kind. Raises Unavailable when every id is taken."""
     settings, tenant_id = tenant["externalIdentifierConfiguration"], TenantId(tenant["id"])
     code = generated_ids.new(settings[f"{kind}OneTimeCodeGenerator"]) if strategy == FORM_FIELD else None
@@ -60,18 +60,18 @@ async def start(
         raise Unavailable("Every verification id of the tenant's kind is taken. Try again.")
     given = {"id": secret, "code": code}
     await services.open_verifications.keep(tenant_id, kind, owner, given, ttl_seconds)
-    return Started(secret, code)
+    return OpenVerification(secret, code)
 
 
-async def again(
+async def reuse_or_start(
     services: Services, tenant: Document, kind: Kind, owner: str, document: Document, strategy: str
-) -> Started:
+) -> OpenVerification:
     """The verification that is open, for as long as a new one would live; else a new one. Raises as `start` does.
 
     For what anybody may ask for: who knows no more than an address must not make the mail worthless that its owner has.
     """
     tenant_id = TenantId(tenant["id"])
-    found = await open_one(services, tenant_id, kind, owner)
+    found = await find_open(services, tenant_id, kind, owner)
     if found is not None and (found.one_time_code is not None) is (strategy == FORM_FIELD):
         ticket = await services.one_time_tokens.find(tenant_id, kind, found.id)
         ttl_seconds = int(tenant["externalIdentifierConfiguration"][f"{kind}IdTimeToLiveInSeconds"])
@@ -83,15 +83,15 @@ async def again(
     return await start(services, tenant, kind, owner, document, strategy)
 
 
-async def open_one(services: Services, tenant_id: TenantId, kind: Kind, owner: str) -> Started | None:
+async def find_open(services: Services, tenant_id: TenantId, kind: Kind, owner: str) -> OpenVerification | None:
     """The verification that the owner may complete now."""
     given = await services.open_verifications.find(tenant_id, kind, owner)
     if given is None or await services.one_time_tokens.find(tenant_id, kind, given["id"]) is None:
         return None
-    return Started(Secret(given["id"]), None if given["code"] is None else Secret(given["code"]))
+    return OpenVerification(Secret(given["id"]), None if given["code"] is None else Secret(given["code"]))
 
 
-async def judge(
+async def verify_code(
     services: Services, tenant_id: TenantId | None, kind: Kind, verification_id: str, one_time_code: str | None
 ) -> OneTimeToken:
     """What an id stands for, shown with its code where it has one; nothing is used up but a try.
@@ -108,7 +108,7 @@ async def judge(
         raise Invalid.field("missing", "oneTimeCode", "You must specify the [oneTimeCode] property.")
     if await services.one_time_tokens.find_to_try(tenant_id, kind, verification_id, _TRIES) is None:
         raise NotFound(log_detail=f"too many codes for a {kind}")
-    await code_attempt_limits.take(services, ticket.tenant_id, kind, ticket.owner)
+    await code_attempt_limits.count_attempt(services, ticket.tenant_id, kind, ticket.owner)
     # Generated codes have no lower-case letters, which people type all the same.
     tried = [fingerprint(form) for form in (one_time_code, one_time_code.upper())]
     if not any(same_secret(one, ticket.document["code"]) for one in tried):
@@ -117,13 +117,13 @@ async def judge(
     return ticket
 
 
-async def spend(use: Use | None) -> None:
+async def consume(use: Use | None) -> None:
     """Use up what proves a verification, where something does; of all callers one may go on. Raises NotFound."""
     if use is not None and not await use.consume():
         raise NotFound(log_detail="a verification was completed by somebody else")
 
 
-async def withdraw(services: Services, tenant_id: TenantId, kind: Kind, owner: str) -> None:
+async def revoke(services: Services, tenant_id: TenantId, kind: Kind, owner: str) -> None:
     """Let what the owner was given count no more: what it is for has happened."""
     await services.one_time_tokens.withdraw(tenant_id, kind, owner)
     await services.open_verifications.forget(tenant_id, kind, owner)

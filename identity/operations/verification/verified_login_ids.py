@@ -20,7 +20,7 @@ _MOST: Final = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedVerifications:
     """A new user with what is proved of it, what that uses up, and what is wrong with the proofs."""
 
     user: Document
@@ -28,7 +28,7 @@ class Applied:
     errors: Sequence[FieldError]
 
 
-async def keep(services: Services, tenant: Document, verification_id: str, login_id_type: str, login_id: str) -> None:
+async def store(services: Services, tenant: Document, verification_id: str, login_id_type: str, login_id: str) -> None:
     """Let an id that was completed be a proof, for as long as ids of emails live. Keeping it twice changes nothing."""
     ttl_seconds = int(tenant["externalIdentifierConfiguration"]["emailVerificationIdTimeToLiveInSeconds"])
     about, tenant_id = {"type": login_id_type, "value": login_id}, TenantId(tenant["id"])
@@ -37,9 +37,9 @@ async def keep(services: Services, tenant: Document, verification_id: str, login
     )
 
 
-async def applied(
+async def apply_verifications(
     services: Services, tenant_id: TenantId, user: Document, verification_ids: Sequence[str], now: Instant
-) -> Applied:
+) -> AppliedVerifications:
     """The new user, verified as far as these ids prove that its login ids are somebody's who has them."""
     uses, errors = [], []
     for index, verification_id in enumerate(verification_ids):
@@ -52,4 +52,4 @@ async def applied(
         else:
             path = f"verificationIds[{index}]"
             errors.append(FieldError.of("invalid", path, f"The [{path}] proves nothing of this user."))
-    return Applied(user, uses, errors)
+    return AppliedVerifications(user, uses, errors)

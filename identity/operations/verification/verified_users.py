@@ -16,7 +16,7 @@ from identity.store.one_time_tokens import Use
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Change:
+class UserVerification:
     """The user as it becomes, what webhooks may veto about that, and the events that follow the commit."""
 
     user: Document
@@ -24,11 +24,11 @@ class Change:
     announced: Sequence[Event] = ()
 
 
-async def write(
+async def commit(
     services: Services,
     call: Call,
     user: Document,
-    change_of: Callable[[Document], Change | None],
+    change_of: Callable[[Document], UserVerification | None],
     use: Use | None,
 ) -> tuple[Document, bool]:
     """Make a change to a stored user; answers the user as it is then, and whether that is news.
@@ -44,7 +44,7 @@ async def write(
         change = change_of(stored)
 
         async def put(session: Session | None) -> None:
-            await verification_codes.spend(use)
+            await verification_codes.consume(use)
             if change is not None:
                 await services.users.replace(tenant_id, change.user, stored["lastUpdateInstant"], session)
 

@@ -56,7 +56,7 @@ class RecentLoginsHandler(ApiHandler):
     async def get(self, call: Call) -> Reply:
         """Those of a user, or of all."""
         query = self.query()
-        found = await login_records.recent(
+        found = await login_records.find_recent(
             self.services, call, query.get("userId"), query.get("offset"), query.get("limit")
         )
         return Reply({"logins": found})

@@ -28,7 +28,7 @@ class ForgotPasswordHandler(ApiHandler):
     )
     async def post(self, call: Call, body: Document) -> Reply:
         """Begin a reset."""
-        return Reply(await password_api.forgot(self.services, call, body))
+        return Reply(await password_api.start_reset(self.services, call, body))
 
 
 class ChangePasswordHandler(BearerFamily):
@@ -43,7 +43,7 @@ class ChangePasswordHandler(BearerFamily):
         """Whether a user can change the password without a trust token."""
         login_id, types = self.query().get("loginId"), self.texts("loginIdTypes")
         call = login_responses.with_stated_ip_address(call, self.query())
-        await password_api.look_at_user(self.services, call, self.token(), login_id, types)
+        await password_api.check_user(self.services, call, self.token(), login_id, types)
         return Reply()
 
     @endpoint(access=Access.KEY_OR_BEARER, raw_body=True, takes=_CHANGE, answer={200: f"{_CHANGED}?", 404: None})
@@ -69,7 +69,7 @@ class ChangePasswordIdHandler(ApiHandler):
     async def get(self, call: Call, change_password_id: str) -> Reply:
         """Whether an id is good without a trust token."""
         call = login_responses.with_stated_ip_address(call, self.query())
-        await password_api.look(self.services, call, change_password_id)
+        await password_api.check_id(self.services, call, change_password_id)
         return Reply()
 
     @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes=_CHANGE, answer=_CHANGED)

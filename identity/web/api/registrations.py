@@ -6,7 +6,7 @@ from identity.call import Call, Document
 from identity.errors import Invalid
 from identity.operations.messaging import user_views
 from identity.operations.users import registrations as operations
-from identity.operations.verification import verification_answers
+from identity.operations.verification import verification_responses
 from identity.web.api.users import UserFamilyHandler
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, endpoint
@@ -24,7 +24,7 @@ class RegistrationFamilyHandler(UserFamilyHandler):
         """Create a registration; the response has the user if it is new, too."""
         done = await operations.create(self.services, call, body, user_id, application_id)
         answer: Document = {"registration": operations.to_response(self.services, done.registration), **done.token}
-        answer |= await verification_answers.of_registration(
+        answer |= await verification_responses.for_registration(
             self.services, done.user, done.registration, is_new_user=done.is_new_user
         )
         if done.is_new_user:

@@ -6,7 +6,7 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.operations.api import two_factor_login_api, two_factor_method_api, two_factor_status
-from identity.operations.login import two_factor_logins
+from identity.operations.login import two_factor_challenges
 from identity.operations.two_factor import two_factor_methods, two_factor_trust
 from identity.web.api.jwt import BearerFamily
 from identity.web.api.login import LOGIN_ANSWERS, LoginFamily
@@ -67,7 +67,7 @@ class LoginSendHandler(ApiHandler):
     async def post(self, call: Call, two_factor_id: str) -> Reply:
         """Send a code to the address of a method."""
         request = self.services.schemas[_SEND].read(self.optional_body())
-        await two_factor_logins.send(self.services, call, two_factor_id, request.get("methodId"))
+        await two_factor_challenges.send_code(self.services, call, two_factor_id, request.get("methodId"))
         return Reply()
 
 

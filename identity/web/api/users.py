@@ -10,7 +10,7 @@ from identity.operations.messaging import user_views
 from identity.operations.objects import user_lookup
 from identity.operations.password_changes import password_api
 from identity.operations.users import users as operations
-from identity.operations.verification import verification_answers, verification_api
+from identity.operations.verification import verification_api, verification_responses
 from identity.web import crud, index_search
 from identity.web.api.jwt import BearerFamily
 from identity.web.base_handlers import ApiHandler, Route
@@ -31,12 +31,12 @@ class UserFamilyHandler(ApiHandler):
 
     async def changed(self, user: Document, more: Document | None = None) -> Reply:
         """The user as it is now, and the verifications that it has open."""
-        opened = await verification_answers.of_user(self.services, user, with_codes=True)
+        opened = await verification_responses.for_user(self.services, user, with_codes=True)
         return Reply({"user": await user_views.answer(self.services, user), **opened, **(more or {})})
 
     async def found(self, user: Document) -> Reply:
         """The user as it is retrieved."""
-        opened = await verification_answers.of_user(self.services, user, with_codes=False)
+        opened = await verification_responses.for_user(self.services, user, with_codes=False)
         return Reply({"user": await user_views.retrieved(self.services, user), **opened})
 
 
@@ -75,7 +75,7 @@ class UsersHandler(UserFamilyHandler, BearerFamily):
         elif query.get("verificationId"):
             user = await verification_api.retrieve_by_verification_id(self.services, call, query["verificationId"])
         elif query.get("changePasswordId"):
-            user = await password_api.user_of(self.services, call, query["changePasswordId"])
+            user = await password_api.get_user_of_id(self.services, call, query["changePasswordId"])
         else:
             raise operations.missing_id_error("retrieve")
         return await self.found(user)

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from identity.call import Call, Document
 from identity.operations.verification import identity_verifications, verification_api
-from identity.operations.verification.verification_api import Wanted
+from identity.operations.verification.verification_api import VerificationRequest
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
 
@@ -36,7 +36,9 @@ class StartEmailHandler(VerifyEmailHandler):
     async def put(self, call: Call) -> Reply:
         """Begin a verification of a user's address."""
         query = self.query()
-        wanted = Wanted(query.get("email"), query.get("applicationId"), self.flag("sendVerifyEmail", default=True))
+        wanted = VerificationRequest(
+            query.get("email"), query.get("applicationId"), self.flag("sendVerifyEmail", default=True)
+        )
         return Reply(await verification_api.start_email(self.services, call, wanted) or None)
 
 
@@ -71,7 +73,7 @@ class StartRegistrationHandler(VerifyRegistrationHandler):
         # The published clients say it by the second name.
         names = ("sendVerifyRegistrationEmail", "sendVerifyPasswordEmail")
         is_sent = all(self.flag(name, default=True) for name in names)
-        wanted = Wanted(query.get("email"), query.get("applicationId"), is_sent)
+        wanted = VerificationRequest(query.get("email"), query.get("applicationId"), is_sent)
         return Reply(await verification_api.start_registration(self.services, call, wanted) or None)
 
 

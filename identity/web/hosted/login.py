@@ -122,7 +122,7 @@ def beside(handler: OAuth2Handler, page: str, given: Mapping[str, str], names: I
 
 def _forgot(client: Client, given: Mapping[str, str], names: Iterable[str]) -> str:
     """The way to the page for a forgotten password, which stands beside no tenant; nothing where no mail is sent."""
-    if user_notifications.template_of(client.tenant, client.application, password_changes.FORGOT) is None:
+    if user_notifications.template_of(client.tenant, client.application, password_changes.FORGOT_TEMPLATE) is None:
         return ""
     kept = request_sources.carried(given)
     query = {name: kept[name] for name in names if name in kept}

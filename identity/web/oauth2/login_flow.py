@@ -150,7 +150,9 @@ class LoginFlowHandler(PageHandler):
         if cookie is None:
             return []
         shown = self.received_cookie(known_devices.cookie_name(cookie.user_id))
-        device = known_devices.cookie(self.services, cookie.tenant, cookie.user_id, shown, self.services.clock.now())
+        device = known_devices.renew_cookie(
+            self.services, cookie.tenant, cookie.user_id, shown, self.services.clock.now()
+        )
         found = [self.new_cookie(sso_sessions.COOKIE, cookie.secret, cookie.max_age_seconds)] if cookie.secret else []
         if device is not None:
             found.append(self.new_cookie(device.name, device.value, device.max_age_seconds))

@@ -53,7 +53,7 @@ class LogoutHandler(PageHandler):
         """Where the request comes from; a form whose CSRF token is invalid counts as that of another site."""
         if token is None:
             return logout.Origin(self.is_from_elsewhere(), self.is_cross_site())
-        return logout.OWN_PAGE if csrf.is_valid(self, token) else logout.ANOTHER_SITE
+        return logout.SAME_ORIGIN if csrf.is_valid(self, token) else logout.CROSS_SITE
 
     async def confirmation(self, given: Document, outcome: logout.ConfirmationRequired) -> Reply:
         """The confirmation page, whose form repeats the request with a CSRF token."""

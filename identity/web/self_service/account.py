@@ -18,7 +18,7 @@ from identity.operations.pages import accounts
 from identity.operations.pages.accounts import Account
 from identity.operations.sessions import sso_sessions
 from identity.operations.two_factor import two_factor_trust
-from identity.operations.verification.verification_codes import Started
+from identity.operations.verification.verification_codes import OpenVerification
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import fields, login, register, render
@@ -196,7 +196,7 @@ class EditHandler(AccountPage):
         )
         return self.account_form(place, account, form, told)
 
-    def next_page(self, place: Place, started: Started | None) -> str:
+    def next_page(self, place: Place, started: OpenVerification | None) -> str:
         """Where a saved form leads: to the code of a new address, else to the account."""
         if started is not None and started.one_time_code is not None:
             return at(f"/email/verify/{started.id}", place)
@@ -294,10 +294,10 @@ def _confirmation_buttons(place: Place, account: Account) -> list[tuple[str, str
     """A button for each second factor whose code has to be sent."""
     if accounts.confirmation_of(account) != "code":
         return []
-    methods = [two_factor.shown(one, is_masked=True) for one in account.user["twoFactor"]["methods"]]
-    sendable = [one for one in methods if one["method"] in two_factor.SENT]
+    methods = [two_factor.visible_method(one, is_masked=True) for one in account.user["twoFactor"]["methods"]]
+    sendable = [one for one in methods if one["method"] in two_factor.ADDRESS_MEMBERS]
     return [
-        (place.look.fill("twoFactor.send", one[two_factor.SENT[one["method"]]]), "methodId", one["id"])
+        (place.look.fill("twoFactor.send", one[two_factor.ADDRESS_MEMBERS[one["method"]]]), "methodId", one["id"])
         for one in sendable
     ]
 

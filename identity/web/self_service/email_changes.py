@@ -32,7 +32,7 @@ class RevokeHandler(SelfServiceHandler):
         if not self.is_ours(form):
             return self.confirm(place, message=login.STALE, status=403)
         try:
-            async with verification_api.guarded(self.services, call):
+            async with verification_api.limit_failures(self.services, call):
                 await email_changes.revoke(self.services, call, place.tenant_id, token)
         except NotFound:
             return self.notice(place, "emailRevokeOver")

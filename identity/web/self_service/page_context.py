@@ -109,9 +109,13 @@ class SelfServiceHandler(PageHandler):
     ) -> Reply:
         """The question for a second factor; `methods` as they may be shown. A code is sent when a button is pressed."""
         look = place.look
-        sendable = [method for method in methods if method["method"] in two_factor.SENT]
+        sendable = [method for method in methods if method["method"] in two_factor.ADDRESS_MEMBERS]
         buttons = [
-            (look.fill("twoFactor.send", method[two_factor.SENT[method["method"]]]), "methodId", method["id"])
+            (
+                look.fill("twoFactor.send", method[two_factor.ADDRESS_MEMBERS[method["method"]]]),
+                "methodId",
+                method["id"],
+            )
             for method in sendable
         ]
         errors = [FieldError.of("invalid", "code", look[message])] if message else []

@@ -51,7 +51,7 @@ class ForgotHandler(SelfServiceHandler):
             return self.asked(place, login_id, message="forgot.blank")
         state = {name: value for name, value in place.given.items() if name not in {"client_id", "tenantId"}}
         try:
-            await password_changes.ask(
+            await password_changes.request_reset(
                 self.services, call.within(place.tenant_id), place.tenant, login_id,
                 application=place.application, state=state or None,
             )  # fmt: skip
@@ -137,7 +137,7 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
         named = await self.place(call, given)
         inside = call.within(named.tenant_id) if {"client_id", "tenantId"} & given.keys() else call
         try:
-            found = await password_changes.look(self.services, inside, change_id)
+            found = await password_changes.get_valid_id(self.services, inside, change_id)
         except NotFound:
             return None, None
         place = await self.place(call, given, found.tenant)
@@ -219,7 +219,7 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
 
 def is_sent(place: Place) -> bool:
     """Whether mails for forgotten passwords are sent at all."""
-    return user_notifications.template_of(place.tenant, place.application, password_changes.FORGOT) is not None
+    return user_notifications.template_of(place.tenant, place.application, password_changes.FORGOT_TEMPLATE) is not None
 
 
 def forgot_path(place: Place) -> str:

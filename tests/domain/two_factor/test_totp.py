@@ -68,10 +68,10 @@ def test_what_is_no_code_matches_nothing(shown: str) -> None:
 
 def test_base32_is_read_as_people_write_it() -> None:
     raw = SEEDS["HmacSHA1"]
-    written = totp.in_base32(raw)
+    written = totp.to_base32(raw)
     assert written == "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"
     grouped = " ".join(written[at : at + 4] for at in range(0, len(written), 4)).lower()
     for text in (written, grouped, base64.b32encode(b"twenty-one bytes long").decode()):
-        assert totp.of_base32(text) is not None
-    assert base64.b64decode(totp.of_base32(grouped) or "") == raw
-    assert (totp.of_base32("1!"), totp.of_base32("A")) == (None, None)
+        assert totp.from_base32(text) is not None
+    assert base64.b64decode(totp.from_base32(grouped) or "") == raw
+    assert (totp.from_base32("1!"), totp.from_base32("A")) == (None, None)

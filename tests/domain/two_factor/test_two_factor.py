@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from identity.domain.login.login_outcomes import Authenticated, PasswordChangeRequired, SecondFactorRequired, halt
+from identity.domain.login.login_outcomes import Authenticated, PasswordChangeRequired, SecondFactorRequired, find_halt
 from identity.domain.two_factor import two_factor
 from identity.instants import Instant
 
@@ -65,26 +65,30 @@ def test_trust_policy_decides_whose_trust_counts(policy, expected) -> None:
         {"expiration": 11},
     ]
     over = [{**trust, "expiration": 10} for trust in live]
-    found = two_factor.counting_trusts([*live, *over], application("Enabled", policy), Instant(10))
+    found = two_factor.valid_trusts([*live, *over], application("Enabled", policy), Instant(10))
     assert {trust.get("applicationId") for trust in found} == expected
     assert len(found) == len(expected)
 
 
 def test_without_an_application_trust_of_any_kind_counts() -> None:
     trusts = [{"applicationId": "app", "expiration": 11}, {"expiration": 11}]
-    assert two_factor.counting_trusts(trusts, None, Instant(10)) == trusts
+    assert two_factor.valid_trusts(trusts, None, Instant(10)) == trusts
 
 
 def test_methods_that_are_switched_on_can_be_added() -> None:
-    assert two_factor.configurable(tenant()) == ()
-    assert two_factor.configurable(tenant(authenticator=True, sms=True)) == ("authenticator", "sms")
+    assert two_factor.configurable_methods(tenant()) == ()
+    assert two_factor.configurable_methods(tenant(authenticator=True, sms=True)) == ("authenticator", "sms")
 
 
 def test_a_method_is_shown_without_its_secret_and_masked_where_it_should_be() -> None:
-    assert two_factor.shown(METHOD, is_masked=False) == {"id": "AAAA", "method": "email", "email": "ada@example.com"}
-    assert two_factor.shown(METHOD, is_masked=True)["email"] == "a***@example.com"
+    assert two_factor.visible_method(METHOD, is_masked=False) == {
+        "id": "AAAA",
+        "method": "email",
+        "email": "ada@example.com",
+    }
+    assert two_factor.visible_method(METHOD, is_masked=True)["email"] == "a***@example.com"
     phone = {"id": "BBBB", "method": "sms", "mobilePhone": "+1 (415) 555-0123"}
-    assert two_factor.shown(phone, is_masked=True)["mobilePhone"] == "***23"
+    assert two_factor.visible_method(phone, is_masked=True)["mobilePhone"] == "***23"
     assert two_factor.masked_email("a@b@example.com") == "a***@example.com"
 
 
@@ -98,21 +102,21 @@ def test_recovery_codes_are_known_however_they_are_typed() -> None:
 
 def test_methods_that_are_lost_are_noticed() -> None:
     other = {**METHOD, "id": "BBBB"}
-    assert two_factor.lost_methods(user(METHOD), user(other))
-    assert not two_factor.lost_methods(user(METHOD), user(METHOD, other))
+    assert two_factor.has_lost_methods(user(METHOD), user(other))
+    assert not two_factor.has_lost_methods(user(METHOD), user(METHOD, other))
 
 
 def test_a_second_factor_comes_before_a_new_password_and_remembers_why_there_has_to_be_one() -> None:
     settings = {**tenant("Required", authenticator=True), "maximumPasswordAge": {"enabled": False}}
     settings["passwordValidationRules"] = {"validateOnLogin": False}
     about = {**user(), "private": {}, "active": True, "passwordChangeRequired": True, "passwordChangeReason": "Expired"}
-    stopped = halt(Authenticated(settings, None, about, Instant(0), "password"))
+    stopped = find_halt(Authenticated(settings, None, about, Instant(0), "password"))
     assert isinstance(stopped, SecondFactorRequired)
     assert (stopped.configurable, stopped.reason_to_change) == (("authenticator",), "Expired")
     after = Authenticated(
         settings, None, {**about, "passwordChangeRequired": False}, Instant(0), has_second_factor=True
     )
-    later = halt(
+    later = find_halt(
         Authenticated(after.tenant, None, after.user, after.now, has_second_factor=True, reason_to_change="Breached")
     )
     assert later == PasswordChangeRequired(after.user, "Breached", has_second_factor=True)

@@ -15,7 +15,7 @@ from identity.domain.login import login_outcomes as outcomes
 from identity.domain.login.login_outcomes import LoginResult
 from identity.errors import Unavailable, WebhookTransactionFailed
 from identity.ids import TenantId, new_id
-from identity.operations.limits import login_limits
+from identity.operations.limits import failed_login_limits
 from identity.operations.login import password_login
 from tests import webhooks
 from tests.conftest import EMAIL_TEMPLATE
@@ -265,7 +265,7 @@ async def test_many_guesses_at_once_are_no_way_around_the_limit(desk: Desk) -> N
 async def test_an_address_that_fails_for_everybody_is_refused_for_everybody(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(login_limits, "ADDRESS_FAILURES", 3)
+    monkeypatch.setattr(failed_login_limits, "ADDRESS_FAILURES", 3)
     for n in range(3):
         assert await desk.log_in(f"user-{n}", "wrong", address="2001:db8::1") == outcomes.WrongCredentials()
     assert isinstance(await desk.log_in(address="2001:db8::2"), outcomes.TooManyAttempts)

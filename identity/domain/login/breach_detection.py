@@ -15,29 +15,29 @@ from typing import Final
 from identity.call import Document
 from identity.domain.users import users
 
-NONE: Final = "None"
-EXACT: Final = "ExactMatch"
-SUB_ADDRESS: Final = "SubAddressMatch"
-COMMON: Final = "CommonPassword"
-SEEN: Final = "PasswordOnly"
+NOT_BREACHED: Final = "None"
+EXACT_MATCH: Final = "ExactMatch"
+SUB_ADDRESS_MATCH: Final = "SubAddressMatch"
+COMMON_MATCH: Final = "CommonPassword"
+ANY_MATCH: Final = "PasswordOnly"
 
-COUNTING: Final = {
-    "High": (EXACT, SUB_ADDRESS, COMMON, SEEN),
-    "Medium": (EXACT, SUB_ADDRESS, COMMON),
-    "Low": (EXACT, COMMON),
+STATUSES_BY_MATCH_MODE: Final = {
+    "High": (EXACT_MATCH, SUB_ADDRESS_MATCH, COMMON_MATCH, ANY_MATCH),
+    "Medium": (EXACT_MATCH, SUB_ADDRESS_MATCH, COMMON_MATCH),
+    "Low": (EXACT_MATCH, COMMON_MATCH),
 }
 """matchMode -> the finds that count, the worst first."""
 
-CODES: Final = {
-    EXACT: "breachedExactMatch",
-    SUB_ADDRESS: "breachedSubAddressMatch",
-    COMMON: "breachedCommonPassword",
-    SEEN: "breachedPasswordOnly",
+ERROR_CODES: Final = {
+    EXACT_MATCH: "breachedExactMatch",
+    SUB_ADDRESS_MATCH: "breachedSubAddressMatch",
+    COMMON_MATCH: "breachedCommonPassword",
+    ANY_MATCH: "breachedPasswordOnly",
 }
 """Find -> the kind of the error that a new password gets."""
 
 
-def detection_of(tenant: Document) -> Document:
+def settings_of(tenant: Document) -> Document:
     """The tenant's settings."""
     found: Document = tenant["passwordValidationRules"]["breachDetection"]
     return found
@@ -48,17 +48,17 @@ def digest(text: str) -> str:
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest().upper()
 
 
-def pairs(user: Document, password: str) -> Iterator[tuple[str, str]]:
+def credential_pairs(user: Document, password: str) -> Iterator[tuple[str, str]]:
     """(find, text) of each pair of a login id and the password, the worst first; a colon stands in between."""
     keys = [users.login_key(login_id) for login_id in users.login_ids(user).values()]
-    yield from ((EXACT, f"{key}:{password}") for key in keys)
+    yield from ((EXACT_MATCH, f"{key}:{password}") for key in keys)
     for key in keys:
         base = _without_sub_address(key)
         if base != key:
-            yield SUB_ADDRESS, f"{base}:{password}"
+            yield SUB_ADDRESS_MATCH, f"{base}:{password}"
 
 
-def marked(user: Document, status: str, now: int) -> Document:
+def with_breach_status(user: Document, status: str, now: int) -> Document:
     """The user with what a look for the password found."""
     return {**user, "breachedPasswordStatus": status, "breachedPasswordLastCheckedInstant": now}
 

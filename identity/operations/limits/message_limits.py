@@ -15,7 +15,7 @@ from identity.ids import TenantId
 from identity.services import Services
 from identity.store.rate_limits import Limit
 
-Kind = Literal[
+MessageKind = Literal[
     "forgotPassword",
     "sendEmailVerification",
     "sendPasswordless",
@@ -25,19 +25,19 @@ Kind = Literal[
 ]
 _PREFIX: Final = "send"
 
-UNCONFIGURED: Final = 50
-UNCONFIGURED_SECONDS: Final = 900
+DEFAULT_MESSAGES: Final = 50
+DEFAULT_WINDOW_SECONDS: Final = 900
 """How many messages of a kind a user is sent, and in which time, where the tenant says nothing of them."""
 
 ADDRESS_MESSAGES: Final = 100
-ADDRESS_SECONDS: Final = 900
+ADDRESS_WINDOW_SECONDS: Final = 900
 """How many messages of a kind one address may ask a tenant for, and in which time."""
 
 
-async def take(services: Services, tenant: Document, kind: Kind, user_id: str) -> None:
+async def count_message(services: Services, tenant: Document, kind: MessageKind, user_id: str) -> None:
     """Count a message to a user. Raises Unavailable when the tenant allows no more of this kind for now."""
     configured = tenant["rateLimitConfiguration"][kind]
-    limit = Limit(f"{_PREFIX}-{kind}-unlimited", user_id, UNCONFIGURED, UNCONFIGURED_SECONDS)
+    limit = Limit(f"{_PREFIX}-{kind}-unlimited", user_id, DEFAULT_MESSAGES, DEFAULT_WINDOW_SECONDS)
     if configured["enabled"]:
         limit = Limit(f"{_PREFIX}-{kind}", user_id, configured["limit"], configured["timePeriodInSeconds"])
     wait_seconds = await services.rate_limits.take(TenantId(tenant["id"]), [limit])
@@ -45,7 +45,7 @@ async def take(services: Services, tenant: Document, kind: Kind, user_id: str) -
         raise Unavailable(f"Too many messages were asked for. Try again in {wait_seconds} seconds.")
 
 
-async def take_of_address(services: Services, call: Call, tenant: Document, kind: Kind) -> None:
+async def count_message_from_address(services: Services, call: Call, tenant: Document, kind: MessageKind) -> None:
     """Count a message that the call's address asks for, by page or API, for somebody or nobody. Raises Unavailable.
 
     Callers with an API key are not counted: they ask for others.
@@ -53,7 +53,7 @@ async def take_of_address(services: Services, call: Call, tenant: Document, kind
     if isinstance(call.caller, ApiKeyCaller):
         return
     asking = ip_addresses.network(call.origin.ip_address)
-    limit = Limit(f"{_PREFIX}-{kind}-address", asking, ADDRESS_MESSAGES, ADDRESS_SECONDS)
+    limit = Limit(f"{_PREFIX}-{kind}-address", asking, ADDRESS_MESSAGES, ADDRESS_WINDOW_SECONDS)
     wait_seconds = await services.rate_limits.take(TenantId(tenant["id"]), [limit])
     if wait_seconds is not None:
         raise Unavailable(f"Too many messages were asked for. Try again in {wait_seconds} seconds.")

@@ -8,19 +8,19 @@ from identity.ids import TenantId
 from identity.operations.clients.clients import Client
 from identity.operations.messaging import user_views
 from identity.operations.verification import email_verifications, registration_verifications, verification_codes
-from identity.operations.verification.verification_codes import Started
+from identity.operations.verification.verification_codes import OpenVerification
 from identity.services import Services
 
 
-async def of_user(services: Services, user: Document, *, with_codes: bool) -> Document:
+async def for_user(services: Services, user: Document, *, with_codes: bool) -> Document:
     """The members of an answer about a user: the ids, and with what has just begun the codes of forms."""
-    email = await _of_email(services, user)
+    email = await _find_open_email(services, user)
     found: Document = {}
     if email is not None:
         found |= {"emailVerificationId": email.id, "verificationIds": [_listed(email, user, with_codes=with_codes)]}
         if email.one_time_code is not None and with_codes:
             found["emailVerificationOneTimeCode"] = email.one_time_code
-    registrations = await _of_registrations(services, user)
+    registrations = await _find_open_registrations(services, user)
     if registrations:
         found["registrationVerificationIds"] = {one: started.id for one, started in registrations.items()}
     codes = {one: started.one_time_code for one, started in registrations.items() if started.one_time_code is not None}
@@ -29,22 +29,24 @@ async def of_user(services: Services, user: Document, *, with_codes: bool) -> Do
     return found
 
 
-async def of_registration(services: Services, user: Document, registration: Document, *, is_new_user: bool) -> Document:
+async def for_registration(
+    services: Services, user: Document, registration: Document, *, is_new_user: bool
+) -> Document:
     """The members of an answer about a registration that was made, perhaps together with its user."""
     found: Document = {}
     if not registration["verified"]:
-        started = await registration_verifications.open_one(services, user, registration["applicationId"])
+        started = await registration_verifications.find_open(services, user, registration["applicationId"])
         if started is not None:
             found["registrationVerificationId"] = started.id
             if started.one_time_code is not None:
                 found["registrationVerificationOneTimeCode"] = started.one_time_code
-    email = await _of_email(services, user) if is_new_user else None
+    email = await _find_open_email(services, user) if is_new_user else None
     if email is not None:
         found["verificationIds"] = [_listed(email, user, with_codes=True)]
     return found
 
 
-async def of_gated_user(
+async def for_gated_user(
     services: Services, call: Call, client: Client | None, result: steps.EmailNotVerified
 ) -> Document:
     """The body of 212. Where a form asks for a code the id is in it, and the code in a mail.
@@ -56,42 +58,42 @@ async def of_gated_user(
     tenant = await services.tenants.get(None, tenant_id)
     if tenant["emailConfiguration"]["verificationStrategy"] == verification_codes.FORM_FIELD:
         application = None if client is None else client.application
-        started = await email_verifications.resumed(services, call.within(tenant_id), result.user, application)
+        started = await email_verifications.find_or_start(services, call.within(tenant_id), result.user, application)
         body |= {"emailVerificationId": started.id, "identityVerificationId": started.id}
     return body
 
 
-async def of_gated_registration(
+async def for_gated_registration(
     services: Services, call: Call, client: Client | None, result: steps.RegistrationNotVerified
 ) -> Document:
-    """The body of 213, made as that of 212. Raises as `of_gated_user` does."""
+    """The body of 213, made as that of 212. Raises as `for_gated_user` does."""
     body: Document = {"user": await user_views.answer(services, result.user)}
     application = None if client is None else client.application
     if application is not None and application["verificationStrategy"] == verification_codes.FORM_FIELD:
         inside = call.within(TenantId(result.user["tenantId"]))
-        started = await registration_verifications.resumed(services, inside, result.user, application)
+        started = await registration_verifications.find_or_start(services, inside, result.user, application)
         body |= {"registrationVerificationId": started.id}
     return body
 
 
-async def _of_email(services: Services, user: Document) -> Started | None:
+async def _find_open_email(services: Services, user: Document) -> OpenVerification | None:
     """Nobody is looked up who is verified, or need not be: this stands in the way of every look at a user."""
     tenant_id = TenantId(user["tenantId"])
     tenant = await services.tenants.cached(None, tenant_id)
     if "email" not in user or user["verified"] or tenant is None or not tenant["emailConfiguration"]["verifyEmail"]:
         return None
-    return await verification_codes.open_one(services, tenant_id, email_verifications.KIND, user["id"])
+    return await verification_codes.find_open(services, tenant_id, email_verifications.KIND, user["id"])
 
 
-async def _of_registrations(services: Services, user: Document) -> dict[str, Started]:
+async def _find_open_registrations(services: Services, user: Document) -> dict[str, OpenVerification]:
     found = {
-        one["applicationId"]: await registration_verifications.open_one(services, user, one["applicationId"])
+        one["applicationId"]: await registration_verifications.find_open(services, user, one["applicationId"])
         for one in user["registrations"]
         if not one["verified"]
     }
     return {application_id: started for application_id, started in found.items() if started is not None}
 
 
-def _listed(started: Started, user: Document, *, with_codes: bool) -> Document:
+def _listed(started: OpenVerification, user: Document, *, with_codes: bool) -> Document:
     code = {} if started.one_time_code is None or not with_codes else {"oneTimeCode": started.one_time_code}
     return {"id": started.id, "type": "email", "value": user["email"], **code}

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from identity.domain.login import breached_passwords
+from identity.domain.login import breach_detection
 from identity.domain.passwords.common_passwords import COMMON_PASSWORDS
 from identity.domain.users import users
 from tests.builders import make_user
 
 
 def test_the_digest_is_the_one_that_collections_have() -> None:
-    assert breached_passwords.digest("password") == "5BAA61E4C9B93F3F0682250B6CF8331B7EE68FD8"
+    assert breach_detection.digest("password") == "5BAA61E4C9B93F3F0682250B6CF8331B7EE68FD8"
 
 
 def test_pairs_are_those_of_every_login_id_and_of_the_address_without_its_sub_address() -> None:
     user = users.with_unique_username(make_user(email="ada+shop@example.com", username="Ada"))
-    assert list(breached_passwords.pairs(user, "Secret:1")) == [
+    assert list(breach_detection.credential_pairs(user, "Secret:1")) == [
         ("ExactMatch", "ada+shop@example.com:Secret:1"),
         ("ExactMatch", "ada:Secret:1"),
         ("SubAddressMatch", "ada@example.com:Secret:1"),
@@ -28,16 +28,16 @@ def test_without_a_sub_address_there_is_one_pair(login_id: str) -> None:
     name = "email" if "@" in login_id else "phoneNumber"
     user = make_user(**{"email": None, name: login_id})
     user = {key: value for key, value in user.items() if value is not None}
-    assert list(breached_passwords.pairs(user, "x")) == [("ExactMatch", f"{login_id}:x")]
+    assert list(breach_detection.credential_pairs(user, "x")) == [("ExactMatch", f"{login_id}:x")]
 
 
 def test_each_mode_counts_what_the_contract_says_the_worst_first() -> None:
-    assert breached_passwords.COUNTING == {
+    assert breach_detection.STATUSES_BY_MATCH_MODE == {
         "High": ("ExactMatch", "SubAddressMatch", "CommonPassword", "PasswordOnly"),
         "Medium": ("ExactMatch", "SubAddressMatch", "CommonPassword"),
         "Low": ("ExactMatch", "CommonPassword"),
     }
-    assert set(breached_passwords.CODES) == set(breached_passwords.COUNTING["High"])
+    assert set(breach_detection.ERROR_CODES) == set(breach_detection.STATUSES_BY_MATCH_MODE["High"])
 
 
 def test_the_common_passwords_are_many_and_in_lower_case() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from identity.config import License
-from identity.domain.login.breached_passwords import digest
-from identity.operations.passwords import breached_passwords
+from identity.domain.login.breach_detection import digest
+from identity.operations.passwords import breach_detection
 from identity.services import Services
 from tests.builders import make_tenant, make_user
 
@@ -65,8 +65,8 @@ async def test_each_find_counts_in_its_modes_and_has_its_code(knowing: Make, fin
     text, password, modes = FINDS[find]
     services = knowing({text})
     expected = find if mode in modes else "None"
-    assert await breached_passwords.judge(services, tenant(mode), USER, password) == expected
-    errors = await breached_passwords.problems(services, tenant(mode), USER, password, "password")
+    assert await breach_detection.check_password(services, tenant(mode), USER, password) == expected
+    errors = await breach_detection.problems(services, tenant(mode), USER, password, "password")
     assert [error.code for error in errors] == ([f"[breached{find}]password"] if mode in modes else [])
 
 
@@ -74,29 +74,29 @@ async def test_each_find_counts_in_its_modes_and_has_its_code(knowing: Make, fin
 async def test_the_worst_find_is_told(knowing: Make) -> None:
     texts = {"ada+shop@example.com:letmein", "ada@example.com:letmein", "letmein"}
     for lost, expected in ((set(), "ExactMatch"), ({"ada+shop@example.com:letmein"}, "SubAddressMatch")):
-        assert await breached_passwords.judge(knowing(texts - lost), tenant(), USER, "letmein") == expected
-    assert await breached_passwords.judge(knowing({"letmein"}), tenant(), USER, "letmein") == "CommonPassword"
+        assert await breach_detection.check_password(knowing(texts - lost), tenant(), USER, "letmein") == expected
+    assert await breach_detection.check_password(knowing({"letmein"}), tenant(), USER, "letmein") == "CommonPassword"
 
 
 async def test_pairs_are_looked_for_where_the_source_has_them(knowing: Make) -> None:
     services = knowing({"ada+shop@example.com:a rare one"}, pairs=False)
-    assert await breached_passwords.judge(services, tenant(), USER, "a rare one") == "None"
+    assert await breach_detection.check_password(services, tenant(), USER, "a rare one") == "None"
     assert services.breached_passwords.asked == 1
 
 
 @pytest.mark.requirement("users-7-29")
 async def test_a_source_that_does_not_answer_stands_in_nobody_s_way(knowing: Make) -> None:
     services = knowing(None)
-    assert await breached_passwords.judge(services, tenant(), USER, "a rare one") is None
-    assert await breached_passwords.problems(services, tenant(), USER, "a rare one", "password") == []
+    assert await breach_detection.check_password(services, tenant(), USER, "a rare one") is None
+    assert await breach_detection.problems(services, tenant(), USER, "a rare one", "password") == []
     # What is known without it is known all the same.
-    assert await breached_passwords.judge(services, tenant(), USER, "letmein") == "CommonPassword"
-    assert await breached_passwords.judge(services, tenant("Low"), USER, "a rare one") is None
+    assert await breach_detection.check_password(services, tenant(), USER, "letmein") == "CommonPassword"
+    assert await breach_detection.check_password(services, tenant("Low"), USER, "a rare one") is None
 
 
 async def test_nothing_is_looked_for_where_tenant_or_operator_have_it_off(knowing: Make) -> None:
     services = knowing({"letmein"})
-    assert await breached_passwords.judge(services, tenant(enabled=False), USER, "letmein") is None
-    unlicensed = knowing({"letmein"}, license_=License({breached_passwords.FEATURE: False}))
-    assert await breached_passwords.judge(unlicensed, tenant(), USER, "letmein") is None
+    assert await breach_detection.check_password(services, tenant(enabled=False), USER, "letmein") is None
+    unlicensed = knowing({"letmein"}, license_=License({breach_detection.FEATURE: False}))
+    assert await breach_detection.check_password(unlicensed, tenant(), USER, "letmein") is None
     assert services.breached_passwords.asked == unlicensed.breached_passwords.asked == 0

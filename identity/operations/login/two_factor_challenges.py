@@ -1,7 +1,7 @@
 """Logins that wait for a second factor: challenged, sent a code, and gone on with when a right one is shown.
 
 A challenge is a ticket that knows what the login knew when it was stopped. API and pages use the same four steps:
-`challenge`, `send`, `verify` (is the code right?) and, with the outcome of the login, `Verified.along`.
+`challenge_login`, `send_code`, `verify_code` (is the code right?) and, with the outcome of the login, `Verified.along`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from identity.errors import Invalid, NotFound, Unavailable, WrongCode
 from identity.events.changes import Event
 from identity.ids import Secret, TenantId, UserId
 from identity.operations.clients.clients import Client
-from identity.operations.limits import login_limits
+from identity.operations.limits import failed_login_limits
 from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.messaging import user_events
 from identity.operations.objects import event_logs
 from identity.operations.two_factor import two_factor_codes, two_factor_limits
-from identity.operations.two_factor.two_factor_codes import Address, Step
+from identity.operations.two_factor.two_factor_codes import AuthenticatorCodeUse, CodeAddress
 from identity.services import Services
 from identity.store.mongo import Session
 from identity.store.one_time_tokens import OneTimeToken, Use
@@ -34,7 +34,7 @@ _MESSAGES: Final = 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Waiting:
+class Challenge:
     """A challenge, with its user as stored now, its tenant, and the application that the login is to."""
 
     two_factor_id: str = dataclasses.field(repr=False)
@@ -50,22 +50,22 @@ class Waiting:
 
     def methods(self, *, is_masked: bool = True) -> list[Document]:
         """The user's methods as they may be shown."""
-        return [two_factor.shown(method, is_masked=is_masked) for method in self.user["twoFactor"]["methods"]]
+        return [two_factor.visible_method(method, is_masked=is_masked) for method in self.user["twoFactor"]["methods"]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Verified:
+class VerifiedChallenge:
     """A challenge for which a right code was shown; nothing is used up before `spend`.
 
     `method` is authenticator, email, sms or recoveryCode, `method_id` empty for a recovery code and for a code that the
     caller of the API sent.
     """
 
-    waiting: Waiting
+    waiting: Challenge
     method: str
     method_id: str
     ticket: Use
-    step: Step | None
+    step: AuthenticatorCodeUse | None
     recovery_code: str = dataclasses.field(default="", repr=False)
     services: Services = dataclasses.field(kw_only=True, repr=False)
 
@@ -100,7 +100,7 @@ class Verified:
 
     def side_effects(self) -> LoginSideEffects:
         """What comes true with the outcome of the login: the end of code and challenge, and its event."""
-        success = _attempt("user.two-factor.success", self.waiting, self.method)
+        success = _attempt_event("user.two-factor.success", self.waiting, self.method)
         return LoginSideEffects(self.spend, announced=[success], told=self.waiting.about.get("told", {}))
 
     async def spend(self, session: Session | None = None) -> None:
@@ -120,7 +120,7 @@ class Verified:
             await users.note_second_factor(tenant_id, user_id, self.method_id, session)
 
 
-async def challenge(
+async def challenge_login(
     services: Services,
     call: Call,
     client: Client | None,
@@ -146,14 +146,14 @@ async def challenge(
         "state": state,
         "told": result.told or None,
     }
-    two_factor_id = await begin(services, call, tenant, application, result.user, about)
-    body: Document = {"twoFactorId": two_factor_id, "methods": shown_methods(call, result.user)}
+    two_factor_id = await issue_challenge(services, call, tenant, application, result.user, about)
+    body: Document = {"twoFactorId": two_factor_id, "methods": visible_methods(call, result.user)}
     if result.configurable:
         body["configurableMethods"] = list(result.configurable)
     return body
 
 
-async def begin(
+async def issue_challenge(
     services: Services, call: Call, tenant: Document, application: Document | None, user: Document, about: Document
 ) -> Secret:
     """A challenge of a user; `about` is what is known of the login, of which nothing that is None is kept."""
@@ -162,33 +162,35 @@ async def begin(
     document = {name: value for name, value in about.items() if value is not None}
     two_factor_id = await services.one_time_tokens.issue(tenant_id, KIND, user["id"], document, ttl_seconds)
     assert two_factor_id is not None
-    event = user_events.about("user.two-factor.challenge", user, applicationId=_registered(user, application))
+    event = user_events.about(
+        "user.two-factor.challenge", user, applicationId=_registered_application_id(user, application)
+    )
     await services.bus.announce(call.within(tenant_id), [event])
-    await _trace(services, call, tenant, user, "a second factor is asked for")
+    await _log_debug(services, call, tenant, user, "a second factor is asked for")
     return two_factor_id
 
 
-async def find(services: Services, call: Call, two_factor_id: str) -> Waiting:
+async def get_challenge(services: Services, call: Call, two_factor_id: str) -> Challenge:
     """A challenge that still waits. Raises NotFound."""
-    return await _waiting(
+    return await _load_challenge(
         services, two_factor_id, await services.one_time_tokens.find(call.tenant_id, KIND, two_factor_id)
     )
 
 
-async def send(services: Services, call: Call, two_factor_id: str, method_id: str | None = None) -> None:
+async def send_code(services: Services, call: Call, two_factor_id: str, method_id: str | None = None) -> None:
     """Send a code to the address of one of the user's methods, or of the one that was used last.
 
     Earlier codes count no more. Raises NotFound for a challenge that does not wait, Invalid for a method that the user
     does not have, or that sends nothing, and Unavailable when there were too many messages.
     """
-    waiting = await find(services, call, two_factor_id)
-    method = _chosen(waiting.user, method_id)
-    address = Address.of(method)
+    waiting = await get_challenge(services, call, two_factor_id)
+    method = _choose_method(waiting.user, method_id)
+    address = CodeAddress.of(method)
     two_factor_codes.require_sendable(waiting.tenant, waiting.application, address)
     assert address is not None
-    await _require_message(services, waiting)
-    code = two_factor_codes.new(waiting.tenant)
-    sent = {"code": two_factor_codes.kept(code), "methodId": method["id"], "method": method["method"]}
+    await _count_message(services, waiting)
+    code = two_factor_codes.generate(waiting.tenant)
+    sent = {"code": two_factor_codes.hash_code(code), "methodId": method["id"], "method": method["method"]}
     changed = {**waiting.about, "sent": sent}
     if not await services.one_time_tokens.replace(waiting.ticket.tenant_id, KIND, two_factor_id, changed):
         raise NotFound
@@ -196,7 +198,7 @@ async def send(services: Services, call: Call, two_factor_id: str, method_id: st
     await two_factor_codes.send(services, inside, waiting.tenant, waiting.application, waiting.user, address, code)
 
 
-async def verify(services: Services, call: Call, two_factor_id: str, code: str) -> Verified:
+async def verify_code(services: Services, call: Call, two_factor_id: str, code: str) -> VerifiedChallenge:
     """What a code is, if it is right for this challenge.
 
     Every try counts, before anything is compared: five for a challenge, and few for an account and an address. Raises
@@ -204,44 +206,46 @@ async def verify(services: Services, call: Call, two_factor_id: str, code: str) 
     many wrong codes.
     """
     ticket = await services.one_time_tokens.find_to_try(call.tenant_id, KIND, two_factor_id, two_factor_limits.ATTEMPTS)
-    waiting = await _waiting(services, two_factor_id, ticket)
+    waiting = await _load_challenge(services, two_factor_id, ticket)
     tenant_id = waiting.ticket.tenant_id
-    limits = [*two_factor_limits.by_account(waiting.user["id"]), *login_limits.by_address(call)]
-    await two_factor_limits.take(services, tenant_id, limits)
-    found = _found(services, call, waiting, code)
+    limits = [*two_factor_limits.account_limits(waiting.user["id"]), *failed_login_limits.address_limits(call)]
+    await two_factor_limits.count_attempt(services, tenant_id, limits)
+    found = _match_code(services, call, waiting, code)
     if found is None or (found.step is not None and await found.step.is_used()):
         method = _likely_method(waiting, code)
-        event = _attempt("user.two-factor.failed-attempt", waiting, method)
+        event = _attempt_event("user.two-factor.failed-attempt", waiting, method)
         await services.bus.announce(call.within(tenant_id), [event])
-        await _trace(services, call, waiting.tenant, waiting.user, f"a code was wrong, probably of the method {method}")
+        await _log_debug(
+            services, call, waiting.tenant, waiting.user, f"a code was wrong, probably of the method {method}"
+        )
         raise WrongCode(log_detail="wrong code")
     await services.rate_limits.give_back(tenant_id, limits)
-    await _trace(services, call, waiting.tenant, waiting.user, f"a code was right, of the method {found.method}")
+    await _log_debug(services, call, waiting.tenant, waiting.user, f"a code was right, of the method {found.method}")
     return found
 
 
-async def redeem(services: Services, call: Call, two_factor_id: str, code: str) -> Verified:
-    """As `verify`, and the challenge is used up: for a page, which goes on with the login by itself."""
-    verified = await verify(services, call, two_factor_id, code)
+async def verify_and_consume(services: Services, call: Call, two_factor_id: str, code: str) -> VerifiedChallenge:
+    """As `verify_code`, and the challenge is used up: for a page, which goes on with the login by itself."""
+    verified = await verify_code(services, call, two_factor_id, code)
     side_effects = verified.side_effects()
     inside = call.within(verified.waiting.ticket.tenant_id)
     await services.bus.perform(inside, side_effects.write, side_effects.offered, side_effects.announced)
     return verified
 
 
-async def withdraw(services: Services, user: Document) -> None:
+async def revoke_challenges(services: Services, user: Document) -> None:
     """Let no login of a user wait any more: what was shown before it counts no more."""
     await services.one_time_tokens.withdraw(TenantId(user["tenantId"]), KIND, str(user["id"]))
 
 
-async def allow_completion(services: Services, waiting: Waiting, method: Document) -> Secret:
+async def issue_completion_code(services: Services, waiting: Challenge, method: Document) -> Secret:
     """Issue a code that completes a login which required the user to add a two-factor method.
 
     The user proved a moment ago that the method works, and need not enter a second code of it. Raises NotFound when
     the challenge has expired.
     """
-    code = two_factor_codes.new(waiting.tenant)
-    sent = {"code": two_factor_codes.kept(code), "methodId": method["id"], "method": method["method"]}
+    code = two_factor_codes.generate(waiting.tenant)
+    sent = {"code": two_factor_codes.hash_code(code), "methodId": method["id"], "method": method["method"]}
     ticket = waiting.ticket
     if not await services.one_time_tokens.replace(
         ticket.tenant_id, KIND, waiting.two_factor_id, {**waiting.about, "sent": sent}
@@ -250,13 +254,13 @@ async def allow_completion(services: Services, waiting: Waiting, method: Documen
     return code
 
 
-def shown_methods(call: Call, user: Document) -> list[Document]:
+def visible_methods(call: Call, user: Document) -> list[Document]:
     """A user's methods as the caller may see them: whole addresses are for callers with an API key."""
     is_masked = not isinstance(call.caller, ApiKeyCaller)
-    return [two_factor.shown(method, is_masked=is_masked) for method in user["twoFactor"]["methods"]]
+    return [two_factor.visible_method(method, is_masked=is_masked) for method in user["twoFactor"]["methods"]]
 
 
-async def _waiting(services: Services, two_factor_id: str, ticket: OneTimeToken | None) -> Waiting:
+async def _load_challenge(services: Services, two_factor_id: str, ticket: OneTimeToken | None) -> Challenge:
     """A challenge with everybody whom it is about. Raises NotFound when one of them is gone."""
     if ticket is None:
         raise NotFound(log_detail="no such challenge")
@@ -268,38 +272,38 @@ async def _waiting(services: Services, two_factor_id: str, ticket: OneTimeToken 
         application = await services.applications.cached(ticket.tenant_id, application_id)
     if user is None or tenant is None or tenant["state"] != "Active" or (application is None and application_id):
         raise NotFound(log_detail="somebody whom the challenge is about is gone")
-    return Waiting(two_factor_id, ticket, tenant, application, user)
+    return Challenge(two_factor_id, ticket, tenant, application, user)
 
 
-async def _trace(services: Services, call: Call, tenant: Document, user: Document, what: str) -> None:
+async def _log_debug(services: Services, call: Call, tenant: Document, user: Document, what: str) -> None:
     """Tell a step in the event log, where the tenant has `multiFactorConfiguration.debug` on."""
     if tenant["multiFactorConfiguration"]["debug"]:
         message = f"Second factor of the user [{user['id']}]: {what}."
         await event_logs.debug(services, call, TenantId(tenant["id"]), "two-factor", message)
 
 
-def _chosen(user: Document, method_id: str | None) -> Document:
+def _choose_method(user: Document, method_id: str | None) -> Document:
     """The method with an id or, without one, that of those with messages which was used last. Raises Invalid."""
     if method_id is not None:
         found = two_factor.find_method(user, method_id)
     else:
-        with_messages = [one for one in user["twoFactor"]["methods"] if one["method"] in two_factor.SENT]
+        with_messages = [one for one in user["twoFactor"]["methods"] if one["method"] in two_factor.ADDRESS_MEMBERS]
         found = next(iter(sorted(with_messages, key=lambda one: not one.get("lastUsed", False))), None)
     if found is None:
         raise Invalid.field("invalid", "methodId", "The [methodId] must name a two-factor method of the user.")
     return found
 
 
-async def _require_message(services: Services, waiting: Waiting) -> None:
+async def _count_message(services: Services, waiting: Challenge) -> None:
     """Count a message against the challenge and the tenant's limit. Raises Unavailable."""
     ttl_seconds = waiting.tenant["externalIdentifierConfiguration"]["twoFactorIdTimeToLiveInSeconds"]
     limit = Limit("two-factor-messages", waiting.two_factor_id, _MESSAGES, ttl_seconds)
     if await services.rate_limits.take(waiting.ticket.tenant_id, [limit]) is not None:
         raise Unavailable("Too many messages were asked for. Log in again.")
-    await two_factor_codes.take_limit(services, waiting.tenant, waiting.user["id"])
+    await two_factor_codes.count_message(services, waiting.tenant, waiting.user["id"])
 
 
-def _found(services: Services, call: Call, waiting: Waiting, code: str) -> Verified | None:
+def _match_code(services: Services, call: Call, waiting: Challenge, code: str) -> VerifiedChallenge | None:
     """What a code is: one that was sent, one of an authenticator, or a recovery code."""
     ticket = services.one_time_tokens.use(waiting.ticket.tenant_id, KIND, waiting.two_factor_id)
     user, sent = waiting.user, waiting.about.get("sent")
@@ -307,19 +311,19 @@ def _found(services: Services, call: Call, waiting: Waiting, code: str) -> Verif
     is_open = sent is not None and (
         "methodId" not in sent or two_factor.find_method(user, sent["methodId"]) is not None
     )
-    if sent is not None and is_open and two_factor_codes.is_code(sent["code"], code):
-        return Verified(waiting, sent["method"], sent.get("methodId", ""), ticket, None, services=services)
+    if sent is not None and is_open and two_factor_codes.matches(sent["code"], code):
+        return VerifiedChallenge(waiting, sent["method"], sent.get("methodId", ""), ticket, None, services=services)
     for method in user["twoFactor"]["methods"]:
         step = two_factor_codes.matching_step(method, code, call)
         if step is not None:
-            once = Step(services, user, method["secret"], method.get("authenticator", {}), step)
-            return Verified(waiting, method["method"], method["id"], ticket, once, services=services)
+            once = AuthenticatorCodeUse(services, user, method["secret"], method.get("authenticator", {}), step)
+            return VerifiedChallenge(waiting, method["method"], method["id"], ticket, once, services=services)
     if two_factor.matches_recovery_code(user["twoFactor"]["recoveryCodes"], code):
-        return Verified(waiting, two_factor.RECOVERY_CODE, "", ticket, None, code, services=services)
+        return VerifiedChallenge(waiting, two_factor.RECOVERY_CODE, "", ticket, None, code, services=services)
     return None
 
 
-def _likely_method(waiting: Waiting, code: str) -> str:
+def _likely_method(waiting: Challenge, code: str) -> str:
     """What a wrong code was most probably meant to be: webhooks are told of a method."""
     if len(code.strip()) > 8:
         return two_factor.RECOVERY_CODE
@@ -330,15 +334,15 @@ def _likely_method(waiting: Waiting, code: str) -> str:
     return two_factor.AUTHENTICATOR if two_factor.AUTHENTICATOR in kinds or not kinds else str(kinds[0])
 
 
-def _attempt(event_type: str, waiting: Waiting, method: str) -> Event:
-    application_id = _registered(waiting.user, waiting.application)
+def _attempt_event(event_type: str, waiting: Challenge, method: str) -> Event:
+    application_id = _registered_application_id(waiting.user, waiting.application)
     message_type = "SMS" if method == two_factor.SMS else None
     return user_events.about(
         event_type, waiting.user, applicationId=application_id, method=method, messageType=message_type
     )
 
 
-def _registered(user: Document, application: Document | None) -> str | None:
+def _registered_application_id(user: Document, application: Document | None) -> str | None:
     """The application's id where the user is registered for it, as events about logins have it."""
     found = None if application is None else rules.find_registration(user, application["id"])
     return None if found is None else str(found["applicationId"])

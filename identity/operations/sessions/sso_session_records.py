@@ -14,10 +14,10 @@ from identity.operations.sessions import sso_sessions
 from identity.services import Services
 from identity.store.sso_sessions import SsoSession
 
-REVOKED = "jwt.refresh-token.revoke"
+REVOCATION_EVENT = "jwt.refresh-token.revoke"
 
 
-async def of_user(services: Services, call: Call, tenant_id: TenantId, user_id: UserId) -> list[Document]:
+async def find_of_user(services: Services, call: Call, tenant_id: TenantId, user_id: UserId) -> list[Document]:
     """The records of a user's live sessions."""
     idle_seconds = await _idle_seconds(services, tenant_id)
     found = await services.sso_sessions.find_all(tenant_id, user_id) if idle_seconds > 0 else []
@@ -40,7 +40,7 @@ async def end(services: Services, call: Call, record: Document) -> None:
     await sso_sessions.end_named(services, call, tenant_id, record["id"])
 
 
-def of(tenant_id: str, session: SsoSession) -> Document:
+def from_session(tenant_id: str, session: SsoSession) -> Document:
     """A session as a refresh token of no application."""
     begun = {"insertInstant": session.auth_instant, "startInstant": session.auth_instant}
     return {"id": session.session_id, "tenantId": tenant_id, "userId": session.user_id, **begun}
@@ -49,13 +49,13 @@ def of(tenant_id: str, session: SsoSession) -> Document:
 def revocation(record: Document, user: Document) -> Event:
     """What tells of the end of a session. Access tokens live on, so that no lifetimes of them are told."""
     return user_events.about(
-        REVOKED, user, applicationTimeToLiveInSeconds={}, refreshToken=record, userId=record["userId"]
+        REVOCATION_EVENT, user, applicationTimeToLiveInSeconds={}, refreshToken=record, userId=record["userId"]
     )
 
 
 def _listed(call: Call, tenant_id: TenantId, session: SsoSession, idle_seconds: int) -> Document:
     """The record, with the start by which readers work out when the session ends: that of its last use."""
-    record = of(tenant_id, session)
+    record = from_session(tenant_id, session)
     last_use = later(call.now, seconds=-idle_seconds) + session.left_ms
     return {**record, "startInstant": max(record["insertInstant"], last_use)}
 

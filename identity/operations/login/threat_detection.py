@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from identity.call import Call, Document
-from identity.domain.login import threats as rules
+from identity.domain.login import impossible_travel as rules
 from identity.domain.objects import event_info
 from identity.ids import TenantId
 from identity.operations.login import known_devices
@@ -14,7 +14,7 @@ from identity.services import Services
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Judgement:
+class ThreatAssessment:
     """Whether the device is new, what is suspicious, and where the user is, as `private.place` of the user keeps it."""
 
     is_new_device: bool
@@ -32,18 +32,18 @@ class Judgement:
         return {"threatsDetected": list(self.threats)} if event_type == "user.login.suspicious" else {}
 
 
-def judge(services: Services, call: Call, user: Document, *, is_new_device: bool = False) -> Judgement:
+def assess(services: Services, call: Call, user: Document, *, is_new_device: bool = False) -> ThreatAssessment:
     """Look at a login that lacks nothing; `user` as before it. `is_new_device`: the caller says so.
 
     Nothing is asked of a store: the last place of the user stands on the user.
     """
     place = _place(services, call)
-    is_new = is_new_device or known_devices.is_new(services, call, user)
-    return Judgement(is_new, rules.of_travel(user["private"].get("place"), place), place)
+    is_new = is_new_device or known_devices.is_new_device(services, call, user)
+    return ThreatAssessment(is_new, rules.find_threats(user["private"].get("place"), place), place)
 
 
-async def tell(
-    services: Services, call: Call, user: Document, application: Document | None, judgement: Judgement
+async def notify_user(
+    services: Services, call: Call, user: Document, application: Document | None, judgement: ThreatAssessment
 ) -> None:
     """Tell the user by mail, after the commit, where tenant or application name the templates."""
     if not judgement.is_new_device and not judgement.threats:

@@ -16,7 +16,7 @@ _EARTH_RADIUS_KM: Final = 6371.0
 _HOUR_MS: Final = 3_600_000
 
 
-def of_travel(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> tuple[str, ...]:
+def find_threats(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> tuple[str, ...]:
     """What is suspicious about two places of a user, each `latitude`, `longitude` (degrees) and `instant`."""
     if before is None or now is None:
         return ()

@@ -32,14 +32,16 @@ FAILURE_WINDOW_SECONDS: Final = 900
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Attempt:
+class CountedAttempt:
     """The limits that an attempt was counted against; with `wait_seconds` it was refused, and counts nowhere."""
 
     limits: Sequence[Limit]
     wait_seconds: int | None = None
 
 
-async def begin(services: Services, call: Call, tenant: Document, user: Document | None, login_id: str = "") -> Attempt:
+async def count_attempt(
+    services: Services, call: Call, tenant: Document, user: Document | None, login_id: str = ""
+) -> CountedAttempt:
     """Count an attempt at an account; one that does not exist is counted by its login id, with the same outcome."""
     tenant_id = TenantId(tenant["id"])
     account = rules.login_key(login_id) if user is None else str(user["id"])
@@ -49,22 +51,22 @@ async def begin(services: Services, call: Call, tenant: Document, user: Document
         limit = Limit("login-account", account, configured["limit"], configured["timePeriodInSeconds"])
     wait_seconds = await services.rate_limits.take(tenant_id, [limit])
     if wait_seconds is not None and configured["enabled"]:
-        return Attempt((), wait_seconds)
+        return CountedAttempt((), wait_seconds)
     taken = [limit] if wait_seconds is None else []
-    others = [*([] if taken else _by_network(call, account)), *by_address(call)]
+    others = [*([] if taken else _by_network(call, account)), *address_limits(call)]
     wait_seconds = await services.rate_limits.take(tenant_id, others)
     if wait_seconds is not None:
         await services.rate_limits.give_back(tenant_id, taken)
-        return Attempt((), wait_seconds)
-    return Attempt((*taken, *others))
+        return CountedAttempt((), wait_seconds)
+    return CountedAttempt((*taken, *others))
 
 
-async def give_back(services: Services, tenant: Document, attempt: Attempt) -> None:
+async def give_back(services: Services, tenant: Document, attempt: CountedAttempt) -> None:
     """Give back an attempt that succeeded, or whose credentials were not compared."""
     await services.rate_limits.give_back(TenantId(tenant["id"]), attempt.limits)
 
 
-def by_address(call: Call) -> list[Limit]:
+def address_limits(call: Call) -> list[Limit]:
     """The limit of failures from the user's address, for all accounts together; none where that is not known."""
     address = call.user_address
     if address is None:
@@ -72,7 +74,7 @@ def by_address(call: Call) -> list[Limit]:
     return [Limit("login-address", ip_addresses.network(address), ADDRESS_FAILURES, FAILURE_WINDOW_SECONDS)]
 
 
-def too_many(wait_seconds: int) -> Unavailable:
+def too_many_attempts(wait_seconds: int) -> Unavailable:
     """The error of an attempt that was refused."""
     return Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
 

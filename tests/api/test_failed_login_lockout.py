@@ -10,8 +10,9 @@ import pytest
 from identity.call import Call, Nobody, Origin
 from identity.errors import Unavailable
 from identity.ids import TenantId, new_id
+from identity.operations.login import failed_login_lockout
 from identity.operations.passwords import user_passwords
-from identity.operations.user_actions import action_expiry, lock_outs
+from identity.operations.user_actions import action_expiry
 from tests import relying_party
 from tests.hearing import Hearing
 from tests.mailbox import receiving as receiving_mail
@@ -309,7 +310,7 @@ async def test_a_reset_password_opens_the_account_where_the_tenant_wants_that(do
     async with receiving() as receiver:
         hearing = Hearing(door.api, receiver, door.tenant_id)
         await hearing.listen(["user.action"])
-        await lock_outs.cancel_lock_out(door.services, door.call(), tenant, user)
+        await failed_login_lockout.cancel_lock_out(door.services, door.call(), tenant, user)
         if is_wanted:
             (event,) = await hearing.heard("user.action")
             assert event["phase"] == "cancel"
