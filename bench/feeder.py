@@ -16,7 +16,7 @@ from identity.store.mongo import BULK_SECONDS, Database
 from identity.store.outbox import Outbox
 from identity.store.outbox_rows import EventRow, NewDelivery
 from identity.store.redis import Redis
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
 from identity.store.wakeups import Wakeups
 
@@ -42,7 +42,7 @@ class Feeder:
         when = later(SystemClock().now(), seconds=-late_seconds)
         self._objects = [new_id() for _ in range(objects)]
         for first in range(0, count, _CHUNK):
-            with within(BULK_SECONDS):
+            with time_limit(BULK_SECONDS):
                 await self._write(webhook_ids, range(first, min(first + _CHUNK, count)), when)
         self._wakeups.notify()
 
@@ -68,7 +68,7 @@ class Feeder:
 
     async def drop(self, webhook_id: str) -> None:
         """Forget every delivery to a webhook."""
-        with within(BULK_SECONDS):
+        with time_limit(BULK_SECONDS):
             await self._deliveries.delete_many({"webhookId": webhook_id})
 
     async def _write(self, webhook_ids: Sequence[str], numbers: range, now: Instant, run: str = _NO_RUN) -> None:

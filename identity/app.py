@@ -29,7 +29,7 @@ from identity.store import cli_queries, data_dir
 from identity.store.instance import InstanceStore
 from identity.store.mongo import Database
 from identity.store.redis import Redis
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault, add_master_key, ensure_master_keys, read_master_keys
 from identity.web import application as web
 from identity.web import http_server
@@ -182,7 +182,7 @@ async def reencrypt(config: Config) -> int:
     try:
         await database.check()
         stores = Stores.over(database, vault, wiring.schedule(config))
-        with within(0):
+        with time_limit(0):
             changed = await InstanceStore(database).reseal(vault)
             return changed + await stores.reseal()
     finally:

@@ -22,7 +22,7 @@ _STEP_SECONDS = 0.003
 """For how long work goes on before others have their turn: a request waits this long for each of its own steps."""
 
 
-class Pace:
+class CooperativeYield:
     """Long work of many short steps, in which everybody else goes on: `await pace.step()` after each of them."""
 
     def __init__(self) -> None:

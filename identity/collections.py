@@ -23,7 +23,7 @@ from identity.services import Collections
 from identity.store.action_logs import ActionLogs
 from identity.store.api_keys import ApiKeys
 from identity.store.append_only_logs import AppendOnlyLog
-from identity.store.cache import Freshness
+from identity.store.cache import ChangeStreamStatus
 from identity.store.documents import Documents
 from identity.store.entities import Entities, EntityGrants
 from identity.store.families import Families, UserConsents
@@ -34,11 +34,11 @@ from identity.store.login_records import LoginRecords
 from identity.store.logout_notices import LogoutNotices
 from identity.store.mails import Mails
 from identity.store.mongo import Database
-from identity.store.name_reservations import Claims
+from identity.store.name_reservations import NameReservations
 from identity.store.outbox import Outbox
 from identity.store.refresh_tokens import RefreshTokens
 from identity.store.scope_consents import ScopeConsents
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 from identity.store.system_settings import SystemSettingsCache
 from identity.store.text_messages import TextMessages
 from identity.store.two_factor_trusts import TwoFactorTrusts
@@ -85,13 +85,13 @@ _CLASSES: Mapping[str, type[Documents]] = {
 class Stores(Collections):
     """The collections of MongoDB, over one database and one vault."""
 
-    freshness: Freshness
+    freshness: ChangeStreamStatus
     outbox: Outbox
     vault: Vault
 
     @classmethod
     def over(cls, database: Database, vault: Vault, schedule: Schedule) -> Stores:
-        freshness = Freshness()
+        freshness = ChangeStreamStatus()
         documents: dict[str, Documents] = {
             row.collection: _CLASSES.get(row.collection, Documents)(
                 database,
@@ -134,7 +134,7 @@ class Stores(Collections):
             scope_consents=consents,
             two_factor_trusts=trusts,
             action_logs=action_logs,
-            claims=Claims(database),
+            name_reservations=NameReservations(database),
             user_imports=UserImports(database),
             vault=vault,
         )
@@ -146,7 +146,7 @@ class Stores(Collections):
 
     async def ensure_indexes(self) -> None:
         """Create what is missing, all collections at once."""
-        with within(0):  # an index over many documents takes its time
+        with time_limit(0):  # an index over many documents takes its time
             await asyncio.gather(*(documents.ensure_indexes() for documents in self.cached.values()))
             await self.refresh_tokens.ensure_indexes()
             await self.outbox.ensure_indexes()
@@ -157,14 +157,14 @@ class Stores(Collections):
                 self.login_records.ensure_indexes(),
                 self.mails.ensure_indexes(),
                 self.text_messages.ensure_indexes(),
-                self.claims.ensure_indexes(),
+                self.name_reservations.ensure_indexes(),
                 self.user_imports.ensure_indexes(),
                 self.logout_notices.ensure_indexes(),
             )
 
     async def seal_plaintext(self) -> None:
         """Seal the headers of messengers, which earlier versions stored in plaintext."""
-        with within(0):
+        with time_limit(0):
             await self.documents[messengers.RESOURCE.collection].seal_plaintext()
 
     async def reseal(self) -> int:

@@ -41,16 +41,16 @@ class PasswordPool:
             raise ValueError("a password is longer than any rule allows")
         return await self._run(password_hashing.hash_password, password, scheme, factor)
 
-    async def hash_each(self, wanted: Iterable[tuple[str, str, int]]) -> AsyncIterator[StoredPassword]:
+    async def hash_many(self, wanted: Iterable[tuple[str, str, int]]) -> AsyncIterator[StoredPassword]:
         """Hash very many, each (password, scheme, factor), in their order; logins go on beside that.
 
         Half of the threads work at them, one at least, and never more are waiting. Raises ValueError as `hash` does.
         """
-        geoip = max(1, self._threads // 2)
+        limit = max(1, self._threads // 2)
         rest, under_way = iter(wanted), collections.deque[asyncio.Task[StoredPassword]]()
         try:
             while True:
-                while len(under_way) < geoip and (one := next(rest, None)) is not None:
+                while len(under_way) < limit and (one := next(rest, None)) is not None:
                     under_way.append(asyncio.create_task(self.hash(*one)))
                 if not under_way:
                     return
@@ -69,7 +69,7 @@ class PasswordPool:
             return False
         return await self._run(password_hashing.verify, password, stored)
 
-    async def pretend(self, password: str, scheme: str, factor: int) -> None:
+    async def verify_decoy(self, password: str, scheme: str, factor: int) -> None:
         """Spend the time of a verification for a user who does not exist, so that nobody can tell."""
         key = (scheme, factor)
         if key not in self._decoys:

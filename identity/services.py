@@ -42,7 +42,7 @@ from identity.store.login_records import LoginRecords
 from identity.store.logout_notices import LogoutNotices
 from identity.store.mails import Mails
 from identity.store.mongo import Database
-from identity.store.name_reservations import Claims
+from identity.store.name_reservations import NameReservations
 from identity.store.one_time_ids import OneTimeIds
 from identity.store.one_time_tokens import OneTimeTokens
 from identity.store.open_verifications import OpenVerifications
@@ -84,7 +84,7 @@ class Collections:
     audit_logs: AppendOnlyLog
     event_logs: AppendOnlyLog
     login_records: LoginRecords
-    claims: Claims
+    name_reservations: NameReservations
     identity_provider_links: IdentityProviderLinks
     user_imports: UserImports
     scope_consents: ScopeConsents
@@ -164,7 +164,7 @@ class Services(Collections, EphemeralStores):
     """For calls in the name of whoever configured a webhook."""
     federation: FederationClient
     """For calls to the identity providers of others, through a client of its own."""
-    breached_passwords: breached_passwords.Source
+    breached_passwords: breached_passwords.BreachedPasswordSource
     """Where passwords that became known are looked for."""
     client_keys: ClientKeys
     """The public keys of applications, fetched through a client of its own, too."""
@@ -173,7 +173,7 @@ class Services(Collections, EphemeralStores):
     mark: str
     """How this service is called in the list of those that a delivery has come through."""
     webhook_health: WebhookHealth
-    afterwards: BackgroundWork
+    background_work: BackgroundWork
     """For work of which callers must not learn by how long it takes."""
     wake_workers: Callable[[], None]
     """Says that there are deliveries to be made."""

@@ -27,7 +27,7 @@ from identity.operations.objects import event_logs
 from identity.operations.sessions import back_channel_logout
 from identity.operations.webhooks.webhook_monitoring import WebhookWatch
 from identity.outbound import breached_passwords, tracing
-from identity.outbound.client_key_fetch import PublishedKeys
+from identity.outbound.client_key_fetch import ClientKeyFetcher
 from identity.outbound.federation import FederationClient
 from identity.outbound.geoip import GeoIpDatabase
 from identity.outbound.http import HttpClient
@@ -135,7 +135,7 @@ def wired(
         tracer=tracer,
         mark=mark,
         webhook_health=WebhookHealth(stores.database),
-        afterwards=BackgroundWork(),
+        background_work=BackgroundWork(),
         wake_workers=delivery.wakeups.notify,
     )
     delivery.deliverer.failures.write_to(lambda message: event_logs.record(services, own_call(clock), "Error", message))
@@ -168,7 +168,7 @@ def _parts(
         services.breached_passwords.close,
         services.sandbox.close,
         services.geoip.close,
-        services.afterwards.finish,
+        services.background_work.finish,
     )
     workers = _workers(services, stores, delivery, registry, role)
     # Who stops last sees the spans of the others.
@@ -177,7 +177,7 @@ def _parts(
 
 def _ring(stores: Stores) -> KeyRing:
     keys_ = stores.documents["keys"]
-    return KeyRing(lambda key_id: keys_.cached(None, key_id))
+    return KeyRing(lambda key_id: keys_.find_cached(None, key_id))
 
 
 def _delivery(
@@ -193,13 +193,13 @@ def _delivery(
     keys_ = WebhookKeys(ring, stores.documents["keys"])
     deliverer = Deliverer(http, clock, __version__, keys_, FailureLog(clock), equipment)
     wakeups, mail_wakeups, logout_wakeups = Wakeups(redis), Wakeups(redis, "mails"), Wakeups(redis, "logouts")
-    stores.mails.on_new(mail_wakeups.notify)
-    stores.logout_notices.on_new(logout_wakeups.notify)
+    stores.mails.on_enqueue(mail_wakeups.notify)
+    stores.logout_notices.on_enqueue(logout_wakeups.notify)
     message_wakeups = Wakeups(redis, "messages")
-    stores.text_messages.on_new(message_wakeups.notify)
+    stores.text_messages.on_enqueue(message_wakeups.notify)
 
     async def every_webhook() -> Sequence[Document]:
-        return await webhooks_.cached_list(None, "all", {})
+        return await webhooks_.list_cached(None, "all", {})
 
     geoip = GeoIpDatabase(config.geoip.file)
     bus = Bus(
@@ -208,7 +208,7 @@ def _delivery(
         deliverer,
         schedule(config),
         webhooks=every_webhook,
-        tenant=lambda wanted: tenants_.cached(None, wanted),
+        tenant=lambda wanted: tenants_.find_cached(None, wanted),
         wake=wakeups.notify,
         locate=geoip.find,
     )
@@ -230,7 +230,9 @@ def _federation(config: Config) -> FederationClient:
 def _client_keys(config: Config) -> ClientKeys:
     settings = config.client_keys
     http = _client_for(config, settings)
-    published = PublishedKeys(http, connect_timeout_ms=settings.connect_timeout, read_timeout_ms=settings.read_timeout)
+    published = ClientKeyFetcher(
+        http, connect_timeout_ms=settings.connect_timeout, read_timeout_ms=settings.read_timeout
+    )
     return ClientKeys(published)
 
 
@@ -280,9 +282,9 @@ def _workers(
 
 def _second_looks(stores: Stores) -> KeyRefreshThrottle:
     def forget(tenant_id: str, settings_id: str) -> None:
-        stores.documents["tenants"].forget(tenant_id)
-        stores.documents["applications"].forget(settings_id)
-        stores.documents["entity_types"].forget(settings_id)
+        stores.documents["tenants"].invalidate(tenant_id)
+        stores.documents["applications"].invalidate(settings_id)
+        stores.documents["entity_types"].invalidate(settings_id)
 
     return KeyRefreshThrottle(forget)
 

@@ -95,5 +95,5 @@ async def _require_honest_cache(service: app.Service, tenant_id: str) -> None:
     """What is read through the cache is what is stored."""
     users = service.services.users
     async for document in service.services.database.motor["users"].find({"tenantId": tenant_id}, {"_id": 1}):
-        cached = await users.cached(TenantId(tenant_id), document["_id"])
+        cached = await users.find_cached(TenantId(tenant_id), document["_id"])
         assert cached == await users.get(TenantId(tenant_id), document["_id"])

@@ -18,7 +18,7 @@ from bench.objects import API
 from bench.scenarios import Bench, Scenario
 from identity.domain.objects import hostname_suffixes
 from identity.store.mongo import Database
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 
 FEW, MANY = 100, 10_000
 _PAGE = 25
@@ -75,7 +75,7 @@ async def _filled(bench: Bench, kind: str, count: int) -> None:
     """Have so many objects of a kind, made by earlier scenarios or now."""
     database = Database(bench.instance.mongodb_uri, DATABASE)
     try:
-        with within(0):
+        with time_limit(0):
             await _fill(database, bench.urls[0], kind, count)
     finally:
         database.close()

@@ -31,8 +31,8 @@ from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant
 from identity.store.mongo import STORE_ERRORS, Database, Session
 from identity.store.outbox import Outbox
-from identity.store.outbox_rows import Attempt, EventRow, NewDelivery
-from identity.store.store_circuit_breaker import PATIENCE_SECONDS
+from identity.store.outbox_rows import DeliveryAttempt, EventRow, NewDelivery
+from identity.store.store_circuit_breaker import OPERATION_SECONDS
 from identity.trace_context import TraceContext
 
 _log = structlog.get_logger(__name__)
@@ -129,14 +129,14 @@ class Bus:
         offered: Sequence[Event] = (),
         announced: Announced[T] = (),
         *,
-        patience_seconds: float = PATIENCE_SECONDS,
+        patience_seconds: float = OPERATION_SECONDS,
     ) -> T:
         """Commit one write with its events and return its result."""
         after = announced if not callable(announced) else functools.partial(_after_one, announced)
         (result,) = await self.commit(call, Change([write], offered, after), patience_seconds=patience_seconds)
         return cast(T, result)
 
-    async def commit(self, call: Call, change: Change, *, patience_seconds: float = PATIENCE_SECONDS) -> list[Any]:
+    async def commit(self, call: Call, change: Change, *, patience_seconds: float = OPERATION_SECONDS) -> list[Any]:
         """Commit a change after its transactional webhooks approved it; return the results of its writes in order.
 
         A single write gets None in place of a session when no event is stored with it. Writes, and a commit that meets
@@ -233,7 +233,9 @@ class Bus:
             f"payload: the event has {outgoing.size} bytes, more than the {self._deliverer.bounds.max_bytes} allowed"
         )
         deliveries = [
-            _delivery(webhook, None, Attempt(row.create_instant, row.create_instant, webhook["url"], exception=reason))
+            _delivery(
+                webhook, None, DeliveryAttempt(row.create_instant, row.create_instant, webhook["url"], exception=reason)
+            )
             for webhook in outgoing.targets
         ]
         body = _outline(row, row.tenant_id or event.tenant_id)
@@ -284,7 +286,7 @@ class Bus:
     async def _question(self, webhook: Document, row: EventRow, delivery_context: DeliveryContext) -> Result:
         if self._questions.waiting(webhook["id"]) >= _MOST_WAITING:
             reason = "busy: too many questions wait for this receiver"
-            return Result(Attempt(row.create_instant, row.create_instant, webhook["url"], exception=reason))
+            return Result(DeliveryAttempt(row.create_instant, row.create_instant, webhook["url"], exception=reason))
         async with self._questions.held(webhook["id"]):
             return await self._deliverer.attempt(webhook, row.event_id, row.body, delivery_context)
 
@@ -345,7 +347,7 @@ def _after_one(announced: Callable[[T], Sequence[Event]], results: Sequence[Any]
     return announced(results[0])
 
 
-def _delivery(webhook: Document, due: Instant | None, first: Attempt | None = None) -> NewDelivery:
+def _delivery(webhook: Document, due: Instant | None, first: DeliveryAttempt | None = None) -> NewDelivery:
     return NewDelivery(WebhookId(webhook["id"]), due, first, is_ordered=webhook.get("ordered", False))
 
 

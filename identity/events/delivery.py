@@ -27,7 +27,7 @@ from identity.outbound.http import HttpClient, OutboundError, Request, Response
 from identity.outbound.spans import Span, Tracer
 from identity.outbound.tls import is_trust_anchor
 from identity.outbound.tracing import Untraced
-from identity.store.outbox_rows import Attempt
+from identity.store.outbox_rows import DeliveryAttempt
 from identity.trace_context import TraceContext
 
 _log = structlog.get_logger(__name__)
@@ -59,7 +59,7 @@ class Keys(Protocol):
 class Result:
     """What came of an attempt; after a failure the receiver is left alone for `wait_seconds` at the least."""
 
-    attempt: Attempt
+    attempt: DeliveryAttempt
     wait_seconds: float = 0.0
 
 
@@ -159,11 +159,11 @@ class Deliverer:
             request = await self._request(webhook, event_id, body, passed_on)
         except (ServiceError, LookupError, ValueError) as error:
             reason = f"configuration: a key of the webhook cannot be used ({type(error).__name__})"
-            return Result(Attempt(start, self._clock.now(), url, exception=reason))
+            return Result(DeliveryAttempt(start, self._clock.now(), url, exception=reason))
         try:
             response = await self._http.request(request)
         except OutboundError as error:
-            attempt = Attempt(start, self._clock.now(), url, exception=f"{error.kind}: {error.message}")
+            attempt = DeliveryAttempt(start, self._clock.now(), url, exception=f"{error.kind}: {error.message}")
             is_slow = error.kind == "timeout"
             return Result(attempt, wait_at_least(None, timed_out=is_slow, retry_after_seconds=None))
         secrets = _secrets(webhook, body, event_type)
@@ -171,10 +171,10 @@ class Deliverer:
         answer = secret_redaction.masked(response.body.decode("utf-8", "replace"), secrets)
         kept = answer.encode()[:_KEPT_ANSWER_BYTES].decode("utf-8", "ignore")
         headers = {name: secret_redaction.masked(value, secrets) for name, value in _kept(response.headers).items()}
-        attempt = Attempt(start, self._clock.now(), url, status=response.status, answer=kept, headers=headers)
+        attempt = DeliveryAttempt(start, self._clock.now(), url, status=response.status, answer=kept, headers=headers)
         return self._judged(attempt, response)
 
-    def _judged(self, attempt: Attempt, response: Response) -> Result:
+    def _judged(self, attempt: DeliveryAttempt, response: Response) -> Result:
         if attempt.succeeded:
             return Result(attempt)
         wanted = retry_after_seconds(response.headers.get("retry-after"), attempt.end_instant)
@@ -248,14 +248,16 @@ class Deliverer:
             await self.failures.left_out(webhook, names)
 
 
-def _reason(attempt: Attempt) -> str:
+def _reason(attempt: DeliveryAttempt) -> str:
     """Why an attempt failed, in a word: the kind of the exception, or the class of the status."""
     if attempt.exception is not None:
         return attempt.exception.partition(":")[0]
     return f"{(attempt.status or 0) // 100}xx"
 
 
-def _end(span: Span, webhook: Document, event_id: EventId, delivery_context: DeliveryContext, attempt: Attempt) -> None:
+def _end(
+    span: Span, webhook: Document, event_id: EventId, delivery_context: DeliveryContext, attempt: DeliveryAttempt
+) -> None:
     """Of the URL only the host is told: paths and queries of webhooks hold tokens."""
     parts = urllib.parse.urlsplit(webhook["url"])
     attributes: dict[str, str | int | bool] = {

@@ -10,7 +10,7 @@ from identity.call import Document
 from identity.domain.objects.log_throttling import LogThrottle
 from identity.ids import EventId
 from identity.instants import Clock
-from identity.store.outbox_rows import Attempt, EventRow
+from identity.store.outbox_rows import DeliveryAttempt, EventRow
 
 Ending = Literal["will be tried again", "was given up", "stopped a change"]
 
@@ -34,7 +34,7 @@ class FailureLog:
         self._write = write
 
     async def failed(
-        self, webhook: Document, event_type: str, event_id: EventId, what: Attempt, ending: Ending
+        self, webhook: Document, event_type: str, event_id: EventId, what: DeliveryAttempt, ending: Ending
     ) -> None:
         """A delivery did not succeed."""
         if event_type in _UNTOLD:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import prometheus_client
 
-from identity.store.outbox_rows import Attempt
+from identity.store.outbox_rows import DeliveryAttempt
 
 _OUTCOMES = ("success", "failure")
 
@@ -30,7 +30,7 @@ class Metrics:
         self.loops = _counter(registry, "loops", "Requests refused because deliveries would go round in circles")
         self._seed()
 
-    def note_question(self, attempt: Attempt) -> None:
+    def note_question(self, attempt: DeliveryAttempt) -> None:
         """A synchronous attempt was made."""
         self.synchronous.labels(_OUTCOMES[not attempt.succeeded]).inc()
         self.synchronous_seconds.observe((attempt.end_instant - attempt.start_instant) / 1000)

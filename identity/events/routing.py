@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from identity.background_tasks import Pace
+from identity.background_tasks import CooperativeYield
 from identity.call import Document
 from identity.domain.webhooks.webhook_health import DISABLED
 from identity.domain.webhooks.webhook_transactions import NONE
@@ -29,7 +29,7 @@ class Routes:
     @classmethod
     async def built(cls, webhooks: Sequence[Document]) -> Routes:
         """The routes to these webhooks; others go on in between, however many there are."""
-        routes, pace = cls(), Pace()
+        routes, pace = cls(), CooperativeYield()
         for webhook in webhooks:
             routes._add_all(webhook)  # its own
             await pace.step()

@@ -25,7 +25,7 @@ _ANSWER_BYTES: Final = 262_144
 _REST_SECONDS: Final = 30.0
 
 
-class Source(Protocol):
+class BreachedPasswordSource(Protocol):
     """A collection of hashes."""
 
     async def has(self, digest: str) -> bool | None:
@@ -35,7 +35,7 @@ class Source(Protocol):
         """Let go of what is held."""
 
 
-class NoSource:
+class NoBreachedPasswords:
     """Nothing is known to be breached but the common passwords."""
 
     async def has(self, digest: str) -> bool | None:  # noqa: ARG002 (there is nothing to look into)
@@ -126,7 +126,7 @@ class RangeService:
         _log.warning("the service of breached passwords did not answer", reason=reason, pause_seconds=_REST_SECONDS)
 
 
-def source_of(settings: Breaches, user_agent: str) -> Source:
+def source_of(settings: Breaches, user_agent: str) -> BreachedPasswordSource:
     """The source that an operator chose."""
     if settings.source == "file" and settings.file is not None:
         return HashFile(settings.file)
@@ -135,7 +135,7 @@ def source_of(settings: Breaches, user_agent: str) -> Source:
             allowed_networks=settings.allowed_networks, max_connections=20, max_waiting=200, user_agent=user_agent
         )
         return RangeService(http, settings)
-    return NoSource()
+    return NoBreachedPasswords()
 
 
 def _hash_after(descriptor: int, position: int) -> bytes | None:

@@ -50,7 +50,7 @@ class _Entry:
 _Place = tuple[TenantId, str]
 
 
-class PublishedKeys:
+class ClientKeyFetcher:
     """Asks for key sets, and remembers them."""
 
     def __init__(self, http: HttpClient, *, connect_timeout_ms: int, read_timeout_ms: int) -> None:

@@ -25,7 +25,7 @@ import structlog
 
 from identity.ids import Secret
 from identity.outbound.addresses import Network, check_url, forbidden_port, forbidden_reason
-from identity.outbound.name_resolution import Names, UnknownNameError, target_of
+from identity.outbound.name_resolution import NameResolver, UnknownNameError, target_of
 
 _log = structlog.get_logger(__name__)
 
@@ -134,7 +134,7 @@ class HttpClient:
         self._max_connections = max_connections
         self._max_waiting = max_waiting
         self._waiting = 0
-        self._names = Names()
+        self._names = NameResolver()
         self._pools: collections.OrderedDict[str, _Pool] = collections.OrderedDict()
         self._closed = False
 

@@ -18,7 +18,7 @@ from identity.call import Document
 from identity.domain.objects import property_files as properties_files
 from identity.ids import Secret
 from identity.outbound.addresses import Network, forbidden_reason
-from identity.outbound.name_resolution import Addresses, Names, UnknownNameError
+from identity.outbound.name_resolution import Addresses, NameResolver, UnknownNameError
 
 if TYPE_CHECKING:
     import aiosmtplib
@@ -55,7 +55,7 @@ class MailServer:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Result:
+class SmtpResult:
     """What became of a mail: who refused it for good, who may take it later, and what was said."""
 
     refused: Mapping[str, str]
@@ -77,7 +77,7 @@ class ForbiddenServerError(Exception):
     """A mail server that may not be connected to, or not with these settings; the message says why."""
 
 
-class Smtp:
+class SmtpClient:
     """Sends mails, each over a connection of its own."""
 
     def __init__(
@@ -97,9 +97,9 @@ class Smtp:
         self._authorities_file = authorities_file
         self._allowed_networks = allowed_networks
         self._plaintext_auth_hosts = frozenset(host.lower() for host in plaintext_auth_hosts)
-        self._names = Names()
+        self._names = NameResolver()
 
-    async def send(self, server: MailServer, sender: str, recipients: Sequence[str], message: bytes) -> Result:
+    async def send(self, server: MailServer, sender: str, recipients: Sequence[str], message: bytes) -> SmtpResult:
         """Hand the mail over. Never raises for what a mail server or the way to it may do."""
         import aiosmtplib  # noqa: PLC0415 (only who sends mail pays for it)
 
@@ -117,18 +117,18 @@ class Smtp:
                 and error.code >= 500
                 and error.code not in _CREDENTIALS
             ):
-                return Result(dict.fromkeys(recipients, said), (), said)
-            return Result({}, tuple(recipients), _without_secrets(said, server))
+                return SmtpResult(dict.fromkeys(recipients, said), (), said)
+            return SmtpResult({}, tuple(recipients), _without_secrets(said, server))
         except TimeoutError:
-            return Result({}, tuple(recipients), "no answer in time")
+            return SmtpResult({}, tuple(recipients), "no answer in time")
         except (ForbiddenServerError, UnknownNameError) as error:
-            return Result({}, tuple(recipients), str(error) or f"the host {server.host} has no address")
+            return SmtpResult({}, tuple(recipients), str(error) or f"the host {server.host} has no address")
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:
             # ValueError: an address or a name that cannot be put on the wire.
             said = f"{type(error).__name__}: {error}"
-            return Result({}, tuple(recipients), _without_secrets(said, server))
+            return SmtpResult({}, tuple(recipients), _without_secrets(said, server))
 
-    async def _converse(self, server: MailServer, sender: str, recipients: Sequence[str], message: bytes) -> Result:
+    async def _converse(self, server: MailServer, sender: str, recipients: Sequence[str], message: bytes) -> SmtpResult:
         self._require_protected(server)
         connection = await self._connected(server)
         try:
@@ -188,10 +188,10 @@ class Smtp:
         )
 
 
-def _judged(answers: Mapping[str, tuple[int, str]], said: str) -> Result:
+def _judged(answers: Mapping[str, tuple[int, str]], said: str) -> SmtpResult:
     refused = {address: f"{code} {text}" for address, (code, text) in answers.items() if code >= 500}
     deferred = tuple(address for address in answers if address not in refused)
-    return Result(refused, deferred, "; ".join([said, *(f"{code} {text}" for code, text in answers.values())]))
+    return SmtpResult(refused, deferred, "; ".join([said, *(f"{code} {text}" for code, text in answers.values())]))
 
 
 def _without_secrets(text: str, server: MailServer) -> str:

@@ -35,7 +35,7 @@ class UnknownNameError(Exception):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Target:
+class UnresolvedHost:
     """Whom a URL leads to."""
 
     host: str
@@ -46,16 +46,16 @@ class Target:
         return f"+{self.host}:{self.port}:{','.join(f'[{one}]' if ':' in one else one for one in addresses)}"
 
 
-def target_of(url: str) -> Target | None:
+def target_of(url: str) -> UnresolvedHost | None:
     """The name that has to be looked up before a URL can be called; None of an address, or of this machine."""
     parts = urllib.parse.urlsplit(url)
     host = parts.hostname or ""
     if not host or host == "localhost" or host.endswith(".localhost") or _is_address(host):
         return None
-    return Target(host, parts.port or _DEFAULT_PORTS[parts.scheme])
+    return UnresolvedHost(host, parts.port or _DEFAULT_PORTS[parts.scheme])
 
 
-class Names:
+class NameResolver:
     """What is known of names, and who is looking for which."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:

@@ -38,7 +38,7 @@ _FULL: Final = "Too many lambdas at once. Try again."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
+class InvocationResult:
     """What came of an invocation: `result`, a JSON text, or a `problem` with its `line`; and what was printed."""
 
     result: str | None = None
@@ -57,11 +57,11 @@ class Sandbox:
         self._free: list[_Child] = []
         self._busy: set[_Child] = set()
 
-    async def check(self, source: str, function: str) -> Outcome:
+    async def check(self, source: str, function: str) -> InvocationResult:
         """Whether the source can be read, and defines the function. Raises Unavailable when too many wait."""
         return await self._run({"source": source, "function": function})
 
-    async def call(self, source: str, function: str, arguments: bytes) -> Outcome:
+    async def call(self, source: str, function: str, arguments: bytes) -> InvocationResult:
         """Call the function of the source with a JSON list of arguments; the result is the list as it left them.
 
         Raises Unavailable when too many wait.
@@ -75,7 +75,7 @@ class Sandbox:
         free, self._free = self._free, []
         await asyncio.gather(*(child.dismiss() for child in free))
 
-    async def _run(self, request: Mapping[str, Any]) -> Outcome:
+    async def _run(self, request: Mapping[str, Any]) -> InvocationResult:
         if self._pending >= self._settings.processes + self._settings.max_waiting:
             raise Unavailable(_FULL, log_detail="the sandbox is full")
         self._pending += 1
@@ -95,7 +95,7 @@ class Sandbox:
         except TimeoutError as error:
             raise Unavailable(_FULL, log_detail="others keep the sandbox busy") from error
 
-    async def _asked(self, request: bytes) -> Outcome:
+    async def _asked(self, request: bytes) -> InvocationResult:
         child = await self._child()
         self._busy.add(child)
         try:
@@ -125,12 +125,12 @@ class Sandbox:
         except OSError as error:
             raise Unavailable(_FULL, log_detail=f"no process for the sandbox: {error}") from error
 
-    def _ended(self, code: int) -> Outcome:
+    def _ended(self, code: int) -> InvocationResult:
         """Why there is no answer; a process that ran out of its time was ended by the kernel."""
         if code == -signal.SIGPROF:
-            return Outcome(problem=f"it took more than {self._settings.time_limit_ms} ms of processor time")
+            return InvocationResult(problem=f"it took more than {self._settings.time_limit_ms} ms of processor time")
         _log.warning("a process of the sandbox ended unexpectedly", code=code)
-        return Outcome(problem="the engine was ended")
+        return InvocationResult(problem="the engine was ended")
 
 
 class _Child:
@@ -163,12 +163,12 @@ class _Child:
         """Whether it has not ended, as far as is known."""
         return self._process.returncode is None
 
-    async def ask(self, request: bytes) -> Outcome:
+    async def ask(self, request: bytes) -> InvocationResult:
         """Send a request and await the answer. Raises IncompleteReadError and ConnectionError when the process ends."""
         self._in.write(_LENGTH.pack(len(request)) + request)
         await self._in.drain()
         length = _LENGTH.unpack(await self._out.readexactly(_LENGTH.size))[0]
-        return Outcome(**orjson.loads(await self._out.readexactly(length)))
+        return InvocationResult(**orjson.loads(await self._out.readexactly(length)))
 
     def kill(self) -> None:
         """End it now."""

@@ -11,7 +11,7 @@ from pymongo import IndexModel
 from identity.call import Document
 from identity.ids import TenantId, UserId
 from identity.instants import Instant
-from identity.store.cache import Freshness
+from identity.store.cache import ChangeStreamStatus
 from identity.store.documents import Documents
 from identity.store.mongo import Database, Session
 from identity.store.vault import Vault
@@ -22,7 +22,7 @@ LOCK_OUT_INDEX = "lockOut"
 class ActionLogs(Documents):
     """The actions of all tenants."""
 
-    def __init__(self, database: Database, vault: Vault, freshness: Freshness) -> None:
+    def __init__(self, database: Database, vault: Vault, freshness: ChangeStreamStatus) -> None:
         super().__init__(database, "action_logs", vault, freshness, tenant_scoped=True)
 
     def indexes(self) -> list[IndexModel]:
@@ -44,12 +44,12 @@ class ActionLogs(Documents):
         """The action that keeps a user out after failed logins; its time may be over, and its end not yet written."""
         return await self.find_where(tenant_id, {"private.lockOutOf": user_id})
 
-    async def prolong(self, tenant_id: TenantId, action_id: str, expiry: int, now: Instant) -> bool:
+    async def extend(self, tenant_id: TenantId, action_id: str, expiry: int, now: Instant) -> bool:
         """Let a live action end later; False when it has ended meanwhile."""
         where = {**self._of(tenant_id), "_id": action_id, "private.endsAt": {"$gt": now}}
         change = {"$max": {"expiry": expiry, "private.endsAt": expiry}, "$inc": {"lastUpdateInstant": 1}}
         result = await self._collection.update_one(where, change)
-        self.forget(action_id)
+        self.invalidate(action_id)
         return result.matched_count == 1
 
     async def find_due_across_tenants(self, now: Instant, limit: int) -> list[Document]:
@@ -68,5 +68,5 @@ class ActionLogs(Documents):
             "$inc": {"lastUpdateInstant": 1},
         }
         result = await self._collection.update_one(where, change, session=session)
-        self._forget(session, action_id)
+        self._invalidate(session, action_id)
         return result.modified_count == 1

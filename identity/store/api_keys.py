@@ -7,7 +7,7 @@ from typing import Any
 from identity.call import Document
 from identity.domain.objects.resource_definition import Unique
 from identity.ids import same_secret
-from identity.store.cache import Cache, Freshness
+from identity.store.cache import Cache, ChangeStreamStatus
 from identity.store.documents import Documents, Tenant
 from identity.store.mongo import Database, Session
 from identity.store.vault import Vault
@@ -25,7 +25,7 @@ class ApiKeys(Documents):
     keeps_stale = False
 
     def __init__(
-        self, database: Database, vault: Vault, freshness: Freshness, *, references: tuple[str, ...] = ()
+        self, database: Database, vault: Vault, freshness: ChangeStreamStatus, *, references: tuple[str, ...] = ()
     ) -> None:
         super().__init__(
             database,
@@ -49,7 +49,7 @@ class ApiKeys(Documents):
             return None if found is None else str(found["id"])
 
         key_id = await self._ids.get(fingerprint, load)
-        found = None if key_id is None else await self.cached(None, key_id)
+        found = None if key_id is None else await self.find_cached(None, key_id)
         if found is None or not same_secret(found["private"]["fingerprint"], fingerprint):
             self._ids.drop(fingerprint)
             return None

@@ -18,7 +18,7 @@ from identity.ids import TenantId
 from identity.instants import Instant
 from identity.store.documents import condition, plain
 from identity.store.mongo import BULK_SECONDS, Collection, Database, Session
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 
 Tenant = TenantId | None
 
@@ -71,7 +71,7 @@ class AppendOnlyLog:
         # Counted last: a row that comes in between may be in the total alone, never in the page alone.
         return await self._rows.count_documents(where), page
 
-    async def each(self, tenant_id: Tenant, query: SearchQuery) -> AsyncIterator[Document]:
+    async def iterate(self, tenant_id: Tenant, query: SearchQuery) -> AsyncIterator[Document]:
         """Every row that matches, in order, whatever the page of the query."""
         cursor = self._rows.find(_where(tenant_id, query), batch_size=_EXPORT_BATCH).sort(list(query.order))
         async for stored in cursor:
@@ -88,7 +88,7 @@ class AppendOnlyLog:
         return await self._delete({"insertInstant": {"$lt": instant}})
 
     async def _delete(self, where: Mapping[str, Any]) -> int:
-        with within(BULK_SECONDS):
+        with time_limit(BULK_SECONDS):
             return (await self._rows.delete_many(where)).deleted_count
 
 

@@ -39,7 +39,7 @@ return redis.call('HEXISTS', KEYS[1], 'replayed')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Consumption:
+class CodeConsumption:
     """What became of an attempt to use a code: `grant` when it is fresh, `given` what an earlier use gave."""
 
     outcome: Literal["fresh", "replayed", "unknown"]
@@ -63,15 +63,15 @@ class AuthorizationCodes:
             pipeline.expire(key, ttl_seconds)
             await self._redis.execute(pipeline)
 
-    async def consume(self, tenant_id: TenantId, code: str) -> Consumption:
+    async def consume(self, tenant_id: TenantId, code: str) -> CodeConsumption:
         """Use a code up, whatever comes of the exchange; of all callers with one code one finds it fresh."""
         outcome, text = await self._consume(keys=[self._key(tenant_id, code)], args=[TOMBSTONE_SECONDS])
         found: Any = json.loads(text) if text else None
         if outcome == "fresh":
-            return Consumption("fresh", grant=found)
-        return Consumption(outcome, given=found)
+            return CodeConsumption("fresh", grant=found)
+        return CodeConsumption(outcome, given=found)
 
-    async def redeemed(self, tenant_id: TenantId, code: str, given: Document) -> bool:
+    async def record_redemption(self, tenant_id: TenantId, code: str, given: Document) -> bool:
         """Remember what a code gave, for a replay to undo. False when one came first: the caller has to undo it."""
         replayed = await self._redeemed(keys=[self._key(tenant_id, code)], args=[json.dumps(given), TOMBSTONE_SECONDS])
         return not replayed

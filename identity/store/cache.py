@@ -44,7 +44,7 @@ def stale_if_unavailable() -> Iterator[None]:
         _may_be_stale.reset(token)
 
 
-class Freshness:
+class ChangeStreamStatus:
     """Whether the change stream is running, as all caches see it."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Freshness:
 class Cache(Generic[V]):
     """Key -> value, least recently used out first. `None` is never kept: absence is looked up again."""
 
-    def __init__(self, size: int, freshness: Freshness, *, keeps_stale: bool = False) -> None:
+    def __init__(self, size: int, freshness: ChangeStreamStatus, *, keeps_stale: bool = False) -> None:
         self._size = size
         self._keeps_stale = keeps_stale
         self._stale: collections.OrderedDict[str, V] = collections.OrderedDict()

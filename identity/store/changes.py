@@ -14,8 +14,8 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from identity import background_tasks
-from identity.store.cache import Freshness
-from identity.store.documents import HOLDS, Documents
+from identity.store.cache import ChangeStreamStatus
+from identity.store.documents import LOCK_COUNTER, Documents
 from identity.store.mongo import Database
 
 _log = structlog.get_logger(__name__)
@@ -26,7 +26,7 @@ _RETRY_SECONDS = 0.5
 class ChangeListener:
     """Follows the change stream and drops what changed from the caches."""
 
-    def __init__(self, database: Database, collections: Mapping[str, Documents], freshness: Freshness) -> None:
+    def __init__(self, database: Database, collections: Mapping[str, Documents], freshness: ChangeStreamStatus) -> None:
         self._database = database
         self._collections = collections
         self._freshness = freshness
@@ -59,13 +59,13 @@ class ChangeListener:
         # That somebody referred to a document changes nothing of what it says: see Documents.hold.
         changed = {"$map": {"input": {"$objectToArray": "$updateDescription.updatedFields"}, "in": "$$this.k"}}
         pipeline: list[dict[str, Any]] = [
-            {"$match": {"ns.coll": {"$in": list(self._collections)}, "$expr": {"$ne": [changed, [HOLDS]]}}},
+            {"$match": {"ns.coll": {"$in": list(self._collections)}, "$expr": {"$ne": [changed, [LOCK_COUNTER]]}}},
             {"$project": {"ns.coll": 1, "documentKey._id": 1, "operationType": 1}},
         ]
         # Entering the block opens the stream at the server: from here on nothing is missed.
         async with self._database.motor.watch(pipeline, max_await_time_ms=1000) as stream:
             for documents in self._collections.values():
-                documents.forget_all()
+                documents.invalidate_all()
             self._freshness.is_streaming = True
             self._started.set()
             async for change in stream:
@@ -74,4 +74,4 @@ class ChangeListener:
     def _drop(self, change: Mapping[str, Mapping[str, str]]) -> None:
         documents = self._collections.get(change.get("ns", {}).get("coll", ""))
         if documents is not None:
-            documents.forget(str(change.get("documentKey", {}).get("_id", "")))
+            documents.invalidate(str(change.get("documentKey", {}).get("_id", "")))

@@ -7,7 +7,7 @@ from identity.domain.configuration import key_rotation
 from identity.errors import StartupError
 from identity.store.documents import plain
 from identity.store.mongo import BULK_SECONDS, STORE_ERRORS, Database
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 
 _WITHOUT_SECRETS = {"private": 0, "oauthConfiguration.clientSecret": 0}
 
@@ -19,7 +19,7 @@ async def active_clients_across_tenants(database: Database) -> list[tuple[Docume
     MongoDB does not let them be read.
     """
     try:
-        with within(BULK_SECONDS):
+        with time_limit(BULK_SECONDS):
             tenants = {
                 tenant["_id"]: tenant async for tenant in database.collection("tenants").find({"state": "Active"})
             }
@@ -41,7 +41,7 @@ async def active_clients_across_tenants(database: Database) -> list[tuple[Docume
 async def tenants(database: Database) -> list[Document]:
     """The id, name and issuer of each tenant, by name. Raises StartupError when MongoDB does not let them be read."""
     try:
-        with within(BULK_SECONDS):
+        with time_limit(BULK_SECONDS):
             found = database.collection("tenants").find({}, {"name": 1, "issuer": 1}).sort([("name", 1)])
             return [_plain(tenant) async for tenant in found]
     except STORE_ERRORS as error:

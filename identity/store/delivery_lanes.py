@@ -36,7 +36,7 @@ LANE_OF_ROW: Final = {"$concat": ["$webhookId", ":", {"$ifNull": ["$tenantId", "
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Choice:
+class DueLanes:
     """Lanes with something due, by webhook, and how many more each of those webhooks takes that take any.
 
     `has_strays`: there are rows without a lane, as processes of an older version write them.
@@ -47,14 +47,14 @@ class Choice:
     has_strays: bool
 
 
-class Lanes:
+class DeliveryLanes:
     """Finds the lanes with something due: all of them or, where they are very many, some, and the next time others."""
 
     def __init__(self, deliveries: Collection) -> None:
         self._deliveries = deliveries
         self._places: dict[frozenset[str], str] = {}
 
-    async def due(self, is_due: Document, room_of: Callable[[WebhookId], int]) -> Choice:
+    async def due(self, is_due: Document, room_of: Callable[[WebhookId], int]) -> DueLanes:
         """Some that are due by this condition, of which one has room where any has.
 
         Those of a webhook without room are passed over, however many they are. What is late and what is not are gone
@@ -75,7 +75,7 @@ class Lanes:
                 break
             has_begun_anew |= not place
         self._places[kind] = place
-        return Choice(lanes, rooms, has_strays)
+        return DueLanes(lanes, rooms, has_strays)
 
     async def _page(self, is_due: Document, behind: str) -> list[str | None]:
         pages = self._deliveries.aggregate(pipeline(is_due, behind), hint=INDEX.document["name"])
@@ -103,7 +103,7 @@ def by_webhook(lanes: Sequence[str]) -> dict[WebhookId, list[str]]:
     return found
 
 
-async def candidates(deliveries: Collection, is_due: Document, choice: Choice, limit: int) -> list[Document]:
+async def candidates(deliveries: Collection, is_due: Document, choice: DueLanes, limit: int) -> list[Document]:
     """The oldest of some lanes: of as many webhooks as can be, and then of as many tenants of each."""
     lanes, rooms = choice.lanes, choice.rooms
     chosen = random.sample(list(rooms), min(len(rooms), _LANES_PER_LEASE, max(limit, 0)))

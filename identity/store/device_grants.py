@@ -128,7 +128,7 @@ class DeviceGrant:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Poll:
+class DevicePoll:
     """What a device that asks is to be told; `grant` and `approval` once, `given` what an earlier use gave."""
 
     outcome: Literal["Pending", "TooFast", "Approved", "Denied", "Consumed", "Expired", "Unknown"]
@@ -186,7 +186,7 @@ class DeviceGrants:
         outcome: Literal["Approved", "Denied", "Expired", "Unknown"] = answer
         return outcome
 
-    async def poll(self, tenant_id: TenantId, device_code: str, client_id: str, now: Instant) -> Poll:
+    async def poll(self, tenant_id: TenantId, device_code: str, client_id: str, now: Instant) -> DevicePoll:
         """Ask for the tokens of a grant: of all callers one finds it approved, and it is consumed by that.
 
         While it is pending, who asks too early is told so, and has to wait longer from then on; the time counts from
@@ -196,11 +196,11 @@ class DeviceGrants:
         answer: Any = await self._poll(keys=[self._key(tenant_id, device_code)], args=args)
         outcome, *rest = answer
         if outcome == "Approved":
-            return Poll("Approved", json.loads(rest[0]), json.loads(rest[1]))
+            return DevicePoll("Approved", json.loads(rest[0]), json.loads(rest[1]))
         given: Any = json.loads(rest[0]) if rest and rest[0] else None
-        return Poll(outcome, given=given)
+        return DevicePoll(outcome, given=given)
 
-    async def redeemed(self, tenant_id: TenantId, device_code: str, client_id: str, given: Document) -> bool:
+    async def record_redemption(self, tenant_id: TenantId, device_code: str, client_id: str, given: Document) -> bool:
         """Remember what a grant gave, for a second use to undo. False when one came first: the caller undoes it."""
         args: list[str | int] = [json.dumps(given), KEPT_SECONDS, client_id]
         return not await self._redeemed(keys=[self._key(tenant_id, device_code)], args=args)

@@ -17,7 +17,7 @@ from typing import Any, Final
 from bson.dbref import DBRef
 from pymongo import IndexModel
 
-from identity.background_tasks import Pace
+from identity.background_tasks import CooperativeYield
 from identity.call import Document
 from identity.domain.objects import hostname_suffixes, search_indexes
 from identity.domain.objects.resource_definition import NO_SEARCH, SearchRules, Unique
@@ -25,9 +25,9 @@ from identity.domain.objects.search import Criterion, SearchQuery
 from identity.domain.objects.search_indexes import NEWEST_FIRST, Order
 from identity.errors import Conflict, NotFound
 from identity.ids import TenantId, fingerprint
-from identity.store.cache import Cache, Freshness
+from identity.store.cache import Cache, ChangeStreamStatus
 from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session, duplicates
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault, is_sealed
 
 Tenant = TenantId | None
@@ -35,7 +35,7 @@ Tenant = TenantId | None
 _LISTS: Final = 1024
 """How many lists and their criteria are remembered at most; most of them are one tenant's, and short."""
 
-HOLDS = "private.holds"
+LOCK_COUNTER = "private.holds"
 """The member that changes when a document is held, and that nobody reads."""
 
 
@@ -52,7 +52,7 @@ class Documents:
         database: Database,
         name: str,
         vault: Vault,
-        freshness: Freshness,
+        freshness: ChangeStreamStatus,
         *,
         tenant_scoped: bool,
         sealed: tuple[str, ...] = (),
@@ -107,47 +107,47 @@ class Documents:
             fresh = {"$set": {hostname_suffixes.MEMBER: hostname_suffixes.of(stored["name"])}}
             await self._collection.update_one({"_id": stored["_id"], "name": stored["name"]}, fresh)
 
-    def forget(self, document_id: str) -> None:
+    def invalidate(self, document_id: str) -> None:
         """Drop a document from the cache, and every cached list and total, because it changed."""
         self._cache.drop(document_id)
         self._lists.clear()
         self._totals.clear()
 
-    def forget_all(self) -> None:
+    def invalidate_all(self) -> None:
         """Drop everything from the cache."""
         self._cache.clear()
         self._lists.clear()
         self._totals.clear()
 
-    def _forget(self, session: Session | None, document_id: str) -> None:
-        self._database.now_and_after_commit(session, lambda: self.forget(document_id))
+    def _invalidate(self, session: Session | None, document_id: str) -> None:
+        self._database.run_now_and_after_commit(session, lambda: self.invalidate(document_id))
 
     def peek(self, document_id: str) -> Document | None:
         """The document of whatever tenant, if it is in the cache and may still be used. It is shared."""
         return self._cache.peek(document_id)
 
-    async def cached(self, tenant_id: Tenant, document_id: str) -> Document | None:
+    async def find_cached(self, tenant_id: Tenant, document_id: str) -> Document | None:
         """The document, through the cache. It is shared: nobody may change it."""
         document = await self._cache.get(document_id, lambda: self._load({"_id": document_id}))
         return document if document is not None and self._is_of(tenant_id, document) else None
 
-    async def cached_across_tenants(self, document_id: str) -> Document | None:
+    async def find_cached_across_tenants(self, document_id: str) -> Document | None:
         """As `cached`, whatever the tenant: for finding out which tenant an id belongs to."""
         return await self._cache.get(document_id, lambda: self._load({"_id": document_id}))
 
     async def get_cached(self, tenant_id: Tenant, document_id: str) -> Document:
         """As `cached`; raises NotFound."""
-        document = await self.cached(tenant_id, document_id)
+        document = await self.find_cached(tenant_id, document_id)
         if document is None:
             raise NotFound(log_detail=f"{self.name} {document_id}")
         return document
 
-    async def cached_where(self, tenant_id: Tenant, where: Mapping[str, str]) -> Document | None:
+    async def find_cached_where(self, tenant_id: Tenant, where: Mapping[str, str]) -> Document | None:
         """The one document with these members, which tell it from all others, through the cache."""
-        return await self.cached_where_across_tenants({**where, **self._of(tenant_id)})
+        return await self.find_cached_where_across_tenants({**where, **self._of(tenant_id)})
 
-    async def cached_where_across_tenants(self, where: Mapping[str, str]) -> Document | None:
-        """As `cached_where`, whatever the tenant.
+    async def find_cached_where_across_tenants(self, where: Mapping[str, str]) -> Document | None:
+        """As `find_cached_where`, whatever the tenant.
 
         Only the id is remembered under the members, and the document, which the cache keeps fresh, has the last word.
         """
@@ -171,10 +171,10 @@ class Documents:
         return None if found is None else str(found["_id"])
 
     async def _cached_with(self, document_id: str, where: Mapping[str, str]) -> Document | None:
-        document = await self.cached_across_tenants(document_id)
+        document = await self.find_cached_across_tenants(document_id)
         return document if document is not None and all(document.get(n) == v for n, v in where.items()) else None
 
-    async def cached_list(self, tenant_id: Tenant, key: str, where: Mapping[str, Any]) -> list[Document]:
+    async def list_cached(self, tenant_id: Tenant, key: str, where: Mapping[str, Any]) -> list[Document]:
         """The documents that match, through the cache under `key`; they are shared: nobody may change them."""
 
         async def load() -> list[Document]:
@@ -182,8 +182,8 @@ class Documents:
 
         return await self._lists.get(f"{tenant_id}:{key}", load) or []
 
-    async def cached_list_across_tenants(self, key: str, where: Mapping[str, Any]) -> list[Document]:
-        """As `cached_list`, over all tenants."""
+    async def list_cached_across_tenants(self, key: str, where: Mapping[str, Any]) -> list[Document]:
+        """As `list_cached`, over all tenants."""
 
         async def load() -> list[Document]:
             return await self.find_all_across_tenants(where)
@@ -211,15 +211,15 @@ class Documents:
 
     async def find_all_across_tenants(self, where: Mapping[str, Any]) -> list[Document]:
         """Every document that matches in any tenant, the newest first."""
-        return [document async for document in self.each_across_tenants(where)]
+        return [document async for document in self.iterate_across_tenants(where)]
 
-    def each(self, tenant_id: Tenant, where: Mapping[str, Any] | None = None) -> AsyncIterator[Document]:
+    def iterate(self, tenant_id: Tenant, where: Mapping[str, Any] | None = None) -> AsyncIterator[Document]:
         """As `find_all`, one after the other: there may be more than anybody wants to hold at once."""
-        return self.each_across_tenants({**(where or {}), **self._of(tenant_id)})
+        return self.iterate_across_tenants({**(where or {}), **self._of(tenant_id)})
 
-    async def each_across_tenants(self, where: Mapping[str, Any]) -> AsyncIterator[Document]:
+    async def iterate_across_tenants(self, where: Mapping[str, Any]) -> AsyncIterator[Document]:
         """As `find_all_across_tenants`, one after the other; others go on in between, however many there are."""
-        pace = Pace()
+        pace = CooperativeYield()
         async for stored in self._collection.find(where).sort(list(NEWEST_FIRST)):
             yield self._opened(stored)
             await pace.step()
@@ -240,21 +240,21 @@ class Documents:
         options: dict[str, Any] = {"limit": limit} if limit else {}
         return await self._collection.count_documents(where, session=session, **options)
 
-    async def hold(self, tenant_id: Tenant, document_id: str, session: Session) -> bool:
+    async def lock(self, tenant_id: Tenant, document_id: str, session: Session) -> bool:
         """Keep a document from being deleted by others until the transaction ends; False when it is not there.
 
         It takes a change for that: two transactions that only read the same document do not see each other.
         """
         where = {**self._of(tenant_id), "_id": document_id}
-        await self._database.take_turns(session, [f"{self.name} {document_id}"])
-        result = await self._collection.update_one(where, {"$inc": {HOLDS: 1}}, session=session)
+        await self._database.lock_keys(session, [f"{self.name} {document_id}"])
+        result = await self._collection.update_one(where, {"$inc": {LOCK_COUNTER: 1}}, session=session)
         return result.matched_count == 1
 
     async def insert(self, tenant_id: Tenant, document: Document, session: Session | None = None) -> None:
         """Add a document. Raises Duplicate."""
         with duplicates():
             await self._collection.insert_one(self._closed(tenant_id, document), session=session)
-        self._forget(session, document["id"])
+        self._invalidate(session, document["id"])
 
     async def replace(
         self, tenant_id: Tenant, document: Document, expected: int, session: Session | None = None
@@ -263,7 +263,7 @@ class Documents:
         where = {**self._of(tenant_id), "_id": document["id"], "lastUpdateInstant": expected}
         with duplicates():
             result = await self._collection.replace_one(where, self._closed(tenant_id, document), session=session)
-        self._forget(session, document["id"])
+        self._invalidate(session, document["id"])
         if result.matched_count == 0:
             raise Conflict
 
@@ -278,22 +278,22 @@ class Documents:
 
         Answers how many matched. Raises Duplicate.
         """
-        with within(BULK_SECONDS), duplicates():
+        with time_limit(BULK_SECONDS), duplicates():
             result = await self._collection.update_many({**where, **self._of(tenant_id)}, change, session=session)
-        self._database.now_and_after_commit(session, self.forget_all)
+        self._database.run_now_and_after_commit(session, self.invalidate_all)
         return result.matched_count
 
     async def delete(self, tenant_id: Tenant, document_id: str, session: Session | None = None) -> bool:
         """Remove a document; False when it was not there."""
         result = await self._collection.delete_one({**self._of(tenant_id), "_id": document_id}, session=session)
-        self._forget(session, document_id)
+        self._invalidate(session, document_id)
         return result.deleted_count == 1
 
     async def delete_all(self, tenant_id: Tenant, where: Mapping[str, Any], session: Session | None = None) -> int:
         """Remove every document that matches; answers how many there were."""
-        with within(BULK_SECONDS):
+        with time_limit(BULK_SECONDS):
             result = await self._collection.delete_many({**where, **self._of(tenant_id)}, session=session)
-        self._database.now_and_after_commit(session, self.forget_all)
+        self._database.run_now_and_after_commit(session, self.invalidate_all)
         return result.deleted_count
 
     async def delete_in_chunks(self, tenant_id: Tenant, where: Mapping[str, Any]) -> None:
@@ -304,9 +304,9 @@ class Documents:
     async def delete_in_chunks_across_tenants(self, where: Mapping[str, Any]) -> None:
         """As `delete_in_chunks`, over all tenants."""
         async for ids in self._chunks(where):
-            with within(BULK_SECONDS):
+            with time_limit(BULK_SECONDS):
                 await self._collection.delete_many({"_id": {"$in": ids}})
-            self.forget_all()
+            self.invalidate_all()
 
     async def update_in_chunks(self, tenant_id: Tenant, where: Mapping[str, Any], change: Mapping[str, Any]) -> int:
         """As `update`, for any number, and a change after which a document does not match any more."""
@@ -334,7 +334,7 @@ class Documents:
         changed = 0
         async for stored in self._collection.find({}):
             changed += await self._resealed(stored)
-        self.forget_all()
+        self.invalidate_all()
         return changed
 
     async def seal_plaintext(self) -> int:
@@ -342,7 +342,7 @@ class Documents:
         changed = 0
         async for stored in self._collection.find({}):
             changed += await self._exchanged(stored, self._in_plaintext(stored), self._vault.seal)
-        self.forget_all()
+        self.invalidate_all()
         return changed
 
     def _in_plaintext(self, stored: Document) -> Iterator[tuple[_Place, str, str]]:

@@ -13,7 +13,7 @@ from identity.ids import TenantId
 from identity.store.documents import Documents
 from identity.store.index_search import IndexSearched
 from identity.store.mongo import BULK_SECONDS, Session
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 
 
 class Entities(IndexSearched):
@@ -59,11 +59,11 @@ class EntityGrants(Documents):
     async def rename_permission_across_tenants(self, type_id: str, name: str, new_name: str | None) -> None:
         """Call a permission of an entity type something else in every grant, or take it away."""
         where = {"private.typeId": type_id, "permissions": name}
-        with within(BULK_SECONDS):
+        with time_limit(BULK_SECONDS):
             if new_name is not None:
                 await self._collection.update_many(where, {"$addToSet": {"permissions": new_name}})
             await self._collection.update_many(where, {"$pull": {"permissions": name}})
-        self.forget_all()
+        self.invalidate_all()
 
 
 def recipient(grant: Mapping[str, Any]) -> dict[str, str]:

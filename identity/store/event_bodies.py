@@ -13,7 +13,7 @@ from pymongo import IndexModel
 
 from identity.call import Document
 from identity.store.mongo import BULK_SECONDS, Collection, Database
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
 
 PART_BYTES: Final = 4 * 2**20
@@ -51,7 +51,7 @@ class EventBodies:
         as long as its like do.
         """
         kept = {name: row[name] for name in ("expiresAt",) if name in row}
-        with within(BULK_SECONDS):
+        with time_limit(BULK_SECONDS):
             for number, part in enumerate(parts):
                 await self._parts.replace_one({"_id": f"{row['_id']}:{number}"}, {"body": part, **kept}, upsert=True)
 

@@ -37,7 +37,7 @@ class Families(Documents):
         cursor = self._collection.find({**self._of(tenant_id), "members.userId": user_id}, session=session)
         return [self._opened(found) async for found in cursor.sort([("insertInstant", 1), ("_id", 1)])]
 
-    async def put_members(
+    async def replace_members(
         self,
         tenant_id: TenantId,
         stored: Document,
@@ -53,10 +53,10 @@ class Families(Documents):
             await self.delete(tenant_id, stored["id"], session)
         return family
 
-    async def forget_user(
+    async def remove_user(
         self, tenant_id: TenantId, user_id: str, now: Instant, session: Session | None = None
     ) -> None:
         """Take a user who is removed out of all families. Raises Conflict."""
         for family in await self.find_of_user(tenant_id, user_id, session):
             members = families.without_member(family["members"], user_id)
-            await self.put_members(tenant_id, family, members, now, session)
+            await self.replace_members(tenant_id, family, members, now, session)

@@ -13,10 +13,10 @@ from identity.call import Document
 from identity.domain.objects.resource_definition import Unique
 from identity.ids import TenantId
 from identity.instants import Instant
-from identity.store.cache import Freshness
+from identity.store.cache import ChangeStreamStatus
 from identity.store.documents import Documents
 from identity.store.mongo import BULK_SECONDS, Database, Session
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
 
 ACCOUNT = Unique("account", ("tenantId", "identityProviderId", "identityProviderUserId"), "identityProviderLink")
@@ -29,7 +29,7 @@ SLOT = Unique("slot", ("tenantId", "userId", "identityProviderId", "private.slot
 class IdentityProviderLinks(Documents):
     """The links of all tenants."""
 
-    def __init__(self, database: Database, vault: Vault, freshness: Freshness) -> None:
+    def __init__(self, database: Database, vault: Vault, freshness: ChangeStreamStatus) -> None:
         super().__init__(
             database,
             "identity_provider_links",
@@ -87,5 +87,5 @@ class IdentityProviderLinks(Documents):
 
     async def delete_provider_across_tenants(self, provider_id: str) -> int:
         """Remove every link to a provider; answers how many there were."""
-        with within(BULK_SECONDS):
+        with time_limit(BULK_SECONDS):
             return (await self._collection.delete_many({"identityProviderId": provider_id})).deleted_count

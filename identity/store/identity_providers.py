@@ -32,15 +32,15 @@ class IdentityProviders(Documents):
             return tuple([str(found["_id"]) async for found in self._collection.find(where, {"_id": 1})])
 
         ids = await self._of_applications.get(application_id, load)
-        found = [await self.cached(None, provider_id) for provider_id in ids or ()]
+        found = [await self.find_cached(None, provider_id) for provider_id in ids or ()]
         return [provider for provider in found if provider is not None]
 
-    def forget(self, document_id: str) -> None:
+    def invalidate(self, document_id: str) -> None:
         """As of every collection, and which application has which providers."""
-        super().forget(document_id)
+        super().invalidate(document_id)
         self._of_applications.clear()
 
-    def forget_all(self) -> None:
+    def invalidate_all(self) -> None:
         """As `forget`, of all documents."""
-        super().forget_all()
+        super().invalidate_all()
         self._of_applications.clear()

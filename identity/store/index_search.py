@@ -15,7 +15,7 @@ from identity.domain.objects.search_indexes import Order
 from identity.ids import TenantId
 from identity.store.documents import Documents
 from identity.store.mongo import BULK_SECONDS
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 
 
 class IndexSearched(Documents):
@@ -53,7 +53,7 @@ class IndexSearched(Documents):
 
     async def _ids(self, scope: Mapping[str, Any], query: IndexQuery, limit: int) -> list[str]:
         where = {"$and": [dict(scope), _matching(self.fields, query)]}
-        with within(BULK_SECONDS):
+        with time_limit(BULK_SECONDS):
             return [found["_id"] async for found in self._collection.find(where, {"_id": 1}).limit(limit)]
 
     async def _search_index(self, scope: Mapping[str, Any], query: IndexQuery) -> tuple[int, list[Document]]:

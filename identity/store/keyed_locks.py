@@ -19,19 +19,19 @@ class KeyedLocks:
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._held: dict[int, dict[str, asyncio.Lock]] = {}
 
-    async def take(self, holder: int, names: Iterable[str], patience_seconds: float) -> None:
+    async def acquire(self, owner: int, names: Iterable[str], patience_seconds: float) -> None:
         """Wait for the turn at each of these, in an order that is always the same.
 
         Who waited too long goes on without: the turn saves work, and is not what keeps changes apart.
         """
-        held = self._held.setdefault(holder, {})
+        held = self._held.setdefault(owner, {})
         for name in sorted(set(names) - held.keys()):
             lock = self._locks.setdefault(name, asyncio.Lock())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(lock.acquire(), patience_seconds)
                 held[name] = lock
 
-    def give_back(self, holder: int) -> None:
-        """End every turn of a holder."""
-        for lock in self._held.pop(holder, {}).values():
+    def release(self, owner: int) -> None:
+        """End every turn of a owner."""
+        for lock in self._held.pop(owner, {}).values():
             lock.release()

@@ -20,7 +20,7 @@ end
 return count
 """
 
-_GIVE_BACK = """
+_DISCOUNT = """
 if tonumber(redis.call('GET', KEYS[1]) or '0') > 0 then
   redis.call('DECR', KEYS[1])
 end
@@ -36,17 +36,17 @@ class LockOuts:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._count = redis.client.register_script(_COUNT)
-        self._give_back = redis.client.register_script(_GIVE_BACK)
+        self._discount = redis.client.register_script(_DISCOUNT)
 
     async def count(self, tenant_id: TenantId, subject: str, window_seconds: int) -> int:
         """Count an attempt; answers how many there were in this window, with this one."""
         return int(await self._count(keys=[self._key(tenant_id, subject)], args=[window_seconds]))
 
-    async def give_back(self, tenant_id: TenantId, subject: str) -> None:
+    async def discount(self, tenant_id: TenantId, subject: str) -> None:
         """Count an attempt no more that came to nothing."""
-        await self._give_back(keys=[self._key(tenant_id, subject)])
+        await self._discount(keys=[self._key(tenant_id, subject)])
 
-    async def settle(self, tenant_id: TenantId, subject: str) -> None:
+    async def expire_soon(self, tenant_id: TenantId, subject: str) -> None:
         """The account is locked: from then on nothing is counted, but for those who do not know it yet."""
         await self._redis.client.expire(self._key(tenant_id, subject), _SETTLE_SECONDS)
 
@@ -54,11 +54,11 @@ class LockOuts:
         """Forget the attempts on an account."""
         await self._redis.client.delete(self._key(tenant_id, subject))
 
-    async def is_nobody_locked(self, tenant_id: TenantId, login_id: str) -> bool:
+    async def is_unknown_login_id_locked(self, tenant_id: TenantId, login_id: str) -> bool:
         """Whether a login id that is nobody's is locked."""
         return bool(await self._redis.client.exists(self._nobody(tenant_id, login_id)))
 
-    async def lock_nobody(self, tenant_id: TenantId, login_id: str, expiry: int, now: Instant) -> str:
+    async def lock_unknown_login_id(self, tenant_id: TenantId, login_id: str, expiry: int, now: Instant) -> str:
         """Lock a login id that is nobody's, or lock it longer; answers the id of the action that there is not."""
         key = self._nobody(tenant_id, login_id)
         found = await self._redis.client.get(key)

@@ -20,7 +20,7 @@ from identity.instants import Instant
 from identity.store.documents import condition, plain
 from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session
 from identity.store.request_coalescing import RequestCoalescer
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 
 Tenant = TenantId | None
 _NEWEST_FIRST = [("_id", -1)]
@@ -65,13 +65,13 @@ class LoginRecords:
             page = [_opened(stored) async for stored in cursor]
         return (await self._rows.count_documents(where) if with_total else None), page
 
-    async def each(self, tenant_id: Tenant, query: SearchQuery) -> AsyncIterator[Document]:
+    async def iterate(self, tenant_id: Tenant, query: SearchQuery) -> AsyncIterator[Document]:
         """Every row that matches, the newest first, whatever the page of the query."""
         where = _where(tenant_id, query.criteria)
         async for stored in self._rows.find(where, batch_size=_EXPORT_BATCH).sort(_NEWEST_FIRST):
             yield _opened(stored)
 
-    async def forget(self, tenant_id: TenantId, user_id: UserId, session: Session | None) -> None:
+    async def mark_for_erasure(self, tenant_id: TenantId, user_id: UserId, session: Session | None) -> None:
         """Note that the rows of a user have to go; `erase` removes them, now or after an interruption."""
         await self._erasures.update_one(
             {"_id": user_id}, {"$set": {"tenantId": tenant_id}}, upsert=True, session=session
@@ -98,7 +98,7 @@ class LoginRecords:
 
     async def delete_before(self, instant: Instant) -> int:
         """Remove what is older than this; answers how many rows went."""
-        with within(BULK_SECONDS):
+        with time_limit(BULK_SECONDS):
             return (await self._rows.delete_many({"_id": {"$lt": id_of(instant)}})).deleted_count
 
     async def _write(self, rows: Sequence[Document]) -> Sequence[None]:

@@ -36,7 +36,7 @@ from pymongo.read_concern import ReadConcern
 from identity.call import Document
 from identity.errors import Duplicate, StartupError, Unavailable
 from identity.store.keyed_locks import KeyedLocks
-from identity.store.store_circuit_breaker import PATIENCE_SECONDS, Guard, Guarded, within
+from identity.store.store_circuit_breaker import OPERATION_SECONDS, BreakerProxy, StoreCircuitBreaker, time_limit
 
 Session = AsyncIOMotorClientSession
 Collection = AsyncIOMotorCollection[Document]
@@ -80,22 +80,22 @@ class Database:
                 appname="identity",
                 tz_aware=True,
                 serverSelectionTimeoutMS=_SELECTION_MS,
-                timeoutMS=round(PATIENCE_SECONDS * 1000),
+                timeoutMS=round(OPERATION_SECONDS * 1000),
                 retryWrites=True,
                 maxPoolSize=64,
             )
         except (InvalidURI, ConfigurationError, ValueError) as error:
             raise StartupError(f"mongodb.uri is not usable: {error}") from error
         self._after_commit: dict[int, list[Callable[[], None]]] = {}
-        self._turns = KeyedLocks()
+        self._locks = KeyedLocks()
         self.motor: AsyncIOMotorDatabase[Document] = self._client.get_database(
             name, read_preference=ReadPreference.PRIMARY, write_concern=WriteConcern("majority", j=True)
         )
-        self._guard = Guard(lambda: self.motor.command("ping"))
+        self._breaker = StoreCircuitBreaker(lambda: self.motor.command("ping"))
 
     def collection(self, name: str) -> Collection:
         """A collection of this database, behind the guard."""
-        return cast("Collection", Guarded(self.motor[name], self._guard))
+        return cast("Collection", BreakerProxy(self.motor[name], self._breaker))
 
     async def check(self) -> None:
         """Raise StartupError unless a writable replica set answers."""
@@ -112,11 +112,11 @@ class Database:
 
     async def ping(self) -> None:
         """One round trip; raises PyMongoError when the server is gone."""
-        self._guard.require_answering()
-        await self._guard.answer(self.motor.command("ping"))
+        self._breaker.require_answering()
+        await self._breaker.answer(self.motor.command("ping"))
 
     async def in_transaction(
-        self, write: Callable[[Session], Coroutine[Any, Any, T]], patience_seconds: float = PATIENCE_SECONDS
+        self, write: Callable[[Session], Coroutine[Any, Any, T]], patience_seconds: float = OPERATION_SECONDS
     ) -> T:
         """Run `write` in one transaction, again when the server calls a conflict transient.
 
@@ -124,13 +124,13 @@ class Database:
         Raises Unavailable when conflicts or an outage do not end in time: the driver's own loop would go on for two
         minutes, and nobody waits that long; who makes very many changes at once may have more `patience_seconds`.
         """
-        self._guard.require_answering()
+        self._breaker.require_answering()
         deadline = time.monotonic() + patience_seconds
-        async with await self._guard.answer(self._client.start_session()) as session:
+        async with await self._breaker.answer(self._client.start_session()) as session:
             actions = self._after_commit[id(session)] = []
             try:
-                with duplicates(), within(patience_seconds):
-                    result = await _transacted(session, write, deadline, lambda: self._turns.give_back(id(session)))
+                with duplicates(), time_limit(patience_seconds):
+                    result = await _transacted(session, write, deadline, lambda: self._locks.release(id(session)))
             finally:
                 del self._after_commit[id(session)]
             for action in actions:
@@ -138,18 +138,18 @@ class Database:
             return result
 
     async def execute(
-        self, writes: Sequence[Write], session: Session | None = None, patience_seconds: float = PATIENCE_SECONDS
+        self, writes: Sequence[Write], session: Session | None = None, patience_seconds: float = OPERATION_SECONDS
     ) -> list[Any]:
         """Run writes in order and return their results; without a session, several share a new transaction."""
         if session is None and len(writes) > 1:
             return await self.in_transaction(functools.partial(_run, writes), patience_seconds)
         return await _run(writes, session)
 
-    async def take_turns(self, session: Session, names: Iterable[str]) -> None:
+    async def lock_keys(self, session: Session, names: Iterable[str]) -> None:
         """Wait until no other transaction of this process works on these; until this one ends, none will."""
-        await self._turns.take(id(session), names, PATIENCE_SECONDS)
+        await self._locks.acquire(id(session), names, OPERATION_SECONDS)
 
-    def now_and_after_commit(self, session: Session | None, action: Callable[[], None]) -> None:
+    def run_now_and_after_commit(self, session: Session | None, action: Callable[[], None]) -> None:
         """Do something now and, inside a transaction, once more when it has committed.
 
         What was forgotten before the commit may have been read, and remembered, again in its old form.
@@ -164,7 +164,7 @@ class Database:
 
     def close(self) -> None:
         """Close every connection."""
-        self._guard.stop()
+        self._breaker.stop()
         self._client.close()
 
 

@@ -13,7 +13,7 @@ from identity.store.mongo import Collection, Database, Session
 _KEPT_SECONDS = 3600
 
 
-class Claims:
+class NameReservations:
     """The collection of claims: names of the whole instance, which no tenant owns."""
 
     def __init__(self, database: Database) -> None:
@@ -24,9 +24,9 @@ class Claims:
         """Create what is missing."""
         await self._collection.create_indexes([IndexModel([("at", 1)], expireAfterSeconds=_KEPT_SECONDS)])
 
-    async def claim_across_tenants(self, name: str, session: Session | None) -> None:
+    async def reserve_across_tenants(self, name: str, session: Session | None) -> None:
         """Be the only transaction that uses the name, until this one ends."""
         assert session is not None, "a name is reserved inside the transaction that uses it"
-        await self._database.take_turns(session, [f"claim {name}"])
+        await self._database.lock_keys(session, [f"claim {name}"])
         change = {"$currentDate": {"at": True}}
         await self._collection.update_one({"_id": name}, change, upsert=True, session=session)

@@ -15,7 +15,7 @@ class OneTimeIds:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
-    async def use(self, tenant_id: TenantId, purpose: str, owner: str, value: str, ttl_seconds: int) -> bool:
+    async def mark_used(self, tenant_id: TenantId, purpose: str, owner: str, value: str, ttl_seconds: int) -> bool:
         """Use an id up: of all callers one is told True, whoever comes at the same time."""
         key = self._key(tenant_id, purpose, owner, value)
         return bool(await self._redis.client.set(key, "1", nx=True, ex=max(1, ttl_seconds)))

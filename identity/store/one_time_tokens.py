@@ -108,7 +108,9 @@ class OneTimeTokens:
         """What an id stands for; None in place of a tenant leaves the ticket to say whose it is."""
         return await self._read(tenant_id, kind, await self._redis.client.get(self._key(kind, secret)))
 
-    async def find_to_try(self, tenant_id: TenantId | None, kind: str, secret: str, tries: int) -> OneTimeToken | None:
+    async def find_counting_attempt(
+        self, tenant_id: TenantId | None, kind: str, secret: str, tries: int
+    ) -> OneTimeToken | None:
         """As `find`, for a caller who shows a code beside the id: after so many tries the ticket is gone."""
         if await self.find(tenant_id, kind, secret) is None:
             return None
@@ -125,9 +127,9 @@ class OneTimeTokens:
                 return None
         return await self._read(tenant_id, kind, await self._consume(keys=keys))
 
-    def use(self, tenant_id: TenantId | None, kind: str, secret: str) -> Use:
+    def use(self, tenant_id: TenantId | None, kind: str, secret: str) -> OneTimeTokenUse:
         """The one use of a ticket, for a write that may run again."""
-        return Use(self, tenant_id, kind, secret)
+        return OneTimeTokenUse(self, tenant_id, kind, secret)
 
     async def replace(self, tenant_id: TenantId, kind: str, secret: str, document: Document) -> bool:
         """Let an id stand for another document, for as long as it has left; False when it is gone meanwhile."""
@@ -147,7 +149,7 @@ class OneTimeTokens:
         await self._generation(keys=[owner_key], args=[new_id(), ttl_seconds, 0])
         return bool(await self._extend(keys=[key, f"{key}:tries"], args=[ttl_seconds]))
 
-    async def withdraw(self, tenant_id: TenantId, kind: str, owner: str) -> None:
+    async def revoke_all(self, tenant_id: TenantId, kind: str, owner: str) -> None:
         """Take all tickets of one kind back that an owner has."""
         await self._redis.client.delete(self._owner_key(tenant_id, kind, owner))
 
@@ -173,7 +175,7 @@ def _aside(key: str) -> str:
     return f"{key}:aside"
 
 
-class Use:
+class OneTimeTokenUse:
     """A ticket that is used up by a write: once, however often MongoDB has the write run for one change."""
 
     def __init__(self, one_time_tokens: OneTimeTokens, tenant_id: TenantId | None, kind: str, secret: str) -> None:

@@ -22,7 +22,7 @@ class OpenVerifications:
         self._redis = redis
         self._vault = vault
 
-    async def keep(self, tenant_id: TenantId, kind: str, owner: str, document: Document, ttl_seconds: int) -> None:
+    async def save(self, tenant_id: TenantId, kind: str, owner: str, document: Document, ttl_seconds: int) -> None:
         """Remember what an owner was given, in place of what it was given before."""
         key = self._key(tenant_id, kind, owner)
         await self._redis.client.set(key, self._vault.seal(json.dumps(document), key), ex=ttl_seconds)
@@ -36,7 +36,7 @@ class OpenVerifications:
         found: Document = json.loads(self._vault.unseal(sealed, key))
         return found
 
-    async def forget(self, tenant_id: TenantId, kind: str, owner: str) -> None:
+    async def delete(self, tenant_id: TenantId, kind: str, owner: str) -> None:
         """Forget what an owner was given."""
         await self._redis.client.delete(self._key(tenant_id, kind, owner))
 

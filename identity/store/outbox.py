@@ -24,14 +24,14 @@ from identity.errors import Invalid, StartupError
 from identity.ids import EventId, WebhookId, new_id
 from identity.instants import Instant, as_datetime, later
 from identity.store import delivery_lanes, delivery_order, request_context
-from identity.store.delivery_lanes import Lanes
+from identity.store.delivery_lanes import DeliveryLanes
 from identity.store.delivery_order import DeliveryOrder
 from identity.store.event_bodies import PART_BYTES, EventBodies
 from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session
 from identity.store.outbox_documents import delivery_document, event_document, event_of, leases_of, noted, settlement
-from identity.store.outbox_rows import Backlog, EventRow, Lease, NewDelivery, Outcome
+from identity.store.outbox_rows import DeliveryBacklog, DeliveryLease, DeliveryOutcome, EventRow, NewDelivery
 from identity.store.request_coalescing import RequestCoalescer
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
 
 _log = structlog.get_logger(__name__)
@@ -78,7 +78,7 @@ class Outbox:
         self._events: Collection = database.collection("events")
         self._deliveries: Collection = database.collection("deliveries")
         self._order = DeliveryOrder(self._deliveries)
-        self._lanes = Lanes(self._deliveries)
+        self._lanes = DeliveryLanes(self._deliveries)
         self._counters: Collection = database.collection("counters")
         self._sequence = RequestCoalescer(self._reserve)
         self._schedule_seconds = schedule_seconds
@@ -168,7 +168,7 @@ class Outbox:
         *,
         since: Instant | None = None,
         before: Instant | None = None,
-    ) -> list[Lease]:
+    ) -> list[DeliveryLease]:
         """Take due deliveries: at most `limit`, and of each webhook at most the room that there is for it.
 
         Only those whose time came at `since` or later, and before `before`, where these are given.
@@ -192,7 +192,7 @@ class Outbox:
 
     async def _take(
         self, candidates: Mapping[str, Document], ids: Sequence[str], is_due: Document, until: Instant
-    ) -> list[Lease]:
+    ) -> list[DeliveryLease]:
         """Lease these, as far as nobody else has done so meanwhile."""
         token = new_id()
         change = {"$set": {"lease": token, "nextAttempt": until}, "$unset": {"waits": ""}}
@@ -229,7 +229,7 @@ class Outbox:
         row = await self._events.find_one({"_id": event_id}, _BODY_FIELDS)
         return b"" if row is None else await self._bodies.opened(row)
 
-    async def settle(self, outcomes: Sequence[Outcome]) -> bool:
+    async def record_outcomes(self, outcomes: Sequence[DeliveryOutcome]) -> bool:
         """Write what became of leases, in one go; answers whether some are due now that waited for these.
 
         A success always counts. A failure counts only while the lease is still held: when it ran out, the delivery is
@@ -241,7 +241,7 @@ class Outbox:
         ended = {(one.lease.webhook_id, one.lease.ordered_by): one.instant for one in outcomes if one.makes_way}
         return await self._order.let_follow(ended)
 
-    async def _write(self, outcomes: Sequence[Outcome]) -> None:
+    async def _write(self, outcomes: Sequence[DeliveryOutcome]) -> None:
         """Write them together or, where MongoDB cannot keep one as it is, each by itself.
 
         What a receiver says must not be able to stop all that comes after it: such an attempt is kept without.
@@ -253,27 +253,27 @@ class Outbox:
             for outcome in outcomes:
                 await self._write_one(outcome)
 
-    async def _write_one(self, outcome: Outcome) -> None:
+    async def _write_one(self, outcome: DeliveryOutcome) -> None:
         try:
             await self._deliveries.bulk_write([settlement(outcome)])
         except _NOT_TO_BE_KEPT:
             plain = dataclasses.replace(outcome, attempt=outcome.attempt and outcome.attempt.without_answer())
             await self._deliveries.bulk_write([settlement(plain, keep=KEPT_ATTEMPTS)])
 
-    async def _note(self, outcomes: Sequence[Outcome]) -> None:
+    async def _note(self, outcomes: Sequence[DeliveryOutcome]) -> None:
         """Tell the events' own rows."""
-        told: dict[EventId, list[Outcome]] = {}
+        told: dict[EventId, list[DeliveryOutcome]] = {}
         for outcome in outcomes:
             if outcome.is_told:
                 told.setdefault(outcome.lease.event_id, []).append(outcome)
         if told:
             await self._events.bulk_write([noted(*of_event) for of_event in told.items()], ordered=False)
 
-    async def renew(self, leases: Sequence[Lease], until: Instant) -> None:
+    async def renew(self, leases: Sequence[DeliveryLease], until: Instant) -> None:
         """Hold on to leases whose receivers take their time."""
         await self._change_leases(leases, {"$set": {"nextAttempt": until}})
 
-    async def hand_back(self, leases: Sequence[Lease], now: Instant) -> None:
+    async def release(self, leases: Sequence[DeliveryLease], now: Instant) -> None:
         """Make leased deliveries due again at once, for another process to take."""
         await self._change_leases(leases, {"$set": {"nextAttempt": now}, "$unset": {"lease": ""}})
 
@@ -284,7 +284,7 @@ class Outbox:
         """
         soon = as_datetime(later(now, seconds=_LEAST_SECONDS))
         until, kept = later(now, seconds=_LEAST_SECONDS + _DAY), 0
-        with within(BULK_SECONDS):
+        with time_limit(BULK_SECONDS):
             ending = self._deliveries.find({"state": "due", "expiresAt": {"$lt": soon}}, {"_id": 1}).hint("lanes")
             # As they are found: millions may wait for one that is paused, and must not all be in memory.
             while rows := await ending.to_list(CHUNK):
@@ -300,7 +300,7 @@ class Outbox:
         await self._events.update_many({"_id": {"$in": event_ids}, "expiresAt": {"$exists": True}}, change)
         await self._deliveries.update_many({"_id": {"$in": list(ids)}, "expiresAt": {"$exists": True}}, change)
 
-    async def backlog(self, now: Instant) -> Backlog:
+    async def backlog(self, now: Instant) -> DeliveryBacklog:
         """What is waiting, for the metrics: of very many it is only said that there are at least so many.
 
         Each question is answered by an index alone, whatever has piled up: one entry of each lane, and a count that
@@ -310,7 +310,7 @@ class Outbox:
         due = await self._deliveries.count_documents(is_due, limit=_MOST_COUNTED, hint="lanes")
         waiting = await self._order.waiting(_MOST_COUNTED)
         if not due:
-            return Backlog(0, 0.0, waiting)
+            return DeliveryBacklog(0, 0.0, waiting)
         oldest = self._deliveries.aggregate(
             [
                 {"$match": {"state": "due"}},
@@ -321,7 +321,7 @@ class Outbox:
             hint="lanes",
         )
         found = await oldest.to_list(1)
-        return Backlog(due, max(0, now - found[0]["oldest"]) / 1000 if found else 0.0, waiting)
+        return DeliveryBacklog(due, max(0, now - found[0]["oldest"]) / 1000 if found else 0.0, waiting)
 
     async def reseal(self) -> int:
         """Seal again what was sealed under an older master key; answers how many changed."""
@@ -333,7 +333,7 @@ class Outbox:
                 changed += (await self._events.update_one(where, {"$set": {"body": fresh}})).modified_count
         return changed
 
-    async def _change_leases(self, leases: Sequence[Lease], change: Mapping[str, Any]) -> None:
+    async def _change_leases(self, leases: Sequence[DeliveryLease], change: Mapping[str, Any]) -> None:
         by_token: dict[str, list[str]] = {}
         for lease in leases:
             by_token.setdefault(lease.token, []).append(lease.delivery_id)

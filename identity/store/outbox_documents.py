@@ -12,7 +12,7 @@ from identity.ids import EventId
 from identity.instants import Instant
 from identity.store import request_context
 from identity.store.delivery_lanes import lane_of
-from identity.store.outbox_rows import Attempt, EventRow, Lease, NewDelivery, Outcome
+from identity.store.outbox_rows import DeliveryAttempt, DeliveryLease, DeliveryOutcome, EventRow, NewDelivery
 
 State = Literal["due", "succeeded", "given up", "vetoed"]
 
@@ -71,10 +71,10 @@ def delivery_document(row: EventRow, delivery: NewDelivery, sequence: int) -> Do
     return stored
 
 
-def leases_of(taken: Iterable[Document], events: Mapping[str, Document | None], token: str) -> list[Lease]:
+def leases_of(taken: Iterable[Document], events: Mapping[str, Document | None], token: str) -> list[DeliveryLease]:
     """The leases under this token of these rows, as far as their events can be read."""
     return [
-        Lease(
+        DeliveryLease(
             delivery_id=row["_id"],
             event_id=row["eventId"],
             webhook_id=row["webhookId"],
@@ -91,13 +91,13 @@ def leases_of(taken: Iterable[Document], events: Mapping[str, Document | None], 
     ]
 
 
-def _state(attempt: Attempt | None, next_attempt: Instant | None) -> State:
+def _state(attempt: DeliveryAttempt | None, next_attempt: Instant | None) -> State:
     if next_attempt is not None:
         return "due"
     return "succeeded" if attempt is not None and attempt.succeeded else "given up"
 
 
-def settlement(outcome: Outcome, keep: int | None = None) -> UpdateOne:
+def settlement(outcome: DeliveryOutcome, keep: int | None = None) -> UpdateOne:
     """The update of a delivery; of its attempts the last `keep` stay, or all of them."""
     state = _state(outcome.attempt, outcome.next_attempt)
     where: Document = {"_id": outcome.lease.delivery_id, "state": "due"}
@@ -114,7 +114,7 @@ def settlement(outcome: Outcome, keep: int | None = None) -> UpdateOne:
     return UpdateOne(where, change)
 
 
-def noted(event_id: EventId, outcomes: Sequence[Outcome]) -> UpdateOne:
+def noted(event_id: EventId, outcomes: Sequence[DeliveryOutcome]) -> UpdateOne:
     """What an event's own row learns of attempts; it may be told twice."""
     tried = [outcome.lease.webhook_id for outcome in outcomes]
     change: Document = {"untried": {"$setDifference": ["$untried", tried]}}

@@ -32,7 +32,7 @@ class EventRow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Attempt:
+class DeliveryAttempt:
     """One request to a webhook. `status` is None when there was no answer; `exception` says what failed.
 
     `answer` is the beginning of what the receiver said, `headers` the header of its answer.
@@ -52,7 +52,7 @@ class Attempt:
         """Whether the receiver took the event: a status from 200 to 299 and nothing else."""
         return self.exception is None and self.status is not None and 200 <= self.status < 300
 
-    def without_answer(self) -> Attempt:
+    def without_answer(self) -> DeliveryAttempt:
         """The attempt with its status alone, where what was said cannot be kept."""
         failed = None if self.exception is None else "unreadable: what went wrong cannot be written down"
         return dataclasses.replace(self, exception=failed, answer="", headers={})
@@ -86,12 +86,12 @@ class NewDelivery:
 
     webhook_id: WebhookId
     next_attempt: Instant | None
-    first: Attempt | None = None
+    first: DeliveryAttempt | None = None
     is_ordered: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Lease:
+class DeliveryLease:
     """A delivery that is this process's to make until the lease runs out.
 
     `body` is empty where the event is gone, and None where it is large and has to be fetched; `body_bytes` says how
@@ -117,14 +117,14 @@ class Lease:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
+class DeliveryOutcome:
     """What became of a lease: `next_attempt` None after a failure means that it is given up.
 
     Without an attempt and with a next one the delivery was only put off.
     """
 
-    lease: Lease
-    attempt: Attempt | None
+    lease: DeliveryLease
+    attempt: DeliveryAttempt | None
     next_attempt: Instant | None
 
     @property
@@ -144,7 +144,7 @@ class Outcome:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Backlog:
+class DeliveryBacklog:
     """How many deliveries are due, 10,000 for as many or more, and how long the oldest of them has been.
 
     `waiting`, counted so too, were put off for an earlier one about the same object.

@@ -19,7 +19,7 @@ class PushedRequests:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
-    async def keep(
+    async def save(
         self, tenant_id: TenantId, client_id: ApplicationId, secret: str, request: Document, ttl_seconds: int
     ) -> None:
         """Remember what a new secret stands for."""
@@ -33,7 +33,7 @@ class PushedRequests:
         """Use a secret up: of all callers one gets what it stands for."""
         return _request(await self._redis.client.getdel(self._key(tenant_id, client_id, secret)))
 
-    async def discard(self, tenant_id: TenantId, client_id: ApplicationId, hashed_secret: str) -> None:
+    async def delete(self, tenant_id: TenantId, client_id: ApplicationId, hashed_secret: str) -> None:
         """Delete what a secret with this fingerprint stands for, if it is there."""
         await self._redis.client.delete(self._hashed_key(tenant_id, client_id, hashed_secret))
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from identity.ids import TenantId, fingerprint
 from identity.store.redis import Redis
 
-_TAKE = """
+_CONSUME = """
 local taken = redis.call('INCR', KEYS[1])
 if taken == 1 then
   redis.call('EXPIRE', KEYS[1], ARGV[2])
@@ -24,7 +24,7 @@ end
 return -1
 """
 
-_GIVE_BACK = """
+_REFUND = """
 if tonumber(redis.call('GET', KEYS[1]) or '0') > 0 then
   redis.call('DECR', KEYS[1])
 end
@@ -46,22 +46,22 @@ class RateLimits:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
-        self._take = redis.client.register_script(_TAKE)
-        self._give_back = redis.client.register_script(_GIVE_BACK)
+        self._consume = redis.client.register_script(_CONSUME)
+        self._refund = redis.client.register_script(_REFUND)
 
-    async def take(self, tenant_id: TenantId, limits: Sequence[Limit]) -> int | None:
+    async def consume(self, tenant_id: TenantId, limits: Sequence[Limit]) -> int | None:
         """Take one attempt of each limit; or, when one has none left, of none, and answer the seconds to wait."""
         for index, limit in enumerate(limits):
-            wait = await self._take(keys=[self._key(tenant_id, limit)], args=[limit.attempts, limit.period_seconds])
+            wait = await self._consume(keys=[self._key(tenant_id, limit)], args=[limit.attempts, limit.period_seconds])
             if wait >= 0:
-                await self.give_back(tenant_id, limits[:index])
+                await self.refund(tenant_id, limits[:index])
                 return max(1, int(wait))
         return None
 
-    async def give_back(self, tenant_id: TenantId, limits: Sequence[Limit]) -> None:
+    async def refund(self, tenant_id: TenantId, limits: Sequence[Limit]) -> None:
         """Give back what was taken for an attempt that succeeded."""
         for limit in limits:
-            await self._give_back(keys=[self._key(tenant_id, limit)])
+            await self._refund(keys=[self._key(tenant_id, limit)])
 
     def _key(self, tenant_id: TenantId, limit: Limit) -> str:
         return self._redis.key("limit", limit.purpose, tenant_id, fingerprint(limit.subject))

@@ -21,7 +21,7 @@ from identity.call import Document
 from identity.ids import ApplicationId, Secret, TenantId, UserId, new_secret
 from identity.instants import Instant, as_datetime, later
 from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session, duplicates
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
 
 _HALF_BYTES = 24
@@ -31,7 +31,7 @@ _FORMER_INDEX = "lookup"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Presented:
+class PresentedRefreshToken:
     """A record, found by a value of its own: its present one, one that was rotated out, or none it ever had."""
 
     record: Document
@@ -49,7 +49,7 @@ class Presented:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rotation:
+class RefreshTokenRotation:
     """What became of an attempt to rotate; `record` as it is after it."""
 
     outcome: Literal["rotated", "graced", "replayed", "unknown"]
@@ -86,30 +86,30 @@ class RefreshTokens:
             await self._collection.insert_one(self._closed(record, expires), session=session)
         return record
 
-    def packed(self, tenant_id: TenantId, record: Document, expires: Instant) -> bytes:
+    def encode(self, tenant_id: TenantId, record: Document, expires: Instant) -> bytes:
         """A record with a value of its own, as it is to be stored; many of these take little room."""
         return bson.encode(self._closed(self._complete(tenant_id, record, expires), expires))
 
-    async def insert_packed(self, records: Sequence[bytes], session: Session) -> None:
+    async def insert_encoded(self, records: Sequence[bytes], session: Session) -> None:
         """Add very many records, of whatever tenants, in one transaction. Raises Duplicate."""
         for at in range(0, len(records), CHUNK):
             with duplicates():
                 rows = [RawBSONDocument(record) for record in records[at : at + CHUNK]]
                 await self._collection.insert_many(rows, session=session)
 
-    async def taken(self, tenant_id: TenantId, values: Sequence[str]) -> set[str]:
+    async def find_existing_values(self, tenant_id: TenantId, values: Sequence[str]) -> set[str]:
         """Those of the values that a record has, whether it is still live or not."""
         lookups = {lookup: value for value in values for lookup in self._lookups(value)}
         where = {"tenantId": tenant_id, "private.lookup": {"$in": list(lookups)}}
         found = self._collection.find(where, {"private.lookup": 1})
         return {lookups[one] async for row in found for one in row["private"]["lookup"] if one in lookups}
 
-    async def present(self, tenant_id: TenantId, value: str, now: Instant) -> Presented | None:
+    async def find_by_value(self, tenant_id: TenantId, value: str, now: Instant) -> PresentedRefreshToken | None:
         """The live record that a value belongs or belonged to."""
         stored: Any = await self._collection.find_one({"tenantId": tenant_id, **self._live(value, now)})
         return None if stored is None else self._presented(stored, value)
 
-    async def present_across_tenants(self, value: str, now: Instant) -> Presented | None:
+    async def find_by_value_across_tenants(self, value: str, now: Instant) -> PresentedRefreshToken | None:
         """As `present`, where nobody said for which tenant; None where two tenants have a token with this value."""
         found: list[Any] = [stored async for stored in self._collection.find(self._live(value, now)).limit(2)]
         return self._presented(found[0], value) if len(found) == 1 else None
@@ -118,28 +118,28 @@ class RefreshTokens:
         """Finds the live records that a value belongs or belonged to."""
         return {"private.lookup": {"$in": self._lookups(value)}, "expiresAt": {"$gt": as_datetime(now)}}
 
-    def _presented(self, stored: Any, value: str) -> Presented:
+    def _presented(self, stored: Any, value: str) -> PresentedRefreshToken:
         value_hash = self._vault.fingerprint(value)
         is_current = stored["private"]["hash"] == value_hash
-        return Presented(self._opened(stored), is_current, _spent_instant(stored, value_hash))
+        return PresentedRefreshToken(self._opened(stored), is_current, _spent_instant(stored, value_hash))
 
     async def rotate(
         self,
         tenant_id: TenantId,
-        presented: Presented,
+        presented: PresentedRefreshToken,
         changes: Mapping[str, Any],
         expires: Instant,
         now: Instant,
         *,
         grace_seconds: int,
         session: Session | None = None,
-    ) -> Rotation:
+    ) -> RefreshTokenRotation:
         """Give the record a new value, if the one presented still is its present one: of all callers one rotates it.
 
         A caller who lost the race gets the new value inside the grace period, and has replayed the token outside it.
         """
         old, record_id = presented.record["token"], presented.record["id"]
-        token = Secret(old[:_HALF_LENGTH] + new_secret(_HALF_BYTES)) if is_own(old) else new_value()
+        token = Secret(old[:_HALF_LENGTH] + new_secret(_HALF_BYTES)) if has_own_format(old) else new_value()
         stored: Any = await self._collection.find_one_and_update(
             {"tenantId": tenant_id, "_id": record_id, "private.hash": self._vault.fingerprint(old)},
             {
@@ -156,13 +156,13 @@ class RefreshTokens:
             session=session,
         )
         if stored is not None:
-            return Rotation("rotated", self._opened(stored))
+            return RefreshTokenRotation("rotated", self._opened(stored))
         return await self._lost(tenant_id, record_id, old, grace_seconds, now, session)
 
-    async def use(
+    async def record_use(
         self,
         tenant_id: TenantId,
-        presented: Presented,
+        presented: PresentedRefreshToken,
         changes: Mapping[str, Any],
         expires: Instant,
         session: Session | None = None,
@@ -182,7 +182,7 @@ class RefreshTokens:
         stored: Any = await self._collection.find_one({"tenantId": tenant_id, "_id": record_id})
         return None if stored is None else self._opened(stored)
 
-    async def find_all(self, tenant_id: TenantId, user_id: UserId, now: Instant) -> list[Document]:
+    async def find_of_user(self, tenant_id: TenantId, user_id: UserId, now: Instant) -> list[Document]:
         """The live records of a user, the newest first."""
         where = {"tenantId": tenant_id, "userId": user_id, "expiresAt": {"$gt": as_datetime(now)}}
         cursor: Any = self._collection.find(where).sort([("insertInstant", -1), ("_id", -1)])
@@ -212,7 +212,7 @@ class RefreshTokens:
     async def ids_of_application(self, tenant_id: TenantId, application_id: ApplicationId) -> list[str]:
         """The ids of all records for an application."""
         where = {"tenantId": tenant_id, "applicationId": application_id}
-        with within(BULK_SECONDS):
+        with time_limit(BULK_SECONDS):
             return [found["_id"] async for found in self._collection.find(where, {"_id": 1})]
 
     async def revoke_application(
@@ -220,7 +220,7 @@ class RefreshTokens:
     ) -> int:
         """End all records for an application; answers how many there were."""
         where = {"tenantId": tenant_id, "applicationId": application_id}
-        with within(BULK_SECONDS):
+        with time_limit(BULK_SECONDS):
             return (await self._collection.delete_many(where, session=session)).deleted_count
 
     async def revoke_tenant(self, tenant_id: TenantId) -> int:
@@ -244,13 +244,13 @@ class RefreshTokens:
 
     async def _lost(
         self, tenant_id: TenantId, record_id: str, old: str, grace_seconds: int, now: Instant, session: Session | None
-    ) -> Rotation:
+    ) -> RefreshTokenRotation:
         stored: Any = await self._collection.find_one({"tenantId": tenant_id, "_id": record_id}, session=session)
         if stored is None:
-            return Rotation("unknown")
-        spent = Presented(stored, False, _spent_instant(stored, self._vault.fingerprint(old)))
+            return RefreshTokenRotation("unknown")
+        spent = PresentedRefreshToken(stored, False, _spent_instant(stored, self._vault.fingerprint(old)))
         outcome: Literal["graced", "replayed"] = "graced" if spent.is_graced(grace_seconds, now) else "replayed"
-        return Rotation(outcome, self._opened(stored))
+        return RefreshTokenRotation(outcome, self._opened(stored))
 
     def _complete(self, tenant_id: TenantId, record: Document, expires: Instant) -> Document:
         token = record.get("token") or new_value()
@@ -263,7 +263,7 @@ class RefreshTokens:
     def _lookups(self, value: str) -> list[str]:
         """By what a value is found: its first half when it can be one of ours, and the whole when it was imported."""
         whole = self._vault.fingerprint(value)
-        return [self._vault.fingerprint(value[:_HALF_LENGTH]), whole] if is_own(value) else [whole]
+        return [self._vault.fingerprint(value[:_HALF_LENGTH]), whole] if has_own_format(value) else [whole]
 
     def _replacement(self, record_id: str, token: str) -> Document:
         return {"token": self._seal(record_id, token), "private.hash": self._vault.fingerprint(token)}
@@ -295,7 +295,7 @@ def new_value() -> Secret:
     return Secret(new_secret(_HALF_BYTES) + new_secret(_HALF_BYTES))
 
 
-def is_own(value: str) -> bool:
+def has_own_format(value: str) -> bool:
     """Whether a value has the length of ours; imported ones are found by the whole."""
     return len(value) == 2 * _HALF_LENGTH
 

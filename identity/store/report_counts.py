@@ -14,7 +14,7 @@ from identity.ids import TenantId
 from identity.instants import Instant, as_datetime
 from identity.store.login_records import id_of
 from identity.store.mongo import Collection, Database
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 
 REPORT_SECONDS = 20.0
 """How long a report may be counted."""
@@ -23,7 +23,7 @@ Unit = Literal["hour", "day", "month"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Range:
+class ReportRange:
     """From `start` until before `end`, counted in a unit since `epoch`, which is 1970 where the clocks show `zone`."""
 
     start: Instant
@@ -46,7 +46,7 @@ class ReportCounts:
         self._users: Collection = database.collection("users")
 
     async def logins(
-        self, tenant_id: TenantId | None, wanted: Range, where: Mapping[str, Any], *, users: bool = False
+        self, tenant_id: TenantId | None, wanted: ReportRange, where: Mapping[str, Any], *, users: bool = False
     ) -> list[Document]:
         """How many logins there were in each interval or, with `users`, how many different users logged in."""
         ids = {"_id": {"$gte": id_of(wanted.start), "$lt": id_of(wanted.end)}}
@@ -59,7 +59,7 @@ class ReportCounts:
         return await _intervals(self._logins, stages)
 
     async def registrations(
-        self, tenant_id: TenantId | None, wanted: Range, application_id: str | None
+        self, tenant_id: TenantId | None, wanted: ReportRange, application_id: str | None
     ) -> list[Document]:
         """How many of the registrations that there are were made in each interval."""
         made = {"insertInstant": {"$gte": wanted.start, "$lt": wanted.end}}
@@ -74,7 +74,7 @@ class ReportCounts:
 
     async def users(self, tenant_id: TenantId | None) -> int:
         """How many users there are."""
-        with within(REPORT_SECONDS):
+        with time_limit(REPORT_SECONDS):
             return await self._users.count_documents(_of(tenant_id))
 
     async def logins_by_application(self, tenant_id: TenantId | None) -> dict[str, int]:
@@ -98,12 +98,12 @@ def _of(tenant_id: TenantId | None) -> Document:
 
 
 async def _intervals(collection: Collection, stages: list[Document]) -> list[Document]:
-    with within(REPORT_SECONDS):
+    with time_limit(REPORT_SECONDS):
         rows = [row async for row in collection.aggregate([*stages, {"$sort": {"_id": 1}}], allowDiskUse=True)]
     return [{"interval": int(row["_id"]), "count": int(row["count"])} for row in rows]
 
 
 async def _by_application(collection: Collection, stages: list[Document]) -> dict[str, int]:
-    with within(REPORT_SECONDS):
+    with time_limit(REPORT_SECONDS):
         rows = [row async for row in collection.aggregate(stages, allowDiskUse=True)]
     return {str(row["_id"]): int(row["count"]) for row in rows if row["_id"] is not None}

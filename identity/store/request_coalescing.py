@@ -11,7 +11,7 @@ import contextvars
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
-from identity.store.store_circuit_breaker import PATIENCE_SECONDS, within
+from identity.store.store_circuit_breaker import OPERATION_SECONDS, time_limit
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -45,7 +45,7 @@ class RequestCoalescer(Generic[A, R]):
 
     async def _do_batch(self, batch: Sequence[tuple[A, asyncio.Future[R]]]) -> None:
         try:
-            with within(PATIENCE_SECONDS):
+            with time_limit(OPERATION_SECONDS):
                 answers = await self._do([wanted for wanted, _ in batch])
         except Exception as error:  # noqa: BLE001 (each of those who wait raises it)
             for _, answer in batch:

@@ -14,7 +14,7 @@ from pymongo import IndexModel, ReturnDocument
 from identity.call import Document
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.instants import Instant, as_datetime
-from identity.store.cache import Freshness
+from identity.store.cache import ChangeStreamStatus
 from identity.store.documents import Documents
 from identity.store.mongo import Database, Session
 from identity.store.vault import Vault
@@ -23,7 +23,7 @@ from identity.store.vault import Vault
 class ScopeConsents(Documents):
     """The decisions of all tenants."""
 
-    def __init__(self, database: Database, vault: Vault, freshness: Freshness) -> None:
+    def __init__(self, database: Database, vault: Vault, freshness: ChangeStreamStatus) -> None:
         super().__init__(database, "scope_consents", vault, freshness, tenant_scoped=True)
 
     def indexes(self) -> list[IndexModel]:
@@ -78,7 +78,7 @@ class ScopeConsents(Documents):
         )
         return self._opened(stored)
 
-    async def forget_scope(self, tenant_id: TenantId, application_id: ApplicationId, scope: str) -> None:
+    async def remove_scope(self, tenant_id: TenantId, application_id: ApplicationId, scope: str) -> None:
         """Forget every answer about a scope of an application."""
         where = {"applicationId": application_id, "$or": [{"approved": scope}, {"declined": scope}]}
         await self.update(tenant_id, where, {"$pull": {"approved": scope, "declined": scope}})

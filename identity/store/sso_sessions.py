@@ -141,7 +141,7 @@ class SsoSessions:
         name = self._names(tenant_id) + session.session_id
         await self._create(keys=[key, users, name], args=[str(idle_seconds), fingerprint(secret), *flat])
 
-    async def use(self, tenant_id: TenantId, secret: str, idle_seconds: int) -> SsoSession | None:
+    async def touch(self, tenant_id: TenantId, secret: str, idle_seconds: int) -> SsoSession | None:
         """The session of a browser, if it still lives; its idle time begins anew."""
         args: list[int | str] = [idle_seconds, self._users(tenant_id), fingerprint(secret), self._names(tenant_id)]
         return _session(await self._touch(keys=[self._key(tenant_id, secret)], args=args))
@@ -150,19 +150,19 @@ class SsoSessions:
         """The session of a browser, if it still lives; being looked at is no use."""
         return _session(await self._look(keys=[self._key(tenant_id, secret)]))
 
-    async def find_named(self, tenant_id: TenantId, session_id: str) -> SsoSession | None:
+    async def find_by_id(self, tenant_id: TenantId, session_id: str) -> SsoSession | None:
         """The live session of a name, with how long it goes on; being looked at is no use."""
         hashed = await self._hashed(tenant_id, session_id)
         session = None if hashed is None else _session(await self._look(keys=[self._prefix(tenant_id) + hashed]))
-        every = [] if session is None else await self.find_all(tenant_id, session.user_id)
+        every = [] if session is None else await self.find_of_user(tenant_id, session.user_id)
         return next((one for one in every if one.session_id == session_id), None)
 
-    async def end_named(self, tenant_id: TenantId, session_id: str) -> SsoSession | None:
+    async def end_by_id(self, tenant_id: TenantId, session_id: str) -> SsoSession | None:
         """End the session of a name; answers what it was."""
         hashed = await self._hashed(tenant_id, session_id)
         return None if hashed is None else await self._end_hashed(tenant_id, hashed)
 
-    async def join(self, tenant_id: TenantId, secret: str, client_id: str) -> None:
+    async def add_client(self, tenant_id: TenantId, secret: str, client_id: str) -> None:
         """Remember that an application took part, so that a logout can tell it."""
         await self._join(keys=[self._key(tenant_id, secret)], args=[_CLIENT + client_id])
 
@@ -170,11 +170,11 @@ class SsoSessions:
         """End a session; answers what it was."""
         return await self._end_hashed(tenant_id, fingerprint(secret))
 
-    async def end_all(self, tenant_id: TenantId, user_id: UserId) -> list[SsoSession]:
+    async def end_of_user(self, tenant_id: TenantId, user_id: UserId) -> list[SsoSession]:
         """End every session of a user in one step, so that none begins in between and stays; answers what they were."""
         return await self._every(tenant_id, user_id, "end")
 
-    async def find_all(self, tenant_id: TenantId, user_id: UserId) -> list[SsoSession]:
+    async def find_of_user(self, tenant_id: TenantId, user_id: UserId) -> list[SsoSession]:
         """Every session of a user; being looked at is no use."""
         return await self._every(tenant_id, user_id, "look")
 

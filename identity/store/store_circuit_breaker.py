@@ -29,7 +29,7 @@ from identity.errors import Invalid
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 5.0
+OPERATION_SECONDS = 5.0
 """How long one operation, or one transaction with all its repetitions, may take: somebody waits for the answer."""
 
 _QUEUE_SECONDS = 1.0
@@ -39,11 +39,11 @@ _TOO_LARGE = frozenset({10334, 17419, 17420})
 """MongoDB's numbers for a document that is, or would become by an update, larger than 16 MB."""
 
 _log = structlog.get_logger(__name__)
-_patience: contextvars.ContextVar[float] = contextvars.ContextVar("patience", default=PATIENCE_SECONDS)
+_patience: contextvars.ContextVar[float] = contextvars.ContextVar("patience", default=OPERATION_SECONDS)
 
 
 @contextlib.contextmanager
-def within(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
     """Give what is asked of MongoDB inside the block this long in all; 0 for as long as it takes."""
     before = _patience.set(seconds)
     try:
@@ -59,7 +59,7 @@ def _codes(error: OperationFailure) -> set[int | None]:
     return {error.code, *(write["code"] for write in writes)}
 
 
-class Guard:
+class StoreCircuitBreaker:
     """Whether MongoDB answers, as all collections of a database see it."""
 
     def __init__(self, ping: Callable[[], Awaitable[object]]) -> None:
@@ -114,10 +114,10 @@ class Guard:
         _log.info("MongoDB answers again")
 
 
-class Guarded:
+class BreakerProxy:
     """Stands in front of one of motor's collections or cursors, and asks the guard before it asks MongoDB."""
 
-    def __init__(self, target: Any, guard: Guard) -> None:
+    def __init__(self, target: Any, guard: StoreCircuitBreaker) -> None:
         self._target = target
         self._guard = guard
 
@@ -129,7 +129,7 @@ class Guarded:
         def ask(*arguments: Any, **options: Any) -> Any:
             self._guard.require_answering()
             asked = found(*arguments, **options)
-            return self._guard.answer(asked) if inspect.isawaitable(asked) else Guarded(asked, self._guard)
+            return self._guard.answer(asked) if inspect.isawaitable(asked) else BreakerProxy(asked, self._guard)
 
         return ask
 

@@ -44,7 +44,7 @@ class SystemSettingsCache:
         """Read the document again if it may have changed. Raises an outage only before the first reading."""
         try:
             with stale_if_unavailable():
-                document = await self._documents.cached(None, DOCUMENT_ID)
+                document = await self._documents.find_cached(None, DOCUMENT_ID)
         except OUTAGES as error:
             if self._settings is None:
                 raise

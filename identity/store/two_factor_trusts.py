@@ -16,7 +16,7 @@ from identity.call import Document
 from identity.errors import Duplicate
 from identity.ids import ApplicationId, TenantId, UserId, fingerprint
 from identity.instants import Instant, as_datetime
-from identity.store.cache import Freshness
+from identity.store.cache import ChangeStreamStatus
 from identity.store.documents import Documents
 from identity.store.mongo import Database, duplicates
 from identity.store.vault import Vault
@@ -25,7 +25,7 @@ from identity.store.vault import Vault
 class TwoFactorTrusts(Documents):
     """The trusted devices of all tenants."""
 
-    def __init__(self, database: Database, vault: Vault, freshness: Freshness) -> None:
+    def __init__(self, database: Database, vault: Vault, freshness: ChangeStreamStatus) -> None:
         super().__init__(database, "two_factor_trusts", vault, freshness, tenant_scoped=True)
 
     def indexes(self) -> list[IndexModel]:
@@ -78,7 +78,7 @@ class TwoFactorTrusts(Documents):
         where = {"_id": _id(tenant_id, secret), "userId": user_id, "expiresAt": {"$gt": as_datetime(now)}}
         return await self.find_where(tenant_id, where)
 
-    async def forget_application(self, tenant_id: TenantId, application_id: ApplicationId) -> None:
+    async def remove_application(self, tenant_id: TenantId, application_id: ApplicationId) -> None:
         """Take the trust that was given for an application back."""
         where = {"trusts.applicationId": application_id}
         await self.update_in_chunks(tenant_id, where, {"$pull": {"trusts": {"applicationId": application_id}}})

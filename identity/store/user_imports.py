@@ -41,7 +41,7 @@ class UserImports:
             }
         )
 
-    async def go_on(self, import_id: str, until: Instant) -> bool:
+    async def extend(self, import_id: str, until: Instant) -> bool:
         """Say that more is being written; False when it was taken back meanwhile."""
         where = {"_id": import_id, "state": "writing"}
         return bool((await self._collection.update_one(where, {"$set": {"until": until}})).matched_count)
@@ -51,15 +51,15 @@ class UserImports:
         result = await self._collection.delete_one({"_id": import_id, "state": "writing"}, session=session)
         return bool(result.deleted_count)
 
-    async def take_back(self, import_id: str) -> tuple[list[TenantId], list[str]] | None:
+    async def begin_rollback(self, import_id: str) -> tuple[list[TenantId], list[str]] | None:
         """From now on it cannot be finished: its tenants and users, of whom none may stay. None when it was."""
         found: Any = await self._collection.find_one_and_update({"_id": import_id}, {"$set": {"state": "undoing"}})
         return None if found is None else (list(found["tenantIds"]), list(found["userIds"]))
 
-    async def forget(self, import_id: str) -> None:
+    async def delete(self, import_id: str) -> None:
         """Nothing of it is left."""
         await self._collection.delete_one({"_id": import_id})
 
-    async def given_up(self, now: Instant) -> list[str]:
+    async def list_abandoned(self, now: Instant) -> list[str]:
         """The imports that nobody goes on with."""
         return [str(found["_id"]) async for found in self._collection.find({"until": {"$lt": now}}, {"_id": 1})]

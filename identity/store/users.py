@@ -21,11 +21,11 @@ from identity.domain.users.user_search import FIELDS
 from identity.errors import Conflict
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.instants import Instant
-from identity.store.cache import Freshness
+from identity.store.cache import ChangeStreamStatus
 from identity.store.documents import Tenant
 from identity.store.index_search import IndexSearched
 from identity.store.mongo import BULK_SECONDS, CHUNK, Database, Session, duplicates
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
 
 UNIQUE = (
@@ -43,7 +43,7 @@ _KEY_OF_TYPE = {"email": "email", "phoneNumber": "phoneNumber", "username": "pri
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Waiting:
+class CleanupFilter:
     """Users who wait too long for a verification of theirs or of a registration, or for a parent.
 
     What they match, and by which index.
@@ -53,19 +53,19 @@ class Waiting:
     index: str
 
     @classmethod
-    def of_users(cls, before: Instant) -> Waiting:
+    def of_users(cls, before: Instant) -> CleanupFilter:
         """Users whose present address has waited since before an instant, and none of whose was ever verified."""
         waiting = {"type": "email", "verified": False, "insertInstant": {"$lt": before}}
         return cls({**PENDING, "verifiedInstant": None, "identities": {"$elemMatch": waiting}}, "unverified")
 
     @classmethod
-    def of_registrations(cls, application_id: ApplicationId, before: Instant) -> Waiting:
+    def of_registrations(cls, application_id: ApplicationId, before: Instant) -> CleanupFilter:
         """Users whose registration for an application has waited since before an instant."""
         waiting = {"applicationId": application_id, "verified": False, "insertInstant": {"$lt": before}}
         return cls({"registrations": {"$elemMatch": waiting}, **_UNVERIFIED}, "unverifiedRegistrations")
 
     @classmethod
-    def of_children(cls, before: Instant) -> Waiting:
+    def of_children(cls, before: Instant) -> CleanupFilter:
         """Users made before an instant whom the parent that they name has not taken in."""
         return cls({"parentEmail": {"$exists": True}, "insertInstant": {"$lt": before}}, "children")
 
@@ -84,7 +84,7 @@ class Users(IndexSearched):
     fields = FIELDS
     sorted_by = frozenset({"_id", "insertInstant", "private.login"})
 
-    def __init__(self, database: Database, vault: Vault, freshness: Freshness) -> None:
+    def __init__(self, database: Database, vault: Vault, freshness: ChangeStreamStatus) -> None:
         super().__init__(
             database,
             "users",
@@ -158,7 +158,7 @@ class Users(IndexSearched):
         }
         with duplicates():
             result = await self._collection.replace_one(where, self._closed(tenant_id, document), session=session)
-        self._forget(session, document["id"])
+        self._invalidate(session, document["id"])
         if result.matched_count == 0:
             raise Conflict
 
@@ -187,16 +187,16 @@ class Users(IndexSearched):
             array_filters=[{"registration.applicationId": application_id}, {"identity.type": identity_type}],
             session=session,
         )
-        self._forget(session, user_id)
+        self._invalidate(session, user_id)
 
     async def rehash_password(self, tenant_id: TenantId, user_id: UserId, old: Document, fresh: Document) -> bool:
         """Put a new hash of the same password in place of the old one, unless the password changed meanwhile."""
         where = {**self._of(tenant_id), "_id": user_id, "private.password.hash": old["hash"]}
         result = await self._collection.update_one(where, {"$set": {"private.password": fresh}})
-        self.forget(user_id)
+        self.invalidate(user_id)
         return result.modified_count == 1
 
-    async def note_second_factor(
+    async def record_second_factor(
         self, tenant_id: TenantId, user_id: UserId, method_id: str, session: Session | None = None
     ) -> None:
         """Note which of the user's methods was the last one used."""
@@ -206,9 +206,9 @@ class Users(IndexSearched):
             array_filters=[{"used.id": method_id}, {"other.id": {"$ne": method_id}}],
             session=session,
         )
-        self._forget(session, user_id)
+        self._invalidate(session, user_id)
 
-    async def spend_recovery_code(
+    async def consume_recovery_code(
         self, tenant_id: TenantId, user_id: UserId, code: str, session: Session | None = None
     ) -> bool:
         """Use a recovery code up; of all callers who show it one is told True."""
@@ -227,7 +227,7 @@ class Users(IndexSearched):
             {"$pull": {"twoFactor.recoveryCodes": spent[0]}, "$inc": {"lastUpdateInstant": 1}},
             session=session,
         )
-        self._forget(session, user_id)
+        self._invalidate(session, user_id)
         return result.modified_count == 1
 
     async def prevent_logins(
@@ -247,17 +247,17 @@ class Users(IndexSearched):
         }
         where = {**self._of(tenant_id), "_id": user_id}
         result = await self._collection.update_one(where, [{"$set": change}], session=session)
-        self._forget(session, user_id)
+        self._invalidate(session, user_id)
         return result.matched_count == 1
 
-    async def prolong_prevention(self, tenant_id: TenantId, user_id: UserId, action_id: str, expiry: int) -> None:
+    async def extend_prevention(self, tenant_id: TenantId, user_id: UserId, action_id: str, expiry: int) -> None:
         """Let an action that stands on its user prevent logins for longer."""
         await self._collection.update_one(
             {**self._of(tenant_id), "_id": user_id, "private.preventions.actionId": action_id},
             {"$max": {"private.preventions.$[one].expiry": expiry}, "$inc": {"lastUpdateInstant": 1}},
             array_filters=[{"one.actionId": action_id}],
         )
-        self.forget(user_id)
+        self.invalidate(user_id)
 
     async def allow_logins(
         self, tenant_id: TenantId, user_id: UserId, action_id: str, session: Session | None = None
@@ -268,9 +268,9 @@ class Users(IndexSearched):
             {"$pull": {"private.preventions": {"actionId": action_id}}, "$inc": {"lastUpdateInstant": 1}},
             session=session,
         )
-        self._forget(session, user_id)
+        self._invalidate(session, user_id)
 
-    async def note_password(
+    async def update_unless_password_changed(
         self,
         tenant_id: TenantId,
         user_id: UserId,
@@ -281,7 +281,7 @@ class Users(IndexSearched):
         """Set these members, which tell of a password, unless the password changed meanwhile."""
         where = {**self._of(tenant_id), "_id": user_id, "private.password.hash": password_hash}
         await self._collection.update_one(where, {"$set": changed}, session=session)
-        self._forget(session, user_id)
+        self._invalidate(session, user_id)
 
     async def count_breached_across_tenants(self) -> list[Document]:
         """For each tenant and breachedPasswordStatus how many users have it: `_id` {tenantId, status}, and `count`."""
@@ -298,7 +298,9 @@ class Users(IndexSearched):
             {"$pull": {"registrations": {"applicationId": application_id}}, "$inc": {"lastUpdateInstant": 1}},
         )
 
-    async def find_waiting(self, tenant_id: TenantId, wanted: Waiting, after: str, limit: int) -> list[Document]:
+    async def find_for_cleanup(
+        self, tenant_id: TenantId, wanted: CleanupFilter, after: str, limit: int
+    ) -> list[Document]:
         """So many of them at most, by their ids, which come after `after`."""
         where = {**wanted.where, **self._of(tenant_id), "_id": {"$gt": after}}
         cursor = self._collection.find(where).sort("_id", 1).limit(limit).hint(wanted.index)
@@ -310,28 +312,28 @@ class Users(IndexSearched):
         """As `delete`, unless the user was changed since this `lastUpdateInstant`."""
         where = {**self._of(tenant_id), "_id": user_id, "lastUpdateInstant": version}
         result = await self._collection.delete_one(where, session=session)
-        self._forget(session, user_id)
+        self._invalidate(session, user_id)
         return result.deleted_count == 1
 
-    def packed(self, tenant_id: TenantId, user: Document) -> bytes:
+    def encode(self, tenant_id: TenantId, user: Document) -> bytes:
         """A new user, which belongs to the store from now on, as bytes: they take far less room than documents do."""
         if user["tenantId"] != tenant_id:
             raise ValueError(f"{self.name} {user['id']} is not of tenant {tenant_id}")
         return bson.encode(self._sealed_form(user))
 
-    async def insert_packed(self, users: Sequence[bytes]) -> None:
+    async def insert_encoded(self, users: Sequence[bytes]) -> None:
         """Add many users, of whatever tenants. Raises Duplicate, with those before the one in question written."""
-        with within(BULK_SECONDS), duplicates():
+        with time_limit(BULK_SECONDS), duplicates():
             await self._collection.insert_many([RawBSONDocument(user) for user in users])
 
     async def remove_imported(self, tenant_ids: Sequence[TenantId], import_id: str, user_ids: Sequence[str]) -> None:
         """Remove those of the users who came with an import."""
         for at in range(0, len(user_ids), CHUNK):
             own = {"_id": {"$in": list(user_ids[at : at + CHUNK])}, IMPORT: import_id}
-            with within(BULK_SECONDS):
+            with time_limit(BULK_SECONDS):
                 await self._collection.delete_many({"tenantId": {"$in": list(tenant_ids)}, **own})
 
-    async def find_taken(self, tenant_id: TenantId, keys: Mapping[str, Sequence[str]]) -> list[Document]:
+    async def find_login_id_conflicts(self, tenant_id: TenantId, keys: Mapping[str, Sequence[str]]) -> list[Document]:
         """The login ids (by the type, as they are compared), and whose they are, of users who have one of these."""
         where = [{_KEY_OF_TYPE[kind]: {"$in": list(values)}} for kind, values in keys.items() if values]
         members = {"active": 1, "email": 1, "phoneNumber": 1, "uniqueUsername": 1}
@@ -339,7 +341,7 @@ class Users(IndexSearched):
             return []
         return [dict(found) async for found in self._collection.find(self._any(tenant_id, where), members)]
 
-    async def taken_ids_across_tenants(self, user_ids: Sequence[str]) -> set[str]:
+    async def existing_ids_across_tenants(self, user_ids: Sequence[str]) -> set[str]:
         """Those of the ids that users of any tenant have."""
         return {
             str(found["_id"]) async for found in self._collection.find({"_id": {"$in": list(user_ids)}}, {"_id": 1})
@@ -376,7 +378,7 @@ class Users(IndexSearched):
             for member in members
         ]
         result = await self._collection.bulk_write(writes, session=session)
-        self._forget_some(session, [member["userId"] for member in members])
+        self._invalidate_many(session, [member["userId"] for member in members])
         return int(result.matched_count)
 
     async def remove_memberships(
@@ -385,7 +387,7 @@ class Users(IndexSearched):
         """Take the membership in a group from these users."""
         where = {**self._of(tenant_id), "_id": {"$in": list(user_ids)}, "memberships.groupId": group_id}
         await self._collection.update_many(where, _without_membership(group_id), session=session)
-        self._forget_some(session, user_ids)
+        self._invalidate_many(session, user_ids)
 
     async def remove_all_memberships(self, tenant_id: TenantId, group_id: str) -> None:
         """Take the membership in a group from everybody, however many they are."""
@@ -398,10 +400,10 @@ class Users(IndexSearched):
         """
         return {"$or": [{**self._of(tenant_id), **condition} for condition in conditions]}
 
-    def _forget_some(self, session: Session, user_ids: Iterable[str]) -> None:
+    def _invalidate_many(self, session: Session, user_ids: Iterable[str]) -> None:
         """Drop these users from the cache: all the others are still what they were."""
         for user_id in user_ids:
-            self._forget(session, user_id)
+            self._invalidate(session, user_id)
 
 
 def _without_membership(group_id: str) -> Document:

@@ -22,12 +22,12 @@ from identity.store.event_bodies import PART_BYTES, EventBodies
 from identity.store.mongo import BULK_SECONDS, Collection, Database, duplicates
 from identity.store.outbox import KEPT_ATTEMPTS
 from identity.store.outbox_documents import delivery_id
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
 
 _log = structlog.get_logger(__name__)
 
-Asked = Literal["queued", "running", "unknown"]
+RedeliveryStatus = Literal["queued", "running", "unknown"]
 
 PAGE_BYTES: Final = 32 * 2**20
 """How long the bodies of one page, and what receivers said of them, may be together: more than any one event is."""
@@ -39,7 +39,7 @@ _SHOWN = {"isHidden": {"$exists": False}}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class LogQuery:
+class EventLogQuery:
     """A search of the log: instants in milliseconds, `end` exclusive, `event` a regular expression over bodies."""
 
     start: Instant
@@ -78,12 +78,12 @@ class WebhookEventLog:
         found = await self._deliveries.find_one({"attempts.id": attempt_id, **_SHOWN})
         return None if found is None else dict(found)
 
-    async def search(self, _tenant: None, query: LogQuery) -> tuple[int, list[Document]]:
+    async def search(self, _tenant: None, query: EventLogQuery) -> tuple[int, list[Document]]:
         """How many events match, and one page of them, each as `find` answers it."""
         where: Document = {"insertInstant": {"$gte": query.start, "$lt": query.end}, **query.exact, **_SHOWN}
         if query.event is not None:
             where |= {"body": {"$regex": query.event, "$options": "is"}, "isSealed": {"$ne": True}}
-        with within(BULK_SECONDS):
+        with time_limit(BULK_SECONDS):
             total = await self._events.count_documents(where)
             if query.number_of_results == 0:
                 return total, []
@@ -114,7 +114,9 @@ class WebhookEventLog:
         where = {"webhookId": webhook_id, "state": "succeeded", "insertInstant": {"$gte": since}}
         return await self._deliveries.find_one(where, {"_id": 1}) is not None
 
-    async def ask_again(self, _tenant: None, event_id: EventId, webhook_id: WebhookId, now: Instant) -> Asked:
+    async def redeliver(
+        self, _tenant: None, event_id: EventId, webhook_id: WebhookId, now: Instant
+    ) -> RedeliveryStatus:
         """Make a delivery due now, with the whole schedule before it; one that was never made is added.
 
         Safe to repeat: a delivery that is due already is only brought forward, one under way is left alone.
@@ -156,7 +158,7 @@ class WebhookEventLog:
         where: Document = {"webhookId": webhook_id, "state": "given up", "insertInstant": {"$gte": start, "$lt": end}}
         if tenant_ids is not None:
             where["tenantId"] = {"$in": [*tenant_ids, None]}
-        with within(BULK_SECONDS):
+        with time_limit(BULK_SECONDS):
             return int((await self._deliveries.update_many(where, _renewed(now))).modified_count)
 
     async def _with_deliveries(self, cursor: Any) -> list[Document]:

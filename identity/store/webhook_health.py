@@ -12,7 +12,7 @@ from identity.store.mongo import Collection, Database
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Failing:
+class WebhookFailure:
     """A webhook that fails: since when, and how often it was seen to."""
 
     since: Instant
@@ -25,7 +25,7 @@ class WebhookHealth:
     def __init__(self, database: Database) -> None:
         self._rows: Collection = database.collection("webhook_health")
 
-    async def failed(
+    async def record_failure(
         self,
         _tenant: None,
         webhook_id: WebhookId,
@@ -33,7 +33,7 @@ class WebhookHealth:
         failures: int,
         forget_before: Instant,
         changed_at: Instant,
-    ) -> Failing:
+    ) -> WebhookFailure:
         """Note failures; a row whose last failure is older than `forget_before` starts anew.
 
         So does one that began before the webhook was changed (`changed_at`): what was told of it was of that failure.
@@ -44,9 +44,9 @@ class WebhookHealth:
         row = await self._rows.find_one_and_update(
             {"_id": webhook_id}, change, upsert=True, return_document=ReturnDocument.AFTER
         )
-        return Failing(Instant(row["since"]), row["failures"])
+        return WebhookFailure(Instant(row["since"]), row["failures"])
 
-    async def succeeded(self, _tenant: None, webhook_id: WebhookId) -> None:
+    async def record_success(self, _tenant: None, webhook_id: WebhookId) -> None:
         """A success ends it."""
         await self._rows.delete_one({"_id": webhook_id})
 

@@ -22,7 +22,7 @@ from identity.errors import StartupError
 from identity.ids import TenantId, new_id
 from identity.instants import Instant, later
 from identity.store.mongo import BULK_SECONDS, STORE_ERRORS, Collection, Database, Session
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
 
 _log = structlog.get_logger(__name__)
@@ -48,7 +48,7 @@ J = TypeVar("J", bound=Job)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Lease(Generic[J]):
+class JobLease(Generic[J]):
     """A job that is this process's to do until the lease runs out; `attempts` were made before."""
 
     job: J
@@ -77,7 +77,7 @@ class WorkQueue(abc.ABC, Generic[J]):
     def _job(self, row: Document, content: Document) -> J:
         """The job of a row."""
 
-    def on_new(self, wake: Callable[[], None]) -> None:
+    def on_enqueue(self, wake: Callable[[], None]) -> None:
         """Have `wake` called, which rouses the workers, whenever there is a new job."""
         self._wake = wake
 
@@ -95,14 +95,14 @@ class WorkQueue(abc.ABC, Generic[J]):
         rows = [UpdateOne({"_id": job.job_id}, {"$setOnInsert": self._row(job, now)}, upsert=True) for job in jobs]
         await self._collection.bulk_write(rows, ordered=False, session=session)
         if self._wake is not None:
-            self._database.now_and_after_commit(session, self._wake)
+            self._database.run_now_and_after_commit(session, self._wake)
 
     async def lease(
         self, now: Instant, lease_seconds: float, held: Mapping[str, int], per_lane: int, limit: int
-    ) -> list[Lease[J]]:
+    ) -> list[JobLease[J]]:
         """Take due jobs: at most `limit`, and none that would give a lane more than `per_lane`; `held` are had now."""
         waiting: list[str] = await self._collection.distinct(self.lane_member, {"nextAttempt": {"$lte": now}})
-        leases: list[Lease[J]] = []
+        leases: list[JobLease[J]] = []
         for lane in random.sample(waiting, len(waiting)):
             room = min(per_lane - held.get(lane, 0), limit - len(leases))
             try:
@@ -113,11 +113,11 @@ class WorkQueue(abc.ABC, Generic[J]):
                 break  # those that are leased would wait until that runs out
         return leases
 
-    async def settle(self, lease: Lease[J]) -> None:
+    async def complete(self, lease: JobLease[J]) -> None:
         """The job was taken, or is given up: forget it."""
         await self._collection.delete_one({"_id": lease.job.job_id})
 
-    async def retry(self, lease: Lease[J], rest: J, next_attempt: Instant) -> None:
+    async def retry(self, lease: JobLease[J], rest: J, next_attempt: Instant) -> None:
         """Try again later what is left of the job; nothing happens when the lease is somebody else's by now."""
         change = {
             "$set": {"nextAttempt": next_attempt, "content": self._sealed(rest)},
@@ -126,7 +126,7 @@ class WorkQueue(abc.ABC, Generic[J]):
         }
         await self._collection.update_one({"_id": lease.job.job_id, "lease": lease.token}, change)
 
-    async def hand_back(self, lease: Lease[J], now: Instant) -> None:
+    async def release(self, lease: JobLease[J], now: Instant) -> None:
         """Let another process do it at once."""
         change = {"$set": {"nextAttempt": now}, "$unset": {"lease": ""}}
         await self._collection.update_one({"_id": lease.job.job_id, "lease": lease.token}, change)
@@ -137,7 +137,7 @@ class WorkQueue(abc.ABC, Generic[J]):
 
     async def delete_all(self, tenant_id: TenantId) -> None:
         """Forget every job of a tenant."""
-        with within(BULK_SECONDS):
+        with time_limit(BULK_SECONDS):
             await self._collection.delete_many({"tenantId": tenant_id})
 
     async def reseal(self) -> int:
@@ -153,7 +153,7 @@ class WorkQueue(abc.ABC, Generic[J]):
         return changed
 
     async def _lease_some(
-        self, lane: str, now: Instant, lease_seconds: float, room: int, leases: list[Lease[J]]
+        self, lane: str, now: Instant, lease_seconds: float, room: int, leases: list[JobLease[J]]
     ) -> None:
         """Add the oldest of a lane to the leases."""
         for _ in range(room):
@@ -161,7 +161,7 @@ class WorkQueue(abc.ABC, Generic[J]):
             if row is None:
                 return
             try:
-                leases.append(Lease(self._opened(row), row["attempts"], row["lease"]))
+                leases.append(JobLease(self._opened(row), row["attempts"], row["lease"]))
             except StartupError as error:
                 # It must hold up nobody else, and is not lost: its lease runs out, and perhaps the key is back by then.
                 _log.error(

@@ -10,7 +10,7 @@ from identity.call import Document
 from identity.domain.clients import security_profiles
 from identity.ids import TenantId
 from identity.instants import Instant
-from identity.outbound.client_key_fetch import PublishedKeys
+from identity.outbound.client_key_fetch import ClientKeyFetcher
 from identity.tokens.external_keys import OF_CLIENTS, KeySet
 from identity.tokens.signing_keys import SigningKey
 
@@ -20,7 +20,7 @@ _MAXIMUM_SETS: Final = 1000
 class ClientKeys:
     """Finds the key that a client signed with; key sets are parsed once, and those used last are kept."""
 
-    def __init__(self, published: PublishedKeys) -> None:
+    def __init__(self, published: ClientKeyFetcher) -> None:
         self._published = published
         self._sets: collections.OrderedDict[str, tuple[Document, KeySet]] = collections.OrderedDict()
 

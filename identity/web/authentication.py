@@ -94,7 +94,7 @@ async def tenant(services: Services, caller: Caller, header: str | None) -> Tena
     named = await named_tenant(services, caller, header)
     if named is not None:
         return named
-    every = [one for one in await services.tenants.cached_list(None, "all", {}) if one["state"] != DELETED]
+    every = [one for one in await services.tenants.list_cached(None, "all", {}) if one["state"] != DELETED]
     return TenantId(every[0]["id"]) if len(every) == 1 else None
 
 
@@ -119,7 +119,7 @@ async def named_tenant(services: Services, caller: Caller, header: str | None) -
 
 
 async def _exists(services: Services, tenant_id: str) -> bool:
-    found = await services.tenants.cached(None, tenant_id)
+    found = await services.tenants.find_cached(None, tenant_id)
     return found is not None and found["state"] != DELETED
 
 
@@ -177,6 +177,6 @@ async def _require_address(services: Services, api_key: Document, origin: Origin
     acl_id = api_key.get("ipAccessControlListId")
     if acl_id is None:
         return
-    acl = await services.ip_access_control_lists.cached(None, acl_id)
+    acl = await services.ip_access_control_lists.find_cached(None, acl_id)
     if acl is None or not ip_access.allows(acl["entries"], origin.ip_address):
         raise Unauthorized(log_detail=f"the access control list of the API key {api_key['id']} blocks the address")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from identity.background_tasks import Pace
+from identity.background_tasks import CooperativeYield
 from identity.call import Document
 from identity.web import json_body
 
@@ -53,7 +53,7 @@ class _Reader:
         self._at = 0
         self._offset = 0
         self._read = 0
-        self._pace = Pace()
+        self._pace = CooperativeYield()
 
     async def members(self, name: str, take: Take) -> Document:
         if self._next() != "{":

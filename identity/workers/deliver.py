@@ -33,7 +33,7 @@ from identity.ids import WebhookId
 from identity.instants import Clock, later
 from identity.store.mongo import STORE_ERRORS
 from identity.store.outbox import Outbox
-from identity.store.outbox_rows import Attempt, Lease, Outcome
+from identity.store.outbox_rows import DeliveryAttempt, DeliveryLease, DeliveryOutcome
 from identity.store.wakeups import Wakeups
 from identity.workers.breakers import Breakers
 from identity.workers.delivery_metrics import Metrics
@@ -74,7 +74,7 @@ class Watch(Protocol):
     async def wait_seconds(self, webhook: Document) -> float:
         """How long a delivery to this webhook has to wait for its turn; 0 when it may go."""
 
-    async def look(self, outcomes: Sequence[Outcome]) -> None:
+    async def look(self, outcomes: Sequence[DeliveryOutcome]) -> None:
         """Draw conclusions from outcomes that are written."""
 
 
@@ -104,7 +104,7 @@ class DeliveryWorker:
         self._watch = watch
         self._breakers = Breakers(settings, self._metrics)
         self._stop_seconds = stop_seconds
-        self._held: dict[str, Lease] = {}
+        self._held: dict[str, DeliveryLease] = {}
         self._counts: collections.Counter[WebhookId] = collections.Counter()
         self._ahead = Ahead()
         self._appetites: dict[WebhookId, PrefetchWindow] = {}
@@ -122,10 +122,10 @@ class DeliveryWorker:
         self._is_stopping = False
         self._turns: dict[WebhookId, asyncio.Semaphore] = {}
         self._under_way: set[asyncio.Task[None]] = set()
-        self._outcomes: list[Outcome] = []
+        self._outcomes: list[DeliveryOutcome] = []
         self._has_outcomes = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
-        self._taking: background_tasks.ShieldedTask[list[Lease] | None] = background_tasks.ShieldedTask()
+        self._taking: background_tasks.ShieldedTask[list[DeliveryLease] | None] = background_tasks.ShieldedTask()
         self._is_reachable = True
 
     async def start(self) -> None:
@@ -150,7 +150,7 @@ class DeliveryWorker:
         await background_tasks.end(list(self._under_way))
         try:
             await self._settle()
-            await self._outbox.hand_back(list(self._held.values()), self._clock.now())
+            await self._outbox.release(list(self._held.values()), self._clock.now())
         except STORE_ERRORS as error:
             _log.warning("leases could not be handed back; they run out by themselves", error=type(error).__name__)
         self._held.clear()
@@ -171,7 +171,7 @@ class DeliveryWorker:
             if not leases:
                 await self._wait_for_work()
 
-    async def _lease(self) -> list[Lease]:
+    async def _lease(self) -> list[DeliveryLease]:
         """As many due deliveries as there is room for, of each webhook as many as it will soon have taken."""
         settings = self._settings
         room = self._room()
@@ -198,7 +198,7 @@ class DeliveryWorker:
             # Not in step with other processes, or all of them would go for the same ones.
             await asyncio.sleep((_POLL_SECONDS if leases == [] else _DRAIN_SECONDS) * (0.5 + _CHANCE.random()))
 
-    async def _late(self) -> list[Lease] | None:
+    async def _late(self) -> list[DeliveryLease] | None:
         """As many of a backlog as may go now, None where none may; half of a webhook's room is left to what is new."""
         settings = self._settings
         await self._know_webhooks()
@@ -251,12 +251,12 @@ class DeliveryWorker:
             async with asyncio.timeout(_POLL_SECONDS):
                 await self._wakeups.awake.wait()
 
-    def _take_all(self, leases: Sequence[Lease]) -> None:
+    def _take_all(self, leases: Sequence[DeliveryLease]) -> None:
         for lease in leases:
             self._take(lease)
         self._metrics.held.set(len(self._held))
 
-    def _take(self, lease: Lease) -> None:
+    def _take(self, lease: DeliveryLease) -> None:
         is_under_way = lease.delivery_id in self._held
         self._held[lease.delivery_id] = lease
         if is_under_way:
@@ -267,19 +267,19 @@ class DeliveryWorker:
         self._under_way.add(task)
         task.add_done_callback(functools.partial(self._ended, lease))
 
-    def _ended(self, lease: Lease, task: asyncio.Task[None]) -> None:
+    def _ended(self, lease: DeliveryLease, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
             # Whatever it is, this delivery must neither stop the others nor be held for ever.
             _log.error("delivery failed inside", event_id=lease.event_id, webhook_id=lease.webhook_id, exc_info=error)
             now = self._clock.now()
-            failed = Attempt(now, now, "", exception="internal: the attempt could not be made")
+            failed = DeliveryAttempt(now, now, "", exception="internal: the attempt could not be made")
             self._add(self._judged(lease, Result(failed)))
 
     # Sending.
 
-    async def _deliver(self, lease: Lease) -> None:
+    async def _deliver(self, lease: DeliveryLease) -> None:
         turn = self._turns.setdefault(lease.webhook_id, asyncio.Semaphore(self._settings.concurrency_per_webhook))
         async with turn, self._places.held(lease.webhook_id):
             if self._is_stopping:
@@ -288,7 +288,7 @@ class DeliveryWorker:
         self._add(outcome)
         await self._tell(outcome)
 
-    async def _tell(self, outcome: Outcome) -> None:
+    async def _tell(self, outcome: DeliveryOutcome) -> None:
         """Put a failure into the event log; after the attempt is noted, and when its place is free again."""
         lease, attempt = outcome.lease, outcome.attempt
         webhook = self._by_id.get(lease.webhook_id)
@@ -296,11 +296,11 @@ class DeliveryWorker:
             ending: Ending = "was given up" if outcome.next_attempt is None else "will be tried again"
             await self._deliverer.failures.failed(webhook, lease.type, lease.event_id, attempt, ending)
 
-    def _add(self, outcome: Outcome) -> None:
+    def _add(self, outcome: DeliveryOutcome) -> None:
         self._outcomes.append(outcome)
         self._has_outcomes.set()
 
-    async def _outcome(self, lease: Lease) -> Outcome:
+    async def _outcome(self, lease: DeliveryLease) -> DeliveryOutcome:
         webhook = await self._webhook(lease.webhook_id)
         if webhook is None or webhook.get("status") == DISABLED:
             return self._dropped(lease)
@@ -309,14 +309,14 @@ class DeliveryWorker:
         wait_seconds = await self._watch.wait_seconds(webhook)
         if wait_seconds or webhook.get("status") == PAUSED:
             self._deliverer.metrics.put_off.labels("rate limit" if wait_seconds else "paused").inc()
-            return Outcome(lease, None, later(self._clock.now(), seconds=wait_seconds or _POLL_SECONDS))
+            return DeliveryOutcome(lease, None, later(self._clock.now(), seconds=wait_seconds or _POLL_SECONDS))
         if lease.body is not None:
             return await self._sent(webhook, lease, lease.body)
         async with self._large.held(lease.webhook_id, lease.body_bytes):
             body = await self._patiently(lambda: self._outbox.body(lease.event_id))
             return await self._sent(webhook, lease, body) if body else self._dropped(lease)
 
-    def _without_event(self, lease: Lease) -> Outcome:
+    def _without_event(self, lease: DeliveryLease) -> DeliveryOutcome:
         """What becomes of a delivery whose event was not found; of a fresh one it is asked for once more.
 
         One is read from one place and the other from another: while MongoDB elects a server, or where it has several
@@ -325,14 +325,14 @@ class DeliveryWorker:
         now = self._clock.now()
         if now - lease.insert_instant >= _FRESH_SECONDS * 1000:
             return self._dropped(lease)
-        return Outcome(lease, None, later(now, seconds=_POLL_SECONDS))
+        return DeliveryOutcome(lease, None, later(now, seconds=_POLL_SECONDS))
 
-    def _dropped(self, lease: Lease) -> Outcome:
+    def _dropped(self, lease: DeliveryLease) -> DeliveryOutcome:
         _log.warning("delivery dropped: webhook or event is gone", event_id=lease.event_id, webhook_id=lease.webhook_id)
         self._metrics.attempts.labels("dropped").inc()
-        return Outcome(lease, None, None)
+        return DeliveryOutcome(lease, None, None)
 
-    async def _sent(self, webhook: Document, lease: Lease, body: bytes) -> Outcome:
+    async def _sent(self, webhook: Document, lease: DeliveryLease, body: bytes) -> DeliveryOutcome:
         delivery_context = DeliveryContext(lease.type, lease.attempts + 1, lease.trace, lease.via)
         return self._judged(lease, await self._deliverer.attempt(webhook, lease.event_id, body, delivery_context))
 
@@ -365,16 +365,16 @@ class DeliveryWorker:
             self._appetites = {key: one for key, one in self._appetites.items() if key in self._by_id}
             self._metrics.note_states(webhooks)
 
-    def _judged(self, lease: Lease, result: Result) -> Outcome:
+    def _judged(self, lease: DeliveryLease, result: Result) -> DeliveryOutcome:
         attempt = result.attempt
         self._measure(lease, attempt)
         self._breakers.note(lease.webhook_id, success=attempt.succeeded)
         metrics = self._deliverer.metrics
         if attempt.succeeded:
-            return Outcome(lease, attempt, None)
+            return DeliveryOutcome(lease, attempt, None)
         if attempt.status == GONE:
             metrics.given_up.inc()
-            return Outcome(lease, attempt, None)
+            return DeliveryOutcome(lease, attempt, None)
         due = self._schedule.next_attempt(
             attempt.end_instant, lease.attempts + 1, _CHANCE.random(), at_least_seconds=result.wait_seconds
         )
@@ -387,9 +387,9 @@ class DeliveryWorker:
                 attempts=lease.attempts + 1,
                 reason=attempt.exception or f"status {attempt.status}",
             )
-        return Outcome(lease, attempt, due)
+        return DeliveryOutcome(lease, attempt, due)
 
-    def _measure(self, lease: Lease, attempt: Attempt) -> None:
+    def _measure(self, lease: DeliveryLease, attempt: DeliveryAttempt) -> None:
         self._metrics.attempts.labels("success" if attempt.succeeded else "failure").inc()
         self._metrics.seconds.observe((attempt.end_instant - attempt.start_instant) / 1000)
         if lease.attempts == 0:
@@ -413,7 +413,7 @@ class DeliveryWorker:
         outcomes = [dataclasses.replace(one, lease=self._held.get(one.lease.delivery_id, one.lease))
                     for one in self._outcomes]  # fmt: skip
         try:
-            others_follow = await self._outbox.settle(outcomes)
+            others_follow = await self._outbox.record_outcomes(outcomes)
         except BaseException:
             self._has_outcomes.set()  # whatever it was: they are still to be written
             raise
@@ -426,7 +426,7 @@ class DeliveryWorker:
             self._wakeups.awake.set()  # there is more where these came from
         await self._watch.look(outcomes)
 
-    def _release(self, outcome: Outcome) -> None:
+    def _release(self, outcome: DeliveryOutcome) -> None:
         lease = outcome.lease
         held = self._held.pop(lease.delivery_id, None)
         if held is None:

@@ -67,7 +67,7 @@ class DiscoveryPrefetch:
 
     async def _read(self) -> None:
         await self._read_default()
-        tenants = await self._services.tenants.cached_list(None, "all", {})
+        tenants = await self._services.tenants.list_cached(None, "all", {})
         active = [tenant["id"] for tenant in tenants if tenant["state"] == "Active"][:MAXIMUM_TENANTS]
         self._known &= set(active)
         for tenant_id in active:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from identity.domain.webhooks.delivery_schedule import Schedule
 from identity.operations.sessions import back_channel_logout as operations
 from identity.store.logout_notices import LogoutNotice
-from identity.store.work_queue import Lease, WorkQueue
+from identity.store.work_queue import JobLease, WorkQueue
 from identity.workers.queue import Pace, QueueWorker
 
 SCHEDULE_SECONDS = (5, 30, 120, 600, 1800, 3600, 7200)
@@ -32,7 +32,7 @@ class LogoutWorker(QueueWorker[LogoutNotice]):
         schedule = Schedule(SCHEDULE_SECONDS, _JITTER)
         return Pace(timeout_seconds, operations.MAX_CONCURRENCY, _CONCURRENCY_PER_APPLICATION, schedule)
 
-    async def _attempt(self, lease: Lease[LogoutNotice]) -> LogoutNotice | None:
+    async def _attempt(self, lease: JobLease[LogoutNotice]) -> LogoutNotice | None:
         notice = lease.job
         failure = await operations.send(self._services, notice)
         self._count(is_success=failure is None)

@@ -9,11 +9,11 @@ import prometheus_client
 from identity.call import Document
 from identity.domain.webhooks.delivery_schedule import Schedule
 from identity.operations.objects import event_logs
-from identity.outbound.mail import MailServer, Result, Smtp
+from identity.outbound.mail import MailServer, SmtpClient, SmtpResult
 from identity.services import Services
 from identity.store.mails import Mail
 from identity.store.wakeups import Wakeups
-from identity.store.work_queue import Lease, WorkQueue
+from identity.store.work_queue import JobLease, WorkQueue
 from identity.workers.queue import Pace, QueueWorker
 
 _JITTER = 0.1
@@ -36,7 +36,7 @@ class MailWorker(QueueWorker[Mail]):
         """`stop_seconds` is how long conversations under way may go on at the end."""
         super().__init__(services, wakeups, registry, stop_seconds=stop_seconds)
         settings = services.config.email
-        self._smtp = Smtp(
+        self._smtp = SmtpClient(
             timeout_seconds=settings.timeout_seconds,
             authorities_file=settings.authorities_file,
             allowed_networks=settings.allowed_networks,
@@ -53,9 +53,9 @@ class MailWorker(QueueWorker[Mail]):
         schedule = Schedule(settings.schedule, _JITTER)
         return Pace(settings.timeout_seconds, settings.max_concurrency, settings.concurrency_per_tenant, schedule)
 
-    async def _attempt(self, lease: Lease[Mail]) -> Mail | None:
+    async def _attempt(self, lease: JobLease[Mail]) -> Mail | None:
         mail = lease.job
-        tenant = await self._services.tenants.cached(None, mail.tenant_id)
+        tenant = await self._services.tenants.find_cached(None, mail.tenant_id)
         if tenant is None:
             return None
         configuration = tenant["emailConfiguration"]
@@ -63,7 +63,7 @@ class MailWorker(QueueWorker[Mail]):
         await self._note(lease, configuration, result)
         return None if result.is_complete else dataclasses.replace(mail, recipients=tuple(result.deferred))
 
-    async def _note(self, lease: Lease[Mail], configuration: Document, result: Result) -> None:
+    async def _note(self, lease: JobLease[Mail], configuration: Document, result: SmtpResult) -> None:
         """Tell the event log of what went wrong and, where the tenant wants it, of everything."""
         mail = lease.job
         outcome = "deferred" if result.deferred else "refused" if result.refused else "success"

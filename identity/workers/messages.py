@@ -6,7 +6,7 @@ from identity.domain.webhooks.delivery_schedule import Schedule
 from identity.operations.messaging import text_messages as operations
 from identity.operations.objects import event_logs
 from identity.store.text_messages import TextMessage
-from identity.store.work_queue import Lease, WorkQueue
+from identity.store.work_queue import JobLease, WorkQueue
 from identity.workers.queue import Pace, QueueWorker
 
 SCHEDULE_SECONDS = (2, 5, 15, 30, 60, 120)
@@ -35,7 +35,7 @@ class MessageWorker(QueueWorker[TextMessage]):
         schedule = Schedule(SCHEDULE_SECONDS, _JITTER)
         return Pace(_LONGEST_ATTEMPT_SECONDS, _CONCURRENCY, _CONCURRENCY_PER_MESSENGER, schedule)
 
-    async def _attempt(self, lease: Lease[TextMessage]) -> TextMessage | None:
+    async def _attempt(self, lease: JobLease[TextMessage]) -> TextMessage | None:
         message = lease.job
         failure = await operations.deliver(self._services, message)
         self._count(is_success=failure is None)
@@ -49,7 +49,7 @@ class MessageWorker(QueueWorker[TextMessage]):
 
     async def _note_success(self, message: TextMessage, what: str) -> None:
         """The event log hears of a message that was taken only where the messenger wants that."""
-        messenger = await self._services.documents["messengers"].cached(None, message.messenger_id)
+        messenger = await self._services.documents["messengers"].find_cached(None, message.messenger_id)
         if messenger is not None and messenger["debug"]:
             text = f"{what}: {messenger['url']} has taken it."
             await event_logs.record(self._services, self._call(message.tenant_id), "Debug", text)

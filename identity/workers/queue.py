@@ -26,7 +26,7 @@ from identity.operations.objects import event_logs
 from identity.services import Services
 from identity.store.mongo import STORE_ERRORS
 from identity.store.wakeups import Wakeups
-from identity.store.work_queue import Job, Lease, WorkQueue
+from identity.store.work_queue import Job, JobLease, WorkQueue
 
 _log = structlog.get_logger(__name__)
 
@@ -79,7 +79,7 @@ class QueueWorker(abc.ABC, Generic[J]):
         self._held: collections.Counter[str] = collections.Counter()
         self._under_way: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
-        self._taking: background_tasks.ShieldedTask[list[Lease[J]]] = background_tasks.ShieldedTask()
+        self._taking: background_tasks.ShieldedTask[list[JobLease[J]]] = background_tasks.ShieldedTask()
 
     @abc.abstractmethod
     def _jobs(self) -> WorkQueue[J]:
@@ -90,7 +90,7 @@ class QueueWorker(abc.ABC, Generic[J]):
         """How fast they are done, and when what failed is tried again."""
 
     @abc.abstractmethod
-    async def _attempt(self, lease: Lease[J]) -> J | None:
+    async def _attempt(self, lease: JobLease[J]) -> J | None:
         """Do a job once, and tell what went wrong: what is left of it to be done, or None."""
 
     async def start(self) -> None:
@@ -110,7 +110,7 @@ class QueueWorker(abc.ABC, Generic[J]):
     def _count(self, *, is_success: bool) -> None:
         self._attempts.labels("success" if is_success else "failure").inc()
 
-    async def _note_failure(self, lease: Lease[J], text: str) -> None:
+    async def _note_failure(self, lease: JobLease[J], text: str) -> None:
         """Every job that is given up is told; of attempts that go on, only one in a while for each lane."""
         call = self._call(lease.job.tenant_id)
         if lease.attempts >= len(self._pace.schedule.delays_seconds):
@@ -140,7 +140,7 @@ class QueueWorker(abc.ABC, Generic[J]):
                     async with asyncio.timeout(_POLL_SECONDS):
                         await self._wakeups.awake.wait()
 
-    async def _lease(self) -> list[Lease[J]]:
+    async def _lease(self) -> list[JobLease[J]]:
         pace = self._pace
         room = pace.max_concurrency - len(self._under_way)
         if room <= 0:
@@ -149,7 +149,7 @@ class QueueWorker(abc.ABC, Generic[J]):
         now = self._services.clock.now()
         return await self._queue.lease(now, lease_seconds, self._held, pace.concurrency_per_lane, room)
 
-    def _take(self, lease: Lease[J]) -> None:
+    def _take(self, lease: JobLease[J]) -> None:
         self._held[lease.job.lane] += 1
         task = asyncio.create_task(self._do(lease))
         self._under_way.add(task)
@@ -166,7 +166,7 @@ class QueueWorker(abc.ABC, Generic[J]):
 
         task.add_done_callback(ended)
 
-    async def _do(self, lease: Lease[J]) -> None:
+    async def _do(self, lease: JobLease[J]) -> None:
         try:
             rest = await self._attempt(lease)
         except asyncio.CancelledError:
@@ -174,11 +174,11 @@ class QueueWorker(abc.ABC, Generic[J]):
             raise
         await self._settle(lease, rest)
 
-    async def _hand_back(self, lease: Lease[J]) -> None:
+    async def _hand_back(self, lease: JobLease[J]) -> None:
         with contextlib.suppress(*STORE_ERRORS):
-            await self._queue.hand_back(lease, self._services.clock.now())
+            await self._queue.release(lease, self._services.clock.now())
 
-    async def _settle(self, lease: Lease[J], rest: J | None) -> None:
+    async def _settle(self, lease: JobLease[J], rest: J | None) -> None:
         """Write what became of it, as soon as MongoDB takes it.
 
         A job that was done is done twice if that cannot be written while the lease lasts, and never lost.
@@ -193,10 +193,10 @@ class QueueWorker(abc.ABC, Generic[J]):
                     raise
                 await asyncio.sleep(_BACK_OFF_SECONDS)
 
-    async def _write(self, lease: Lease[J], rest: J | None) -> None:
+    async def _write(self, lease: JobLease[J], rest: J | None) -> None:
         now, schedule = self._services.clock.now(), self._pace.schedule
         due = None if rest is None else schedule.next_attempt(now, lease.attempts + 1, _CHANCE.random())
         if rest is None or due is None:
-            await self._queue.settle(lease)
+            await self._queue.complete(lease)
         else:
             await self._queue.retry(lease, rest, due)

@@ -369,8 +369,8 @@ async def test_settings_hold_on_while_their_store_is_away(
         raise AutoReconnect("gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(documents, "cached", away)
-        documents.forget_all()
+        patch.setattr(documents, "find_cached", away)
+        documents.invalidate_all()
         answer = await http.get("/api/health", headers={"Origin": SITE})
         assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, SITE)
         assert (await http.get("/api/health", headers={"Origin": "https://evil.example.com"})).status_code == 403

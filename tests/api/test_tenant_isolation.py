@@ -416,7 +416,7 @@ async def test_every_signature_refuses_a_key_of_others(service, api, http, forei
 @pytest.mark.parametrize("whose", ["another tenant's own", "another tenant's"])
 async def test_no_delivery_is_signed_with_a_key_for_tokens(service, foreign, whose) -> None:
     stored = service.services.keys
-    keys = WebhookKeys(KeyRing(lambda key_id: stored.cached(None, key_id)), stored)
+    keys = WebhookKeys(KeyRing(lambda key_id: stored.find_cached(None, key_id)), stored)
     with pytest.raises(LookupError):
         await keys.sign_jwt(foreign[whose], {})
     with pytest.raises(LookupError):

@@ -699,9 +699,9 @@ async def test_webhook_ids_are_the_whole_set(api) -> None:
 
 async def test_webhook_of_a_moment_ago_can_be_attached(service, api, monkeypatch) -> None:
     """Another process may have made it: what is remembered here does not know it yet."""
-    await service.services.webhooks.cached_list(None, "all", {})
-    monkeypatch.setattr(service.services.webhooks, "forget", lambda _id: None)
-    monkeypatch.setattr(service.services.webhooks, "forget_all", lambda: None)
+    await service.services.webhooks.list_cached(None, "all", {})
+    monkeypatch.setattr(service.services.webhooks, "invalidate", lambda _id: None)
+    monkeypatch.setattr(service.services.webhooks, "invalidate_all", lambda: None)
     one = await hook(api)
     made = await make(api, {"webhookIds": [one]})
     found = await service.services.webhooks.find(None, one)

@@ -276,7 +276,7 @@ async def test_who_comes_in_between_stops_all_of_it_and_what_was_written_is_remo
     service, tenant_api, monkeypatch
 ) -> None:
     users = [somebody() for _ in range(4)]
-    insert = service.services.users.insert_packed
+    insert = service.services.users.insert_encoded
     monkeypatch.setattr("identity.operations.users.user_import._BATCH", 2)
     written = []
 
@@ -286,7 +286,7 @@ async def test_who_comes_in_between_stops_all_of_it_and_what_was_written_is_remo
         written.append(len(packed))
         await insert(packed)
 
-    monkeypatch.setattr(service.services.users, "insert_packed", late)
+    monkeypatch.setattr(service.services.users, "insert_encoded", late)
     answer = await import_users(tenant_api, *users, validateDbConstraints=True)
     assert codes(answer) == {"users[3].email": "[duplicate]users.email"}
     assert written == [2, 2]
@@ -306,7 +306,7 @@ async def test_import_of_a_process_that_was_killed_is_taken_back_by_another(
 
     with monkeypatch.context() as patched:
         patched.setattr(imports, "finish", killed)
-        patched.setattr(imports, "take_back", killed)
+        patched.setattr(imports, "begin_rollback", killed)
         headers = dict(tenant_api.headers)
         async with httpx.AsyncClient(base_url=service.base_url, headers=headers, trust_env=False, timeout=30) as plain:
             await plain.post("/api/user/import", json={"users": users})

@@ -72,7 +72,7 @@ async def test_attack_44_unknown_user_costs_a_verification_under_the_same_scheme
     genuine = password_hashing.verify
     monkeypatch.setattr(password_hashing, "verify", lambda *given: seen.append(given) or genuine(*given))
     for _ in range(2):
-        await pool.pretend("whatever", "salted-pbkdf2-hmac-sha256", 1000)
+        await pool.verify_decoy("whatever", "salted-pbkdf2-hmac-sha256", 1000)
     assert [(password, stored.scheme, stored.factor) for password, stored in seen] == [
         ("whatever", "salted-pbkdf2-hmac-sha256", 1000)
     ] * 2

@@ -334,12 +334,12 @@ async def test_the_stores_know_their_tenant(stage: Stage) -> None:
     action = await stage.ban()
     logs, users, user_id = services.action_logs, services.users, UserId(stage.user["id"])
     tenant_id = TenantId(stage.tenant["id"])
-    assert not await logs.prolong(other, action["id"], INDEFINITE, stage.now)
+    assert not await logs.extend(other, action["id"], INDEFINITE, stage.now)
     assert not await logs.end(other, action["id"], INDEFINITE, is_told=True)
     assert await logs.find_lock_out(other, user_id) is None
     assert not await users.prevent_logins(other, user_id, {"actionId": "x"})
     await users.allow_logins(other, user_id, action["id"])
-    await users.prolong_prevention(other, user_id, action["id"], INDEFINITE)
+    await users.extend_prevention(other, user_id, action["id"], INDEFINITE)
     (kept,) = (await users.get(tenant_id, user_id))["private"]["preventions"]
     assert (kept["actionId"], kept["expiry"]) == (action["id"], action["expiry"])
     assert (await logs.get(tenant_id, action["id"]))["expiry"] == action["expiry"]
@@ -347,10 +347,10 @@ async def test_the_stores_know_their_tenant(stage: Stage) -> None:
     assert await locks.count(tenant_id, user_id, 60) == 1
     assert await locks.count(other, user_id, 60) == 1
     await locks.clear(other, user_id)
-    await locks.give_back(other, user_id)
+    await locks.discount(other, user_id)
     assert await locks.count(tenant_id, user_id, 60) == 2
-    await locks.give_back(tenant_id, user_id)
+    await locks.discount(tenant_id, user_id)
     assert await locks.count(tenant_id, user_id, 60) == 2
-    await locks.lock_nobody(tenant_id, "nobody", stage.now + HOUR, stage.now)
-    assert await locks.is_nobody_locked(tenant_id, "nobody")
-    assert not await locks.is_nobody_locked(other, "nobody")
+    await locks.lock_unknown_login_id(tenant_id, "nobody", stage.now + HOUR, stage.now)
+    assert await locks.is_unknown_login_id_locked(tenant_id, "nobody")
+    assert not await locks.is_unknown_login_id_locked(other, "nobody")

@@ -11,7 +11,7 @@ import pytest
 from identity.events.changes import Event
 from identity.ids import EventId, WebhookId, new_id
 from identity.instants import Instant, later
-from identity.store.outbox_rows import Attempt, EventRow, Lease, NewDelivery, Outcome
+from identity.store.outbox_rows import DeliveryAttempt, DeliveryLease, DeliveryOutcome, EventRow, NewDelivery
 from identity.workers import deliver
 from tests.events.samples import PAYLOADS
 from tests.receiver import answers, hangs, receiving
@@ -63,7 +63,7 @@ async def test_a_delivery_under_way_when_the_webhook_is_paused_costs_no_attempt(
         assert receiver.requests == []
         assert outcome.next_attempt >= later(began, seconds=1), "or it would be looked at without a pause"
         assert (outcome.attempt, outcome.is_told) == (None, False)
-        await engine.outbox.settle([outcome])
+        await engine.outbox.record_outcomes([outcome])
     assert await engine.states() == [("due", 0)]
     (event,) = await engine.log.find_all(None, {})
     assert event["result"] == "Running"
@@ -167,13 +167,13 @@ async def record(engine: Any, subject: str, webhook: str = "ordered", *, ordered
     return event.event_id
 
 
-async def take(engine: Any, count: int = 100) -> list[Lease]:
+async def take(engine: Any, count: int = 100) -> list[DeliveryLease]:
     return await engine.outbox.lease(engine.clock.now(), 30, lambda _webhook: count, count)
 
 
-def ended(engine: Any, lease: Lease, status: int, next_attempt: Instant | None = None) -> Outcome:
+def ended(engine: Any, lease: DeliveryLease, status: int, next_attempt: Instant | None = None) -> DeliveryOutcome:
     now = engine.clock.now()
-    return Outcome(lease, Attempt(now, now, "http://example.com", status), next_attempt)
+    return DeliveryOutcome(lease, DeliveryAttempt(now, now, "http://example.com", status), next_attempt)
 
 
 @pytest.mark.requirement("webhooks-15.2-9")
@@ -183,13 +183,13 @@ async def test_an_ordered_delivery_waits_for_the_one_before_it_about_the_same_ob
     leases = {lease.event_id: lease for lease in await take(engine)}
     assert leases.keys() == {first, other}
     retry = later(engine.clock.now(), seconds=300)
-    await engine.outbox.settle([ended(engine, leases[first], 500, retry), ended(engine, leases[other], 200)])
+    await engine.outbox.record_outcomes([ended(engine, leases[first], 500, retry), ended(engine, leases[other], 200)])
     engine.clock.advance(seconds=40)
     assert await take(engine) == []
     engine.clock.advance(seconds=300)
     (again,) = await take(engine)
     assert again.event_id == first
-    await engine.outbox.settle([ended(engine, again, 200)])
+    await engine.outbox.record_outcomes([ended(engine, again, 200)])
     (last,) = await take(engine)
     assert last.event_id == second
 
@@ -201,7 +201,7 @@ async def test_a_chain_goes_as_fast_as_its_deliveries_and_not_as_their_leases(en
         (lease,) = await take(engine)
         assert await take(engine) == []
         found.append(lease.event_id)
-        await engine.outbox.settle([ended(engine, lease, 200)])
+        await engine.outbox.record_outcomes([ended(engine, lease, 200)])
     assert found == expected
     assert await take(engine) == []
 
@@ -211,7 +211,7 @@ async def test_long_chains_hide_neither_each_other_s_beginning_nor_other_objects
     blocked = [await record(engine, "one") for _ in range(30)]
     (lease,) = await take(engine, 1)
     assert lease.event_id == blocked[0]
-    await engine.outbox.settle([ended(engine, lease, 500, later(engine.clock.now(), seconds=1))])
+    await engine.outbox.record_outcomes([ended(engine, lease, 500, later(engine.clock.now(), seconds=1))])
     blocked += [await record(engine, "one") for _ in range(10)]
     other = [await record(engine, "two") for _ in range(30)]
     engine.clock.advance(seconds=2)
@@ -224,7 +224,7 @@ async def test_one_that_is_given_up_lets_the_next_go(engine: Any) -> None:
     first, second = await record(engine, "one"), await record(engine, "one")
     (lease,) = await take(engine)
     assert lease.event_id == first
-    await engine.outbox.settle([ended(engine, lease, 500)])
+    await engine.outbox.record_outcomes([ended(engine, lease, 500)])
     (lease,) = await take(engine)
     assert lease.event_id == second
 
@@ -233,7 +233,7 @@ async def test_one_that_is_given_up_lets_the_next_go(engine: Any) -> None:
 async def test_a_blocked_object_does_not_starve_the_others(engine: Any) -> None:
     await record(engine, "one")
     (blocker,) = await take(engine, 1)
-    await engine.outbox.settle([ended(engine, blocker, 500, later(engine.clock.now(), seconds=3600))])
+    await engine.outbox.record_outcomes([ended(engine, blocker, 500, later(engine.clock.now(), seconds=3600))])
     for _ in range(5):
         await record(engine, "one")
     other = await record(engine, "two")
@@ -287,7 +287,7 @@ async def test_what_came_of_a_lease_that_ran_out_is_told_only_once(engine: Any) 
     event_id = await record(engine, "one", ordered=False)
     (lease,) = await take(engine)
     for _ in range(2):
-        await engine.outbox.settle([ended(engine, dataclasses.replace(lease), 200)])
+        await engine.outbox.record_outcomes([ended(engine, dataclasses.replace(lease), 200)])
     (event,) = await engine.log.find_all(None, {"_id": event_id})
     assert (event["result"], event["untried"], len(event["deliveries"][0]["attempts"])) == ("Succeeded", [], 1)
 

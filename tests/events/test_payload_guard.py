@@ -108,7 +108,7 @@ async def test_event_that_is_too_large_is_refused_while_its_change_goes_on(engin
     (attempt,) = delivery["attempts"]
     assert attempt["exception"].startswith("payload: the event has 3")
     # Nobody can have it sent once more: there is nothing to send.
-    again = await engine.log.ask_again(None, EventId(refused["_id"]), WebhookId(webhook["id"]), engine.clock.now())
+    again = await engine.log.redeliver(None, EventId(refused["_id"]), WebhookId(webhook["id"]), engine.clock.now())
     assert again == "unknown"
     assert await engine.log.recover(None, WebhookId(webhook["id"]), 0, engine.clock.now() + 1, engine.clock.now()) == 0
 

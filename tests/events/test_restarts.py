@@ -31,10 +31,10 @@ async def die(worker: Any) -> None:
 class Unsettling(Outbox):
     """An outbox that can be read and not be written to any more."""
 
-    async def settle(self, outcomes: Any) -> None:
+    async def record_outcomes(self, outcomes: Any) -> None:
         raise AutoReconnect("gone")
 
-    async def hand_back(self, leases: Any, now: Any) -> None:
+    async def release(self, leases: Any, now: Any) -> None:
         raise AutoReconnect("gone")
 
 

@@ -70,7 +70,7 @@ class Stage(Hearing):
 
     async def tokens(self, user_id: str) -> int:
         now = self.services.clock.now()
-        return len(await self.services.refresh_tokens.find_all(TenantId(self.tenant_id), UserId(user_id), now))
+        return len(await self.services.refresh_tokens.find_of_user(TenantId(self.tenant_id), UserId(user_id), now))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from identity.events.changes import Event
 from identity.events.delivery import Deliverer
 from identity.ids import EventId
 from identity.store.outbox import Outbox
-from identity.store.outbox_rows import Lease
+from identity.store.outbox_rows import DeliveryLease
 from identity.workers.deliver import LATE_SECONDS
 from tests.events.conftest import VAULT
 from tests.events.samples import PAYLOADS
@@ -257,7 +257,7 @@ async def test_half_of_the_room_of_a_webhook_is_left_to_what_happens_now(engine:
 async def test_a_fourth_of_what_is_at_hand_is_left_to_webhooks_with_little(engine: Any) -> None:
     busy, quiet = (engine.add_webhook("http://127.0.0.1:9/", "user.create")["id"] for _ in range(2))
     worker = engine.worker(max_concurrency=4, concurrency_per_webhook=2)
-    lease = Lease("", EventId(""), busy, 0, "", b"", engine.clock.now(), "")
+    lease = DeliveryLease("", EventId(""), busy, 0, "", b"", engine.clock.now(), "")
     for held, of_busy, expected in ((0, 0, 4), (4, 0, 2), (6, 1, 1), (6, 2, 0), (8, 2, 0)):
         worker._held = {f"{number}": lease for number in range(held)}
         worker._counts = collections.Counter({busy: of_busy})
@@ -272,12 +272,12 @@ async def test_what_was_leased_anew_while_its_outcome_was_written_is_made_and_no
 
         is_slow = True
 
-        async def settle(self, outcomes: Any) -> bool:
-            found = await super().settle(outcomes)
+        async def record_outcomes(self, outcomes: Any) -> bool:
+            found = await super().record_outcomes(outcomes)
             if self.is_slow and outcomes:
                 self.is_slow = False
                 (row,) = [one.lease for one in outcomes]
-                await engine.log.ask_again(None, row.event_id, row.webhook_id, engine.clock.now())
+                await engine.log.redeliver(None, row.event_id, row.webhook_id, engine.clock.now())
                 worker._take_all(await super().lease(engine.clock.now(), 30, lambda _webhook: 5, 5))
             return found
 
@@ -498,10 +498,10 @@ class Failing(Outbox):
         self._check()
         return await super().lease(*arguments, **options)
 
-    async def settle(self, outcomes: Any) -> bool:
+    async def record_outcomes(self, outcomes: Any) -> bool:
         self.unsettled += self.is_away
         self._check()
-        return await super().settle(outcomes)
+        return await super().record_outcomes(outcomes)
 
     def _check(self) -> None:
         if self.is_away:

@@ -9,7 +9,7 @@ import urllib.parse
 import pytest
 
 from identity.ids import new_id
-from identity.store.one_time_tokens import Use
+from identity.store.one_time_tokens import OneTimeTokenUse
 from tests import relying_party
 from tests.conftest import checking_client
 from tests.hearing import Hearing
@@ -252,9 +252,9 @@ async def test_of_64_who_revoke_a_change_at_once_one_succeeds(party, browser, bo
 async def test_revocation_wins_over_a_completion_under_way(party, browser, box, http, service, monkeypatch):
     email, _ = await request_change(party, browser)
     verification, link = await verification_id(box, email), await revocation(box, party)
-    consume, revoked = Use.consume, []
+    consume, revoked = OneTimeTokenUse.consume, []
 
-    async def slow(use: Use) -> bool:
+    async def slow(use: OneTimeTokenUse) -> bool:
         is_ours = await consume(use)
         if is_ours and not revoked:
             # The verification is consumed; the change is not written yet.
@@ -263,7 +263,7 @@ async def test_revocation_wins_over_a_completion_under_way(party, browser, box, 
                 assert "The change is revoked" in page(await press(stranger, await stranger.get(link))).text
         return is_ours
 
-    monkeypatch.setattr(Use, "consume", slow)
+    monkeypatch.setattr(OneTimeTokenUse, "consume", slow)
     assert await verify(http, verification) == 404
     assert revoked
     assert (await user_of(party))["email"] == party.login_id

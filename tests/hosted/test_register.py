@@ -436,13 +436,13 @@ async def test_attack_44_taken_address_costs_a_hash_where_addresses_are_verified
     rp, browser, discreet, monkeypatch
 ):
     hashed = []
-    pretend = PasswordPool.pretend
+    verify_decoy = PasswordPool.verify_decoy
 
     async def counted(self, *arguments):
         hashed.append(arguments[1:])
-        await pretend(self, *arguments)
+        await verify_decoy(self, *arguments)
 
-    monkeypatch.setattr(PasswordPool, "pretend", counted)
+    monkeypatch.setattr(PasswordPool, "verify_decoy", counted)
     await send(browser, await open_page(rp, browser), email=rp.login_id, password=PASSWORD)
     assert len(hashed) == 1
 

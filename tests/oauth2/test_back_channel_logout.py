@@ -372,7 +372,7 @@ async def test_application_that_joined_at_the_last_moment_is_told(
         async def joined_after(tenant_id: TenantId, wanted: str):
             seen = await look(tenant_id, wanted)
             if wanted == secret:
-                await sessions.join(tenant_id, secret, late.client_id)
+                await sessions.add_client(tenant_id, secret, late.client_id)
             return seen
 
         monkeypatch.setattr(sessions, "find", joined_after)
@@ -462,7 +462,7 @@ async def test_attack_58_address_that_is_forbidden_by_now_is_not_called(listener
     applications = service.services.database.collection("applications")
     change = {"$set": {"oauthConfiguration.backChannelLogoutURL": "http://169.254.169.254/"}}
     await applications.update_one({"_id": listener.client_id}, change)
-    service.services.applications.forget(listener.client_id)
+    service.services.applications.invalidate(listener.client_id)
     await log_out(browser, listener)
     await until(lambda: _has_failed(service, listener))
     assert "blocked" in (await failures(service, listener))[0]
@@ -510,5 +510,5 @@ async def test_sessions_of_another_tenant_are_not_ended_and_not_told(listener, r
     await listener.log_in(browser)
     other = await relying_party.make(api)
     await log_out(browser, other)
-    await service.services.sso_sessions.end_all(TenantId(other.tenant["id"]), UserId(listener.user["id"]))
+    await service.services.sso_sessions.end_of_user(TenantId(other.tenant["id"]), UserId(listener.user["id"]))
     assert (await pending(service, listener), receiver.requests) == (0, [])

@@ -331,7 +331,7 @@ async def test_access_token_costs_one_question_to_redis_and_none_to_mongodb(rp, 
     answers = await asyncio.gather(*(told(rp, http, token) for _ in range(5)))
     assert all(answer["active"] for answer in answers)
     assert questions == ["redis"] * 5
-    service.services.users.forget(rp.user["id"])
+    service.services.users.invalidate(rp.user["id"])
     await told(rp, http, token)
     assert questions[5:] == ["_load", "redis"]
 

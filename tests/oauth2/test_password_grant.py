@@ -493,7 +493,7 @@ async def test_veto_of_a_login_gives_no_tokens_and_notes_nothing(rp, http, api, 
         refused(await ask(rp, http, scope="openid offline_access"), "invalid_grant", "unknown")
         user = await service.services.users.find(rp.tenant["id"], rp.user["id"])
         assert "lastLoginInstant" not in user
-        assert await service.services.refresh_tokens.find_all(rp.tenant["id"], rp.user["id"], 0) == []
+        assert await service.services.refresh_tokens.find_of_user(rp.tenant["id"], rp.user["id"], 0) == []
         refused(await ask(rp, http, password="wrong"), "invalid_grant", "invalid_user_credentials")
         receiver.behaviour = answers(200)
         await given(rp, http, scope="openid offline_access")

@@ -111,7 +111,7 @@ async def test_strict_rules_hold_for_what_was_stored_before_them(rp, browser, ht
     collection = service.services.database.motor["applications"]
     changes = {f"oauthConfiguration.{name}": value for name, value in weak.items()}
     await collection.update_one({"_id": rp.client_id}, {"$set": changes})
-    service.services.applications.forget(rp.client_id)
+    service.services.applications.invalidate(rp.client_id)
     await refused(rp, browser, "invalid_request", "code_challenge")
     await refused(rp, browser, "unauthorized_client", "implicit is disabled", response_type="token", scope="email")
     await refused(rp, browser, "unsupported_response_type", "must be one of", response_type="code token")

@@ -42,7 +42,7 @@ async def test_loop_that_swallows_a_cancellation_is_ended_all_the_same() -> None
 
 
 async def test_what_goes_on_after_an_answer_is_waited_for_at_the_end() -> None:
-    afterwards, gate, finished = background_tasks.BackgroundWork(), asyncio.Event(), []
+    background, gate, finished = background_tasks.BackgroundWork(), asyncio.Event(), []
 
     async def work(name: str) -> None:
         await gate.wait()
@@ -51,28 +51,28 @@ async def test_what_goes_on_after_an_answer_is_waited_for_at_the_end() -> None:
         finished.append(name)
 
     for name in ("first", "fails", "last"):
-        await afterwards.begin(name, work(name))
+        await background.begin(name, work(name))
     gate.set()
-    await asyncio.wait_for(afterwards.finish(), 10)
+    await asyncio.wait_for(background.finish(), 10)
     assert finished == ["first", "last"]
 
 
 async def test_what_finds_no_place_waits_for_one_and_is_done_too() -> None:
-    afterwards, gate, finished = background_tasks.BackgroundWork(most=2), asyncio.Event(), []
+    background, gate, finished = background_tasks.BackgroundWork(most=2), asyncio.Event(), []
 
     async def work(name: str) -> None:
         await gate.wait()
         finished.append(name)
 
     for name in ("first", "second"):
-        await afterwards.begin(name, work(name))
-    given_up = asyncio.create_task(afterwards.begin("given up", work("given up")))
-    waiting = asyncio.create_task(afterwards.begin("third", work("third")))
+        await background.begin(name, work(name))
+    given_up = asyncio.create_task(background.begin("given up", work("given up")))
+    waiting = asyncio.create_task(background.begin("third", work("third")))
     await asyncio.sleep(0)
     given_up.cancel()
     await asyncio.wait([given_up])
     assert not waiting.done()
     gate.set()
     await asyncio.wait_for(waiting, 10)
-    await asyncio.wait_for(afterwards.finish(), 10)
+    await asyncio.wait_for(background.finish(), 10)
     assert finished == ["first", "second", "third"]

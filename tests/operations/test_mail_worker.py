@@ -371,7 +371,7 @@ async def test_outage_of_the_store_is_only_a_delay(desk: Desk, monkeypatch) -> N
 
 @pytest.mark.requirement("webhooks-15.2-13")
 async def test_mail_that_went_out_while_the_store_was_away_does_not_go_twice(desk: Desk, monkeypatch) -> None:
-    settle, failures = desk.services.mails.settle, []
+    settle, failures = desk.services.mails.complete, []
 
     async def failing(*arguments: Any) -> Any:
         if len(failures) < 2:
@@ -380,7 +380,7 @@ async def test_mail_that_went_out_while_the_store_was_away_does_not_go_twice(des
         return await settle(*arguments)
 
     monkeypatch.setattr(queue, "_BACK_OFF_SECONDS", 0.01)
-    monkeypatch.setattr(desk.services.mails, "settle", failing)
+    monkeypatch.setattr(desk.services.mails, "complete", failing)
     async with receiving() as mailbox:
         await desk.configure(mailbox)
         await desk.send()
@@ -418,7 +418,7 @@ async def test_mail_that_a_stopping_process_is_just_leasing_is_handed_back(build
 
 
 async def test_failure_inside_is_no_end_of_anything(desk: Desk, monkeypatch, clock) -> None:
-    settle, failures = desk.services.mails.settle, []
+    settle, failures = desk.services.mails.complete, []
 
     async def failing(*arguments: Any) -> Any:
         if not failures:
@@ -426,7 +426,7 @@ async def test_failure_inside_is_no_end_of_anything(desk: Desk, monkeypatch, clo
             raise RuntimeError("inside")
         return await settle(*arguments)
 
-    monkeypatch.setattr(desk.services.mails, "settle", failing)
+    monkeypatch.setattr(desk.services.mails, "complete", failing)
     async with receiving() as mailbox:
         await desk.configure(mailbox)
         await desk.send()

@@ -10,7 +10,7 @@ import pytest
 
 from identity.config import Breaches
 from identity.domain.login.breach_detection import digest
-from identity.outbound.breached_passwords import HashFile, NoSource, RangeService, source_of
+from identity.outbound.breached_passwords import HashFile, NoBreachedPasswords, RangeService, source_of
 from identity.outbound.http import HttpClient
 from tests.receiver import answers, hangs, receiving
 
@@ -80,9 +80,9 @@ async def test_a_service_that_fails_is_left_alone_for_a_while(behaviour) -> None
 
 
 async def test_the_operator_chooses_the_source(tmp_path) -> None:
-    assert isinstance(source_of(settings(), "test"), NoSource)
+    assert isinstance(source_of(settings(), "test"), NoBreachedPasswords)
     assert isinstance(source_of(settings(source="file", file=tmp_path / "x"), "test"), HashFile)
     ranges = source_of(settings(source="range"), "test")
     assert isinstance(ranges, RangeService)
     await ranges.close()
-    assert await NoSource().has(digest("letmein")) is False
+    assert await NoBreachedPasswords().has(digest("letmein")) is False

@@ -10,7 +10,7 @@ import pytest
 from identity.ids import TenantId, new_id
 from identity.instants import Instant, later
 from identity.outbound import client_key_fetch
-from identity.outbound.client_key_fetch import ClientKeysError, PublishedKeys
+from identity.outbound.client_key_fetch import ClientKeyFetcher, ClientKeysError
 from identity.outbound.http import Response
 from tests.builders import NOW
 
@@ -46,7 +46,7 @@ def web():
 
 @pytest.fixture
 def published(web):
-    return PublishedKeys(web, connect_timeout_ms=1, read_timeout_ms=1)
+    return ClientKeyFetcher(web, connect_timeout_ms=1, read_timeout_ms=1)
 
 
 def after(seconds: int) -> Instant:

@@ -14,7 +14,7 @@ from identity.domain.messaging import mail_messages
 from identity.domain.messaging.mail_messages import Address, Letter, Undeliverable
 from identity.ids import Secret
 from identity.instants import Instant
-from identity.outbound.mail import MailServer, Smtp
+from identity.outbound.mail import MailServer, SmtpClient
 from tests import certificates
 from tests.mailbox import PASSWORD, Mailbox, receiving
 
@@ -36,8 +36,8 @@ def authorities(tmp_path) -> Path:
 
 
 @pytest.fixture
-def smtp(authorities) -> Smtp:
-    return Smtp(
+def smtp(authorities) -> SmtpClient:
+    return SmtpClient(
         timeout_seconds=10,
         authorities_file=authorities,
         allowed_networks=LOOPBACK,
@@ -76,7 +76,7 @@ async def test_certificate_that_nobody_vouches_for_is_refused(smtp, security) ->
     settings = {"tls": tls(trusted=False)} if security == "SSL" else {"starttls": tls(trusted=False)}
     async with receiving(**settings) as mailbox:
         result = await smtp.send(server(mailbox, security), "a@example.com", READERS, MESSAGE)
-        unknown = await Smtp(timeout_seconds=10, authorities_file=None, allowed_networks=LOOPBACK).send(
+        unknown = await SmtpClient(timeout_seconds=10, authorities_file=None, allowed_networks=LOOPBACK).send(
             server(mailbox, security), "a@example.com", READERS, MESSAGE
         )
     for one in (result, unknown):
@@ -115,7 +115,7 @@ async def test_name_and_password(smtp) -> None:
 @pytest.mark.requirement("audit-a3-smtp")
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "169.254.169.254", "::ffff:127.0.0.1"])
 async def test_server_that_is_not_public_is_not_connected_to(authorities, host) -> None:
-    guarded = Smtp(
+    guarded = SmtpClient(
         timeout_seconds=10, authorities_file=authorities, allowed_networks=AllowedNetworks((), "email.allowed_networks")
     )
     async with receiving() as mailbox:
@@ -135,7 +135,7 @@ async def test_localhost_is_found_where_its_network_is_allowed(smtp) -> None:
 
 @pytest.mark.requirement("audit-a3-smtp")
 async def test_credentials_are_not_sent_without_tls_unless_the_host_is_allowed(authorities) -> None:
-    strict = Smtp(timeout_seconds=10, authorities_file=authorities, allowed_networks=LOOPBACK)
+    strict = SmtpClient(timeout_seconds=10, authorities_file=authorities, allowed_networks=LOOPBACK)
     async with receiving(auth=True) as mailbox:
         named = server(mailbox, username="we", password=PASSWORD)
         result = await strict.send(named, "a@example.com", READERS, MESSAGE)
@@ -201,7 +201,7 @@ async def test_nobody_listens_or_has_that_name(smtp) -> None:
 async def test_server_that_never_answers_is_left(authorities) -> None:
     async with receiving() as mailbox:
         mailbox.hangs = True
-        hasty = Smtp(timeout_seconds=0.2, authorities_file=authorities, allowed_networks=LOOPBACK)
+        hasty = SmtpClient(timeout_seconds=0.2, authorities_file=authorities, allowed_networks=LOOPBACK)
         result = await hasty.send(server(mailbox), "a@example.com", READERS, MESSAGE)
     assert result.deferred == READERS
 

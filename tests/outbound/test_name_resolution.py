@@ -13,7 +13,7 @@ import pytest
 
 from identity.outbound import name_resolution
 from identity.outbound.http import HttpClient, OutboundError, Request
-from identity.outbound.name_resolution import FRESH_SECONDS, KEPT_SECONDS, Names, UnknownNameError
+from identity.outbound.name_resolution import FRESH_SECONDS, KEPT_SECONDS, NameResolver, UnknownNameError
 from tests import certificates
 from tests.receiver import receiving, until
 
@@ -112,7 +112,7 @@ async def test_a_silent_name_server_is_told_as_a_timeout_and_a_name_that_is_none
 
 async def test_an_answer_is_good_for_a_minute_and_then_asked_for_again(servers: NameServers) -> None:
     seconds = Seconds()
-    known = Names(seconds)
+    known = NameResolver(seconds)
     servers.known["a.example.com"] = ("192.0.2.1", "2001:db8::1")
     assert await known.addresses("a.example.com", LONG) == ("192.0.2.1", "2001:db8::1")
     servers.known["a.example.com"] = ("192.0.2.2",)
@@ -125,7 +125,7 @@ async def test_an_answer_is_good_for_a_minute_and_then_asked_for_again(servers: 
 
 async def test_the_last_answer_stands_in_for_a_name_server_that_fails_and_not_for_ever(servers: NameServers) -> None:
     seconds = Seconds()
-    known = Names(seconds)
+    known = NameResolver(seconds)
     servers.known["a.example.com"] = ("192.0.2.1",)
     await known.addresses("a.example.com", LONG)
     del servers.known["a.example.com"]
@@ -139,7 +139,7 @@ async def test_the_last_answer_stands_in_for_a_name_server_that_fails_and_not_fo
 
 async def test_the_last_answer_stands_in_for_a_name_server_that_falls_silent(servers: NameServers) -> None:
     seconds = Seconds()
-    known = Names(seconds)
+    known = NameResolver(seconds)
     servers.over.set()
     servers.known["silent.example.com"] = ("192.0.2.1",)
     await known.addresses("silent.example.com", LONG)
@@ -152,7 +152,7 @@ async def test_the_last_answer_stands_in_for_a_name_server_that_falls_silent(ser
 
 
 async def test_what_was_not_found_is_looked_for_again(servers: NameServers) -> None:
-    known = Names()
+    known = NameResolver()
     with pytest.raises(UnknownNameError):
         await known.addresses("late.example.com", LONG)
     servers.known["late.example.com"] = ("192.0.2.1",)
@@ -165,7 +165,7 @@ async def test_as_much_is_remembered_and_looked_for_as_there_are_places(
     monkeypatch.setattr(name_resolution, "_MOST_KNOWN", 2)
     monkeypatch.setattr(name_resolution, "MOST_AT_A_TIME", 1)
     servers.known |= {f"{letter}.example.com": ("192.0.2.1",) for letter in "abc"}
-    known = Names()
+    known = NameResolver()
     for letter in "abca":
         await known.addresses(f"{letter}.example.com", LONG)
     assert servers.asked == {"a.example.com": 2, "b.example.com": 1, "c.example.com": 1}
@@ -180,7 +180,7 @@ async def test_as_much_is_remembered_and_looked_for_as_there_are_places(
 async def test_a_search_that_cannot_begin_finds_nothing_and_the_next_one_does(
     servers: NameServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = Names()
+    known = NameResolver()
     servers.known["a.example.com"] = ("192.0.2.1",)
 
     def broken(*_: object) -> None:

@@ -14,7 +14,7 @@ import pytest
 from identity.config import Lambdas
 from identity.errors import Unavailable
 from identity.sandbox import pool
-from identity.sandbox.pool import Outcome, Sandbox
+from identity.sandbox.pool import InvocationResult, Sandbox
 
 LIMITS = Lambdas(
     time_limit_ms=200,
@@ -38,13 +38,13 @@ async def sandbox():
     await running.close()
 
 
-async def call(sandbox: Sandbox, statements: str, *arguments: Any) -> Outcome:
+async def call(sandbox: Sandbox, statements: str, *arguments: Any) -> InvocationResult:
     """Run these statements as `f`, whose first argument is `it`."""
     given = json.dumps(arguments or ({"a": 1},)).encode()
     return await sandbox.call(f"function f(it, other) {{ {statements} }}", "f", given)
 
 
-def left(outcome: Outcome) -> Any:
+def left(outcome: InvocationResult) -> Any:
     """The first argument as it was left."""
     assert outcome.problem is None, outcome.problem
     assert outcome.result is not None
@@ -69,7 +69,7 @@ async def test_arguments_go_in_and_come_back_changed(sandbox):
 )
 async def test_modern_javascript_defines_the_function_in_any_way(sandbox, source):
     assert left(await sandbox.call(source, "f", b"[{}]")) == {"done": 1}
-    assert await sandbox.check(source, "f") == Outcome()
+    assert await sandbox.check(source, "f") == InvocationResult()
 
 
 async def test_console_is_kept_line_by_line(sandbox):
@@ -208,7 +208,7 @@ async def test_attack_memory_is_limited(sandbox, statements):
 @pytest.mark.requirement("core-18-lambdas-24")
 async def test_attack_huge_output_is_refused_and_what_is_printed_is_cut(sandbox):
     outcome = await call(sandbox, "it.x = 'x'.repeat(20000)")
-    assert outcome == Outcome(problem="more than 20000 bytes came back")
+    assert outcome == InvocationResult(problem="more than 20000 bytes came back")
     assert left(await call(sandbox, "it.x = 'x'.repeat(19000)"))["x"] == "x" * 19_000
     outcome = await call(sandbox, "for (let i = 0; i < 2000; i++) console.log('x'.repeat(100))")
     assert left(outcome) == {"a": 1}
@@ -383,7 +383,7 @@ async def test_a_process_that_dies_at_work_fails_one_invocation():
         while not sandbox._busy:
             await asyncio.sleep(0)
         os.kill(pid, signal.SIGKILL)
-        assert await running == Outcome(problem="the engine was ended")
+        assert await running == InvocationResult(problem="the engine was ended")
         assert left(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
     finally:
         await sandbox.close()
@@ -394,7 +394,7 @@ async def test_a_process_that_stands_still_is_ended():
     try:
         await call(sandbox, "")
         os.kill(sandbox._free[0]._process.pid, signal.SIGSTOP)
-        assert await call(sandbox, "it.b = 2") == Outcome(problem="the engine was ended")
+        assert await call(sandbox, "it.b = 2") == InvocationResult(problem="the engine was ended")
     finally:
         await sandbox.close()
 

@@ -33,7 +33,7 @@ def query(*criteria: Criterion, start_row: int = 0, number_of_results: int = 25)
 
 
 async def numbers(logbook: AppendOnlyLog, tenant_id: TenantId | None = None) -> list[int]:
-    return [found["id"] async for found in logbook.each(tenant_id, query())]
+    return [found["id"] async for found in logbook.iterate(tenant_id, query())]
 
 
 @pytest.mark.requirement("core-15-17")

@@ -41,7 +41,7 @@ async def test_unknown_code_is_unknown_and_stays_so(codes):
 async def test_replay_learns_what_the_code_gave(codes):
     tenant_id, code = await issued(codes)
     await codes.consume(tenant_id, code)
-    assert await codes.redeemed(tenant_id, code, {"tokenIds": ["a"]})
+    assert await codes.record_redemption(tenant_id, code, {"tokenIds": ["a"]})
     assert (await codes.consume(tenant_id, code)).given == {"tokenIds": ["a"]}
 
 
@@ -49,7 +49,7 @@ async def test_redemption_learns_of_a_replay_that_came_first(codes):
     tenant_id, code = await issued(codes)
     await codes.consume(tenant_id, code)
     assert (await codes.consume(tenant_id, code)).outcome == "replayed"
-    assert not await codes.redeemed(tenant_id, code, {"tokenIds": ["a"]})
+    assert not await codes.record_redemption(tenant_id, code, {"tokenIds": ["a"]})
 
 
 @pytest.mark.requirement("attack-21", "design-state-6")
@@ -68,7 +68,7 @@ async def test_code_of_one_tenant_is_nothing_in_another(codes):
 
 async def test_redemption_in_another_tenant_leaves_the_code_alone(codes):
     tenant_id, code = await issued(codes)
-    await codes.redeemed(TenantId(new_id()), code, {"tokenIds": ["a"]})
+    await codes.record_redemption(TenantId(new_id()), code, {"tokenIds": ["a"]})
     assert (await codes.consume(tenant_id, code)).outcome == "fresh"
 
 

@@ -8,7 +8,7 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from identity.store import cache
-from identity.store.cache import Cache, Freshness, stale_if_unavailable
+from identity.store.cache import Cache, ChangeStreamStatus, stale_if_unavailable
 
 
 class Source:
@@ -28,8 +28,8 @@ class Source:
 
 
 @pytest.fixture
-def freshness() -> Freshness:
-    return Freshness()
+def freshness() -> ChangeStreamStatus:
+    return ChangeStreamStatus()
 
 
 @pytest.mark.requirement("design-state-12")

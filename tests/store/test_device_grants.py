@@ -75,7 +75,9 @@ async def test_approved_grant_is_given_once(scene):
 async def test_second_use_learns_what_the_first_one_gave(scene):
     await scene.decide()
     await scene.poll()
-    assert await scene.grants.redeemed(scene.tenant_id, scene.device_code, scene.new.client_id, {"tokenIds": ["a"]})
+    assert await scene.grants.record_redemption(
+        scene.tenant_id, scene.device_code, scene.new.client_id, {"tokenIds": ["a"]}
+    )
     assert (await scene.poll(6)).given == {"tokenIds": ["a"]}
 
 
@@ -83,7 +85,9 @@ async def test_redemption_learns_of_a_second_use_that_came_first(scene):
     await scene.decide()
     await scene.poll()
     await scene.poll()
-    assert not await scene.grants.redeemed(scene.tenant_id, scene.device_code, scene.new.client_id, {"tokenIds": []})
+    assert not await scene.grants.record_redemption(
+        scene.tenant_id, scene.device_code, scene.new.client_id, {"tokenIds": []}
+    )
 
 
 @pytest.mark.requirement("contract-errors-8", "oauth-2.2-31")
@@ -145,7 +149,7 @@ async def test_grant_of_one_tenant_is_nothing_in_another(scene):
     assert await scene.grants.find(other, scene.user_code, NOW) is None
     assert await scene.decide(tenant_id=other) == "Unknown"
     assert (await scene.poll(tenant_id=other)).outcome == "Unknown"
-    await scene.grants.redeemed(other, scene.device_code, scene.new.client_id, {})
+    await scene.grants.record_redemption(other, scene.device_code, scene.new.client_id, {})
     assert await scene.grants.issue(other, scene.device_code, scene.user_code, scene.new, NOW)
     assert await scene.status() == "Pending"
 

@@ -21,10 +21,10 @@ async def test_document_read_during_a_transaction_is_forgotten_when_it_commits(s
         stored = await tenants.find(None, tenant["id"], session)
         changed = {**stored, "name": name, "lastUpdateInstant": stored["lastUpdateInstant"] + 1}
         await tenants.replace(None, changed, stored["lastUpdateInstant"], session)
-        assert (await tenants.cached(None, tenant["id"]))["name"] == tenant["name"]
+        assert (await tenants.find_cached(None, tenant["id"]))["name"] == tenant["name"]
 
     await database.in_transaction(write)
-    assert (await tenants.cached(None, tenant["id"]))["name"] == name
+    assert (await tenants.find_cached(None, tenant["id"]))["name"] == name
 
 
 async def test_document_that_grows_too_large_is_the_caller_s_fault_and_stays_as_it_was(service, tenant) -> None:
@@ -105,7 +105,7 @@ async def test_reading_very_many_lets_others_go_on_in_between(service, monkeypat
 
     seen: dict[str, bool] = {}
     counting = asyncio.create_task(count())
-    async for group in services.groups.each(tenant_id):
+    async for group in services.groups.iterate(tenant_id):
         seen[group["id"]] = True
     counting.cancel()
     assert sorted(seen) == sorted(ids)

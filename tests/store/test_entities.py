@@ -12,7 +12,7 @@ from identity.domain.objects.index_search import read
 from identity.ids import TenantId, new_id
 from identity.operations.entities import entities as entity_operations
 from identity.operations.entities import entity_grants as grant_operations
-from identity.store.cache import Freshness
+from identity.store.cache import ChangeStreamStatus
 from identity.store.entities import Entities, EntityGrants
 from identity.store.mongo import Database
 from identity.store.vault import Vault
@@ -25,8 +25,8 @@ async def both(database: Database, vault: Vault) -> AsyncIterator[tuple[Entities
     rows = (entity_operations.RESOURCE, grant_operations.RESOURCE)
     kept = [{"tenant_scoped": True, "sealed": row.sealed, "unique": row.unique, "searches": row.search} for row in rows]
     found = (
-        Entities(database, "entities", vault, Freshness(), **kept[0]),
-        EntityGrants(database, "entity_grants", vault, Freshness(), **kept[1]),
+        Entities(database, "entities", vault, ChangeStreamStatus(), **kept[0]),
+        EntityGrants(database, "entity_grants", vault, ChangeStreamStatus(), **kept[1]),
     )
     for documents in found:
         await documents.ensure_indexes()
@@ -127,11 +127,11 @@ async def test_lists_and_look_ups_stay_in_the_tenant(both) -> None:
     entities, _ = both
     one, other = entity(ONE), entity(OTHER)
     await add(entities, one, other)
-    assert [found async for found in entities.each(ONE)] == [one]
-    assert [found["id"] async for found in entities.each_across_tenants({"_id": other["id"]})] == [other["id"]]
+    assert [found async for found in entities.iterate(ONE)] == [one]
+    assert [found["id"] async for found in entities.iterate_across_tenants({"_id": other["id"]})] == [other["id"]]
     assert await entities.find_unordered(ONE, {"name": "One"}) == [one]
     assert await entities.find_unordered(ONE, {"_id": other["id"]}) == []
-    assert [found async for found in entities.each(OTHER, {"_id": one["id"]})] == []
+    assert [found async for found in entities.iterate(OTHER, {"_id": one["id"]})] == []
 
 
 async def test_document_is_remembered_by_the_members_that_tell_it_from_others(both, monkeypatch) -> None:
@@ -143,21 +143,21 @@ async def test_document_is_remembered_by_the_members_that_tell_it_from_others(bo
     await add(entities, one, other)
     await add(grants, made)
     for _ in range(2):
-        assert await entities.cached_where_across_tenants({"clientId": "one"}) == one
-        assert await entities.cached_where(ONE, {"clientId": "one"}) == one
-        assert await entities.cached_where(OTHER, {"clientId": "one"}) is None
-        assert await grants.cached_where(ONE, of) == made
-        assert await grants.cached_where(OTHER, of) is None
+        assert await entities.find_cached_where_across_tenants({"clientId": "one"}) == one
+        assert await entities.find_cached_where(ONE, {"clientId": "one"}) == one
+        assert await entities.find_cached_where(OTHER, {"clientId": "one"}) is None
+        assert await grants.find_cached_where(ONE, of) == made
+        assert await grants.find_cached_where(OTHER, of) is None
         monkeypatch.setattr(entities, "_load", None)
     monkeypatch.undo()
     renamed = {**one, "clientId": "two", "lastUpdateInstant": 2}
     await entities.replace(ONE, renamed, 1)
-    assert await entities.cached_where_across_tenants({"clientId": "one"}) is None
+    assert await entities.find_cached_where_across_tenants({"clientId": "one"}) is None
     await entities.replace(OTHER, {**other, "clientId": "one", "lastUpdateInstant": 2}, 1)
-    assert (await entities.cached_where_across_tenants({"clientId": "one"}) or {})["id"] == other["id"]
-    assert await entities.cached_where_across_tenants({"clientId": "two"}) == renamed
+    assert (await entities.find_cached_where_across_tenants({"clientId": "one"}) or {})["id"] == other["id"]
+    assert await entities.find_cached_where_across_tenants({"clientId": "two"}) == renamed
     await grants.delete(ONE, made["id"])
-    assert await grants.cached_where(ONE, of) is None
+    assert await grants.find_cached_where(ONE, of) is None
 
 
 async def test_only_so_many_names_are_remembered(both) -> None:
@@ -165,5 +165,5 @@ async def test_only_so_many_names_are_remembered(both) -> None:
     entities.cache_size = 2
     for number in range(4):
         await add(entities, entity(ONE, clientId=f"client {number}"))
-        assert await entities.cached_where_across_tenants({"clientId": f"client {number}"}) is not None
+        assert await entities.find_cached_where_across_tenants({"clientId": f"client {number}"}) is not None
     assert len(entities._ids_by_members) == 2

@@ -12,7 +12,7 @@ from identity.errors import Duplicate
 from identity.ids import new_id
 from identity.instants import Instant
 from identity.operations.groups.group_members import RESOURCE
-from identity.store.cache import Freshness
+from identity.store.cache import ChangeStreamStatus
 from identity.store.group_members import ID_INDEX, USER_INDEX, GroupMembers
 from identity.store.mongo import Database
 from identity.store.users import Users
@@ -26,7 +26,7 @@ GROUP = new_id()
 @pytest.fixture
 async def members(database: Database, vault: Vault) -> AsyncIterator[GroupMembers]:
     kept = {"tenant_scoped": True, "unique": RESOURCE.unique, "searches": RESOURCE.search}
-    found = GroupMembers(database, RESOURCE.collection, vault, Freshness(), **kept)
+    found = GroupMembers(database, RESOURCE.collection, vault, ChangeStreamStatus(), **kept)
     await found.ensure_indexes()
     yield found
     for tenant_id in (ONE, OTHER):
@@ -35,7 +35,7 @@ async def members(database: Database, vault: Vault) -> AsyncIterator[GroupMember
 
 @pytest.fixture
 async def users(database: Database, vault: Vault) -> AsyncIterator[Users]:
-    found = Users(database, vault, Freshness())
+    found = Users(database, vault, ChangeStreamStatus())
     await found.ensure_indexes()
     yield found
     for tenant_id in (ONE, OTHER):
@@ -85,7 +85,7 @@ async def test_memberships_on_users_move_their_version_and_stay_in_the_tenant(da
     ada, bob, eve = await add_user(users, ONE), await add_user(users, ONE), await add_user(users, OTHER)
     assert await users.existing_ids(ONE, [ada, eve, new_id()]) == {ada}
     added = [member(ada), member(bob), member(eve)]
-    remembered = await users.cached(ONE, ada)
+    remembered = await users.find_cached(ONE, ada)
     assert remembered is not None
 
     async def join(session: Any) -> None:
@@ -93,7 +93,7 @@ async def test_memberships_on_users_move_their_version_and_stay_in_the_tenant(da
         assert await users.add_memberships(ONE, [], session) == 0
 
     await database.in_transaction(join)
-    found = await users.cached(ONE, ada)
+    found = await users.find_cached(ONE, ada)
     assert found is not None
     assert (found["memberships"], found["lastUpdateInstant"]) == ([added[0]], NOW + 1)
     assert (await users.get(OTHER, eve))["memberships"] == []

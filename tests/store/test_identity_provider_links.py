@@ -9,7 +9,7 @@ import pytest
 from identity.domain.users import identity_provider_links as rules
 from identity.errors import Duplicate
 from identity.ids import TenantId, new_id
-from identity.store.cache import Freshness
+from identity.store.cache import ChangeStreamStatus
 from identity.store.identity_provider_links import IdentityProviderLinks
 from tests.builders import NOW
 
@@ -18,7 +18,7 @@ PROVIDER = {"id": new_id(), "name": "Company", "type": "OpenIDConnect"}
 
 @pytest.fixture
 async def links(database, vault) -> IdentityProviderLinks:
-    made = IdentityProviderLinks(database, vault, Freshness())
+    made = IdentityProviderLinks(database, vault, ChangeStreamStatus())
     await made.ensure_indexes()
     return made
 

@@ -6,13 +6,13 @@ import pytest
 
 from identity.ids import new_id
 from identity.operations.providers.identity_providers import RESOURCE
-from identity.store.cache import Freshness
+from identity.store.cache import ChangeStreamStatus
 from identity.store.identity_providers import IdentityProviders
 
 
 @pytest.fixture
 def providers(database, vault) -> IdentityProviders:
-    freshness = Freshness()
+    freshness = ChangeStreamStatus()
     freshness.is_streaming = True
     return IdentityProviders(database, RESOURCE.collection, vault, freshness, tenant_scoped=False)
 
@@ -37,8 +37,8 @@ async def test_answer_is_remembered_until_a_provider_changes(providers):
     one = provider(application_id)
     await providers._collection.insert_one({**one, "_id": one["id"]})
     assert await providers.of_application_across_tenants(application_id) == [], "nobody told of it"
-    providers.forget(one["id"])
+    providers.invalidate(one["id"])
     assert len(await providers.of_application_across_tenants(application_id)) == 1
     await providers._collection.delete_one({"_id": one["id"]})
-    providers.forget_all()
+    providers.invalidate_all()
     assert await providers.of_application_across_tenants(application_id) == []

@@ -65,8 +65,8 @@ async def test_a_tenant_sees_its_own_rows_and_nobody_else_is_asked_about_all(rec
     await records.add(tenant_id, row(10))
     await records.add(other, row(20))
     assert await instants(records, tenant_id) == [10]
-    assert [one["tenantId"] async for one in records.each(other, query())] == [other]
-    assert {one["tenantId"] async for one in records.each(None, query())} >= {tenant_id, other}
+    assert [one["tenantId"] async for one in records.iterate(other, query())] == [other]
+    assert {one["tenantId"] async for one in records.iterate(None, query())} >= {tenant_id, other}
 
 
 async def test_rows_that_come_together_go_together_and_are_there_when_told(records, tenant_id, monkeypatch) -> None:
@@ -128,7 +128,7 @@ async def test_rows_of_a_user_go_now_or_when_somebody_looks_again(records, tenan
     for instant in range(5):
         await records.add(tenant_id, row(instant, userId=user_id))
     await records.add(tenant_id, row(9, userId=other))
-    await records.forget(tenant_id, user_id, None)
+    await records.mark_for_erasure(tenant_id, user_id, None)
     assert len(await instants(records, tenant_id)) == 6
     await records.finish_erasures()
     assert await instants(records, tenant_id) == [9]

@@ -101,7 +101,7 @@ async def test_whose_lease_ran_out_does_not_undo_that_of_the_next_one(notices, d
     (late,) = await notices.lease(NOW, 30, {}, 5, 10)
     (current,) = await notices.lease(Instant(NOW + 30_000), 30, {}, 5, 10)
     await notices.retry(late, late.job, NOW)
-    await notices.hand_back(late, NOW)
+    await notices.release(late, NOW)
     row = await database.collection("logout_notices").find_one({})
     assert (row["lease"], row["attempts"], row["nextAttempt"]) == (current.token, 0, NOW + 60_000)
 

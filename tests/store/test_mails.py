@@ -45,7 +45,7 @@ def tenant() -> TenantId:
 @pytest.mark.requirement("core-18-templates-18")
 async def test_a_mail_comes_out_as_it_went_in_and_lies_sealed(mails, database) -> None:
     one, woken = mail(tenant(), "a@example.com", "b@example.com"), []
-    mails.on_new(lambda: woken.append(1))
+    mails.on_enqueue(lambda: woken.append(1))
     await mails.add([one], NOW)
     assert woken == [1]
     stored = await database.collection("mails").find_one({})
@@ -74,7 +74,7 @@ async def test_lease_runs_out_and_the_late_one_changes_nothing(mails) -> None:
     (lease,) = await mails.lease(Instant(NOW + 30_000), 30, NOBODY, 5, 10)
     assert lease.job == late.job
     await mails.retry(late, dataclasses.replace(late.job, recipients=("nobody@example.com",)), NOW)
-    await mails.hand_back(late, NOW)
+    await mails.release(late, NOW)
     assert await mails.lease(Instant(NOW + 31_000), 30, NOBODY, 5, 10) == []
     (again,) = await mails.lease(Instant(NOW + 60_000), 30, NOBODY, 5, 10)
     assert (again.job.recipients, again.attempts) == (("to@example.com",), 0)
@@ -92,7 +92,7 @@ async def test_retry_waits_and_counts_and_keeps_those_who_have_not_got_it(mails)
 async def test_handing_back_counts_nothing(mails) -> None:
     await mails.add([mail(tenant())], NOW)
     (lease,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
-    await mails.hand_back(lease, NOW)
+    await mails.release(lease, NOW)
     (again,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
     assert again.attempts == 0
 
@@ -101,7 +101,7 @@ async def test_settled_mail_is_forgotten(mails) -> None:
     own = tenant()
     await mails.add([mail(own)], NOW)
     (lease,) = await mails.lease(NOW, 30, NOBODY, 5, 10)
-    await mails.settle(lease)
+    await mails.complete(lease)
     assert await mails.count(own) == 0
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from identity.errors import StartupError
 from identity.ids import new_id
-from identity.store.cache import Freshness
+from identity.store.cache import ChangeStreamStatus
 from identity.store.documents import Documents
 from identity.store.mongo import Database
 from identity.store.vault import Vault, add_master_key, ensure_master_keys, read_master_keys
@@ -76,7 +76,7 @@ async def test_document_moves_to_the_new_key_whatever_its_data_look_like(databas
 
     def things(**keys: bytes) -> Documents:
         sealed = ("secret", "list.*.secret", "map.*")
-        return Documents(database, name, Vault(keys), Freshness(), tenant_scoped=False, sealed=sealed)
+        return Documents(database, name, Vault(keys), ChangeStreamStatus(), tenant_scoped=False, sealed=sealed)
 
     document = {"id": new_id(), "secret": "one", "list": [{"secret": "two"}, {"other": 1}], "data": data}
     document["map"] = {"X-Name": "three", "X.dotted.name": "four", "$name": "five", "$literal": "six", "": "seven"}

@@ -9,7 +9,7 @@ import pytest
 
 from identity.ids import new_id
 from identity.store.mongo import Database, Session
-from identity.store.name_reservations import Claims
+from identity.store.name_reservations import NameReservations
 
 
 @pytest.mark.requirement("core-10-12")
@@ -24,7 +24,7 @@ async def test_of_two_processes_that_claim_a_name_one_finds_it_taken(database, s
             # A look before the claim: without it the loser's view would be of later, and there would be no race.
             await where.motor[own].find_one({"_id": "there"}, session=session)
             await asyncio.sleep(0)
-            await Claims(where).claim_across_tenants(name, session)
+            await NameReservations(where).reserve_across_tenants(name, session)
             if await where.motor[foreign].find_one({"_id": name}, session=session) is not None:
                 return False
             await where.motor[own].insert_one({"_id": name}, session=session)
@@ -41,11 +41,11 @@ async def test_of_two_processes_that_claim_a_name_one_finds_it_taken(database, s
 
 
 async def test_claims_are_forgotten_after_a_while(database) -> None:
-    claims = Claims(database)
+    claims = NameReservations(database)
     await claims.ensure_indexes()
 
     async def write(session: Session) -> Any:
-        return await claims.claim_across_tenants("a name", session)
+        return await claims.reserve_across_tenants("a name", session)
 
     await database.in_transaction(write)
     await database.in_transaction(write)

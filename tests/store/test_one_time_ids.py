@@ -13,35 +13,35 @@ from identity.store.one_time_ids import OneTimeIds
 @pytest.mark.requirement("attack-40")
 async def test_of_64_who_use_an_id_at_once_one_is_first(redis):
     ids, tenant_id = OneTimeIds(redis), TenantId(new_id())
-    answers = await asyncio.gather(*(ids.use(tenant_id, "assertion", "owner", "jti", 60) for _ in range(64)))
+    answers = await asyncio.gather(*(ids.mark_used(tenant_id, "assertion", "owner", "jti", 60) for _ in range(64)))
     assert sorted(answers) == [False] * 63 + [True]
 
 
 @pytest.mark.requirement("attack-40")
 async def test_id_of_one_tenant_purpose_or_owner_is_another_elsewhere(redis):
     ids, tenant_id = OneTimeIds(redis), TenantId(new_id())
-    assert await ids.use(tenant_id, "assertion", "owner", "jti", 60)
-    assert await ids.use(TenantId(new_id()), "assertion", "owner", "jti", 60)
-    assert await ids.use(tenant_id, "proof", "owner", "jti", 60)
-    assert await ids.use(tenant_id, "assertion", "other", "jti", 60)
-    assert await ids.use(tenant_id, "assertion", "owner jti", "", 60)
-    assert not await ids.use(tenant_id, "assertion", "owner", "jti", 60)
+    assert await ids.mark_used(tenant_id, "assertion", "owner", "jti", 60)
+    assert await ids.mark_used(TenantId(new_id()), "assertion", "owner", "jti", 60)
+    assert await ids.mark_used(tenant_id, "proof", "owner", "jti", 60)
+    assert await ids.mark_used(tenant_id, "assertion", "other", "jti", 60)
+    assert await ids.mark_used(tenant_id, "assertion", "owner jti", "", 60)
+    assert not await ids.mark_used(tenant_id, "assertion", "owner", "jti", 60)
 
 
 async def test_looking_at_an_id_leaves_it_good_and_tells_nothing_of_another_tenants(redis):
     ids, tenant_id = OneTimeIds(redis), TenantId(new_id())
     assert not await ids.is_used(tenant_id, "assertion", "owner", "jti")
-    assert await ids.use(tenant_id, "assertion", "owner", "jti", 60)
+    assert await ids.mark_used(tenant_id, "assertion", "owner", "jti", 60)
     assert await ids.is_used(tenant_id, "assertion", "owner", "jti")
     assert not await ids.is_used(TenantId(new_id()), "assertion", "owner", "jti")
 
 
 async def test_id_is_kept_as_a_fingerprint_for_as_long_as_it_could_be_used(redis):
     ids, tenant_id = OneTimeIds(redis), TenantId(new_id())
-    assert await ids.use(tenant_id, "assertion", "owner", "jti", 60)
+    assert await ids.mark_used(tenant_id, "assertion", "owner", "jti", 60)
     key = redis.key("used", "assertion", tenant_id, fingerprint("owner"), fingerprint("jti"))
     assert 0 < await redis.client.ttl(key) <= 60
-    assert await ids.use(tenant_id, "assertion", "owner", "ended", -5)
+    assert await ids.mark_used(tenant_id, "assertion", "owner", "ended", -5)
     assert (
         await redis.client.ttl(redis.key("used", "assertion", tenant_id, fingerprint("owner"), fingerprint("ended")))
         <= 1

@@ -43,10 +43,10 @@ async def test_of_64_racing_callers_one_gets_the_ticket(one_time_tokens, tenant_
 async def test_another_tenant_neither_sees_changes_nor_spends_it(one_time_tokens, tenant_id):
     secret, other = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30), TenantId(new_id())
     assert await one_time_tokens.find(other, KIND, secret) is None
-    assert await one_time_tokens.find_to_try(other, KIND, secret, 1) is None
+    assert await one_time_tokens.find_counting_attempt(other, KIND, secret, 1) is None
     assert await one_time_tokens.consume(other, KIND, secret) is None
     assert not await one_time_tokens.replace(other, KIND, secret, {})
-    await one_time_tokens.withdraw(other, KIND, "a user")
+    await one_time_tokens.revoke_all(other, KIND, "a user")
     assert (await one_time_tokens.consume(tenant_id, KIND, secret)).document == DOCUMENT
 
 
@@ -58,7 +58,7 @@ async def test_ticket_of_another_kind_is_none(one_time_tokens, tenant_id):
 async def test_tickets_of_an_owner_are_taken_back_together(one_time_tokens, tenant_id):
     mine = [await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30) for _ in range(2)]
     kept = await one_time_tokens.issue(tenant_id, KIND, "another user", DOCUMENT, 30)
-    await one_time_tokens.withdraw(tenant_id, KIND, "a user")
+    await one_time_tokens.revoke_all(tenant_id, KIND, "a user")
     assert [await one_time_tokens.find(tenant_id, KIND, secret) for secret in mine] == [None, None]
     assert await one_time_tokens.find(tenant_id, KIND, kept) is not None
     again = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
@@ -76,7 +76,7 @@ async def test_new_ticket_may_take_the_place_of_earlier_ones(one_time_tokens, te
 async def test_a_ticket_can_be_given_more_time_and_no_more_tries(one_time_tokens, tenant_id, redis):
     secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
     for _ in range(3):
-        assert await one_time_tokens.find_to_try(tenant_id, KIND, secret, 3) is not None
+        assert await one_time_tokens.find_counting_attempt(tenant_id, KIND, secret, 3) is not None
     assert not await one_time_tokens.extend(TenantId(new_id()), KIND, secret, 3000)
     assert not await one_time_tokens.extend(tenant_id, "another kind", secret, 3000)
     keys = [key async for key in redis.client.scan_iter(redis.key("ticket*", KIND, "*"))]
@@ -85,7 +85,7 @@ async def test_a_ticket_can_be_given_more_time_and_no_more_tries(one_time_tokens
     assert await one_time_tokens.extend(tenant_id, KIND, secret, 3000)
     assert min([await redis.client.ttl(key) for key in keys]) > 30
     assert await one_time_tokens.find(tenant_id, KIND, secret) is not None
-    assert await one_time_tokens.find_to_try(tenant_id, KIND, secret, 3) is None
+    assert await one_time_tokens.find_counting_attempt(tenant_id, KIND, secret, 3) is None
     assert not await one_time_tokens.extend(tenant_id, KIND, secret, 3000)
 
 
@@ -99,7 +99,9 @@ async def test_short_ids_are_never_given_twice(one_time_tokens, tenant_id):
 
 async def test_after_some_tries_the_ticket_is_gone(one_time_tokens, tenant_id):
     secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
-    found = await asyncio.gather(*(one_time_tokens.find_to_try(tenant_id, KIND, secret, 3) for _ in range(64)))
+    found = await asyncio.gather(
+        *(one_time_tokens.find_counting_attempt(tenant_id, KIND, secret, 3) for _ in range(64))
+    )
     assert sum(ticket is not None for ticket in found) <= 3
     assert await one_time_tokens.find(tenant_id, KIND, secret) is None
 
@@ -108,7 +110,7 @@ async def test_of_64_who_try_the_first_ones_may_still_use_the_ticket_up_and_one_
     secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
 
     async def racer() -> bool:
-        if await one_time_tokens.find_to_try(tenant_id, KIND, secret, 3) is None:
+        if await one_time_tokens.find_counting_attempt(tenant_id, KIND, secret, 3) is None:
             return False
         return await one_time_tokens.consume(tenant_id, KIND, secret) is not None
 
@@ -119,7 +121,7 @@ async def test_of_64_who_try_the_first_ones_may_still_use_the_ticket_up_and_one_
 async def test_a_ticket_that_was_tried_too_often_is_for_no_other_tenant(one_time_tokens, tenant_id):
     secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
     for _ in range(4):
-        await one_time_tokens.find_to_try(tenant_id, KIND, secret, 3)
+        await one_time_tokens.find_counting_attempt(tenant_id, KIND, secret, 3)
     assert await one_time_tokens.consume(TenantId(new_id()), KIND, secret) is None
     assert await one_time_tokens.consume(tenant_id, KIND, secret) is not None
 
@@ -135,7 +137,7 @@ async def test_document_may_change_while_the_id_stays(one_time_tokens, tenant_id
 
 async def test_store_holds_no_secret_and_forgets(one_time_tokens, tenant_id, redis):
     secret = await one_time_tokens.issue(tenant_id, KIND, "a user", DOCUMENT, 30)
-    await one_time_tokens.find_to_try(tenant_id, KIND, secret, 3)
+    await one_time_tokens.find_counting_attempt(tenant_id, KIND, secret, 3)
     key = redis.key("ticket", KIND, f"{{{fingerprint(secret)}}}")
     assert secret not in key + str(await redis.client.get(key))
     names = [key, f"{key}:tries", redis.key("ticket-owner", KIND, tenant_id, "a user")]

@@ -23,25 +23,25 @@ def tenant_id() -> TenantId:
 
 async def test_the_last_is_told_and_can_be_forgotten(verifications, tenant_id):
     assert await verifications.find(tenant_id, KIND, "a user") is None
-    await verifications.keep(tenant_id, KIND, "a user", {"id": "an older id", "code": None}, 30)
-    await verifications.keep(tenant_id, KIND, "a user", GIVEN, 30)
+    await verifications.save(tenant_id, KIND, "a user", {"id": "an older id", "code": None}, 30)
+    await verifications.save(tenant_id, KIND, "a user", GIVEN, 30)
     assert await verifications.find(tenant_id, KIND, "a user") == GIVEN
     assert await verifications.find(tenant_id, "registrationVerification", "a user") is None
-    await verifications.forget(tenant_id, KIND, "a user")
+    await verifications.delete(tenant_id, KIND, "a user")
     assert await verifications.find(tenant_id, KIND, "a user") is None
 
 
 async def test_another_tenant_neither_sees_nor_forgets_it(verifications, tenant_id):
     other = TenantId(new_id())
-    await verifications.keep(tenant_id, KIND, "a user", GIVEN, 30)
+    await verifications.save(tenant_id, KIND, "a user", GIVEN, 30)
     assert await verifications.find(other, KIND, "a user") is None
-    await verifications.forget(other, KIND, "a user")
-    await verifications.keep(other, KIND, "a user", {"id": "theirs", "code": None}, 30)
+    await verifications.delete(other, KIND, "a user")
+    await verifications.save(other, KIND, "a user", {"id": "theirs", "code": None}, 30)
     assert await verifications.find(tenant_id, KIND, "a user") == GIVEN
 
 
 async def test_it_lies_sealed_and_has_an_end(verifications, tenant_id, redis):
-    await verifications.keep(tenant_id, KIND, "a user", GIVEN, 30)
+    await verifications.save(tenant_id, KIND, "a user", GIVEN, 30)
     (key,) = [key async for key in redis.client.scan_iter(redis.key("open-verification", KIND, tenant_id, "*"))]
     assert 0 < await redis.client.ttl(key) <= 30
     stored = await redis.client.get(key)

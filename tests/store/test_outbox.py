@@ -20,7 +20,7 @@ from identity.store import outbox as outbox_module
 from identity.store.mongo import Database
 from identity.store.outbox import HELD_BODY_BYTES, KEPT_ATTEMPTS, Outbox
 from identity.store.outbox_documents import delivery_id
-from identity.store.outbox_rows import Attempt, EventRow, Lease, NewDelivery, Outcome
+from identity.store.outbox_rows import DeliveryAttempt, DeliveryLease, DeliveryOutcome, EventRow, NewDelivery
 from identity.store.vault import Vault
 from identity.store.webhook_event_log import WebhookEventLog
 from tests.store.conftest import database_of_its_own
@@ -59,7 +59,7 @@ async def record(outbox: Outbox, events: int, webhooks: list[str], due: Instant 
 
 async def take(
     outbox: Outbox, now: Instant = NOW, limit: int = 1000, per_webhook: int = 1000, **held: int
-) -> list[Lease]:
+) -> list[DeliveryLease]:
     return await outbox.lease(now, LEASE_SECONDS, lambda webhook: per_webhook - held.get(webhook, 0), limit)
 
 
@@ -69,8 +69,10 @@ def log(outbox: Outbox, database: Database, vault: Vault) -> WebhookEventLog:
     return WebhookEventLog(database, vault)
 
 
-def tried(status: int | None = 200) -> Attempt:
-    return Attempt(NOW, later(NOW, seconds=1), "http://example.com/", status, None if status else "timeout: too slow")
+def tried(status: int | None = 200) -> DeliveryAttempt:
+    return DeliveryAttempt(
+        NOW, later(NOW, seconds=1), "http://example.com/", status, None if status else "timeout: too slow"
+    )
 
 
 async def test_body_comes_back_byte_for_byte(outbox: Outbox) -> None:
@@ -93,7 +95,7 @@ async def test_leased_delivery_is_nobody_elses_until_the_lease_runs_out(outbox: 
 @pytest.mark.requirement("service-19", "webhooks-15.3-8")
 async def test_sixty_four_racing_lessees_never_get_the_same_row(outbox: Outbox) -> None:
     await record(outbox, 100, ["a", "b", "c"])
-    taken: list[Lease] = []
+    taken: list[DeliveryLease] = []
 
     async def race() -> None:
         while leases := await take(outbox, limit=7):
@@ -196,7 +198,7 @@ async def stored(outbox: Outbox, row: EventRow) -> dict[str, Any]:
 async def test_success_ends_a_delivery(outbox: Outbox) -> None:
     (row,) = await record(outbox, 1, ["w"])
     (lease,) = await take(outbox)
-    await outbox.settle([Outcome(lease, tried(204), None)])
+    await outbox.record_outcomes([DeliveryOutcome(lease, tried(204), None)])
     delivery = await stored(outbox, row)
     assert (delivery["state"], [attempt["statusCode"] for attempt in delivery["attempts"]]) == ("succeeded", [204])
     assert "lease" not in delivery
@@ -206,7 +208,7 @@ async def test_success_ends_a_delivery(outbox: Outbox) -> None:
 async def test_failure_is_due_again_at_its_time_and_counts(outbox: Outbox) -> None:
     (row,) = await record(outbox, 1, ["w"])
     (lease,) = await take(outbox)
-    await outbox.settle([Outcome(lease, tried(None), later(NOW, seconds=300))])
+    await outbox.record_outcomes([DeliveryOutcome(lease, tried(None), later(NOW, seconds=300))])
     assert await take(outbox, later(NOW, seconds=299)) == []
     (again,) = await take(outbox, later(NOW, seconds=300))
     assert again.attempts == 1
@@ -216,7 +218,7 @@ async def test_failure_is_due_again_at_its_time_and_counts(outbox: Outbox) -> No
 async def test_last_failure_gives_up(outbox: Outbox) -> None:
     (row,) = await record(outbox, 1, ["w"])
     (lease,) = await take(outbox)
-    await outbox.settle([Outcome(lease, tried(500), None)])
+    await outbox.record_outcomes([DeliveryOutcome(lease, tried(500), None)])
     assert (await stored(outbox, row))["state"] == "given up"
     assert await take(outbox, later(NOW, seconds=10**6)) == []
 
@@ -225,7 +227,7 @@ async def test_late_failure_does_not_touch_the_lease_of_the_next_one(outbox: Out
     (row,) = await record(outbox, 1, ["w"])
     (late,) = await take(outbox)
     (current,) = await take(outbox, later(NOW, seconds=LEASE_SECONDS))
-    await outbox.settle([Outcome(late, tried(500), later(NOW, seconds=1))])
+    await outbox.record_outcomes([DeliveryOutcome(late, tried(500), later(NOW, seconds=1))])
     delivery = await stored(outbox, row)
     assert (delivery["lease"], delivery["attempts"]) == (current.token, [])
 
@@ -234,8 +236,8 @@ async def test_late_success_counts_all_the_same(outbox: Outbox) -> None:
     (row,) = await record(outbox, 1, ["w"])
     (late,) = await take(outbox)
     (current,) = await take(outbox, later(NOW, seconds=LEASE_SECONDS))
-    await outbox.settle([Outcome(late, tried(200), None)])
-    await outbox.settle([Outcome(current, tried(500), later(NOW, seconds=1))])
+    await outbox.record_outcomes([DeliveryOutcome(late, tried(200), None)])
+    await outbox.record_outcomes([DeliveryOutcome(current, tried(500), later(NOW, seconds=1))])
     assert (await stored(outbox, row))["state"] == "succeeded"
 
 
@@ -245,12 +247,12 @@ async def test_late_success_is_none_of_what_was_asked_for_since(outbox: Outbox, 
     (row,) = await record(outbox, 1, ["w"])
     (late,) = await take(outbox)
     (current,) = await take(outbox, later(NOW, seconds=LEASE_SECONDS))
-    await outbox.settle([Outcome(current, tried(200), None)])
+    await outbox.record_outcomes([DeliveryOutcome(current, tried(200), None)])
     for asked in (later(NOW, seconds=100), later(NOW, seconds=200)):
-        assert await log.ask_again(None, row.event_id, WebhookId("w"), asked) == "queued"
-        await outbox.settle([Outcome(late, tried(200), None)])
+        assert await log.redeliver(None, row.event_id, WebhookId("w"), asked) == "queued"
+        await outbox.record_outcomes([DeliveryOutcome(late, tried(200), None)])
         (late,) = await take(outbox, asked)
-        await outbox.settle([Outcome(late, tried(200), None)])
+        await outbox.record_outcomes([DeliveryOutcome(late, tried(200), None)])
         assert (await stored(outbox, row))["state"] == "succeeded"
 
 
@@ -258,19 +260,19 @@ async def test_late_success_is_none_of_what_was_asked_for_since(outbox: Outbox, 
 async def test_what_is_under_way_is_left_alone_by_who_asks_for_it_again(outbox: Outbox, log: WebhookEventLog) -> None:
     (row,) = await record(outbox, 1, ["w"])
     (lease,) = await take(outbox)
-    assert await log.ask_again(None, row.event_id, WebhookId("w"), NOW) == "running"
+    assert await log.redeliver(None, row.event_id, WebhookId("w"), NOW) == "running"
     assert await take(outbox) == []
-    await outbox.settle([Outcome(lease, tried(500), later(NOW, seconds=300))])
-    assert await log.ask_again(None, row.event_id, WebhookId("w"), NOW) == "queued"
+    await outbox.record_outcomes([DeliveryOutcome(lease, tried(500), later(NOW, seconds=300))])
+    assert await log.redeliver(None, row.event_id, WebhookId("w"), NOW) == "queued"
     assert len(await take(outbox)) == 1
 
 
 async def test_settling_twice_changes_nothing(outbox: Outbox) -> None:
     (row,) = await record(outbox, 1, ["w"])
     (lease,) = await take(outbox)
-    outcome = Outcome(lease, tried(500), later(NOW, seconds=5))
-    await outbox.settle([outcome])
-    await outbox.settle([outcome])
+    outcome = DeliveryOutcome(lease, tried(500), later(NOW, seconds=5))
+    await outbox.record_outcomes([outcome])
+    await outbox.record_outcomes([outcome])
     assert len((await stored(outbox, row))["attempts"]) == 1
 
 
@@ -285,7 +287,7 @@ async def test_renewed_lease_lasts_longer(outbox: Outbox) -> None:
 async def test_handed_back_deliveries_are_due_at_once(outbox: Outbox) -> None:
     await record(outbox, 3, ["w"])
     leases = await take(outbox)
-    await outbox.hand_back(leases, NOW)
+    await outbox.release(leases, NOW)
     assert {lease.delivery_id for lease in await take(outbox)} == {lease.delivery_id for lease in leases}
 
 
@@ -293,7 +295,7 @@ async def test_handing_back_a_lost_lease_does_not_take_it_from_its_new_owner(out
     await record(outbox, 1, ["w"])
     lost = await take(outbox)
     await take(outbox, later(NOW, seconds=LEASE_SECONDS))
-    await outbox.hand_back(lost, NOW)
+    await outbox.release(lost, NOW)
     assert await take(outbox) == []
 
 
@@ -331,7 +333,7 @@ async def test_success_is_looked_for_by_webhook_and_instant(outbox: Outbox, log:
     await record(outbox, 1, ["good", "bad"])
     for lease in await take(outbox):
         status = 200 if lease.webhook_id == "good" else 500
-        await outbox.settle([Outcome(lease, tried(status), None)])
+        await outbox.record_outcomes([DeliveryOutcome(lease, tried(status), None)])
     found = [
         await log.has_succeeded(None, WebhookId(webhook), since)
         for webhook in ("good", "bad", "unknown")
@@ -349,8 +351,10 @@ async def test_delivery_that_is_asked_for_again_and_again_keeps_its_last_attempt
     for number in range(KEPT_ATTEMPTS + 3):
         (lease,) = await take(outbox)
         assert lease.attempts == 0
-        await outbox.settle([Outcome(lease, dataclasses.replace(tried(500), attempt_id=str(number)), None)])
-        assert await log.ask_again(None, row.event_id, WebhookId("w"), NOW) == "queued"
+        await outbox.record_outcomes(
+            [DeliveryOutcome(lease, dataclasses.replace(tried(500), attempt_id=str(number)), None)]
+        )
+        assert await log.redeliver(None, row.event_id, WebhookId("w"), NOW) == "queued"
     (found,) = await log.find_all(None, {"_id": row.event_id})
     kept = [attempt["id"] for attempt in found["deliveries"][0]["attempts"]]
     assert kept == [str(number) for number in range(3, KEPT_ATTEMPTS + 3)]
@@ -412,7 +416,7 @@ async def test_what_is_leased_by_others_is_no_backlog(outbox: Outbox) -> None:
 async def test_looking_for_work_reads_the_index_and_no_rows_that_are_done(outbox: Outbox, database: Database) -> None:
     await record(outbox, 300, ["a", "b"])
     leases = await take(outbox)
-    await outbox.settle([Outcome(lease, tried(200), None) for lease in leases])
+    await outbox.record_outcomes([DeliveryOutcome(lease, tried(200), None) for lease in leases])
     await record(outbox, 2, ["a"])
     lanes = delivery_lanes.pipeline({"state": "due", "nextAttempt": {"$lte": NOW}}, "a")
     asked = {"aggregate": "deliveries", "pipeline": lanes, "cursor": {}, "hint": "lanes"}
@@ -533,7 +537,9 @@ async def test_an_answer_that_cannot_be_written_down_stops_neither_its_own_outco
         tried(200),
     ]
     nexts = [later(NOW, seconds=5), later(NOW, seconds=5), None]
-    await outbox.settle([Outcome(*each) for each in zip((odd, long, plain), attempts, nexts, strict=True)])
+    await outbox.record_outcomes(
+        [DeliveryOutcome(*each) for each in zip((odd, long, plain), attempts, nexts, strict=True)]
+    )
     found = {row["_id"]: row["deliveries"][0] for row in await log.find_all(None, {})}
     assert found[odd.event_id]["attempts"][0]["exception"].startswith("unreadable: ")
     assert found[long.event_id]["attempts"][0]["statusCode"] == 500
@@ -576,7 +582,7 @@ async def test_what_is_due_does_not_expire_and_what_is_over_does(outbox: Outbox,
     await outbox.record(None, [(huge, [NewDelivery(WebhookId("w"), NOW)])], 1)
     (over,) = await record(outbox, 1, ["w"])
     (lease,) = [lease for lease in await take(outbox) if lease.event_id == over.event_id]
-    await outbox.settle([Outcome(lease, tried(), None)])
+    await outbox.record_outcomes([DeliveryOutcome(lease, tried(), None)])
     assert await outbox.keep_due(NOW) == 0, "there is time enough"
 
     weeks = later(NOW, seconds=30 * 86_400)
@@ -625,7 +631,7 @@ async def test_backlog_counts_those_that_wait_for_an_earlier_one_about_the_same_
     monkeypatch.setattr(outbox_module, "_MOST_COUNTED", 2)
     assert (await outbox.backlog(NOW)).waiting == 2
     monkeypatch.undo()
-    await outbox.settle([Outcome(lease, tried(), None) for lease in leases])
+    await outbox.record_outcomes([DeliveryOutcome(lease, tried(), None) for lease in leases])
     await take(outbox, later(NOW, seconds=1))
     assert (await outbox.backlog(NOW)).waiting == 3
 
@@ -658,7 +664,7 @@ async def test_of_many_that_wait_for_their_turn_only_the_next_is_looked_at_again
     ended = later(NOW, seconds=1)
     end = later(ended, seconds=LEASE_SECONDS)
     for turn, current in enumerate(ids[1:4], start=1):
-        await outbox.settle([Outcome(lease, tried(), None)])
+        await outbox.record_outcomes([DeliveryOutcome(lease, tried(), None)])
         (lease,) = await take(outbox, ended)
         assert lease.delivery_id == current
         assert await dues(database, ids[turn:]) == [end, end, *[far] * (len(ids) - turn - 2)]
@@ -685,7 +691,7 @@ async def test_what_waits_for_one_that_is_tried_again_is_looked_at_after_that(
     ids = await record_ordered(outbox, 3)
     (lease,) = await take(outbox)
     again = later(NOW, seconds=300)
-    await outbox.settle([Outcome(lease, tried(500), again)])
+    await outbox.record_outcomes([DeliveryOutcome(lease, tried(500), again)])
     after = later(NOW, seconds=LEASE_SECONDS)
     assert await take(outbox, after) == []
     assert await dues(database, ids) == [again, again + 1, later(NOW, seconds=3600)]
@@ -698,7 +704,7 @@ async def test_one_that_is_on_its_way_keeps_its_lease_when_an_earlier_one_is_ask
 ) -> None:
     ids = await record_ordered(outbox, 3)
     (lease,) = await take(outbox)
-    await outbox.settle([Outcome(lease, tried(500), None)])
+    await outbox.record_outcomes([DeliveryOutcome(lease, tried(500), None)])
     ahead = later(NOW, seconds=100)
     (on_its_way,) = await take(outbox, ahead)
     assert on_its_way.delivery_id == ids[1]
@@ -706,7 +712,7 @@ async def test_one_that_is_on_its_way_keeps_its_lease_when_an_earlier_one_is_ask
     await database.collection("deliveries").update_one({"_id": ids[0]}, asked_for)
     (lease,) = await take(outbox)  # by a clock that is behind
     assert lease.delivery_id == ids[0]
-    await outbox.settle([Outcome(lease, tried(), None)])
+    await outbox.record_outcomes([DeliveryOutcome(lease, tried(), None)])
     assert await take(outbox, later(NOW, seconds=50)) == []
     held = await database.collection("deliveries").find_one({"_id": ids[1]})
     assert held is not None
@@ -720,7 +726,7 @@ async def test_those_far_behind_that_are_on_their_way_keep_their_leases_when_ear
     deliveries = database.collection("deliveries")
     for _ in range(2):
         (lease,) = await take(outbox, later(NOW, seconds=1))
-        await outbox.settle([Outcome(lease, tried(500), None)])
+        await outbox.record_outcomes([DeliveryOutcome(lease, tried(500), None)])
     (on_its_way,) = await take(outbox, later(NOW, seconds=100))
     assert on_its_way.delivery_id == ids[2]
     asked_for = {"$set": {"state": "due", "nextAttempt": NOW}}

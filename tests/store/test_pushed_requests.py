@@ -23,7 +23,7 @@ def owner() -> tuple[TenantId, ApplicationId]:
 
 
 async def test_request_is_found_again_and_used_up_once(requests, owner):
-    await requests.keep(*owner, "secret", REQUEST, 30)
+    await requests.save(*owner, "secret", REQUEST, 30)
     assert await requests.find(*owner, "secret") == REQUEST
     assert await requests.find(*owner, "secret") == REQUEST
     assert await requests.consume(*owner, "secret") == REQUEST
@@ -33,7 +33,7 @@ async def test_request_is_found_again_and_used_up_once(requests, owner):
 
 @pytest.mark.requirement("oauth-12-11")
 async def test_of_64_racing_callers_one_gets_the_request(requests, owner):
-    await requests.keep(*owner, "secret", REQUEST, 30)
+    await requests.save(*owner, "secret", REQUEST, 30)
     found = await asyncio.gather(*(requests.consume(*owner, "secret") for _ in range(64)))
     assert [request for request in found if request is not None] == [REQUEST]
 
@@ -41,7 +41,7 @@ async def test_of_64_racing_callers_one_gets_the_request(requests, owner):
 @pytest.mark.requirement("oauth-12-11")
 async def test_another_tenant_or_client_neither_sees_nor_spends_it(requests, owner):
     tenant_id, client_id = owner
-    await requests.keep(*owner, "secret", REQUEST, 30)
+    await requests.save(*owner, "secret", REQUEST, 30)
     for other in ((TenantId(new_id()), client_id), (tenant_id, ApplicationId(new_id()))):
         assert await requests.find(*other, "secret") is None
         assert await requests.consume(*other, "secret") is None
@@ -49,7 +49,7 @@ async def test_another_tenant_or_client_neither_sees_nor_spends_it(requests, own
 
 
 async def test_store_does_not_hold_the_secret_and_forgets(requests, owner, redis):
-    await requests.keep(*owner, "secret", REQUEST, 30)
+    await requests.save(*owner, "secret", REQUEST, 30)
     key = redis.key("pushed-request", *owner, fingerprint("secret"))
     assert "secret" not in await redis.client.get(key)
     assert 0 < await redis.client.ttl(key) <= 30

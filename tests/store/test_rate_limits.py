@@ -29,48 +29,48 @@ def limits(redis: Redis) -> RateLimits:
 
 async def test_the_attempt_after_the_last_is_refused_with_the_time_to_wait(limits: RateLimits) -> None:
     wanted = [Limit("login", "ann", 2, 60)]
-    assert [await limits.take(ONE, wanted) for _ in range(2)] == [None, None]
-    wait = await limits.take(ONE, wanted)
+    assert [await limits.consume(ONE, wanted) for _ in range(2)] == [None, None]
+    wait = await limits.consume(ONE, wanted)
     assert wait is not None and 0 < wait <= 60
-    assert await limits.take(OTHER, wanted) is None
-    assert await limits.take(ONE, [Limit("login", "bob", 2, 60)]) is None
-    assert await limits.take(ONE, [Limit("reset", "ann", 2, 60)]) is None
+    assert await limits.consume(OTHER, wanted) is None
+    assert await limits.consume(ONE, [Limit("login", "bob", 2, 60)]) is None
+    assert await limits.consume(ONE, [Limit("reset", "ann", 2, 60)]) is None
 
 
 async def test_refused_attempts_do_not_prolong_the_wait(limits: RateLimits, redis: Redis) -> None:
     wanted = [Limit("login", "ann", 1, 60)]
     for _ in range(5):
-        await limits.take(ONE, wanted)
+        await limits.consume(ONE, wanted)
     (key,) = await redis.client.keys(redis.key("limit", "*"))
     assert await redis.client.get(key) == "1"
     assert "ann" not in key
     await redis.client.delete(key)
-    assert await limits.take(ONE, wanted) is None
+    assert await limits.consume(ONE, wanted) is None
 
 
 async def test_what_one_limit_refuses_is_not_taken_from_the_other(limits: RateLimits) -> None:
     account, address = Limit("account", "ann", 2, 60), Limit("address", "192.0.2.1", 1, 60)
-    assert await limits.take(ONE, [account, address]) is None
-    assert await limits.take(ONE, [account, address]) is not None
-    assert await limits.take(ONE, [account]) is None
-    assert await limits.take(ONE, [account]) is not None
+    assert await limits.consume(ONE, [account, address]) is None
+    assert await limits.consume(ONE, [account, address]) is not None
+    assert await limits.consume(ONE, [account]) is None
+    assert await limits.consume(ONE, [account]) is not None
 
 
 async def test_an_attempt_given_back_may_be_taken_again(limits: RateLimits, redis: Redis) -> None:
     wanted = [Limit("login", "ann", 1, 60)]
-    await limits.give_back(ONE, wanted)
+    await limits.refund(ONE, wanted)
     assert await redis.client.keys(redis.key("limit", "*")) == []
-    assert await limits.take(ONE, wanted) is None
-    await limits.give_back(OTHER, wanted)
-    assert await limits.take(ONE, wanted) is not None
-    await limits.give_back(ONE, wanted)
-    assert await limits.take(ONE, wanted) is None
+    assert await limits.consume(ONE, wanted) is None
+    await limits.refund(OTHER, wanted)
+    assert await limits.consume(ONE, wanted) is not None
+    await limits.refund(ONE, wanted)
+    assert await limits.consume(ONE, wanted) is None
 
 
 @pytest.mark.requirement("design-state-6")
 async def test_of_64_attempts_at_once_only_as_many_as_allowed_pass(limits: RateLimits, redis: Redis) -> None:
     wanted = [Limit("login", "ann", 5, 60)]
-    waits = await asyncio.gather(*(limits.take(ONE, wanted) for _ in range(64)))
+    waits = await asyncio.gather(*(limits.consume(ONE, wanted) for _ in range(64)))
     assert waits.count(None) == 5
     (key,) = await redis.client.keys(redis.key("limit", "*"))
     assert 0 < await redis.client.ttl(key) <= 60

@@ -41,7 +41,7 @@ async def inserted(tokens: RefreshTokens, tenant_id: str | None = None, **member
 
 
 async def presented(tokens: RefreshTokens, tenant_id: TenantId, value: str, now: Instant = NOW):
-    found = await tokens.present(tenant_id, value, now)
+    found = await tokens.find_by_value(tenant_id, value, now)
     assert found is not None
     return found
 
@@ -58,7 +58,7 @@ async def test_token_is_found_by_its_value(tokens):
     assert found.record["id"] == record["id"]
     assert found.record["token"] == record["token"]
     assert len(record["token"]) == 64
-    assert await tokens.present(tenant_id, new_value(), NOW) is None
+    assert await tokens.find_by_value(tenant_id, new_value(), NOW) is None
 
 
 @pytest.mark.requirement("design-state-2")
@@ -77,19 +77,19 @@ async def test_value_is_masked_when_it_is_printed(tokens):
 @pytest.mark.requirement("design-state-2")
 async def test_expired_token_is_unknown_before_the_database_removes_it(tokens):
     tenant_id, record = await inserted(tokens)
-    assert await tokens.present(tenant_id, record["token"], EXPIRES) is None
+    assert await tokens.find_by_value(tenant_id, record["token"], EXPIRES) is None
 
 
 @pytest.mark.requirement("design-state-27")
 async def test_token_of_one_tenant_is_nothing_in_another(tokens):
     tenant_id, record = await inserted(tokens)
     other = TenantId(new_id())
-    assert await tokens.present(other, record["token"], NOW) is None
+    assert await tokens.find_by_value(other, record["token"], NOW) is None
     assert await tokens.find(other, record["id"]) is None
-    assert await tokens.find_all(other, record["userId"], NOW) == []
+    assert await tokens.find_of_user(other, record["userId"], NOW) == []
     found = await presented(tokens, tenant_id, record["token"])
     assert (await tokens.rotate(other, found, {}, EXPIRES, NOW, grace_seconds=0)).outcome == "unknown"
-    assert await tokens.use(other, found, {}, EXPIRES) is None
+    assert await tokens.record_use(other, found, {}, EXPIRES) is None
     assert await tokens.revoke(other, record["id"]) is None
     assert await tokens.revoke_user(other, record["userId"]) == []
     assert await tokens.revoke_application(other, record["applicationId"]) == 0
@@ -166,19 +166,19 @@ async def test_rotation_of_a_revoked_token_finds_nothing(tokens):
 async def test_rotation_and_use_write_what_changed(tokens):
     tenant_id, record = await inserted(tokens)
     found = await presented(tokens, tenant_id, record["token"])
-    used = await tokens.use(tenant_id, found, {"startInstant": NOW + 5}, later(EXPIRES, seconds=9))
+    used = await tokens.record_use(tenant_id, found, {"startInstant": NOW + 5}, later(EXPIRES, seconds=9))
     assert used["startInstant"] == NOW + 5
-    assert await tokens.present(tenant_id, record["token"], later(EXPIRES, seconds=8)) is not None
+    assert await tokens.find_by_value(tenant_id, record["token"], later(EXPIRES, seconds=8)) is not None
     rotation = await tokens.rotate(tenant_id, found, {"startInstant": NOW + 7}, EXPIRES, NOW, grace_seconds=0)
     assert rotation.record["startInstant"] == NOW + 7
-    assert await tokens.use(tenant_id, found, {}, EXPIRES) is None
+    assert await tokens.record_use(tenant_id, found, {}, EXPIRES) is None
 
 
 async def test_value_changes_by_rotation_only(tokens):
     tenant_id, record = await inserted(tokens)
     found = await presented(tokens, tenant_id, record["token"])
     with pytest.raises(ValueError, match="rotation"):
-        await tokens.use(tenant_id, found, {"token": "mine"}, EXPIRES)
+        await tokens.record_use(tenant_id, found, {"token": "mine"}, EXPIRES)
 
 
 @pytest.mark.parametrize("value", ["an-imported-one", "imported-" * 7 + "x"])
@@ -196,9 +196,9 @@ async def test_tokens_end_by_user_by_application_and_by_tenant(tokens):
     _, two = await inserted(tokens, tenant_id, userId=one["userId"])
     _, three = await inserted(tokens, tenant_id, applicationId=two["applicationId"])
     user_id, application_id = UserId(one["userId"]), ApplicationId(two["applicationId"])
-    assert {found["id"] for found in await tokens.find_all(tenant_id, user_id, NOW)} == {one["id"], two["id"]}
+    assert {found["id"] for found in await tokens.find_of_user(tenant_id, user_id, NOW)} == {one["id"], two["id"]}
     assert await tokens.revoke_user(tenant_id, user_id, application_id) == [application_id]
-    assert [found["id"] for found in await tokens.find_all(tenant_id, user_id, NOW)] == [one["id"]]
+    assert [found["id"] for found in await tokens.find_of_user(tenant_id, user_id, NOW)] == [one["id"]]
     assert await tokens.revoke_application(tenant_id, application_id) == 1
     assert await tokens.find(tenant_id, three["id"]) is None
     assert await tokens.revoke_user(tenant_id, user_id) == [one["applicationId"]]
@@ -223,13 +223,13 @@ async def test_rotation_inside_a_transaction_that_fails_did_not_happen(tokens, d
 @pytest.mark.requirement("users-6-4")
 async def test_a_value_is_found_without_a_tenant_unless_two_have_it(tokens) -> None:
     tenant_id, stored = await inserted(tokens)
-    found = await tokens.present_across_tenants(stored["token"], NOW)
+    found = await tokens.find_by_value_across_tenants(stored["token"], NOW)
     assert found is not None and found.record["tenantId"] == tenant_id and found.is_current
-    assert await tokens.present_across_tenants(stored["token"], EXPIRES) is None
-    assert await tokens.present_across_tenants("unknown", NOW) is None
+    assert await tokens.find_by_value_across_tenants(stored["token"], EXPIRES) is None
+    assert await tokens.find_by_value_across_tenants("unknown", NOW) is None
     other, _ = await inserted(tokens, token=stored["token"])
-    assert await tokens.present_across_tenants(stored["token"], NOW) is None
-    assert await tokens.present(other, stored["token"], NOW) is not None
+    assert await tokens.find_by_value_across_tenants(stored["token"], NOW) is None
+    assert await tokens.find_by_value(other, stored["token"], NOW) is not None
 
 
 async def test_index_of_earlier_releases_goes(database, vault) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from identity.ids import ApplicationId, TenantId, UserId, new_id
 from identity.instants import Instant
-from identity.store.cache import Freshness
+from identity.store.cache import ChangeStreamStatus
 from identity.store.scope_consents import ScopeConsents
 
 NOW, LATER, MUCH_LATER = Instant(4_000_000_000_000), Instant(4_000_000_060_000), Instant(4_000_000_120_000)
@@ -17,7 +17,7 @@ USER, APPLICATION = UserId(new_id()), ApplicationId(new_id())
 
 @pytest.fixture
 async def consents(database, vault) -> ScopeConsents:
-    store = ScopeConsents(database, vault, Freshness())
+    store = ScopeConsents(database, vault, ChangeStreamStatus())
     await store.ensure_indexes()
     return store
 

@@ -16,7 +16,7 @@ from identity.domain.objects.index_search import read as read_index_search
 from identity.domain.objects.resource_definition import Resource
 from identity.domain.users import user_search
 from identity.ids import TenantId, new_id
-from identity.store.cache import Freshness
+from identity.store.cache import ChangeStreamStatus
 from identity.store.documents import Documents, condition
 from identity.store.entities import Entities
 from identity.store.index_search import IndexSearched
@@ -65,7 +65,7 @@ async def filled(stores: Any) -> AsyncIterator[dict[str, Documents]]:
     vault, found = Vault({"test": bytes(32)}, bytes(32)), {}
     for name, row in RESOURCES.items():
         kept = {"tenant_scoped": row.tenant_scoped, "unique": row.unique, "searches": row.search}
-        found[name] = Documents(database, name, vault, Freshness(), **kept)
+        found[name] = Documents(database, name, vault, ChangeStreamStatus(), **kept)
         await found[name].ensure_indexes()
         await database.collection(name).insert_many(list(rows(row)))
     yield found
@@ -241,9 +241,9 @@ async def test_exact_criterion_that_is_an_id_is_found_in_an_index(filled) -> Non
 async def test_list_of_everything_comes_in_the_order_of_an_index(filled, name, tenant_id) -> None:
     async def ask(documents: Documents) -> None:
         if tenant_id is None and documents.is_tenant_scoped:
-            found = documents.each_across_tenants({})
+            found = documents.iterate_across_tenants({})
         else:
-            found = documents.each(tenant_id)
+            found = documents.iterate(tenant_id)
         instants = [document["insertInstant"] async for document in found]
         assert instants == sorted(instants, reverse=True)
         assert len(instants) == (COUNT // 2 if tenant_id else COUNT)
@@ -263,8 +263,8 @@ async def searched(stores: Any) -> AsyncIterator[dict[str, IndexSearched]]:
     vault = Vault({"test": bytes(32)}, bytes(32))
     unique = next(row.unique for row in collections._STORED_RESOURCES if row.collection == "entities")
     found: dict[str, IndexSearched] = {
-        "users": Users(database, vault, Freshness()),
-        "entities": Entities(database, "entities", vault, Freshness(), tenant_scoped=True, unique=unique),
+        "users": Users(database, vault, ChangeStreamStatus()),
+        "entities": Entities(database, "entities", vault, ChangeStreamStatus(), tenant_scoped=True, unique=unique),
     }
     for documents in found.values():
         await documents.ensure_indexes()
@@ -355,7 +355,7 @@ async def test_total_is_counted_once_and_again_when_something_changed(service, t
             applications._collection = collection
         return found[0], sum("aggregate" in command for command in recorded.commands)
 
-    applications.forget_all()
+    applications.invalidate_all()
     assert await counted() == (0, 1)
     assert await counted() == (0, 0)
     made = await tenant_api.post("/api/application", json={"application": {"name": "One"}})

@@ -28,8 +28,8 @@ async def begun(sessions: SsoSessions, user_id: str | None = None, tenant_id: st
 
 async def test_session_is_found_by_its_secret(sessions):
     tenant_id, secret, session = await begun(sessions)
-    assert await sessions.use(tenant_id, secret, 60) == session
-    assert await sessions.use(tenant_id, new_secret(), 60) is None
+    assert await sessions.touch(tenant_id, secret, 60) == session
+    assert await sessions.touch(tenant_id, new_secret(), 60) is None
 
 
 async def test_session_knows_its_second_factor(sessions):
@@ -43,24 +43,24 @@ async def test_session_knows_its_second_factor(sessions):
 async def test_session_of_one_tenant_is_nothing_in_another(sessions):
     tenant_id, secret, session = await begun(sessions)
     other = TenantId(new_id())
-    assert await sessions.use(other, secret, 60) is None
+    assert await sessions.touch(other, secret, 60) is None
     assert await sessions.end(other, secret) is None
-    await sessions.join(other, secret, "client")
-    await sessions.end_all(other, session.user_id)
-    assert await sessions.use(tenant_id, secret, 60) == session
+    await sessions.add_client(other, secret, "client")
+    await sessions.end_of_user(other, session.user_id)
+    assert await sessions.touch(tenant_id, secret, 60) == session
 
 
 async def test_session_is_found_and_ended_by_its_name(sessions):
     tenant_id, secret, session = await begun(sessions)
     other = TenantId(new_id())
-    assert await sessions.find_named(other, session.session_id) is None
-    assert await sessions.end_named(other, session.session_id) is None
-    found = await sessions.find_named(tenant_id, session.session_id)
+    assert await sessions.find_by_id(other, session.session_id) is None
+    assert await sessions.end_by_id(other, session.session_id) is None
+    found = await sessions.find_by_id(tenant_id, session.session_id)
     assert found == session and 0 < found.left_ms <= 60_000
-    assert [one.left_ms > 0 for one in await sessions.find_all(tenant_id, session.user_id)] == [True]
-    assert await sessions.end_named(tenant_id, session.session_id) == session
-    assert await sessions.find_named(tenant_id, session.session_id) is None
-    assert await sessions.end_named(tenant_id, session.session_id) is None
+    assert [one.left_ms > 0 for one in await sessions.find_of_user(tenant_id, session.user_id)] == [True]
+    assert await sessions.end_by_id(tenant_id, session.session_id) == session
+    assert await sessions.find_by_id(tenant_id, session.session_id) is None
+    assert await sessions.end_by_id(tenant_id, session.session_id) is None
     assert await sessions.find(tenant_id, secret) is None
 
 
@@ -69,16 +69,16 @@ async def test_name_of_a_session_goes_on_with_it_under_another_secret(sessions):
     fresh = new_secret()
     await sessions.create(tenant_id, fresh, session, 60)
     await sessions.end(tenant_id, secret)
-    assert await sessions.find_named(tenant_id, session.session_id) == session
-    await sessions.end_all(tenant_id, session.user_id)
-    assert await sessions.find_named(tenant_id, session.session_id) is None
+    assert await sessions.find_by_id(tenant_id, session.session_id) == session
+    await sessions.end_of_user(tenant_id, session.user_id)
+    assert await sessions.find_by_id(tenant_id, session.session_id) is None
 
 
 async def test_name_of_a_session_lives_as_long_as_the_session(sessions, redis):
     tenant_id, secret, session = await begun(sessions, idle=60)
     name = redis.key("sso-named", f"{{{tenant_id}}}", session.session_id)
     assert 0 < await redis.client.ttl(name) <= 60
-    await sessions.use(tenant_id, secret, 600)
+    await sessions.touch(tenant_id, secret, 600)
     assert await redis.client.ttl(name) > 60
     assert await redis.client.get(name) == fingerprint(secret) != secret
 
@@ -86,42 +86,42 @@ async def test_name_of_a_session_lives_as_long_as_the_session(sessions, redis):
 @pytest.mark.requirement("oauth-1.8-7")
 async def test_use_begins_the_idle_time_anew(sessions, redis):
     tenant_id, secret, session = await begun(sessions, idle=60)
-    await sessions.use(tenant_id, secret, 600)
+    await sessions.touch(tenant_id, secret, 600)
     assert await redis.client.ttl(redis.key("sso", f"{{{tenant_id}}}", fingerprint(secret))) > 60
     assert await redis.client.ttl(redis.key("sso-of-user", f"{{{tenant_id}}}", session.user_id)) > 60
 
 
 async def test_joined_applications_are_remembered(sessions):
     tenant_id, secret, session = await begun(sessions)
-    await sessions.join(tenant_id, secret, "one")
-    await sessions.join(tenant_id, secret, "two")
-    await sessions.join(tenant_id, secret, "two")
+    await sessions.add_client(tenant_id, secret, "one")
+    await sessions.add_client(tenant_id, secret, "two")
+    await sessions.add_client(tenant_id, secret, "two")
     expected = dataclasses.replace(session, client_ids=frozenset({"one", "two"}))
-    assert await sessions.use(tenant_id, secret, 60) == expected
+    assert await sessions.touch(tenant_id, secret, 60) == expected
 
 
 async def test_nobody_joins_a_session_that_ended(sessions):
     tenant_id, secret, _ = await begun(sessions)
     await sessions.end(tenant_id, secret)
-    await sessions.join(tenant_id, secret, "one")
-    assert await sessions.use(tenant_id, secret, 60) is None
+    await sessions.add_client(tenant_id, secret, "one")
+    assert await sessions.touch(tenant_id, secret, 60) is None
 
 
 async def test_ended_session_is_gone_and_told_once(sessions):
     tenant_id, secret, session = await begun(sessions)
     assert await sessions.end(tenant_id, secret) == session
     assert await sessions.end(tenant_id, secret) is None
-    assert await sessions.use(tenant_id, secret, 60) is None
+    assert await sessions.touch(tenant_id, secret, 60) is None
 
 
 async def test_all_sessions_of_a_user_end_and_no_others(sessions):
     tenant_id, one, session = await begun(sessions)
     _, two, _ = await begun(sessions, session.user_id, tenant_id)
     _, others, other = await begun(sessions, None, tenant_id)
-    await sessions.end_all(tenant_id, session.user_id)
-    assert await sessions.use(tenant_id, one, 60) is None
-    assert await sessions.use(tenant_id, two, 60) is None
-    assert await sessions.use(tenant_id, others, 60) == other
+    await sessions.end_of_user(tenant_id, session.user_id)
+    assert await sessions.touch(tenant_id, one, 60) is None
+    assert await sessions.touch(tenant_id, two, 60) is None
+    assert await sessions.touch(tenant_id, others, 60) == other
 
 
 @pytest.mark.requirement("design-core-4")
@@ -148,8 +148,8 @@ async def test_used_session_stays_listed_as_long_as_it_lives(sessions, redis):
     tenant_id, secret, session = await begun(sessions, idle=60)
     users = redis.key("sso-of-user", f"{{{tenant_id}}}", session.user_id)
     before = await redis.client.zscore(users, fingerprint(secret))
-    await sessions.use(tenant_id, secret, 600)
+    await sessions.touch(tenant_id, secret, 600)
     assert await redis.client.zscore(users, fingerprint(secret)) > before
     await begun(sessions, session.user_id, tenant_id)
-    await sessions.end_all(tenant_id, session.user_id)
-    assert await sessions.use(tenant_id, secret, 60) is None
+    await sessions.end_of_user(tenant_id, session.user_id)
+    assert await sessions.touch(tenant_id, secret, 60) is None

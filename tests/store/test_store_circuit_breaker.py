@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from pymongo.errors import AutoReconnect, NetworkTimeout, OperationFailure
 
-from identity.store.store_circuit_breaker import Guard, Guarded, within
+from identity.store.store_circuit_breaker import BreakerProxy, StoreCircuitBreaker, time_limit
 
 
 class _Server:
@@ -34,11 +34,11 @@ class _Server:
 
 async def test_after_one_timeout_nothing_is_asked_until_a_ping_is_answered() -> None:
     server = _Server()
-    guard = Guard(server.ping)
-    things = Guarded(server, guard)
+    guard = StoreCircuitBreaker(server.ping)
+    things = BreakerProxy(server, guard)
     assert await things.find_one("first") == "first"
     server.hangs = True
-    with within(0.01), pytest.raises(NetworkTimeout):
+    with time_limit(0.01), pytest.raises(NetworkTimeout):
         await things.find_one("lost")
     for _ in range(100):
         with pytest.raises(AutoReconnect):
@@ -57,7 +57,7 @@ async def test_after_one_timeout_nothing_is_asked_until_a_ping_is_answered() -> 
 @pytest.mark.parametrize("error", [OperationFailure("refused"), AutoReconnect("the connection was closed")])
 async def test_an_error_that_came_at_once_closes_nothing(error: Exception) -> None:
     server = _Server()
-    things = Guarded(server, Guard(server.ping))
+    things = BreakerProxy(server, StoreCircuitBreaker(server.ping))
     with pytest.raises(type(error)):
         await things.find_one(error)
     assert await things.find_one("next") == "next"
@@ -66,9 +66,9 @@ async def test_an_error_that_came_at_once_closes_nothing(error: Exception) -> No
 
 async def test_work_that_may_take_its_time_is_not_cut_off() -> None:
     server = _Server()
-    things = Guarded(server, Guard(server.ping))
+    things = BreakerProxy(server, StoreCircuitBreaker(server.ping))
     server.hangs = True
-    with within(0):
+    with time_limit(0):
         asked = asyncio.ensure_future(things.find_one("long"))
     done, _ = await asyncio.wait({asked}, timeout=0.05)
     assert not done

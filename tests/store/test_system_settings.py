@@ -9,7 +9,7 @@ from pymongo.errors import AutoReconnect
 
 from identity.ids import new_id
 from identity.schemas import Schemas
-from identity.store.cache import Freshness
+from identity.store.cache import ChangeStreamStatus
 from identity.store.documents import Documents
 from identity.store.mongo import Database
 from identity.store.system_settings import DOCUMENT_ID, SystemSettingsCache
@@ -24,7 +24,7 @@ def configuration(zone: str) -> dict[str, Any]:
 
 @pytest.fixture
 async def documents(database: Database, vault: Vault) -> Documents:
-    freshness = Freshness()
+    freshness = ChangeStreamStatus()
     freshness.is_streaming = True
     made = Documents(database, f"system_{new_id()[:8]}", vault, freshness, tenant_scoped=False)
     await made.insert(None, configuration("Europe/Paris"))
@@ -62,21 +62,21 @@ async def test_what_is_known_holds_while_the_store_is_away(
 ) -> None:
     cache = SystemSettingsCache(documents)
     await cache.refresh()
-    documents.forget_all()
-    monkeypatch.setattr(documents, "cached", away)
+    documents.invalidate_all()
+    monkeypatch.setattr(documents, "find_cached", away)
     await cache.refresh()
     assert not cache.is_fresh
     assert cache.settings.report_timezone == "Europe/Paris"
 
 
 async def test_the_first_reading_tells_of_an_outage(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "cached", away)
+    monkeypatch.setattr(documents, "find_cached", away)
     with pytest.raises(AutoReconnect):
         await SystemSettingsCache(documents).refresh()
 
 
 async def test_the_first_reading_of_an_empty_instance_finds_nothing(database: Database, vault: Vault) -> None:
-    empty = Documents(database, f"system_{new_id()[:8]}", vault, Freshness(), tenant_scoped=False)
+    empty = Documents(database, f"system_{new_id()[:8]}", vault, ChangeStreamStatus(), tenant_scoped=False)
     cache = SystemSettingsCache(empty)
     await cache.refresh()
     assert not cache.is_fresh

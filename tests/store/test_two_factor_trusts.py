@@ -8,7 +8,7 @@ import pytest
 
 from identity.ids import ApplicationId, TenantId, UserId, fingerprint, new_id
 from identity.instants import Instant
-from identity.store.cache import Freshness
+from identity.store.cache import ChangeStreamStatus
 from identity.store.two_factor_trusts import TwoFactorTrusts
 
 NOW, LATER, MUCH_LATER = Instant(4_000_000_000_000), Instant(4_000_000_060_000), Instant(4_000_000_120_000)
@@ -17,7 +17,7 @@ USER, APPLICATION = UserId(new_id()), ApplicationId(new_id())
 
 @pytest.fixture
 async def trusts(database, vault) -> TwoFactorTrusts:
-    store = TwoFactorTrusts(database, vault, Freshness())
+    store = TwoFactorTrusts(database, vault, ChangeStreamStatus())
     await store.ensure_indexes()
     return store
 

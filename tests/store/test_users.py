@@ -16,9 +16,9 @@ from identity.domain.users.user_search import FIELDS
 from identity.errors import Conflict, Duplicate
 from identity.ids import TenantId, new_id
 from identity.instants import Instant
-from identity.store.cache import Freshness
+from identity.store.cache import ChangeStreamStatus
 from identity.store.mongo import Database
-from identity.store.users import Users, Waiting
+from identity.store.users import CleanupFilter, Users
 from identity.store.vault import Vault
 from tests.store.conftest import database_of_its_own
 
@@ -35,7 +35,7 @@ async def database(stores: Any) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def users(database: Database) -> AsyncIterator[Users]:
-    found = Users(database, Vault({"k": b"0" * 32}, b"f" * 32), Freshness())
+    found = Users(database, Vault({"k": b"0" * 32}, b"f" * 32), ChangeStreamStatus())
     await found.ensure_indexes()
     yield found
     await found.delete_all(ONE, {})
@@ -91,8 +91,8 @@ async def test_email_and_username_look_ups_stay_in_their_tenant(users: Users) ->
     assert await users.find_by_email(OTHER, "a@example.com") is None
     assert await users.find_by_username(OTHER, "ann") is None
     assert await users.find(OTHER, user["id"]) is None
-    assert await users.cached(ONE, user["id"]) is not None
-    assert await users.cached(OTHER, user["id"]) is None
+    assert await users.find_cached(ONE, user["id"]) is not None
+    assert await users.find_cached(OTHER, user["id"]) is None
 
 
 @pytest.mark.requirement("design-state-1")
@@ -152,10 +152,10 @@ async def test_two_factor_secrets_and_authentication_tokens_are_sealed_at_rest(u
 async def test_secrets_in_lists_are_sealed_again_under_a_new_master_key(users: Users, database: Database) -> None:
     two_factor = {"methods": [{"method": "authenticator", "secret": SECRET}], "recoveryCodes": ["code-1"]}
     user = await add(users, email="a@example.com", twoFactor=two_factor)
-    rotated = Users(database, Vault({"new": b"1" * 32, "k": b"0" * 32}, b"f" * 32), Freshness())
+    rotated = Users(database, Vault({"new": b"1" * 32, "k": b"0" * 32}, b"f" * 32), ChangeStreamStatus())
     assert await rotated.reseal() == 1
     assert await rotated.reseal() == 0
-    alone = Users(database, Vault({"new": b"1" * 32}, b"f" * 32), Freshness())
+    alone = Users(database, Vault({"new": b"1" * 32}, b"f" * 32), ChangeStreamStatus())
     assert await alone.find(ONE, user["id"]) == user
 
 
@@ -210,10 +210,10 @@ async def test_a_note_about_a_password_gives_way_to_another_password_and_tenant(
     user = await add(users, email="a@example.com")
     await users.update(ONE, {"_id": user["id"]}, {"$set": {"private.password": {"hash": "second"}}})
     noted = {"breachedPasswordStatus": "CommonPassword"}
-    await users.note_password(ONE, user["id"], "first", noted)
-    await users.note_password(OTHER, user["id"], "second", noted)
+    await users.update_unless_password_changed(ONE, user["id"], "first", noted)
+    await users.update_unless_password_changed(OTHER, user["id"], "second", noted)
     assert "breachedPasswordStatus" not in await users.get(ONE, user["id"])
-    await users.note_password(ONE, user["id"], "second", noted)
+    await users.update_unless_password_changed(ONE, user["id"], "second", noted)
     assert (await users.get(ONE, user["id"]))["breachedPasswordStatus"] == "CommonPassword"
     found = await users.count_breached_across_tenants()
     assert {"_id": {"tenantId": ONE, "status": "CommonPassword"}, "count": 1} in found
@@ -330,11 +330,11 @@ async def test_who_waits_too_long_for_a_verification_is_found_in_order_and_by_an
     theirs = rules.with_verified_reason(make_user(OTHER, email="theirs@example.com"), "Pending", NOW)
     for user in (*pending, verified, theirs):
         await users.insert(user["tenantId"], rules.with_derived_members(user))
-    wanted, ids = Waiting.of_users(Instant(NOW + 1)), sorted(user["id"] for user in pending)
-    assert [user["id"] for user in await users.find_waiting(ONE, wanted, "", 2)] == ids[:2]
-    assert [user["id"] for user in await users.find_waiting(ONE, wanted, ids[1], 2)] == ids[2:]
-    assert [user["id"] for user in await users.find_waiting(OTHER, wanted, "", 2)] == [theirs["id"]]
-    assert await users.find_waiting(ONE, Waiting.of_users(NOW), "", 2) == []
+    wanted, ids = CleanupFilter.of_users(Instant(NOW + 1)), sorted(user["id"] for user in pending)
+    assert [user["id"] for user in await users.find_for_cleanup(ONE, wanted, "", 2)] == ids[:2]
+    assert [user["id"] for user in await users.find_for_cleanup(ONE, wanted, ids[1], 2)] == ids[2:]
+    assert [user["id"] for user in await users.find_for_cleanup(OTHER, wanted, "", 2)] == [theirs["id"]]
+    assert await users.find_for_cleanup(ONE, CleanupFilter.of_users(NOW), "", 2) == []
 
 
 async def test_whose_registration_waits_too_long_is_found(users: Users) -> None:
@@ -345,9 +345,9 @@ async def test_whose_registration_waits_too_long_is_found(users: Users) -> None:
     elsewhere = {**registration, "applicationId": new_id()}
     await add(users, registrations=[{**registration, "verified": True}, elsewhere])
     await add(users, OTHER, registrations=[registration])
-    wanted = Waiting.of_registrations(application_id, Instant(NOW + 1))
-    assert [user["id"] for user in await users.find_waiting(ONE, wanted, "", 9)] == [late["id"]]
-    assert await users.find_waiting(ONE, Waiting.of_registrations(application_id, NOW), "", 9) == []
+    wanted = CleanupFilter.of_registrations(application_id, Instant(NOW + 1))
+    assert [user["id"] for user in await users.find_for_cleanup(ONE, wanted, "", 9)] == [late["id"]]
+    assert await users.find_for_cleanup(ONE, CleanupFilter.of_registrations(application_id, NOW), "", 9) == []
 
 
 async def test_only_the_version_that_was_seen_is_deleted_and_only_in_its_tenant(users: Users) -> None:
@@ -360,13 +360,13 @@ async def test_only_the_version_that_was_seen_is_deleted_and_only_in_its_tenant(
 
 async def test_a_recovery_code_is_spent_once_by_whoever_is_first(users: Users) -> None:
     user = await add(users, email="a@example.com", twoFactor={"methods": [], "recoveryCodes": ["AAAAA-22222", "other"]})
-    assert not await users.spend_recovery_code(TenantId(new_id()), user["id"], "AAAAA-22222")
-    racers = (users.spend_recovery_code(user["tenantId"], user["id"], "aaaaa22222") for _ in range(64))
+    assert not await users.consume_recovery_code(TenantId(new_id()), user["id"], "AAAAA-22222")
+    racers = (users.consume_recovery_code(user["tenantId"], user["id"], "aaaaa22222") for _ in range(64))
     assert sum(await asyncio.gather(*racers)) == 1
     stored = await users.get(user["tenantId"], user["id"])
     assert stored["twoFactor"]["recoveryCodes"] == ["other"]
     assert stored["lastUpdateInstant"] > user["lastUpdateInstant"]
-    assert not await users.spend_recovery_code(user["tenantId"], new_id(), "other")
+    assert not await users.consume_recovery_code(user["tenantId"], new_id(), "other")
 
 
 async def test_the_method_that_was_used_last_is_noted(users: Users) -> None:
@@ -375,9 +375,9 @@ async def test_the_method_that_was_used_last_is_noted(users: Users) -> None:
         for name in ("AAAA", "BBBB")
     ]
     user = await add(users, email="a@example.com", twoFactor={"methods": methods, "recoveryCodes": []})
-    await users.note_second_factor(TenantId(new_id()), user["id"], "BBBB")
+    await users.record_second_factor(TenantId(new_id()), user["id"], "BBBB")
     assert (await users.get(user["tenantId"], user["id"]))["twoFactor"]["methods"] == methods
-    await users.note_second_factor(user["tenantId"], user["id"], "BBBB")
+    await users.record_second_factor(user["tenantId"], user["id"], "BBBB")
     found = (await users.get(user["tenantId"], user["id"]))["twoFactor"]["methods"]
     assert [method["lastUsed"] for method in found] == [False, True]
 

@@ -23,7 +23,7 @@ from identity.operations.sessions import session_termination, sso_session_record
 from identity.operations.users.login_responses import LoginResponse
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.store.refresh_tokens import Presented
+from identity.store.refresh_tokens import PresentedRefreshToken
 from identity.tokens.issuer import ttl_seconds
 
 _REFRESH = "api/jwt-refresh.request.json"
@@ -84,7 +84,7 @@ async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list
     tenant_id = await _tenant_of_user(services, call, user_id)
     if tenant_id is None:
         return []
-    tokens = await services.refresh_tokens.find_all(tenant_id, UserId(user_id), call.now)
+    tokens = await services.refresh_tokens.find_of_user(tenant_id, UserId(user_id), call.now)
     sessions = await sso_session_records.find_of_user(services, call, tenant_id, UserId(user_id))
     found = [*(_shown(record) for record in tokens), *sessions]
     return sorted(found, key=lambda record: -int(record["insertInstant"]))
@@ -150,7 +150,7 @@ async def _revoke_own(services: Services, call: Call, owner: Bearer, request: Do
     if user_id not in {None, user["id"]}:
         raise Unauthorized(log_detail="refresh tokens of another user than the access token's")
     if value is not None:
-        presented = await services.refresh_tokens.present(tenant_id, value, call.now)
+        presented = await services.refresh_tokens.find_by_value(tenant_id, value, call.now)
         if presented is not None and presented.record["userId"] == user["id"]:
             owner.require_reach(presented.record["applicationId"])
             await _end(services, call, presented.record)
@@ -182,7 +182,7 @@ async def _end(services: Services, call: Call, record: Document) -> None:
     """End one refresh token, where no webhook vetoes it, and deny the access tokens that came of it."""
     tenant_id, application_id = TenantId(record["tenantId"]), record["applicationId"]
     tenant = await services.tenants.get(None, tenant_id)
-    application = await services.applications.cached(tenant_id, application_id)
+    application = await services.applications.find_cached(tenant_id, application_id)
     ttl = _ttl_seconds(tenant, application)
     user = await services.users.find(tenant_id, record["userId"])
 
@@ -213,7 +213,7 @@ async def _end_of_user(
 
 async def _end_of_application(services: Services, call: Call, application_id: str) -> None:
     """All of an application, with one event; access tokens that came of them are denied, too."""
-    application = await services.applications.cached_across_tenants(application_id)
+    application = await services.applications.find_cached_across_tenants(application_id)
     if application is None or call.tenant_id not in {None, application["tenantId"]}:
         return
     tenant_id = TenantId(application["tenantId"])
@@ -237,15 +237,15 @@ async def _tenant_of_user(services: Services, call: Call, user_id: str) -> Tenan
     """The tenant of the call, else that of the user; None where there is no such user."""
     if call.tenant_id is not None:
         return call.tenant_id
-    user = await services.users.cached_across_tenants(user_id)
+    user = await services.users.find_cached_across_tenants(user_id)
     return None if user is None else TenantId(user["tenantId"])
 
 
-async def _presented(services: Services, call: Call, value: str) -> Presented | None:
+async def _presented(services: Services, call: Call, value: str) -> PresentedRefreshToken | None:
     """The live refresh token of a value, in the call's tenant; where no tenant is known, the token says which."""
     if call.tenant_id is None:
-        return await services.refresh_tokens.present_across_tenants(value, call.now)
-    return await services.refresh_tokens.present(call.tenant_id, value, call.now)
+        return await services.refresh_tokens.find_by_value_across_tenants(value, call.now)
+    return await services.refresh_tokens.find_by_value(call.tenant_id, value, call.now)
 
 
 async def _client(services: Services, record: Document) -> Client | None:

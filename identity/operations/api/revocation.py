@@ -50,5 +50,5 @@ async def _refresh_token(services: Services, call: Call, identified: Identified,
         return
     record = presented.record
     identified.require(refresh_token.grant_type, has_proof=bool(record["private"].get("hasProof")))
-    user = await services.users.cached(client.tenant_id, record["userId"])
+    user = await services.users.find_cached(client.tenant_id, record["userId"])
     await token_responses.revoke_record(services, call, client, user, record["id"])

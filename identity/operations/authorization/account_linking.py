@@ -59,7 +59,7 @@ async def find(services: Services, call: Call, link: str, browser: Browser) -> W
         raise _over()
     tenant_id, document = found
     pending = await services.pending_links.find(tenant_id, document["pendingId"])
-    provider = await services.identity_providers.cached(None, document["providerId"])
+    provider = await services.identity_providers.find_cached(None, document["providerId"])
     if pending is None or provider is None:
         raise _over()
     proven = await provider_callback.proven_again(services, call, tenant_id, document)

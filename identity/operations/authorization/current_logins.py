@@ -35,7 +35,7 @@ async def find(
     if user is None:
         return None
     if client.client_id not in session.client_ids:
-        await services.sso_sessions.join(client.tenant_id, browser.sso_secret, client.client_id)
+        await services.sso_sessions.add_client(client.tenant_id, browser.sso_secret, client.client_id)
     has_factor = await _has_second_factor(services, call, client, session, user, browser)
     return Current(session, user, browser.sso_secret, has_second_factor=has_factor)
 
@@ -79,7 +79,7 @@ async def require_expected(services: Services, request: AuthorizationRequest, us
 
 
 async def _live_user(services: Services, call: Call, client: Client, session: SsoSession) -> Document | None:
-    user = await services.users.cached(client.tenant_id, session.user_id)
+    user = await services.users.find_cached(client.tenant_id, session.user_id)
     if user is None or not user["active"] or (user.get("expiry") or call.now + 1) <= call.now:
         return None
     return user

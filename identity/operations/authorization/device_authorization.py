@@ -82,7 +82,7 @@ async def _require_room(
         return
     address = ip_addresses.network(call.origin.ip_address)
     limit = Limit("device-address", address, ADDRESS_DEVICES, device_grants.FAILURE_WINDOW_SECONDS)
-    wait_seconds = await services.rate_limits.take(identified.client.tenant_id, [limit])
+    wait_seconds = await services.rate_limits.consume(identified.client.tenant_id, [limit])
     if wait_seconds is not None:
         raise InvalidRequest("unknown", f"Too many devices were begun from there. Try again in {wait_seconds} seconds.")
 

@@ -73,7 +73,7 @@ async def find(
     Raises InvalidRequest for a code that is unknown, expired or decided about, TooManyCodesError after too many.
     """
     limits = _limits(call, guesser)
-    wait_seconds = await services.rate_limits.take(tenant_id, limits)
+    wait_seconds = await services.rate_limits.consume(tenant_id, limits)
     if wait_seconds is not None:
         raise TooManyCodesError(
             "unknown", f"Too many wrong user codes were tried. Try again in {wait_seconds} seconds."
@@ -81,7 +81,7 @@ async def find(
     found = await services.device_grants.find(tenant_id, user_codes.normalised(user_code), call.now)
     if found is None or client_id not in {None, found.client_id}:
         raise invalid()
-    await services.rate_limits.give_back(tenant_id, limits)
+    await services.rate_limits.refund(tenant_id, limits)
     _require(found.status)
     return found
 

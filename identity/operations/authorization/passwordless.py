@@ -194,7 +194,9 @@ async def send_to(
     await message_limits.count_message(services, client.tenant, "sendPasswordless", owner)
     begun = await begin(services, client, owner, state=state)
     if user is not None:
-        await services.afterwards.begin("passwordless", _mail(services, call, client, user, begun, template_id, state))
+        await services.background_work.begin(
+            "passwordless", _mail(services, call, client, user, begun, template_id, state)
+        )
     return begun
 
 
@@ -228,17 +230,17 @@ async def _guarded(services: Services, call: Call) -> AsyncIterator[None]:
     """
     limit = failed_login_limits.address_limits(call)
     counted_in = call.tenant_id or services.default_tenant_id
-    wait_seconds = await services.rate_limits.take(counted_in, limit)
+    wait_seconds = await services.rate_limits.consume(counted_in, limit)
     if wait_seconds is not None:
         raise failed_login_limits.too_many_attempts(wait_seconds)
     yield
-    await services.rate_limits.give_back(counted_in, limit)
+    await services.rate_limits.refund(counted_in, limit)
 
 
 async def _redeemed(services: Services, call: Call, code: str, one_time_code: str | None) -> Redeemed:
     ticket = await services.one_time_tokens.find(call.tenant_id, _KIND, code)
     if ticket is not None and ticket.document["oneTimeCode"] is not None:
-        ticket = await services.one_time_tokens.find_to_try(call.tenant_id, _KIND, code, _TRIES)
+        ticket = await services.one_time_tokens.find_counting_attempt(call.tenant_id, _KIND, code, _TRIES)
     if ticket is None or not await _is_shown(services, ticket, one_time_code):
         raise NotFound(log_detail="no such passwordless login")
     client = await _client(services, ticket.tenant_id, ticket.document["applicationId"])
@@ -301,7 +303,7 @@ async def _send_code(services: Services, call: Call, code: str) -> None:
         generator = client.tenant["externalIdentifierConfiguration"]["passwordlessLoginOneTimeCodeGenerator"]
         begun = dataclasses.replace(begun, one_time_code=generated_ids.new(generator))
     mailing = _mail(services, call, client, user, begun, template_id, ticket.document["state"])
-    await services.afterwards.begin("passwordless", mailing)
+    await services.background_work.begin("passwordless", mailing)
 
 
 async def _mail(

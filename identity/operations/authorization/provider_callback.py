@@ -82,7 +82,7 @@ async def arrive(
 ) -> Step:
     """What comes of the provider's answer: a login and all that follows it, or the login page. Raises OAuth2Error."""
     client, document = detour.proven.client, detour.document
-    provider = await services.identity_providers.cached(None, document["providerId"])
+    provider = await services.identity_providers.find_cached(None, document["providerId"])
     if (
         provider is None
         or not rules.is_of(provider, client.tenant_id)

@@ -56,5 +56,5 @@ async def push(
     if key_thumbprint is not None and request.setdefault("dpop_jkt", key_thumbprint) != key_thumbprint:
         raise InvalidDpopProof(None, "The DPoP proof shows another key than the dpop_jkt names.")
     secret = new_secret()
-    await services.pushed_requests.keep(client.tenant_id, client.client_id, secret, request, TTL_SECONDS)
+    await services.pushed_requests.save(client.tenant_id, client.client_id, secret, request, TTL_SECONDS)
     return {"expires_in": TTL_SECONDS, "request_uri": PREFIX + secret}

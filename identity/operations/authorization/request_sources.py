@@ -87,7 +87,7 @@ async def reopened(
     if ONE_USE in given:
         request[ONE_USE] = given[ONE_USE]
         limit = Limit(_PURPOSE, f"{client.client_id} {given[ONE_USE]}", _OPENINGS, _REMEMBERED_SECONDS)
-        if await services.rate_limits.take(client.tenant_id, [limit]) is not None:
+        if await services.rate_limits.consume(client.tenant_id, [limit]) is not None:
             raise _unknown()
     if SIGNED in given:
         request[SIGNED] = ""
@@ -96,7 +96,7 @@ async def reopened(
     uri = _OPENED + new_secret()
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
     name = _name(uri, browser)
-    await services.pushed_requests.keep(client.tenant_id, client.client_id, name, request, ttl_seconds)
+    await services.pushed_requests.save(client.tenant_id, client.client_id, name, request, ttl_seconds)
     return {**{name: given[name] for name in ROUTING if name in given}, "request_uri": uri}
 
 
@@ -123,9 +123,9 @@ async def spend(services: Services, client: Client, request: AuthorizationReques
     if not request.one_use:
         return
     named = (client.tenant_id, _PURPOSE, client.client_id, request.one_use)
-    if not await services.one_time_ids.use(*named, _REMEMBERED_SECONDS):
+    if not await services.one_time_ids.mark_used(*named, _REMEMBERED_SECONDS):
         raise _unknown()
-    await services.pushed_requests.discard(client.tenant_id, client.client_id, request.one_use)
+    await services.pushed_requests.delete(client.tenant_id, client.client_id, request.one_use)
 
 
 async def _pushed(services: Services, client: Client, uri: str) -> Document:

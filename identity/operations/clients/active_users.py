@@ -24,7 +24,7 @@ async def get(
     `logging_in_to`: the application for which this ends a login, which an action on the user may prevent. What came of
     a login before is ended, or not, as the tenant's onLoginPrevented has it.
     """
-    user = await services.users.cached(tenant_id, user_id)
+    user = await services.users.find_cached(tenant_id, user_id)
     if user is None:
         raise refusal("user_not_found", "The user does not exist any more.")
     if not user["active"]:

@@ -140,7 +140,7 @@ def _audiences(signer: Signer, base_url: str) -> tuple[str, ...]:
 
 async def _use_up(services: Services, signer: Signer, claims: Document, now: NumericDate) -> None:
     ttl_seconds = rules.ends(claims) + rules.LEEWAY_SECONDS - now
-    is_first = await services.one_time_ids.use(
+    is_first = await services.one_time_ids.mark_used(
         signer.tenant_id, "client-assertion", signer.client_id, claims["jti"], ttl_seconds
     )
     if not is_first:

@@ -18,7 +18,7 @@ from identity.store.mongo import Session
 async def claim_for_application(services: Services, application: Document, session: Session | None) -> None:
     """Take the id of a new application. Raises Invalid when an entity has it."""
     application_id = application["id"]
-    await services.claims.claim_across_tenants(_name(application_id), session)
+    await services.name_reservations.reserve_across_tenants(_name(application_id), session)
     where = {"$or": [{"clientId": application_id}, {"_id": application_id}]}
     if await services.entities.count_across_tenants(where, 1, session):
         raise _taken("applicationId", application_id)
@@ -29,7 +29,7 @@ async def claim_for_entity(
 ) -> None:
     """Take the ids of a new entity, or the new client id of one. Raises Invalid when an application has one of them."""
     for field, client_id in _fresh(entity, stored):
-        await services.claims.claim_across_tenants(_name(client_id), session)
+        await services.name_reservations.reserve_across_tenants(_name(client_id), session)
         if await services.applications.count_across_tenants({"_id": client_id}, 1, session):
             raise _taken(field, client_id)
 
@@ -44,7 +44,7 @@ async def problems(services: Services, entity: Document, stored: Document | None
     return [
         _taken(field, client_id).fields[0]
         for field, client_id in _fresh(entity, stored)
-        if await services.applications.cached_across_tenants(client_id) is not None
+        if await services.applications.find_cached_across_tenants(client_id) is not None
     ]
 
 

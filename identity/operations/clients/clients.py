@@ -85,7 +85,7 @@ async def tenant_of(services: Services, named: Document | None, client_id: str, 
     """The tenant of a client's application or entity. Raises InvalidRequest when a request names another one."""
     if named is not None and client["tenantId"] != named["id"]:
         raise _invalid_tenant("The tenantId is not the tenant of the client.")
-    tenant = await services.tenants.cached(None, client["tenantId"])
+    tenant = await services.tenants.find_cached(None, client["tenantId"])
     if tenant is None or tenant["state"] != "Active":
         raise unknown(client_id)
     return tenant
@@ -112,7 +112,7 @@ async def named_tenant(services: Services, hints: TenantHints) -> Document | Non
     tenant_id = tenant_ids.pop()
     if tenant_ids:
         raise _invalid_tenant("The request names two different tenants.")
-    tenant = None if tenant_id is None else await services.tenants.cached(None, tenant_id)
+    tenant = None if tenant_id is None else await services.tenants.find_cached(None, tenant_id)
     if tenant is None or tenant["state"] != "Active":
         raise _invalid_tenant(f"The tenantId is not valid: {named[0][:100]}")
     return tenant
@@ -133,7 +133,7 @@ def finder(services: Services) -> FindClient:
 
 async def default_tenant(services: Services) -> Document:
     """The tenant of a request that names none and has no client."""
-    tenant = await services.tenants.cached(None, services.default_tenant_id)
+    tenant = await services.tenants.find_cached(None, services.default_tenant_id)
     if tenant is None:
         raise _invalid_tenant("There is no default tenant.")
     return tenant
@@ -141,7 +141,9 @@ async def default_tenant(services: Services) -> Document:
 
 async def _application(services: Services, client_id: str) -> Document:
     application_id = parse_id(client_id)
-    application = None if application_id is None else await services.applications.cached_across_tenants(application_id)
+    application = (
+        None if application_id is None else await services.applications.find_cached_across_tenants(application_id)
+    )
     if application is None or not application["active"]:
         raise unknown(client_id)
     return application

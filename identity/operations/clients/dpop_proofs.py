@@ -120,7 +120,7 @@ async def _verified(
     if oauth.get("dpopNonceRequired"):
         _require_nonce(services, call, tenant_id, proof.claims.get("nonce"))
     named = ("dpop", proof.thumbprint, proof.claims["jti"])
-    if not await services.one_time_ids.use(tenant_id, *named, rules.REMEMBERED_SECONDS):
+    if not await services.one_time_ids.mark_used(tenant_id, *named, rules.REMEMBERED_SECONDS):
         raise InvalidDpopProof(None, "The DPoP proof was used before.")
     return proof.thumbprint
 

@@ -187,14 +187,14 @@ async def _report_guessable(services: Services, call: Call, api_key: Document, c
 
 async def _unknown_tenant(services: Services, api_key: Document) -> FieldError | None:
     tenant_id = api_key.get("tenantId")
-    if tenant_id is None or await services.tenants.cached(None, tenant_id) is not None:
+    if tenant_id is None or await services.tenants.find_cached(None, tenant_id) is not None:
         return None
     return FieldError.of("invalid", "apiKey.tenantId", "The [apiKey.tenantId] must name an existing tenant.")
 
 
 async def _unknown_list(services: Services, api_key: Document) -> FieldError | None:
     acl_id = api_key.get("ipAccessControlListId")
-    if acl_id is None or await services.ip_access_control_lists.cached(None, acl_id) is not None:
+    if acl_id is None or await services.ip_access_control_lists.find_cached(None, acl_id) is not None:
         return None
     return FieldError.of(
         "invalid", "apiKey.ipAccessControlListId", "The [apiKey.ipAccessControlListId] must name an existing list."

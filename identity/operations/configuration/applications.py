@@ -144,7 +144,7 @@ async def delete(services: Services, call: Call, application_id: str) -> None:
     await identity_providers.forget_applications(services, [application_id])
     await groups.forget_application(services, tenant_id, application_id)
     await scope_consents.forget_application(services, tenant_id, client_id)
-    await services.two_factor_trusts.forget_application(tenant_id, client_id)
+    await services.two_factor_trusts.remove_application(tenant_id, client_id)
     await services.login_records.delete_of_application(tenant_id, client_id)
     await services.applications.delete(tenant_id, application_id)
     # For a registration that was under way all the time, an answer of a user, and a login.

@@ -46,13 +46,13 @@ def _lambda_ids(instance_id: str) -> dict[str, str]:
 
 async def ensure(services: Services, call: Call) -> None:
     """Make what is missing. Safe to run in several processes at once, and at every start."""
-    if await services.documents["themes"].cached(None, theme_rules.DEFAULT_ID) is None:
+    if await services.documents["themes"].find_cached(None, theme_rules.DEFAULT_ID) is None:
         theme = {"theme": theme_rules.default()}
         await _unless_there(crud.create(services, call, themes.RESOURCE, theme, theme_rules.DEFAULT_ID))
     await _unless_there(keys.ensure_client_secret_keys(services, call))
     await system_configuration.ensure(services, call)
     await _migrate(services)
-    if await services.applications.cached(services.default_tenant_id, ADMINISTRATOR_APPLICATION_ID) is not None:
+    if await services.applications.find_cached(services.default_tenant_id, ADMINISTRATOR_APPLICATION_ID) is not None:
         return
     key_id = key_references.default_signing_key_id(services.instance_id)
     if await services.keys.find(None, key_id) is None:

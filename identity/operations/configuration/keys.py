@@ -126,5 +126,5 @@ async def _add(services: Services, call: Call, wanted: Document, made: Document,
 
 
 async def _default_issuer(services: Services) -> str:
-    tenant = await services.tenants.cached(None, services.default_tenant_id)
+    tenant = await services.tenants.find_cached(None, services.default_tenant_id)
     return str(tenant["issuer"]) if tenant is not None else "acme.com"

@@ -49,16 +49,16 @@ class KeySources:
 
 async def find_sources(services: Services, tenant: Document | None) -> KeySources:
     """The documents that name the keys of the instance, or of one tenant."""
-    keys = await services.keys.cached_list(None, "all", {})
-    webhooks = await services.webhooks.cached_list(None, "all", {})
-    types = await services.entity_types.cached_list(None, "all", {})
+    keys = await services.keys.list_cached(None, "all", {})
+    webhooks = await services.webhooks.list_cached(None, "all", {})
+    types = await services.entity_types.list_cached(None, "all", {})
     if tenant is None:
-        tenants = await services.tenants.cached_list(None, "all", {})
-        applications = await services.applications.cached_list_across_tenants("naming keys", _NAMES_KEYS)
+        tenants = await services.tenants.list_cached(None, "all", {})
+        applications = await services.applications.list_cached_across_tenants("naming keys", _NAMES_KEYS)
         return KeySources(keys, (tenants, applications, types), webhooks)
-    tenants = await services.tenants.cached_list(None, f"only {tenant['id']}", {"_id": tenant["id"]})
-    own = await services.applications.cached_list(TenantId(tenant["id"]), "naming keys", _NAMES_KEYS)
-    universal = await services.applications.cached_list_across_tenants("universal naming keys", _UNIVERSAL)
+    tenants = await services.tenants.list_cached(None, f"only {tenant['id']}", {"_id": tenant["id"]})
+    own = await services.applications.list_cached(TenantId(tenant["id"]), "naming keys", _NAMES_KEYS)
+    universal = await services.applications.list_cached_across_tenants("universal naming keys", _UNIVERSAL)
     return KeySources(keys, (tenants, own, universal, types), webhooks, tenant["id"])
 
 

@@ -19,7 +19,7 @@ from identity.ids import parse_id
 from identity.instants import Instant, as_datetime
 from identity.operations.objects import crud
 from identity.services import Services
-from identity.store.report_counts import Range, Unit
+from identity.store.report_counts import ReportRange, Unit
 
 _EPOCH = datetime.date(1970, 1, 1)
 
@@ -77,7 +77,7 @@ def _report(name: str, counts: list[Document]) -> Document:
     return {name: counts, "total": sum(one["count"] for one in counts)}
 
 
-def _range(services: Services, query: Mapping[str, Any], unit: Unit) -> Range:
+def _range(services: Services, query: Mapping[str, Any], unit: Unit) -> ReportRange:
     """The whole days that a report is about. Raises Invalid."""
     errors: list[FieldError] = []
     start, end = (_day(services, query, name, errors) for name in ("start", "end"))
@@ -86,7 +86,9 @@ def _range(services: Services, query: Mapping[str, Any], unit: Unit) -> Range:
     zone = _zone(services)
     counted_in = zoneinfo.ZoneInfo("UTC") if unit == "hour" else zone
     after = end + datetime.timedelta(days=1)
-    return Range(_midnight(start, zone), _midnight(after, zone), unit, _midnight(_EPOCH, counted_in), counted_in.key)
+    return ReportRange(
+        _midnight(start, zone), _midnight(after, zone), unit, _midnight(_EPOCH, counted_in), counted_in.key
+    )
 
 
 def _day(services: Services, query: Mapping[str, Any], name: str, errors: list[FieldError]) -> datetime.date | None:

@@ -77,7 +77,7 @@ async def forget_scope(services: Services, application: Document, scope: Documen
     """Forget the answers about a scope that was removed: another one under its name was never asked about."""
     if after is None:
         tenant_id, application_id = TenantId(application["tenantId"]), ApplicationId(application["id"])
-        await services.scope_consents.forget_scope(tenant_id, application_id, scope["name"])
+        await services.scope_consents.remove_scope(tenant_id, application_id, scope["name"])
 
 
 async def _settled(

@@ -59,7 +59,7 @@ async def find_effective(services: Services, tenant: Document, application: Docu
     theme_id = (application or {}).get("themeId") or tenant.get("themeId")
     if theme_id in {None, rules.DEFAULT_ID}:
         return None
-    return await services.documents["themes"].cached(None, str(theme_id))
+    return await services.documents["themes"].find_cached(None, str(theme_id))
 
 
 async def _with_source(services: Services, body: Document) -> Document:

@@ -30,7 +30,7 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     type_id = entity["type"].get("id")
     if type_id is None:
         errors.append(FieldError.of("missing", "entity.type.id", "You must specify the [entity.type.id] property."))
-    elif await services.entity_types.cached(None, type_id) is None:
+    elif await services.entity_types.find_cached(None, type_id) is None:
         errors.append(_invalid("type.id", "must name an existing entity type"))
     if not await _has_good_parents(services, entity):
         errors.append(_invalid("parentId", _GOOD_PARENT))
@@ -95,7 +95,7 @@ async def search(services: Services, call: Call, criteria: Document, prefix: str
 
 async def with_full_type(services: Services, entity: Document) -> Document:
     """The entity with all of its type."""
-    return rules.with_type(entity, await services.entity_types.cached(None, entity["type"]["id"]))
+    return rules.with_type(entity, await services.entity_types.find_cached(None, entity["type"]["id"]))
 
 
 async def for_events(services: Services, entity: Document) -> Document:
@@ -164,7 +164,7 @@ async def _has_good_parents(services: Services, entity: Document) -> bool:
     seen = [entity["id"]]
     parent_id = entity.get("parentId")
     while parent_id is not None:
-        parent = await services.entities.cached(TenantId(entity["tenantId"]), parent_id)
+        parent = await services.entities.find_cached(TenantId(entity["tenantId"]), parent_id)
         if parent is None or parent_id in seen or len(seen) > _MAXIMUM_DEPTH:
             return False
         seen.append(parent_id)

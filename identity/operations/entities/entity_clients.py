@@ -85,7 +85,7 @@ def entity_finder(services: Services, tenant_id: TenantId) -> FindEntity:
     """Finds the entity that a token of ours was issued to, in one tenant: id -> tenant, entity and type, or None."""
 
     async def find_entity(entity_id: str) -> tuple[Document, Document, Document] | None:
-        entity = await services.entities.cached(tenant_id, entity_id)
+        entity = await services.entities.find_cached(tenant_id, entity_id)
         if entity is None:
             return None
         try:
@@ -99,12 +99,12 @@ def entity_finder(services: Services, tenant_id: TenantId) -> FindEntity:
 
 async def _entity(services: Services, client_id: str) -> Document | None:
     # A client id that is a UUID is kept, and so looked for, as every id.
-    return await services.entities.cached_where_across_tenants({"clientId": parse_id(client_id) or client_id})
+    return await services.entities.find_cached_where_across_tenants({"clientId": parse_id(client_id) or client_id})
 
 
 async def _type(services: Services, entity: Document) -> Document:
     """Its type, which cannot be deleted while it is there."""
-    found = await services.entity_types.cached(None, entity["type"]["id"])
+    found = await services.entity_types.find_cached(None, entity["type"]["id"])
     if found is None:
         raise LookupError(f"the entity {entity['id']} has no type")
     return found

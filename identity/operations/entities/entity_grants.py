@@ -99,7 +99,7 @@ async def search(services: Services, call: Call, criteria: Document, prefix: str
 
 async def to_response(services: Services, grant: Document) -> Document:
     """The grant with its target, and with those of its permissions that the target's type still has."""
-    target = await services.entities.cached(TenantId(grant["tenantId"]), grant["entityId"])
+    target = await services.entities.find_cached(TenantId(grant["tenantId"]), grant["entityId"])
     if target is not None:
         target = await entities.for_events(services, target)
         names = rules.permission_names(target["type"])
@@ -130,11 +130,11 @@ async def _insert(services: Services, tenant_id: TenantId, grant: Document) -> N
     """Add a grant while its target and its recipient are held. Raises NotFound, Invalid, and Conflict to try again."""
 
     async def write(session: Session) -> None:
-        if not await services.entities.hold(tenant_id, grant["entityId"], session):
+        if not await services.entities.lock(tenant_id, grant["entityId"], session):
             raise NotFound
         holder = services.users if "userId" in grant else services.entities
         ((member, value),) = recipient(grant).items()
-        if not await holder.hold(tenant_id, value, session):
+        if not await holder.lock(tenant_id, value, session):
             raise Invalid([_unknown(member)])
         await services.entity_grants.insert(tenant_id, grant, session)
 
@@ -148,7 +148,7 @@ async def _recipient_problems(services: Services, tenant_id: TenantId, grant: Do
     errors = []
     for member, value in recipient(grant).items():
         holder = services.users if member == "userId" else services.entities
-        if await holder.cached(tenant_id, value) is None:
+        if await holder.find_cached(tenant_id, value) is None:
             errors.append(_unknown(member))
     return errors
 

@@ -67,7 +67,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     given: Document = {"tokenIds": [*grant.get("tokenIds", ()), *access_token.token_ids], "userId": user["id"]}
     if "refresh_token_id" in answer:
         given["refreshTokenId"] = answer["refresh_token_id"]
-    if not await services.authorization_codes.redeemed(client.tenant_id, code, given):
+    if not await services.authorization_codes.record_redemption(client.tenant_id, code, given):
         await token_responses.undo(services, call, client, client.tenant_id, given)
     return answer
 

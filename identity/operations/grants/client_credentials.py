@@ -69,12 +69,12 @@ class _Target:
 
 async def _target(services: Services, client: EntityClient, target_id: str, wanted: Sequence[str]) -> _Target:
     """What was granted counts as far as the target's type still has it. Raises InvalidScope."""
-    entity = await services.entities.cached(client.tenant_id, target_id)
+    entity = await services.entities.find_cached(client.tenant_id, target_id)
     if entity is None:
         raise entity_scopes.unknown_target(target_id)
     named = {"entityId": target_id, "recipientEntityId": client.entity_id}
-    grant = await services.entity_grants.cached_where(client.tenant_id, named)
-    entity_type = await services.entity_types.cached(None, entity["type"]["id"])
+    grant = await services.entity_grants.find_cached_where(client.tenant_id, named)
+    entity_type = await services.entity_types.find_cached(None, entity["type"]["id"])
     if grant is None or entity_type is None:
         raise entity_scopes.unknown_target(target_id)
     names = rules.permission_names(entity_type)

@@ -22,7 +22,7 @@ from identity.operations.clients import active_users, dpop_proofs
 from identity.operations.clients.client_authentication import Identified
 from identity.operations.issuance import token_responses
 from identity.services import Services
-from identity.store.device_grants import Poll
+from identity.store.device_grants import DevicePoll
 from identity.tokens.access_tokens import Login
 
 grant_type = DEVICE_GRANT
@@ -57,12 +57,12 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     given: Document = {"tokenIds": access_token.token_ids, "userId": login.user["id"]}
     if "refresh_token_id" in answer:
         given["refreshTokenId"] = answer["refresh_token_id"]
-    if not await services.device_grants.redeemed(client.tenant_id, device_code, client.client_id, given):
+    if not await services.device_grants.record_redemption(client.tenant_id, device_code, client.client_id, given):
         await token_responses.undo(services, call, client, client.tenant_id, given)
     return answer
 
 
-async def _login(services: Services, call: Call, identified: Identified, poll: Poll) -> Login:
+async def _login(services: Services, call: Call, identified: Identified, poll: DevicePoll) -> Login:
     """Whom the device was approved by. It is no part of the browser session in which that was done."""
     client, approval = identified.client, poll.approval
     user = await active_users.get(
@@ -81,7 +81,7 @@ async def _login(services: Services, call: Call, identified: Identified, poll: P
     )
 
 
-def _refusal(poll: Poll) -> OAuth2Error:
+def _refusal(poll: DevicePoll) -> OAuth2Error:
     if poll.outcome not in _REFUSALS:
         return InvalidRequest("invalid_device_code", "The device_code is invalid, or was used before.")
     kind, reason, description = _REFUSALS[poll.outcome]

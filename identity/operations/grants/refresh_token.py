@@ -23,7 +23,7 @@ from identity.operations.login import login_records
 from identity.services import Services
 from identity.store.mongo import Session
 from identity.store.outages import OUTAGES
-from identity.store.refresh_tokens import Presented
+from identity.store.refresh_tokens import PresentedRefreshToken
 from identity.tokens.access_tokens import Login
 from identity.tokens.issuer import ttl_seconds
 
@@ -43,7 +43,7 @@ class _Exchange:
 
     client: Client
     policy: rules.Policy
-    presented: Presented
+    presented: PresentedRefreshToken
     user: Document
 
     @property
@@ -64,7 +64,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
     """
     value = token_responses.required(form, "refresh_token", "missing_refresh_token")
     client = identified.client
-    presented = await services.refresh_tokens.present(client.tenant_id, value, call.now)
+    presented = await services.refresh_tokens.find_by_value(client.tenant_id, value, call.now)
     if presented is None or presented.record.get("applicationId") != client.client_id:
         raise _not_found()
     record = presented.record
@@ -77,7 +77,7 @@ async def exchange(services: Services, call: Call, identified: Identified, form:
 
 
 async def refreshed(
-    services: Services, call: Call, identified: Identified, presented: Presented, form: Document
+    services: Services, call: Call, identified: Identified, presented: PresentedRefreshToken, form: Document
 ) -> Document:
     """The token response, once client and token belong together and whoever asks may use it.
 
@@ -131,7 +131,7 @@ def _require_key(identified: Identified, record: Document) -> None:
 
 
 async def _require_unspent(
-    services: Services, call: Call, client: Client, policy: rules.Policy, presented: Presented
+    services: Services, call: Call, client: Client, policy: rules.Policy, presented: PresentedRefreshToken
 ) -> None:
     """A value that was rotated out counts for the grace period only; later its use is theft, here or earlier."""
     if presented.is_current or (policy.is_one_time and presented.is_graced(policy.grace_seconds, call.now)):
@@ -142,7 +142,7 @@ async def _require_unspent(
 
 async def _reused(services: Services, call: Call, client: Client, policy: rules.Policy, record: Document) -> None:
     if policy.is_one_time and security_profiles.revokes_on_reuse(client.tenant, client.application):
-        user = await services.users.cached(client.tenant_id, record["userId"])
+        user = await services.users.find_cached(client.tenant_id, record["userId"])
         await token_responses.revoke_record(services, call, client, user, record["id"])
 
 
@@ -196,7 +196,7 @@ async def _used(services: Services, call: Call, exchange_: _Exchange, session: S
         )
         found = rotation.record if rotation.outcome in {"rotated", "graced"} else None
     else:
-        found = await store.use(tenant_id, presented, changes, expires, session)
+        found = await store.record_use(tenant_id, presented, changes, expires, session)
     if found is None:
         raise _NotRotatedError
     return found

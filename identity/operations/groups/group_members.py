@@ -238,7 +238,7 @@ async def _change(services: Services, tenant_id: TenantId, change: _Change, sess
     group_id = change.group["id"]
     if change.before is not None:
         # Of two that replace the members of one group, the second looks again.
-        _require(await services.groups.hold(tenant_id, group_id, session))
+        _require(await services.groups.lock(tenant_id, group_id, session))
         now = await services.group_members.find_members(tenant_id, {"groupId": group_id}, session)
         _require(now == list(change.before))
     if change.removed:
@@ -285,7 +285,7 @@ async def _tenant_of(services: Services, call: Call, group_ids: Iterable[str], m
     if call.tenant_id is not None:
         return call.tenant_id
     for group_id in group_ids:
-        group = await services.groups.cached_across_tenants(group_id)
+        group = await services.groups.find_cached_across_tenants(group_id)
         if group is not None:
             return TenantId(group["tenantId"])
     for member in await services.group_members.find_all_across_tenants({"_id": {"$in": list(member_ids)}}):

@@ -24,13 +24,13 @@ async def with_group_roles(documents: Mapping[str, Documents], user: Document) -
     groups = [
         group
         for membership in user["memberships"]
-        if (group := await documents["groups"].cached(tenant_id, membership["groupId"])) is not None
+        if (group := await documents["groups"].find_cached(tenant_id, membership["groupId"])) is not None
     ]
     granted = {grant["applicationId"] for group in groups for grant in group["private"]["grants"]}
     wanted = granted & {registration["applicationId"] for registration in user["registrations"]}
     applications = {
         application_id: application
         for application_id in wanted
-        if (application := await documents["applications"].cached(tenant_id, application_id)) is not None
+        if (application := await documents["applications"].find_cached(tenant_id, application_id)) is not None
     }
     return rules.with_roles(user, groups, applications) if applications else user

@@ -150,7 +150,7 @@ async def to_response(services: Services, group: Document) -> Document:
     """The group as the API shows it, with its roles by application."""
     roles = {}
     for application_id in sorted({grant["applicationId"] for grant in group["private"]["grants"]}):
-        application = await services.applications.cached(TenantId(group["tenantId"]), application_id)
+        application = await services.applications.find_cached(TenantId(group["tenantId"]), application_id)
         if application is not None and (granted := rules.granted_roles([group], application)):
             roles[application_id] = granted
     return crud.shown(services, RESOURCE, {**group, "roles": roles})

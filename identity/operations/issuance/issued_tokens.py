@@ -10,7 +10,7 @@ from identity.operations.clients.clients import Client
 from identity.operations.entities import entity_clients
 from identity.operations.entities.entity_clients import EntityClient
 from identity.services import Services
-from identity.store.refresh_tokens import Presented
+from identity.store.refresh_tokens import PresentedRefreshToken
 from identity.tokens import access_tokens
 from identity.tokens.issuer import FindClient, VerifiedEntityToken, VerifiedToken
 from identity.tokens.jws import Rejection
@@ -42,12 +42,14 @@ async def find_jwt(
     return found
 
 
-async def find_refresh_token(services: Services, call: Call, client: Client, token: str) -> Presented | None:
+async def find_refresh_token(
+    services: Services, call: Call, client: Client, token: str
+) -> PresentedRefreshToken | None:
     """The live record of a refresh token, by its present value or by one that was rotated out lately.
 
     Raises InvalidClient for one of another client.
     """
-    presented = await services.refresh_tokens.present(client.tenant_id, token, call.now)
+    presented = await services.refresh_tokens.find_by_value(client.tenant_id, token, call.now)
     if presented is None or not (presented.is_current or presented.spent_instant is not None):
         return None
     _require(client.client_id == presented.record.get("applicationId"))

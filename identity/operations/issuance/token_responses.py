@@ -101,7 +101,7 @@ async def undo(services: Services, call: Call, client: Client, tenant_id: Tenant
     await services.revocations.revoke(tenant_id, given["tokenIds"], ttl)
     record_id = given.get("refreshTokenId")
     if record_id is not None:
-        user = await services.users.cached(tenant_id, given["userId"])
+        user = await services.users.find_cached(tenant_id, given["userId"])
         await revoke_record(services, call, client, user, record_id)
 
 

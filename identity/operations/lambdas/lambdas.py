@@ -88,7 +88,7 @@ async def reference_problems(services: Services, resource: str, document: Docume
 
 async def is_of_type(services: Services, lambda_id: str, kind: str) -> bool:
     """Whether the lambda exists and is of the type."""
-    found = await services.documents["lambdas"].cached(None, lambda_id)
+    found = await services.documents["lambdas"].find_cached(None, lambda_id)
     return found is not None and found["type"] == kind
 
 
@@ -98,7 +98,7 @@ async def invoke(services: Services, call: Call, lambda_id: str, kind: str, *arg
     Each is still of its own kind: an object stays an object. Where there is no such lambda of the type, they are
     answered as they are. Raises LambdaFailed, after an event log was written; Unavailable when too many wait.
     """
-    lambda_ = await services.documents["lambdas"].cached(None, lambda_id)
+    lambda_ = await services.documents["lambdas"].find_cached(None, lambda_id)
     if lambda_ is None or lambda_["type"] != kind:
         return list(arguments)
     outcome = await services.sandbox.call(lambda_["body"], rules.FUNCTIONS[kind], orjson.dumps(arguments))

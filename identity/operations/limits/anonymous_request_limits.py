@@ -31,7 +31,7 @@ def require_maximum_size(request: Mapping[str, Any]) -> None:
 async def count_request(services: Services, tenant_id: TenantId, address: str) -> None:
     """Raise InvalidRequest when an address began too many lately."""
     limit = Limit("unfinished-address", ip_addresses.network(address), ADDRESS_REQUESTS, _WINDOW_SECONDS)
-    wait_seconds = await services.rate_limits.take(tenant_id, [limit])
+    wait_seconds = await services.rate_limits.consume(tenant_id, [limit])
     if wait_seconds is not None:
         raise InvalidRequest(
             "unknown", f"Too many requests were begun from there. Try again in {wait_seconds} seconds."

@@ -21,14 +21,14 @@ _DAY_SECONDS: Final = 86_400
 
 async def count_attempt(services: Services, tenant_id: TenantId, kind: str, owner: str) -> None:
     """Count a try, before anything is compared. Raises Unavailable when there were too many."""
-    wait_seconds = await services.rate_limits.take(tenant_id, _limits(kind, owner))
+    wait_seconds = await services.rate_limits.consume(tenant_id, _limits(kind, owner))
     if wait_seconds is not None:
         raise Unavailable(f"Too many incorrect codes. Try again in {wait_seconds} seconds.")
 
 
 async def give_back(services: Services, tenant_id: TenantId, kind: str, owner: str) -> None:
     """The code was right: its try does not count."""
-    await services.rate_limits.give_back(tenant_id, _limits(kind, owner))
+    await services.rate_limits.refund(tenant_id, _limits(kind, owner))
 
 
 def _limits(kind: str, owner: str) -> list[Limit]:

@@ -49,21 +49,21 @@ async def count_attempt(
     limit = Limit("login-account", account, ACCOUNT_FAILURES, FAILURE_WINDOW_SECONDS)
     if configured["enabled"]:
         limit = Limit("login-account", account, configured["limit"], configured["timePeriodInSeconds"])
-    wait_seconds = await services.rate_limits.take(tenant_id, [limit])
+    wait_seconds = await services.rate_limits.consume(tenant_id, [limit])
     if wait_seconds is not None and configured["enabled"]:
         return CountedAttempt((), wait_seconds)
     taken = [limit] if wait_seconds is None else []
     others = [*([] if taken else _by_network(call, account)), *address_limits(call)]
-    wait_seconds = await services.rate_limits.take(tenant_id, others)
+    wait_seconds = await services.rate_limits.consume(tenant_id, others)
     if wait_seconds is not None:
-        await services.rate_limits.give_back(tenant_id, taken)
+        await services.rate_limits.refund(tenant_id, taken)
         return CountedAttempt((), wait_seconds)
     return CountedAttempt((*taken, *others))
 
 
 async def give_back(services: Services, tenant: Document, attempt: CountedAttempt) -> None:
     """Give back an attempt that succeeded, or whose credentials were not compared."""
-    await services.rate_limits.give_back(TenantId(tenant["id"]), attempt.limits)
+    await services.rate_limits.refund(TenantId(tenant["id"]), attempt.limits)
 
 
 def address_limits(call: Call) -> list[Limit]:

@@ -59,7 +59,7 @@ async def count_attempt(
     if "userActionId" not in settings:
         return None
     login_id = users.login_key(login_id)
-    if user is None and await services.lock_outs.is_nobody_locked(tenant_id, login_id):
+    if user is None and await services.lock_outs.is_unknown_login_id_locked(tenant_id, login_id):
         return LockOutAttempt(tenant, user, login_id, 0, is_locked=True)
     uncounted = LockOutAttempt(tenant, user, login_id, 0, is_locked=False)
     count = await services.lock_outs.count(tenant_id, uncounted.subject, settings["resetCountInSeconds"])
@@ -69,7 +69,7 @@ async def count_attempt(
 async def refund_attempt(services: Services, attempt: LockOutAttempt | None) -> None:
     """Nothing was compared: the attempt does not count."""
     if attempt is not None and attempt.count:
-        await services.lock_outs.give_back(attempt.tenant_id, attempt.subject)
+        await services.lock_outs.discount(attempt.tenant_id, attempt.subject)
 
 
 async def clear_failures(services: Services, attempt: LockOutAttempt | None) -> None:
@@ -86,14 +86,16 @@ async def record_failure(services: Services, call: Call, attempt: LockOutAttempt
     if definition is None:
         return
     if attempt.user is None:
-        await services.lock_outs.lock_nobody(attempt.tenant_id, attempt.login_id, _end(call, attempt), call.now)
+        await services.lock_outs.lock_unknown_login_id(
+            attempt.tenant_id, attempt.login_id, _end(call, attempt), call.now
+        )
     else:
         try:
             await _lock(services, call, attempt, attempt.user, definition)
         except (NotFound, WebhookTransactionFailed):
             await services.lock_outs.clear(attempt.tenant_id, attempt.subject)
             return
-    await services.lock_outs.settle(attempt.tenant_id, attempt.subject)
+    await services.lock_outs.expire_soon(attempt.tenant_id, attempt.subject)
 
 
 async def extend_lock_out(services: Services, call: Call, attempt: LockOutAttempt) -> AccountLocked:
@@ -101,16 +103,18 @@ async def extend_lock_out(services: Services, call: Call, attempt: LockOutAttemp
     expiry = _end(call, attempt)
     definition = await _definition(services, attempt)
     if attempt.user is None:
-        action_id = await services.lock_outs.lock_nobody(attempt.tenant_id, attempt.login_id, expiry, call.now)
+        action_id = await services.lock_outs.lock_unknown_login_id(
+            attempt.tenant_id, attempt.login_id, expiry, call.now
+        )
         return AccountLocked((_provisional(definition, expiry) | {"actionId": action_id},))
     tenant_id, user_id = attempt.tenant_id, UserId(attempt.user["id"])
     log = await services.action_logs.find_lock_out(tenant_id, user_id)
     if definition is None:
         return AccountLocked(rules.preventing(attempt.user, None, call.now))
-    if log is None or not await services.action_logs.prolong(tenant_id, log["id"], expiry, call.now):
+    if log is None or not await services.action_logs.extend(tenant_id, log["id"], expiry, call.now):
         # It is being taken by the attempt that failed as one too many, or has just ended.
         return AccountLocked((_provisional(definition, expiry),))
-    await services.users.prolong_prevention(tenant_id, user_id, log["id"], expiry)
+    await services.users.extend_prevention(tenant_id, user_id, log["id"], expiry)
     return AccountLocked((rules.prevention(log) | {"expiry": max(expiry, log["expiry"])},))
 
 
@@ -164,7 +168,7 @@ async def _lock(services: Services, call: Call, attempt: LockOutAttempt, user: D
 async def _definition(services: Services, attempt: LockOutAttempt) -> Document | None:
     """The user action that locks, as long as there is one that can."""
     action_id = attempt.settings.get("userActionId")
-    found = None if action_id is None else await services.documents["user_actions"].cached(None, action_id)
+    found = None if action_id is None else await services.documents["user_actions"].find_cached(None, action_id)
     return found if found is not None and user_actions.can_lock_out(found) else None
 
 

@@ -59,7 +59,7 @@ def _record_status(services: Services, before: Document, user: Document) -> Writ
     password_hash = before["private"]["password"]["hash"]
 
     async def write(session: Session | None) -> None:
-        await services.users.note_password(tenant_id, user_id, password_hash, changed, session)
+        await services.users.update_unless_password_changed(tenant_id, user_id, password_hash, changed, session)
 
     return write
 

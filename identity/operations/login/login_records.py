@@ -109,7 +109,7 @@ async def export(services: Services, call: Call, wanted: Export) -> IO[bytes]:
     """The zip of every record that matches and that the caller's tenant may see. Whoever takes it closes it."""
 
     async def rows() -> AsyncIterator[Document]:
-        async for found in services.login_records.each(call.tenant_id, wanted.query):
+        async for found in services.login_records.iterate(call.tenant_id, wanted.query):
             yield {**await to_response(services, found), "tenantId": found["tenantId"]}
 
     return await csv_exports.export(wanted, rows())
@@ -119,7 +119,7 @@ async def to_response(services: Services, record: Document) -> Document:
     """A record as the API tells it, with the name that its application has now."""
     told = {name: value for name, value in record.items() if name != "tenantId"}
     if "applicationId" in record:
-        application = await services.applications.cached(TenantId(record["tenantId"]), record["applicationId"])
+        application = await services.applications.find_cached(TenantId(record["tenantId"]), record["applicationId"])
         told |= {} if application is None else {"applicationName": application["name"]}
     return told
 

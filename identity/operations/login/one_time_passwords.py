@@ -72,4 +72,4 @@ async def redeem(services: Services, tenant_id: TenantId, value: str) -> Redeeme
 
 async def revoke_all(services: Services, user: Document) -> None:
     """Let every one-time password of a user count no more."""
-    await services.one_time_tokens.withdraw(TenantId(user["tenantId"]), _KIND, str(user["id"]))
+    await services.one_time_tokens.revoke_all(TenantId(user["tenantId"]), _KIND, str(user["id"]))

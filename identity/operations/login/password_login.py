@@ -82,7 +82,7 @@ async def authenticate(
     if not is_correct or user is None:
         # When the answer is out: for a user who does not exist there is nothing to tell, and no time may tell that.
         telling = _announce_failure(services, call, user, application, authentication_type, {"code": "credentials"})
-        await services.afterwards.begin("failed login", telling)
+        await services.background_work.begin("failed login", telling)
         await failed_login_lockout.record_failure(services, call.within(tenant_id), attempt)
         return WrongCredentials()
     await failed_login_lockout.clear_failures(services, attempt)

@@ -25,7 +25,7 @@ from identity.operations.two_factor import two_factor_codes, two_factor_limits
 from identity.operations.two_factor.two_factor_codes import AuthenticatorCodeUse, CodeAddress
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.store.one_time_tokens import OneTimeToken, Use
+from identity.store.one_time_tokens import OneTimeToken, OneTimeTokenUse
 from identity.store.rate_limits import Limit
 
 KIND: Final = "two-factor"
@@ -64,7 +64,7 @@ class VerifiedChallenge:
     waiting: Challenge
     method: str
     method_id: str
-    ticket: Use
+    ticket: OneTimeTokenUse
     step: AuthenticatorCodeUse | None
     recovery_code: str = dataclasses.field(default="", repr=False)
     services: Services = dataclasses.field(kw_only=True, repr=False)
@@ -114,10 +114,10 @@ class VerifiedChallenge:
         if not await self.ticket.consume():
             raise NotFound(log_detail="the challenge was met meanwhile")
         if self.recovery_code:
-            if not await users.spend_recovery_code(tenant_id, user_id, self.recovery_code, session):
+            if not await users.consume_recovery_code(tenant_id, user_id, self.recovery_code, session):
                 raise WrongCode(log_detail="the recovery code was used before")
         elif self.method_id:
-            await users.note_second_factor(tenant_id, user_id, self.method_id, session)
+            await users.record_second_factor(tenant_id, user_id, self.method_id, session)
 
 
 async def challenge_login(
@@ -205,7 +205,9 @@ async def verify_code(services: Services, call: Call, two_factor_id: str, code: 
     NotFound for a challenge that does not wait (any more), WrongCode, of which webhooks hear, and Unavailable after too
     many wrong codes.
     """
-    ticket = await services.one_time_tokens.find_to_try(call.tenant_id, KIND, two_factor_id, two_factor_limits.ATTEMPTS)
+    ticket = await services.one_time_tokens.find_counting_attempt(
+        call.tenant_id, KIND, two_factor_id, two_factor_limits.ATTEMPTS
+    )
     waiting = await _load_challenge(services, two_factor_id, ticket)
     tenant_id = waiting.ticket.tenant_id
     limits = [*two_factor_limits.account_limits(waiting.user["id"]), *failed_login_limits.address_limits(call)]
@@ -219,7 +221,7 @@ async def verify_code(services: Services, call: Call, two_factor_id: str, code: 
             services, call, waiting.tenant, waiting.user, f"a code was wrong, probably of the method {method}"
         )
         raise WrongCode(log_detail="wrong code")
-    await services.rate_limits.give_back(tenant_id, limits)
+    await services.rate_limits.refund(tenant_id, limits)
     await _log_debug(services, call, waiting.tenant, waiting.user, f"a code was right, of the method {found.method}")
     return found
 
@@ -235,7 +237,7 @@ async def verify_and_consume(services: Services, call: Call, two_factor_id: str,
 
 async def revoke_challenges(services: Services, user: Document) -> None:
     """Let no login of a user wait any more: what was shown before it counts no more."""
-    await services.one_time_tokens.withdraw(TenantId(user["tenantId"]), KIND, str(user["id"]))
+    await services.one_time_tokens.revoke_all(TenantId(user["tenantId"]), KIND, str(user["id"]))
 
 
 async def issue_completion_code(services: Services, waiting: Challenge, method: Document) -> Secret:
@@ -265,11 +267,11 @@ async def _load_challenge(services: Services, two_factor_id: str, ticket: OneTim
     if ticket is None:
         raise NotFound(log_detail="no such challenge")
     user = await services.users.find(ticket.tenant_id, ticket.owner)
-    tenant = await services.tenants.cached(None, ticket.tenant_id)
+    tenant = await services.tenants.find_cached(None, ticket.tenant_id)
     application_id = ticket.document.get("applicationId")
     application = None
     if application_id is not None:
-        application = await services.applications.cached(ticket.tenant_id, application_id)
+        application = await services.applications.find_cached(ticket.tenant_id, application_id)
     if user is None or tenant is None or tenant["state"] != "Active" or (application is None and application_id):
         raise NotFound(log_detail="somebody whom the challenge is about is gone")
     return Challenge(two_factor_id, ticket, tenant, application, user)
@@ -298,7 +300,7 @@ async def _count_message(services: Services, waiting: Challenge) -> None:
     """Count a message against the challenge and the tenant's limit. Raises Unavailable."""
     ttl_seconds = waiting.tenant["externalIdentifierConfiguration"]["twoFactorIdTimeToLiveInSeconds"]
     limit = Limit("two-factor-messages", waiting.two_factor_id, _MESSAGES, ttl_seconds)
-    if await services.rate_limits.take(waiting.ticket.tenant_id, [limit]) is not None:
+    if await services.rate_limits.consume(waiting.ticket.tenant_id, [limit]) is not None:
         raise Unavailable("Too many messages were asked for. Log in again.")
     await two_factor_codes.count_message(services, waiting.tenant, waiting.user["id"])
 

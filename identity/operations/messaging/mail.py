@@ -139,14 +139,14 @@ async def send_all(services: Services, call: Call, template_id: str, request: Do
 async def _template(services: Services, template_id: str | Document) -> tuple[Document | None, str]:
     """A template and its name in the event log."""
     if isinstance(template_id, str):
-        return await services.documents["email_templates"].cached(None, template_id), template_id
+        return await services.documents["email_templates"].find_cached(None, template_id), template_id
     return template_id, template_id["name"]
 
 
 async def _application(services: Services, call: Call, application_id: str | None) -> Document | None:
     if application_id is None:
         return None
-    found = await services.applications.cached_across_tenants(application_id)
+    found = await services.applications.find_cached_across_tenants(application_id)
     if found is None or call.tenant_id not in {None, found["tenantId"]}:
         raise Invalid.field("invalid", "applicationId", "The [applicationId] must name an existing application.")
     return found
@@ -159,7 +159,7 @@ async def _tenant_of(services: Services, call: Call, application: Document | Non
     if application is not None:
         return TenantId(application["tenantId"])
     for user_id in user_ids:
-        user = await services.users.cached_across_tenants(user_id)
+        user = await services.users.find_cached_across_tenants(user_id)
         if user is not None:
             return TenantId(user["tenantId"])
     return crud.require_tenant(call)
@@ -169,7 +169,7 @@ async def _users(services: Services, tenant_id: TenantId, user_ids: Sequence[str
     """The users of a request. Raises Invalid for each that the tenant does not have."""
     found, errors = [], []
     for index, user_id in enumerate(user_ids):
-        user = await services.users.cached(tenant_id, user_id)
+        user = await services.users.find_cached(tenant_id, user_id)
         if user is None:
             errors.append(FieldError.of("invalid", f"userIds[{index}]", f"The [userIds[{index}]] must name a user."))
         else:

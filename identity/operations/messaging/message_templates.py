@@ -38,7 +38,7 @@ async def preview(services: Services, call: Call, request: Document) -> Document
     """`message` as it would look for an example user, and `errors` where it could not be made."""
     template = request["messageTemplate"]
     locales = [request["locale"]] if "locale" in request else []
-    tenant = await services.tenants.cached(None, call.tenant_id or services.default_tenant_id)
+    tenant = await services.tenants.find_cached(None, call.tenant_id or services.default_tenant_id)
     values = email_templates.example(tenant, call.now)
     message: Document = {"phoneNumber": values["user"]["mobilePhone"]}
     try:

@@ -73,7 +73,7 @@ async def _certificate_problems(services: Services, messenger: Document) -> list
 
 
 async def _has_certificate(services: Services, key_id: str) -> bool:
-    key = await services.keys.cached(None, key_id)
+    key = await services.keys.find_cached(None, key_id)
     return key is not None and "certificate" in key and "privateKey" in key
 
 

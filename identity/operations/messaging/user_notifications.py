@@ -116,5 +116,5 @@ async def tell_in_use(
         return
     for other in others:
         limit = Limit("notice-in-use", str(other["id"]), _IN_USE_NOTICES, _IN_USE_SECONDS)
-        if await services.rate_limits.take(TenantId(tenant["id"]), [limit]) is None:
+        if await services.rate_limits.consume(TenantId(tenant["id"]), [limit]) is None:
             await tell(services, call, tenant, other, name)

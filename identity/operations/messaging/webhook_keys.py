@@ -40,7 +40,7 @@ class WebhookKeys:
     @staticmethod
     async def certificate_of(keys: Documents, key_id: str) -> tuple[str, Secret]:
         """As `client_certificate`, from the keys of the instance. Raises LookupError."""
-        key = await keys.cached(None, key_id)
+        key = await keys.find_cached(None, key_id)
         if key is None or "certificate" not in key or "privateKey" not in key or not may_sign_deliveries(key):
             raise LookupError(f"there is no certificate with a private key {key_id}")
         return key["certificate"], Secret(key["privateKey"])

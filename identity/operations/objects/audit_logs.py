@@ -107,7 +107,7 @@ EXPORT = csv_exports.Kind(
 
 async def export(services: Services, call: Call, wanted: Export) -> IO[bytes]:
     """The zip of every row that matches and that the caller's tenant may see. Whoever takes it closes it."""
-    return await csv_exports.export(wanted, services.audit_logs.each(call.tenant_id, wanted.query))
+    return await csv_exports.export(wanted, services.audit_logs.iterate(call.tenant_id, wanted.query))
 
 
 def as_text(value: Any) -> str:
@@ -129,6 +129,6 @@ async def _tenant(
     if named is None or any(error.path == path for error in errors):
         return call.tenant_id, []
     is_foreign = call.tenant_id is not None and named != call.tenant_id
-    if is_foreign or await services.tenants.cached(None, named) is None:
+    if is_foreign or await services.tenants.find_cached(None, named) is None:
         return None, [FieldError.of("invalid", path, f"The [{path}] must be the id of a tenant that you may use.")]
     return TenantId(named), []

@@ -86,8 +86,8 @@ def retrieve_each(
     """As `retrieve_all`, one after the other, and only those that match."""
     documents = documents_of(services, resource)
     if resource.tenant_scoped and call.tenant_id is None:
-        return documents.each_across_tenants(where or {})
-    return documents.each(scope_of(call, resource), where)
+        return documents.iterate_across_tenants(where or {})
+    return documents.iterate(scope_of(call, resource), where)
 
 
 async def update(
@@ -208,7 +208,7 @@ async def tenant_of(services: Services, call: Call, resource: Resource, object_i
         return None
     if call.tenant_id is not None:
         return call.tenant_id
-    found = await documents_of(services, resource).cached_across_tenants(object_id)
+    found = await documents_of(services, resource).find_cached_across_tenants(object_id)
     if found is None:
         raise NotFound
     return TenantId(found["tenantId"])

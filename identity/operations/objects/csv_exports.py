@@ -21,7 +21,7 @@ from identity.domain.objects.search import SearchQuery
 from identity.errors import FieldError, Invalid
 from identity.instants import Instant, as_datetime
 from identity.store.mongo import BULK_SECONDS
-from identity.store.store_circuit_breaker import within
+from identity.store.store_circuit_breaker import time_limit
 
 _DATE_PATTERN = "M/d/yyyy hh:mm:ss a z"
 _IN_MEMORY_BYTES = 1_048_576
@@ -75,7 +75,7 @@ async def export(wanted: Export, rows: AsyncIterator[Document]) -> IO[bytes]:
     file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 (handed to the caller)
     try:
         with (
-            within(BULK_SECONDS),
+            time_limit(BULK_SECONDS),
             zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
             archive.open(f"{wanted.kind.file_name}.csv", "w") as out,
         ):

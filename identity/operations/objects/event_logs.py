@@ -66,7 +66,7 @@ async def debug(
     `subject` names what shares the bound of 60 rows a minute.
     """
     try:
-        is_too_much = await services.rate_limits.take(tenant_id, [Limit("event log", subject, 60, 60)])
+        is_too_much = await services.rate_limits.consume(tenant_id, [Limit("event log", subject, 60, 60)])
     except OUTAGES:
         return
     if not is_too_much:

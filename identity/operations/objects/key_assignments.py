@@ -66,7 +66,7 @@ def named_by(jwt_configuration: Document) -> set[str]:
 
 
 async def _jwt_configurations(services: Services, tenant: Document) -> list[Document]:
-    applications = await services.applications.cached_list(TenantId(tenant["id"]), "all", {})
+    applications = await services.applications.list_cached(TenantId(tenant["id"]), "all", {})
     return [holder["jwtConfiguration"] for holder in (tenant, *applications)]
 
 
@@ -82,7 +82,7 @@ async def not_assigned(services: Services, call: Call, wanted: set[str], stored:
 
 async def record_existing(services: Services, is_referenced: Callable[[str, str], Awaitable[bool]]) -> None:
     """Record the purpose of keys that were stored before purposes were recorded. Safe to repeat."""
-    async for key in services.keys.each(None, {"private.usage": {"$exists": False}}):
+    async for key in services.keys.iterate(None, {"private.usage": {"$exists": False}}):
         if key["id"] in CLIENT_SECRET_KEYS:
             continue
         found = {usage for collection, usage in USAGES.items() if await is_referenced(collection, key["id"])}

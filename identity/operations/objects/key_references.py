@@ -58,7 +58,7 @@ async def problems(
     ]
     for name in VERIFICATION_MEMBERS.values():
         for index, key_id in enumerate(jwt_configuration.get(name, [])):
-            if await services.keys.cached(None, key_id) is None:
+            if await services.keys.find_cached(None, key_id) is None:
                 field = f"{path}.{name}[{index}]"
                 errors.append(FieldError.of("invalid", field, f"The [{field}] must name an existing key."))
     return errors
@@ -66,7 +66,7 @@ async def problems(
 
 async def strict_problems(services: Services, application: Document) -> list[FieldError]:
     """An error for an application with the profile strict whose ID tokens another kind of key would sign."""
-    tenant = await services.tenants.cached(None, application["tenantId"])
+    tenant = await services.tenants.find_cached(None, application["tenantId"])
     if tenant is None or not security_profiles.is_strict(application):
         return []
     algorithm = await _algorithm(services, _configured(tenant, application, "idTokenKeyId"))
@@ -99,13 +99,13 @@ def _assignment_problems(jwt_configuration: Document, foreign: set[str], path: s
 
 async def can_sign(services: Services, key_id: str) -> bool:
     """Whether the key exists and holds a secret or a private half to sign with."""
-    key = await services.keys.cached(None, key_id)
+    key = await services.keys.find_cached(None, key_id)
     return key is not None and key["algorithm"] in TYPES and ("secret" in key or "privateKey" in key)
 
 
 async def can_verify(services: Services, key_id: str) -> bool:
     """Whether the key exists and holds a secret or a public half."""
-    key = await services.keys.cached(None, key_id)
+    key = await services.keys.find_cached(None, key_id)
     return key is not None and ("secret" in key or "publicKey" in key)
 
 
@@ -142,7 +142,7 @@ async def of_application(services: Services, tenant: Document, document: Documen
 
 async def of_entity_type(services: Services, document: Document, stored: Document) -> Rotation:
     """What a changed entity type leads to. Its tokens are of no application: there is no event that tells of it."""
-    tenants = await services.tenants.cached_list(None, "all", {})
+    tenants = await services.tenants.list_cached(None, "all", {})
     longest = max(int(tenant["jwtConfiguration"]["timeToLiveInSeconds"]) for tenant in tenants)
     return Rotation(lambda now: key_rotation.changed_entity_type(stored, document, longest, now))
 
@@ -163,7 +163,7 @@ async def published_keys(services: Services, *wanted: str | None) -> None:
     key_ids = set(wanted)
     # The key of the installation was there before any process answered for the first time.
     key_ids -= {None, default_signing_key_id(services.instance_id)}
-    keys = [await services.keys.cached(None, str(key_id)) for key_id in key_ids]
+    keys = [await services.keys.find_cached(None, str(key_id)) for key_id in key_ids]
     made = max((key_usage.published_since(key) for key in keys if key is not None and key["type"] != "HMAC"), default=0)
     await _wait_until(services, made + key_rotation.LAG_MS)
 
@@ -175,7 +175,7 @@ async def _wait_until(services: Services, instant: int) -> None:
 
 
 async def _algorithm(services: Services, key_id: str | None) -> str | None:
-    key = None if key_id is None else await services.keys.cached(None, key_id)
+    key = None if key_id is None else await services.keys.find_cached(None, key_id)
     return None if key is None else str(key["algorithm"])
 
 
@@ -188,7 +188,7 @@ async def _may_sign(services: Services, member: str, key_id: str) -> bool:
 
 async def _any_public(services: Services, *key_ids: str | None) -> bool:
     """Whether one of the keys has a public half."""
-    keys = [await services.keys.cached(None, key_id) for key_id in key_ids if key_id is not None]
+    keys = [await services.keys.find_cached(None, key_id) for key_id in key_ids if key_id is not None]
     return any(key is not None and key["type"] != "HMAC" for key in keys)
 
 

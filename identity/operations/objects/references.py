@@ -36,7 +36,7 @@ async def problems(
     before = set() if stored is None else {(member, value) for _, member, value in _named(resource, stored)}
     for row, member, value in _named(resource, document):
         if row.target in targets and (member, value) not in before:
-            found = await _collection(services, row.target).cached(document.get("tenantId"), value)
+            found = await _collection(services, row.target).find_cached(document.get("tenantId"), value)
             if found is None:
                 path = f"{resource.name}.{member}"
                 errors.append(FieldError.of("invalid", path, f"The [{path}] must name an existing object."))
@@ -65,10 +65,10 @@ async def keeping(
 
     async def held(session: Session) -> T:
         # All turns first: what another changes after the first look of a transaction would end it.
-        await services.database.take_turns(session, [f"{target} {value}" for target, value in fresh])
+        await services.database.lock_keys(session, [f"{target} {value}" for target, value in fresh])
         for (target, value), members in sorted(fresh.items()):
             path = f"{resource.name}.{members[-1]}"
-            if not await _collection(services, target).hold(document.get("tenantId"), value, session):
+            if not await _collection(services, target).lock(document.get("tenantId"), value, session):
                 raise Invalid.field("invalid", path, f"The [{path}] must name an existing object.")
             if target == "keys":
                 await _assign(services, resource, document, value, members, session)

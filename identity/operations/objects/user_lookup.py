@@ -35,7 +35,7 @@ async def tenant_of(services: Services, call: Call, user_id: str) -> TenantId:
     """The tenant of an existing user: the call's, else the user's own. Raises NotFound."""
     if call.tenant_id is not None:
         return call.tenant_id
-    found = await services.users.cached_across_tenants(user_id)
+    found = await services.users.find_cached_across_tenants(user_id)
     if found is None:
         raise NotFound(log_detail=f"users {user_id}")
     return TenantId(found["tenantId"])

@@ -168,11 +168,11 @@ async def _require_password(services: Services, call: Call, account: Account, cu
         Limit("account-password", account.user_id, _PASSWORD_FAILURES, _PASSWORD_SECONDS),
         *failed_login_limits.address_limits(call),
     ]
-    if await services.rate_limits.take(tenant_id, limits) is not None:
+    if await services.rate_limits.consume(tenant_id, limits) is not None:
         raise Invalid.whole("[RateLimitedException]", "Too many wrong passwords.")
     if not await user_passwords.is_correct(services, tenant, account.user, current):
         raise password_changes.wrong_current_password()
-    await services.rate_limits.give_back(tenant_id, limits)
+    await services.rate_limits.refund(tenant_id, limits)
 
 
 def _profile(account: Account) -> tuple[Question, ...]:

@@ -43,7 +43,7 @@ async def client_of(services: Services, call: Call, hints: TenantHints, given: D
 async def signed_in(services: Services, client: Client, browser: Browser) -> Document | None:
     """The user of the browser's session, if there is one."""
     session = await sso_sessions.find(services, client.tenant, browser.sso_secret)
-    return None if session is None else await services.users.cached(client.tenant_id, session.user_id)
+    return None if session is None else await services.users.find_cached(client.tenant_id, session.user_id)
 
 
 async def show(services: Services, call: Call, waiting: Waiting, browser: Browser) -> DevicePage | Step:

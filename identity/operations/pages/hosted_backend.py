@@ -218,10 +218,10 @@ async def _exchanged(services: Services, call: Call, client: Client, form: Docum
 
 
 async def _end(services: Services, call: Call, client: Client, refresh_token: str) -> None:
-    presented = await services.refresh_tokens.present(client.tenant_id, refresh_token, call.now)
+    presented = await services.refresh_tokens.find_by_value(client.tenant_id, refresh_token, call.now)
     if presented is None or presented.record.get("applicationId") != client.client_id:
         return
-    found = await services.users.cached(client.tenant_id, presented.record["userId"])
+    found = await services.users.find_cached(client.tenant_id, presented.record["userId"])
     await token_responses.revoke_record(services, call, client, found, presented.record["id"])
 
 

@@ -181,5 +181,5 @@ def _require_parent(configuration: Document, user: Document, now: Instant) -> No
 async def _take(services: Services, call: Call, client: Client) -> None:
     """Count an attempt. Raises Invalid when the address made too many."""
     limit = Limit("register-address", ip_addresses.network(call.origin.ip_address), REGISTRATIONS, WINDOW_SECONDS)
-    if await services.rate_limits.take(client.tenant_id, [limit]) is not None:
+    if await services.rate_limits.consume(client.tenant_id, [limit]) is not None:
         raise Invalid.whole("[RateLimitedException]", "Too many registrations.")

@@ -110,7 +110,7 @@ async def send_again(
         return False
     wanted = VerificationRequest(email, None if application is None else application["id"], is_counted=True)
     start = verification_api.start_email if kind == EMAIL else verification_api.start_registration
-    await services.afterwards.begin("verification link", _quietly(start(services, call.within(tenant_id), wanted)))
+    await services.background_work.begin("verification link", _quietly(start(services, call.within(tenant_id), wanted)))
     return True
 
 

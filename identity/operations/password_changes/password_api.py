@@ -188,7 +188,7 @@ async def _is_own_refresh_token(services: Services, call: Call, user: Document, 
     """Whether this is a live refresh token of the user. Raises Invalid for one that is not."""
     if value is None:
         return False
-    presented = await services.refresh_tokens.present(TenantId(user["tenantId"]), value, call.now)
+    presented = await services.refresh_tokens.find_by_value(TenantId(user["tenantId"]), value, call.now)
     if presented is None or not presented.is_current or presented.record["userId"] != user["id"]:
         raise Invalid.field("invalid", "refreshToken", "The [refreshToken] is not a live one of the user.")
     return True

@@ -28,7 +28,7 @@ from identity.operations.two_factor import two_factor_trust
 from identity.operations.verification import email_verifications, verification_codes
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.store.one_time_tokens import Use
+from identity.store.one_time_tokens import OneTimeTokenUse
 
 PATH: Final = "password"
 FORGOT_TEMPLATE: Final = "forgotPasswordEmailTemplateId"
@@ -54,7 +54,7 @@ class PasswordChange:
     """
 
     password: str = dataclasses.field(repr=False)
-    uses: tuple[Use, ...] = ()
+    uses: tuple[OneTimeTokenUse, ...] = ()
     is_reset: bool = False
     is_forced: bool = False
     mailed_to: str | None = None
@@ -150,7 +150,7 @@ async def request_reset(
     user = await services.users.find_by_login_id(tenant_id, login_id, types)
     if user is None or not user["active"] or rules.email_address(user) is None:
         return
-    await services.afterwards.begin(
+    await services.background_work.begin(
         "forgot password", _start_reset_if_allowed(services, call, tenant, user, application, state)
     )
 
@@ -162,11 +162,11 @@ async def get_valid_id(services: Services, call: Call, change_id: str) -> ValidC
     """
     limit = failed_login_limits.address_limits(call)
     counted_in = call.tenant_id or services.default_tenant_id
-    wait_seconds = await services.rate_limits.take(counted_in, limit)
+    wait_seconds = await services.rate_limits.consume(counted_in, limit)
     if wait_seconds is not None:
         raise failed_login_limits.too_many_attempts(wait_seconds)
     found = await change_password_ids.get_valid(services, call.tenant_id, change_id)
-    await services.rate_limits.give_back(counted_in, limit)
+    await services.rate_limits.refund(counted_in, limit)
     return found
 
 
@@ -220,7 +220,9 @@ async def complete(
     )
 
 
-async def verify_trust(services: Services, found: ValidChangePasswordId, trust: PresentedTrust) -> tuple[Use, ...]:
+async def verify_trust(
+    services: Services, found: ValidChangePasswordId, trust: PresentedTrust
+) -> tuple[OneTimeTokenUse, ...]:
     """What is used up where a user has a second factor. Raises Invalid without a trust token that is good."""
     if trust.is_given or found.about.is_trusted or not requires_trust_token(found.tenant, found.user):
         return ()
@@ -388,4 +390,4 @@ async def _send_mail(
 
 
 async def _find_application(services: Services, tenant_id: TenantId, application_id: str | None) -> Document | None:
-    return None if application_id is None else await services.applications.cached(tenant_id, application_id)
+    return None if application_id is None else await services.applications.find_cached(tenant_id, application_id)

@@ -85,4 +85,4 @@ async def get_valid(services: Services, tenant_id: TenantId | None, change_id: s
 
 async def revoke_all(services: Services, user: Document) -> None:
     """Let every id of a user count no more: the password was changed."""
-    await services.one_time_tokens.withdraw(TenantId(user["tenantId"]), KIND, str(user["id"]))
+    await services.one_time_tokens.revoke_all(TenantId(user["tenantId"]), KIND, str(user["id"]))

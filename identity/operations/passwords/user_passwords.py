@@ -131,7 +131,7 @@ async def is_correct(services: Services, tenant: Document, user: Document | None
     if stored is not None and await services.passwords.verify(password, stored):
         return True
     if stored is None or (stored.scheme, stored.factor) != usual:
-        await services.passwords.pretend(password, *usual)
+        await services.passwords.verify_decoy(password, *usual)
     return False
 
 

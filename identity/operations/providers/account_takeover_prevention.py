@@ -102,5 +102,5 @@ async def finish(services: Services, call: Call, claim: AccountClaim | None) -> 
     await session_termination.finish(services, call, claim.sign_out)
     for owner in (user_id, email_changes.owner_of(user_id)):
         await verification_codes.revoke(services, tenant_id, email_changes.KIND, owner)
-    await services.one_time_tokens.withdraw(tenant_id, email_changes.REVOCATION, user_id)
+    await services.one_time_tokens.revoke_all(tenant_id, email_changes.REVOCATION, user_id)
     await change_password_ids.revoke_all(services, claim.stored)

@@ -38,7 +38,7 @@ async def pending(services: Services, call: Call, client: Client, scope: str, tt
     provider_id, _, rest = scope[len(PREFIX) :].partition(":")
     provider = await _provider(services, client, provider_id)
     limit = failed_login_limits.address_limits(call)
-    if await services.rate_limits.take(client.tenant_id, limit) is not None:
+    if await services.rate_limits.consume(client.tenant_id, limit) is not None:
         raise InvalidScope("unknown_scope", "Too many tokens of identity providers were refused lately.")
     trace = Trace()
     try:
@@ -47,9 +47,9 @@ async def pending(services: Services, call: Call, client: Client, scope: str, tt
         await trace.record(services, call, provider, f"a device was refused: {error.log_detail or error.message}")
         raise _refused(f"The token for the identity provider {provider['name']} cannot be trusted.") from error
     except ServiceError:
-        await services.rate_limits.give_back(client.tenant_id, limit)
+        await services.rate_limits.refund(client.tenant_id, limit)
         raise
-    await services.rate_limits.give_back(client.tenant_id, limit)
+    await services.rate_limits.refund(client.tenant_id, limit)
     await trace.record(services, call, provider, "a device brings an account along")
     link = {
         "displayName": identity.display_name,
@@ -66,7 +66,7 @@ async def pending(services: Services, call: Call, client: Client, scope: str, tt
 async def _provider(services: Services, client: Client, provider_id: str) -> Document:
     """The provider, if the application may use it and its tokens can be verified here. Raises InvalidScope."""
     named = parse_id(provider_id)
-    provider = None if named is None else await services.documents["identity_providers"].cached(None, named)
+    provider = None if named is None else await services.documents["identity_providers"].find_cached(None, named)
     if (
         provider is None
         or not rules.is_of(provider, client.tenant_id)

@@ -217,7 +217,7 @@ async def _owner_problems(
     tenant_id = provider.get("tenantId")
     if stored is not None or tenant_id is None:
         return []
-    if call.tenant_id not in {None, tenant_id} or await services.tenants.cached(None, tenant_id) is None:
+    if call.tenant_id not in {None, tenant_id} or await services.tenants.find_cached(None, tenant_id) is None:
         return [_problem("invalid", "tenantId", "It must name an existing tenant, and no other than the request does.")]
     return []
 
@@ -228,12 +228,12 @@ async def _reference_problems(
     errors = []
     tenant_id = provider.get("tenantId")
     for application_id in provider["applicationConfiguration"]:
-        application = await services.applications.cached_across_tenants(application_id)
+        application = await services.applications.find_cached_across_tenants(application_id)
         if application is None or tenant_id not in {None, application["tenantId"]}:
             message = f"There is no application [{application_id}] for this provider."
             errors.append(_problem("invalid", f"applicationConfiguration.{application_id}", message))
     for each in provider["tenantConfiguration"]:
-        if tenant_id not in {None, each} or await services.tenants.cached(None, each) is None:
+        if tenant_id not in {None, each} or await services.tenants.find_cached(None, each) is None:
             message = f"There is no tenant [{each}] for this provider."
             errors.append(_problem("invalid", f"tenantConfiguration.{each}", message))
     errors += await _key_reference_problems(services, call, provider, stored)

@@ -170,7 +170,7 @@ async def start(services: Services, call: Call, body: Document) -> None:
 
 async def _provider(services: Services, client: Client, provider_id: str, only: str | None) -> Document:
     """The provider, if it is there for the client's users. Raises Invalid."""
-    provider = await services.documents["identity_providers"].cached(None, provider_id)
+    provider = await services.documents["identity_providers"].find_cached(None, provider_id)
     if (
         provider is None
         or not rules.is_of(provider, client.tenant_id)
@@ -203,7 +203,7 @@ async def _limited(
     """Try to log in, unless too many from this address failed lately. Raises Unavailable, and whatever the try does."""
     tenant_id = crud.require_tenant(call)
     limit = failed_login_limits.address_limits(call)
-    wait_seconds = await services.rate_limits.take(tenant_id, limit)
+    wait_seconds = await services.rate_limits.consume(tenant_id, limit)
     if wait_seconds is not None:
         raise failed_login_limits.too_many_attempts(wait_seconds)
     try:
@@ -212,9 +212,9 @@ async def _limited(
         reason = f"refused with {error.status}: {error.log_detail or error.message}"
         await trace.record(services, call, provider, reason)
         if isinstance(error, LoginPrevented) or not isinstance(error, Invalid | Unauthorized):
-            await services.rate_limits.give_back(tenant_id, limit)
+            await services.rate_limits.refund(tenant_id, limit)
         raise
-    await services.rate_limits.give_back(tenant_id, limit)
+    await services.rate_limits.refund(tenant_id, limit)
     return result
 
 

@@ -41,7 +41,7 @@ class LogoutFailure:
 
 async def find_receivers(services: Services, tenant_id: TenantId) -> frozenset[str]:
     """The active applications of a tenant that want to hear of logouts; from memory."""
-    applications = await services.applications.cached_list(tenant_id, "logout receivers", _RECEIVERS)
+    applications = await services.applications.list_cached(tenant_id, "logout receivers", _RECEIVERS)
     return frozenset(one["id"] for one in applications)
 
 
@@ -64,8 +64,8 @@ async def send(services: Services, notice: LogoutNotice) -> LogoutFailure | None
     Every attempt is a token of its own, with an instant and a `jti` of its own: one that was taken, but whose answer
     was lost, would otherwise look replayed.
     """
-    application = await services.applications.cached(notice.tenant_id, notice.application_id)
-    tenant = await services.tenants.cached(None, notice.tenant_id)
+    application = await services.applications.find_cached(notice.tenant_id, notice.application_id)
+    tenant = await services.tenants.find_cached(None, notice.tenant_id)
     if tenant is None or application is None or not application["active"]:
         return None
     oauth = application["oauthConfiguration"]

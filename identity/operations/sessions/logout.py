@@ -180,7 +180,7 @@ async def _frame_urls(
     behavior = "AllApplications" if wanted.client is None else wanted.client.oauth["logoutBehavior"]
     if behavior == "RedirectOnly":
         return ()
-    applications = await services.applications.cached_list(TenantId(tenant["id"]), "all", {})
+    applications = await services.applications.list_cached(TenantId(tenant["id"]), "all", {})
     known = {} if session is None else {"iss": tenant["issuer"], "sid": session.session_id}
     joined = frozenset[str]() if session is None else session.client_ids
     urls = {

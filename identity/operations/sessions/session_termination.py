@@ -41,7 +41,7 @@ async def prepare(
     tenant_id, user_id = TenantId(user["tenantId"]), UserId(user["id"])
     records = [
         record
-        for record in await services.refresh_tokens.find_all(tenant_id, user_id, call.now)
+        for record in await services.refresh_tokens.find_of_user(tenant_id, user_id, call.now)
         if application_id in {None, record["applicationId"]}
     ]
     lives = await _lives(services, tenant_id, {record["applicationId"] for record in records})
@@ -90,14 +90,14 @@ async def finish(services: Services, call: Call, sign_out: SessionTermination | 
 
 async def _notices(services: Services, call: Call, tenant_id: TenantId, user_id: UserId) -> tuple[LogoutNotice, ...]:
     wanted = await back_channel_logout.find_receivers(services, tenant_id)
-    sessions = await services.sso_sessions.find_all(tenant_id, user_id) if wanted else []
+    sessions = await services.sso_sessions.find_of_user(tenant_id, user_id) if wanted else []
     return back_channel_logout.new_notices(call, tenant_id, sessions, wanted)
 
 
 async def _lives(services: Services, tenant_id: TenantId, application_ids: set[str]) -> dict[str, int]:
     """How many seconds access tokens of each application live."""
     tenant = await services.tenants.get(None, tenant_id)
-    found = {one: await services.applications.cached(tenant_id, one) for one in sorted(application_ids)}
+    found = {one: await services.applications.find_cached(tenant_id, one) for one in sorted(application_ids)}
     return {
         one: int(tenant["jwtConfiguration"]["timeToLiveInSeconds"]) if app is None else ttl_seconds(tenant, app)
         for one, app in found.items()

@@ -20,14 +20,14 @@ REVOCATION_EVENT = "jwt.refresh-token.revoke"
 async def find_of_user(services: Services, call: Call, tenant_id: TenantId, user_id: UserId) -> list[Document]:
     """The records of a user's live sessions."""
     idle_seconds = await _idle_seconds(services, tenant_id)
-    found = await services.sso_sessions.find_all(tenant_id, user_id) if idle_seconds > 0 else []
+    found = await services.sso_sessions.find_of_user(tenant_id, user_id) if idle_seconds > 0 else []
     return [_listed(call, tenant_id, session, idle_seconds) for session in found]
 
 
 async def find(services: Services, call: Call, tenant_id: TenantId, session_id: str) -> Document | None:
     """The record of a live session."""
     idle_seconds = await _idle_seconds(services, tenant_id)
-    session = await services.sso_sessions.find_named(tenant_id, session_id) if idle_seconds > 0 else None
+    session = await services.sso_sessions.find_by_id(tenant_id, session_id) if idle_seconds > 0 else None
     return None if session is None else _listed(call, tenant_id, session, idle_seconds)
 
 
@@ -61,5 +61,5 @@ def _listed(call: Call, tenant_id: TenantId, session: SsoSession, idle_seconds: 
 
 
 async def _idle_seconds(services: Services, tenant_id: TenantId) -> int:
-    tenant = await services.tenants.cached(None, tenant_id)
+    tenant = await services.tenants.find_cached(None, tenant_id)
     return 0 if tenant is None else int(tenant["httpSessionMaxInactiveInterval"])

@@ -21,7 +21,7 @@ async def find(services: Services, tenant: Document, secret: str) -> SsoSession 
     idle_seconds = tenant["httpSessionMaxInactiveInterval"]
     if not secret or idle_seconds <= 0:
         return None
-    return await services.sso_sessions.use(TenantId(tenant["id"]), secret, idle_seconds)
+    return await services.sso_sessions.touch(TenantId(tenant["id"]), secret, idle_seconds)
 
 
 async def begin(
@@ -78,7 +78,7 @@ async def end(services: Services, call: Call, tenant_id: TenantId, secret: str) 
 async def end_named(services: Services, call: Call, tenant_id: TenantId, session_id: str) -> SsoSession | None:
     """End the session of a name, as `end` does."""
     sessions = services.sso_sessions
-    return await _end_one(services, call, tenant_id, session_id, sessions.find_named, sessions.end_named)
+    return await _end_one(services, call, tenant_id, session_id, sessions.find_by_id, sessions.end_by_id)
 
 
 _Deed = Callable[[TenantId, str], Awaitable[SsoSession | None]]
@@ -101,7 +101,7 @@ async def end_all(
     services: Services, call: Call, tenant_id: TenantId, user_id: UserId, told: Collection[LogoutNotice] = ()
 ) -> None:
     """End every session of a user; the applications that joined them are told, unless they are `told` already."""
-    ended = await services.sso_sessions.end_all(tenant_id, user_id)
+    ended = await services.sso_sessions.end_of_user(tenant_id, user_id)
     if ended:
         await _tell_late(services, call, tenant_id, ended, told)
 
@@ -119,4 +119,4 @@ async def _move(services: Services, tenant_id: TenantId, old: str, new: str, ses
     """End a session that goes on under another secret, with those who joined it at the last moment."""
     ended = await services.sso_sessions.end(tenant_id, old)
     for client_id in ended.client_ids - session.client_ids if ended is not None else ():
-        await services.sso_sessions.join(tenant_id, new, client_id)
+        await services.sso_sessions.add_client(tenant_id, new, client_id)

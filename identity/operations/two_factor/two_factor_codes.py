@@ -111,7 +111,7 @@ class AuthenticatorCodeUse:
     async def consume(self) -> bool:
         """Whether the code was not used before this write; of all writes one gets it."""
         if not self._is_ours:
-            self._is_ours = await self._services.one_time_ids.use(*self._named, self._seconds)
+            self._is_ours = await self._services.one_time_ids.mark_used(*self._named, self._seconds)
         return self._is_ours
 
 

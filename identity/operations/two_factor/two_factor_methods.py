@@ -25,7 +25,7 @@ from identity.operations.two_factor import two_factor_codes, two_factor_limits, 
 from identity.operations.two_factor.two_factor_codes import AuthenticatorCodeUse, CodeAddress
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.store.one_time_tokens import Use
+from identity.store.one_time_tokens import OneTimeTokenUse
 
 CodePurpose = Literal["confirm", "enable", "disable"]
 
@@ -167,7 +167,7 @@ async def confirm(services: Services, call: Call, user: Document, code: str) -> 
     for method in user["twoFactor"]["methods"]:
         once = await _match_code(services, call, user, method, code, "confirm")
         if once is not None and await once.consume():
-            await services.rate_limits.give_back(tenant_id, limits)
+            await services.rate_limits.refund(tenant_id, limits)
             return
     raise WrongCode(log_detail="wrong code to confirm a change")
 
@@ -244,7 +244,7 @@ def _clashes(user: Document, method: Document) -> list[FieldError]:
 
 async def _verify_code(
     services: Services, call: Call, user: Document, method: Document, code: str, deed: CodePurpose
-) -> AuthenticatorCodeUse | Use:
+) -> AuthenticatorCodeUse | OneTimeTokenUse:
     """The one use of a code that is right for a method. Every try counts before anything is compared.
 
     Raises WrongCode, and Unavailable after too many of them.
@@ -255,13 +255,13 @@ async def _verify_code(
     once = await _match_code(services, call, user, method, code, deed)
     if once is None:
         raise WrongCode(log_detail=f"wrong code to {deed} a method")
-    await services.rate_limits.give_back(tenant_id, limits)
+    await services.rate_limits.refund(tenant_id, limits)
     return once
 
 
 async def _match_code(
     services: Services, call: Call, user: Document, method: Document, code: str, deed: CodePurpose
-) -> AuthenticatorCodeUse | Use | None:
+) -> AuthenticatorCodeUse | OneTimeTokenUse | None:
     address = CodeAddress.of(method)
     if address is None:
         step = two_factor_codes.matching_step(method, code, call)
@@ -270,7 +270,9 @@ async def _match_code(
         once = AuthenticatorCodeUse(services, user, method["secret"], method.get("authenticator", {}), step)
         return None if await once.is_used() else once
     tenant_id, ticket_id = TenantId(user["tenantId"]), _token_id(user, address, deed)
-    ticket = await services.one_time_tokens.find_to_try(tenant_id, _KIND, ticket_id, two_factor_limits.ATTEMPTS)
+    ticket = await services.one_time_tokens.find_counting_attempt(
+        tenant_id, _KIND, ticket_id, two_factor_limits.ATTEMPTS
+    )
     if ticket is None or not two_factor_codes.matches(ticket.document["code"], code):
         return None
     return services.one_time_tokens.use(tenant_id, _KIND, ticket_id)
@@ -278,7 +280,7 @@ async def _match_code(
 
 async def _verify_removal_code(
     services: Services, call: Call, user: Document, code: str, method_id: str | None
-) -> AuthenticatorCodeUse | Use | None:
+) -> AuthenticatorCodeUse | OneTimeTokenUse | None:
     """The one use of the code of a method, or None for a recovery code, which goes with all of them."""
     tenant_id = TenantId(user["tenantId"])
     limits = two_factor_limits.account_limits(user["id"])
@@ -287,7 +289,7 @@ async def _verify_removal_code(
     method = None if method_id is None else two_factor.find_method(user, method_id)
     if is_recovery or method is None:
         if is_recovery or method_id is not None:
-            await services.rate_limits.give_back(tenant_id, limits)
+            await services.rate_limits.refund(tenant_id, limits)
         if is_recovery:
             return None
         if method_id is not None:
@@ -296,7 +298,7 @@ async def _verify_removal_code(
     once = await _match_code(services, call, user, method, code, "disable")
     if once is None:
         raise WrongCode(log_detail="wrong code to disable a method")
-    await services.rate_limits.give_back(tenant_id, limits)
+    await services.rate_limits.refund(tenant_id, limits)
     return once
 
 
@@ -305,7 +307,7 @@ async def _replace(
     call: Call,
     stored: Document,
     user: Document,
-    once: AuthenticatorCodeUse | Use | None,
+    once: AuthenticatorCodeUse | OneTimeTokenUse | None,
     *,
     ends: bool = False,
 ) -> None:

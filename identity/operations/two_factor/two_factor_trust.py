@@ -11,7 +11,7 @@ from identity.ids import ApplicationId, Secret, TenantId, UserId, new_secret
 from identity.instants import later
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.store.one_time_tokens import Use
+from identity.store.one_time_tokens import OneTimeTokenUse
 
 COOKIE: Final = "fusionauth.trust"
 """The cookie with the secret of a trusted device."""
@@ -75,7 +75,7 @@ async def is_valid_trust_token(services: Services, user: Document, token: str, c
     return found is not None and found.owner == user["id"] and found.document.get("trustChallenge") == challenge
 
 
-def trust_token_use(services: Services, user: Document, token: str) -> Use:
+def trust_token_use(services: Services, user: Document, token: str) -> OneTimeTokenUse:
     """The single use of a trust token, to consume in the write it allows; check `is_valid_trust_token` first."""
     return services.one_time_tokens.use(TenantId(user["tenantId"]), _KIND, token)
 

@@ -46,7 +46,7 @@ async def end(services: Services, call: Call, log: Document) -> None:
     """Bring about the end of an action whose time is over: once, with its mail and its event."""
     tenant_id, user_id = TenantId(log["tenantId"]), UserId(log["actioneeUserId"])
     user = await services.users.find(tenant_id, user_id)
-    definition = await services.documents["user_actions"].cached(None, log["userActionId"])
+    definition = await services.documents["user_actions"].find_cached(None, log["userActionId"])
     if user is None:
         await services.action_logs.end(tenant_id, log["id"], call.now, is_told=False)
         return

@@ -70,7 +70,7 @@ async def retrieve_of_user(
     Raises NotFound for a user who is not there.
     """
     tenant_id = await user_lookup.tenant_of(services, call, user_id)
-    if await services.users.cached(tenant_id, user_id) is None:
+    if await services.users.find_cached(tenant_id, user_id) is None:
         raise NotFound
     live: Document = {"private.endsAt": {"$gt": call.now}}
     where: Document = {"actioneeUserId": user_id}
@@ -176,7 +176,7 @@ async def _require_user(services: Services, phase: Phase, session: Session | Non
         found = await services.users.prevent_logins(phase.tenant_id, user_id, rules.prevention(phase.log), session)
     else:
         assert session is not None, "the phases of an action are written in transactions"
-        found = await services.users.hold(phase.tenant_id, user_id, session)
+        found = await services.users.lock(phase.tenant_id, user_id, session)
     if not found:
         raise NotFound
 
@@ -191,7 +191,7 @@ async def _find(services: Services, call: Call, action_id: str) -> Document:
     logs = services.action_logs
     tenant_id = call.tenant_id
     if tenant_id is None:
-        found = await logs.cached_across_tenants(action_id)
+        found = await logs.find_cached_across_tenants(action_id)
         if found is None:
             raise NotFound
         tenant_id = TenantId(found["tenantId"])
@@ -200,4 +200,4 @@ async def _find(services: Services, call: Call, action_id: str) -> Document:
 
 async def _definition_of(services: Services, log: Document) -> Document:
     """The user action as it is now; nothing where it is gone."""
-    return await services.documents["user_actions"].cached(None, log["userActionId"]) or {}
+    return await services.documents["user_actions"].find_cached(None, log["userActionId"]) or {}

@@ -60,7 +60,7 @@ async def reference_problems(services: Services, tenant: Document) -> list[Field
     action_id = tenant["failedAuthenticationConfiguration"].get("userActionId")
     if action_id is None:
         return []
-    action = await services.documents[RESOURCE.collection].cached(None, action_id)
+    action = await services.documents[RESOURCE.collection].find_cached(None, action_id)
     if action is not None and rules.can_lock_out(action):
         return []
     path = f"tenant.{_REFERENCE}"

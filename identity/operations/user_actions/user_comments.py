@@ -43,7 +43,7 @@ async def add(services: Services, call: Call, body: Document) -> Document:
     comment = {**wanted, "id": new_id(), "insertInstant": call.now, "tenantId": tenant_id}
 
     async def write(session: Session) -> None:
-        if not await services.users.hold(tenant_id, wanted["userId"], session):
+        if not await services.users.lock(tenant_id, wanted["userId"], session):
             raise NotFound
         await services.documents[RESOURCE.collection].insert(tenant_id, comment, session)
 
@@ -54,14 +54,14 @@ async def add(services: Services, call: Call, body: Document) -> Document:
 async def retrieve_of_user(services: Services, call: Call, user_id: str) -> list[Document]:
     """The comments about a user, the newest first. Raises NotFound for a user who is not there."""
     tenant_id = await user_lookup.tenant_of(services, call, user_id)
-    if await services.users.cached(tenant_id, user_id) is None:
+    if await services.users.find_cached(tenant_id, user_id) is None:
         raise NotFound
     found = await services.documents[RESOURCE.collection].find_all(tenant_id, {"userId": user_id})
     return [crud.shown(services, RESOURCE, comment) for comment in found]
 
 
 async def _tenant_of(services: Services, call: Call, user_id: str) -> TenantId:
-    found = await services.users.cached_across_tenants(user_id)
+    found = await services.users.find_cached_across_tenants(user_id)
     if found is None or call.tenant_id not in {None, found["tenantId"]}:
         path = "userComment.userId"
         crud.gather([FieldError.of("invalid", path, f"The [{path}] must name an existing user.")])

@@ -138,7 +138,7 @@ async def _change(
 
     async def attempt() -> Document:
         stored = await services.families.get(tenant_id, family_id)
-        return await services.families.put_members(tenant_id, stored, members_of(stored), call.now)
+        return await services.families.replace_members(tenant_id, stored, members_of(stored), call.now)
 
     return await crud.retried(attempt)
 
@@ -163,7 +163,7 @@ async def _claim(services: Services, call: Call, tenant: Document, family: Docum
 
 async def _people(services: Services, call: Call, wanted: Document) -> tuple[Document, Document]:
     """The tenant and the user that a request names. Raises Invalid."""
-    found = await services.users.cached_across_tenants(wanted["userId"])
+    found = await services.users.find_cached_across_tenants(wanted["userId"])
     if found is None or call.tenant_id not in {None, found["tenantId"]}:
         raise Invalid([rules.error("invalid", "userId", "must name an existing user")])
     tenant_id = TenantId(found["tenantId"])

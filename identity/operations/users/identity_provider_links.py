@@ -130,7 +130,7 @@ def link_event(event_type: str, user: Document, link: Document) -> Event:
 
 async def to_response(services: Services, link: Document) -> Document:
     """The link as the API shows it."""
-    provider = await _providers(services).cached(None, link["identityProviderId"])
+    provider = await _providers(services).find_cached(None, link["identityProviderId"])
     answer: Document = services.schemas[SCHEMA].show({_WRAPPER: rules.for_api(link, provider)})[_WRAPPER]
     return answer
 
@@ -212,7 +212,7 @@ async def _user(services: Services, call: Call, user_id: str | None) -> Document
 
 async def _provider(services: Services, tenant_id: str | None, provider_id: str | None) -> Document | None:
     """The provider, if the tenant may use it."""
-    provider = None if provider_id is None else await _providers(services).cached(None, provider_id)
+    provider = None if provider_id is None else await _providers(services).find_cached(None, provider_id)
     if provider is None or (tenant_id is not None and not provider_rules.is_of(provider, tenant_id)):
         return None
     return provider

@@ -23,7 +23,7 @@ from identity.operations.verification import email_verifications, verified_login
 from identity.schemas import fill
 from identity.services import Services
 from identity.store import group_members
-from identity.store.one_time_tokens import Use
+from identity.store.one_time_tokens import OneTimeTokenUse
 
 _ATTEMPTS_AT_A_SUFFIX = 20
 _LOGIN_IDS = frozenset({"user.email", "user.phoneNumber", "user.username"})
@@ -42,14 +42,14 @@ class Draft:
     others: list[Document]
     errors: list[FieldError]
     is_set_up: bool = False
-    uses: Sequence[Use] = ()
+    uses: Sequence[OneTimeTokenUse] = ()
     """What proves something of the user, and is used up by its creation."""
 
 
 async def resolve_tenant_id(services: Services, call: Call, application_id: str | None) -> TenantId:
     """The tenant that a new user belongs to: the call's, else that of the application. Raises Invalid."""
     if call.tenant_id is None and application_id is not None:
-        application = await services.applications.cached_across_tenants(application_id)
+        application = await services.applications.find_cached_across_tenants(application_id)
         if application is not None:
             return TenantId(application["tenantId"])
     return crud.require_tenant(call)
@@ -81,7 +81,7 @@ async def draft_user(
     errors += [] if is_set_up else await _password_problems(services, tenant, user, password)
     errors += await _membership_problems(services, tenant_id, wanted["memberships"])
     errors += [*proven.errors, *rules.duplicate_problems(user, others)]
-    if user_id is not None and await services.users.cached_across_tenants(user_id) is not None:
+    if user_id is not None and await services.users.find_cached_across_tenants(user_id) is not None:
         errors.append(duplicate_id(user))
     password = user_passwords.under_tenant_scheme(tenant, new_secret()) if is_set_up else password
     return Draft(tenant, user, password, others, errors, is_set_up, proven.uses)
@@ -194,7 +194,9 @@ def duplicate_id(user: Document) -> FieldError:
 async def find_application(services: Services, tenant_id: TenantId, application_id: str | None) -> Document | None:
     """The application with this id in the tenant."""
     return (
-        None if application_id is None else await services.applications.cached(tenant_id, ApplicationId(application_id))
+        None
+        if application_id is None
+        else await services.applications.find_cached(tenant_id, ApplicationId(application_id))
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from identity.background_tasks import Pace
+from identity.background_tasks import CooperativeYield
 from identity.call import Call, Document
 from identity.domain.clients import security_profiles
 from identity.domain.objects import bulk_imports
@@ -63,7 +63,7 @@ async def import_refresh_tokens(services: Services, call: Call, read: ReadReques
     await _require_free(services, values, request)
 
     async def insert(session: Session) -> None:
-        await services.refresh_tokens.insert_packed(packed, session)
+        await services.refresh_tokens.insert_encoded(packed, session)
 
     try:
         await services.database.in_transaction(insert, BULK_SECONDS)
@@ -76,7 +76,7 @@ async def _judged(services: Services, call: Call, given: _Given) -> tuple[list[b
     """The records to be written, and the value of each with its tenant."""
     packed: list[bytes] = []
     values: list[tuple[TenantId, str]] = []
-    pace = Pace()
+    pace = CooperativeYield()
     for at in range(0, len(given.tokens), _LOOKED_UP):
         tokens = [orjson.loads(raw) if raw else None for raw in given.tokens[at : at + _LOOKED_UP]]
         user_ids = {token["userId"] for token in tokens if token is not None}
@@ -102,13 +102,13 @@ async def _packed(services: Services, call: Call, tenant_id: TenantId, token: Do
     inserted = Instant(token.get("insertInstant", call.now))
     started = Instant(token.get("startInstant", inserted))
     record = {"id": new_id(), "data": {}, "private": {}, **token, "insertInstant": inserted, "startInstant": started}
-    tenant = await services.tenants.cached(None, tenant_id)
-    application = await services.applications.cached(tenant_id, token["applicationId"])
+    tenant = await services.tenants.find_cached(None, tenant_id)
+    application = await services.applications.find_cached(tenant_id, token["applicationId"])
     if tenant is None or application is None:
         return None
     own = application["jwtConfiguration"]
     policy = security_profiles.refresh_policy(application, own if own["enabled"] else tenant["jwtConfiguration"])
-    return services.refresh_tokens.packed(tenant_id, record, policy.expires(inserted, started))
+    return services.refresh_tokens.encode(tenant_id, record, policy.expires(inserted, started))
 
 
 async def _require_free(services: Services, values: Sequence[tuple[TenantId, str]], request: Document) -> None:
@@ -120,7 +120,9 @@ async def _require_free(services: Services, values: Sequence[tuple[TenantId, str
         taken = {
             (tenant_id, value)
             for tenant_id in {one for one, _ in some}
-            for value in await services.refresh_tokens.taken(tenant_id, [v for one, v in some if one == tenant_id])
+            for value in await services.refresh_tokens.find_existing_values(
+                tenant_id, [v for one, v in some if one == tenant_id]
+            )
         }
         for index, value in enumerate(some, start=at):
             if value in taken or value in seen:

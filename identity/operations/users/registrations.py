@@ -203,7 +203,7 @@ async def _judged(
     path = "registration.applicationId"
     if application_id is None:
         return [FieldError.of("missing", path, f"You must specify the [{path}] property.")], None
-    application = await services.applications.cached(tenant_id, application_id)
+    application = await services.applications.find_cached(tenant_id, application_id)
     if application is None:
         return [FieldError.of("invalid", path, f"The [{path}] must name an existing application.")], None
     return rules.role_problems(wanted["roles"], application), application

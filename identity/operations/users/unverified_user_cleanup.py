@@ -19,7 +19,7 @@ from identity.ids import TenantId, new_id
 from identity.instants import Instant, later
 from identity.operations.users import registrations, users
 from identity.services import Services
-from identity.store.users import Waiting
+from identity.store.users import CleanupFilter
 
 _log = structlog.get_logger(__name__)
 
@@ -40,7 +40,7 @@ async def sweep_hourly(services: Services) -> None:
     """Remove what is due, in one process an hour."""
     now = services.clock.now()
     hour = str(now // (_TURN_SECONDS * 1000))
-    if await services.one_time_ids.use(services.default_tenant_id, "sweep", "unverified", hour, _TURN_SECONDS):
+    if await services.one_time_ids.mark_used(services.default_tenant_id, "sweep", "unverified", hour, _TURN_SECONDS):
         await sweep(services)
 
 
@@ -50,18 +50,22 @@ async def sweep(services: Services) -> None:
     wanted = {**living, "userDeletePolicy.unverified.enabled": True, "emailConfiguration.verifyEmail": True}
     for tenant in await services.tenants.find_all(None, wanted):
         days = tenant["userDeletePolicy"]["unverified"]["numberOfDaysToRetain"]
-        await _remove_users(services, tenant, Waiting.of_users(_before(services, days)))
+        await _remove_users(services, tenant, CleanupFilter.of_users(_before(services, days)))
     wanted = {**living, "familyConfiguration.enabled": True, "familyConfiguration.deleteOrphanedAccounts": True}
     for tenant in await services.tenants.find_all(None, wanted):
         days = tenant["familyConfiguration"]["deleteOrphanedAccountsDays"]
-        await _remove_users(services, tenant, Waiting.of_children(_before(services, days)), but=_is_in_a_family)
+        await _remove_users(services, tenant, CleanupFilter.of_children(_before(services, days)), but=_is_in_a_family)
     wanted = {"registrationDeletePolicy.unverified.enabled": True, "verifyRegistration": True}
     for application in await services.applications.find_all_across_tenants(wanted):
         await _remove_registrations(services, application)
 
 
 async def _remove_users(
-    services: Services, tenant: Document, wanted: Waiting, *, but: Callable[[Services, Document], Awaitable[bool]] = _no
+    services: Services,
+    tenant: Document,
+    wanted: CleanupFilter,
+    *,
+    but: Callable[[Services, Document], Awaitable[bool]] = _no,
 ) -> None:
     tenant_id = TenantId(tenant["id"])
     async for user in _each(services, tenant_id, wanted):
@@ -77,7 +81,7 @@ async def _remove_users(
 async def _remove_registrations(services: Services, application: Document) -> None:
     before = _before(services, application["registrationDeletePolicy"]["unverified"]["numberOfDaysToRetain"])
     tenant_id, application_id = TenantId(application["tenantId"]), application["id"]
-    async for user in _each(services, tenant_id, Waiting.of_registrations(application_id, before)):
+    async for user in _each(services, tenant_id, CleanupFilter.of_registrations(application_id, before)):
 
         async def remove(call: Call, user: Document = user) -> None:
             await registrations.delete(services, call, user["id"], application_id, only_unverified=True)
@@ -85,10 +89,10 @@ async def _remove_registrations(services: Services, application: Document) -> No
         await _tried(services, tenant_id, user, remove)
 
 
-async def _each(services: Services, tenant_id: TenantId, wanted: Waiting) -> AsyncIterator[Document]:
+async def _each(services: Services, tenant_id: TenantId, wanted: CleanupFilter) -> AsyncIterator[Document]:
     """Who is due, each once: those that stay must not be met again and again."""
     after = ""
-    while found := await services.users.find_waiting(tenant_id, wanted, after, _BATCH):
+    while found := await services.users.find_for_cleanup(tenant_id, wanted, after, _BATCH):
         for user in found:
             yield user
         after = found[-1]["id"]

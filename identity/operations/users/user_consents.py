@@ -32,7 +32,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
         document |= {name: stored[name] for name in ("consentId", "giverUserId", "userId")}
     document.pop("consent", None)
     tenant_id = TenantId(document["tenantId"])
-    consent = await services.documents["consents"].cached(None, document.get("consentId", ""))
+    consent = await services.documents["consents"].find_cached(None, document.get("consentId", ""))
     people = {name: await _user(services, tenant_id, document.get(name)) for name in ("giverUserId", "userId")}
     errors = [_error("invalid", "consentId", "must name an existing consent")] if consent is None else []
     errors += [_error("invalid", name, "must name an existing user") for name, one in people.items() if one is None]
@@ -187,12 +187,12 @@ async def _within(services: Services, call: Call, body: Document) -> Call:
     user_id = given.get("userId") if isinstance(given, dict) else None
     if call.tenant_id is not None or not isinstance(user_id, str):
         return call
-    user = await services.users.cached_across_tenants(user_id.strip().lower())
+    user = await services.users.find_cached_across_tenants(user_id.strip().lower())
     return call if user is None else call.within(TenantId(user["tenantId"]))
 
 
 async def _consent(services: Services, document: Document) -> Document | None:
-    found = await services.documents["consents"].cached(None, document["consentId"])
+    found = await services.documents["consents"].find_cached(None, document["consentId"])
     return None if found is None else {name: value for name, value in found.items() if name != "private"}
 
 

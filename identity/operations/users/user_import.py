@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import orjson
 
-from identity.background_tasks import Pace
+from identity.background_tasks import CooperativeYield
 from identity.call import Call, Document
 from identity.domain.groups import groups as group_rules
 from identity.domain.objects import bulk_imports
@@ -143,9 +143,9 @@ async def _materials(services: Services, call: Call, given: _Given) -> dict[Tena
             known[1].update(group_ids)
     found = {}
     for tenant_id, (application_ids, group_ids) in wanted.items():
-        tenant = await services.tenants.cached(None, tenant_id)
+        tenant = await services.tenants.find_cached(None, tenant_id)
         if tenant is not None and tenant["state"] == "Active":
-            applications = {one: await services.applications.cached(tenant_id, one) for one in application_ids}
+            applications = {one: await services.applications.find_cached(tenant_id, one) for one in application_ids}
             existing = await groups.find_all_live(services, tenant_id, group_ids) if group_ids else {}
             there = {one: application for one, application in applications.items() if application is not None}
             found[tenant_id] = rules.Material(tenant, there, frozenset(existing))
@@ -155,7 +155,7 @@ async def _materials(services: Services, call: Call, given: _Given) -> dict[Tena
 async def _drafts(
     services: Services, call: Call, given: _Given, request: Document, materials: Mapping[TenantId, rules.Material]
 ) -> _Drafts:
-    drafts, pace = _Drafts(), Pace()
+    drafts, pace = _Drafts(), CooperativeYield()
     drafts.errors = [*given.errors, *_scheme_problems(request, materials.values())]
     for index, raw in enumerate(given.users):
         if raw:
@@ -217,7 +217,7 @@ async def _write(services: Services, call: Call, drafts: _Drafts) -> None:
     members: dict[TenantId, list[Document]] = {}
     packed: list[bytes] = []
     user_ids: list[str] = []
-    import_id, pace = new_id(), Pace()
+    import_id, pace = new_id(), CooperativeYield()
     async for tenant_id, user in _finished(services, drafts):
         members.setdefault(tenant_id, []).extend(user["memberships"])
         user_ids.append(user["id"])
@@ -225,7 +225,7 @@ async def _write(services: Services, call: Call, drafts: _Drafts) -> None:
             secured = orjson.dumps(users.without_secrets(user), option=orjson.OPT_SORT_KEYS)
             told.setdefault(tenant_id, []).append(orjson.Fragment(secured))
         user["private"]["import"] = import_id
-        packed.append(services.users.packed(tenant_id, user))
+        packed.append(services.users.encode(tenant_id, user))
         await pace.step()
 
     staged = _Staged(services, import_id, tuple(heard), user_ids, packed)
@@ -275,16 +275,16 @@ class _Staged:
         self._is_begun = True
         await imports.begin(self._tenant_ids, self._import_id, self._user_ids, self._until())
         for at in range(0, len(self._packed), _BATCH):
-            if not await imports.go_on(self._import_id, self._until()):
+            if not await imports.extend(self._import_id, self._until()):
                 raise Conflict
-            await self._services.users.insert_packed(self._packed[at : at + _BATCH])
+            await self._services.users.insert_encoded(self._packed[at : at + _BATCH])
         self._is_written = True
 
     async def finish(self, session: Session) -> None:
         """From the end of the transaction on they stay. Raises Conflict when the import was taken back."""
         if not await self._services.user_imports.finish(self._import_id, session):
             raise Conflict
-        self._services.database.now_and_after_commit(session, self._services.users.forget_all)
+        self._services.database.run_now_and_after_commit(session, self._services.users.invalidate_all)
 
     async def take_back(self) -> None:
         """Remove what was written, unless the import came to its end; what fails now is done by the sweeper."""
@@ -298,23 +298,23 @@ class _Staged:
 
 async def undo(services: Services, import_id: str) -> None:
     """Remove the users of an import that did not come to its end."""
-    found = await services.user_imports.take_back(import_id)
+    found = await services.user_imports.begin_rollback(import_id)
     if found is not None:
         tenant_ids, user_ids = found
         await services.users.remove_imported(tenant_ids, import_id, user_ids)
-        await services.user_imports.forget(import_id)
-        services.users.forget_all()
+        await services.user_imports.delete(import_id)
+        services.users.invalidate_all()
 
 
 async def undo_abandoned(services: Services) -> None:
     """Remove the users of imports that nobody goes on with: their process was killed, or lost MongoDB."""
-    for import_id in await services.user_imports.given_up(services.clock.now()):
+    for import_id in await services.user_imports.list_abandoned(services.clock.now()):
         await undo(services, import_id)
 
 
 async def _finished(services: Services, drafts: _Drafts) -> AsyncIterator[tuple[TenantId, Document]]:
     """The users with their passwords; each draft is let go of."""
-    hashes = services.passwords.hash_each(drafts.plain)
+    hashes = services.passwords.hash_many(drafts.plain)
     drafts.users.reverse()
     while drafts.users:
         tenant_id, raw, is_plain = drafts.users.pop()
@@ -327,7 +327,7 @@ async def _finished(services: Services, drafts: _Drafts) -> AsyncIterator[tuple[
 async def _taken(services: Services, logins: Sequence[_Login]) -> list[FieldError]:
     """What of the users is taken already: by one before them in the request, or by what is stored."""
     errors: list[FieldError] = []
-    pace = Pace()
+    pace = CooperativeYield()
     seen: set[tuple[str, ...]] = set()
     for index, login in enumerate(logins):
         for where, key, name in _unique(login):
@@ -353,7 +353,7 @@ def _unique(login: _Login) -> Iterable[tuple[str, tuple[str, ...], str]]:
 
 async def _stored(services: Services, first: int, logins: Sequence[_Login]) -> list[FieldError]:
     """What of these users, of whom one is the `first` of the request, is stored already."""
-    ids = await services.users.taken_ids_across_tenants([login.user_id for login in logins])
+    ids = await services.users.existing_ids_across_tenants([login.user_id for login in logins])
     by_key: dict[tuple[str, ...], bool] = {("id", one): True for one in ids}
     member_ids = [one for login in logins for one in login.member_ids]
     for member in await services.group_members.find_all_across_tenants({"_id": {"$in": member_ids}}):
@@ -363,7 +363,7 @@ async def _stored(services: Services, first: int, logins: Sequence[_Login]) -> l
         for login in logins:
             for kind, value in login.keys.items() if login.tenant_id == tenant_id else ():
                 keys.setdefault(kind, []).append(value)
-        for found in await services.users.find_taken(tenant_id, keys):
+        for found in await services.users.find_login_id_conflicts(tenant_id, keys):
             for kind, value in users.login_ids(found).items():
                 by_key[kind, tenant_id, users.login_key(value)] = found["active"]
     return [

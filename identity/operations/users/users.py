@@ -27,7 +27,7 @@ from identity.operations.users import new_users
 from identity.operations.verification import email_verifications, verification_codes
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.store.one_time_tokens import Use
+from identity.store.one_time_tokens import OneTimeTokenUse
 
 SCHEMA = user_views.SCHEMA
 
@@ -61,7 +61,7 @@ async def insert(
     *,
     offered: Iterable[Event] = (),
     announced: Iterable[Event] = (),
-    uses: Sequence[Use] = (),
+    uses: Sequence[OneTimeTokenUse] = (),
 ) -> None:
     """Write a new user and tell of it, `offered` and `announced` after its own events. Raises Invalid.
 
@@ -188,9 +188,9 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
         await services.identity_provider_links.delete_all(tenant_id, {"userId": user_id}, session)
         await services.scope_consents.delete_all(tenant_id, {"userId": user_id}, session)
         await services.documents["user_consents"].delete_all(tenant_id, {"userId": user_id}, session)
-        await services.families.forget_user(tenant_id, user_id, services.clock.now(), session)
+        await services.families.remove_user(tenant_id, user_id, services.clock.now(), session)
         await services.two_factor_trusts.delete_all(tenant_id, {"userId": user_id}, session)
-        await services.login_records.forget(tenant_id, UserId(user_id), session)
+        await services.login_records.mark_for_erasure(tenant_id, UserId(user_id), session)
         await services.action_logs.delete_all(tenant_id, {"actioneeUserId": user_id}, session)
         await services.documents["user_comments"].delete_all(tenant_id, {"userId": user_id}, session)
 
@@ -201,7 +201,7 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
     # For an answer that was under way all the time, and a login that made a device a trusted one.
     await services.scope_consents.delete_all(tenant_id, {"userId": user_id})
     await services.two_factor_trusts.delete_all(tenant_id, {"userId": user_id})
-    await crud.retried(lambda: services.families.forget_user(tenant_id, user_id, services.clock.now()))
+    await crud.retried(lambda: services.families.remove_user(tenant_id, user_id, services.clock.now()))
     await services.login_records.erase(tenant_id, UserId(user_id))
 
 

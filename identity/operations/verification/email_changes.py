@@ -22,7 +22,7 @@ from identity.operations.verification.verification_codes import Kind, OpenVerifi
 from identity.operations.verification.verified_users import UserVerification
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.store.one_time_tokens import OneTimeToken, Use
+from identity.store.one_time_tokens import OneTimeToken, OneTimeTokenUse
 
 KIND: Final[Kind] = "emailVerification"
 REVOCATION: Final = "email-change-revocation"
@@ -64,7 +64,7 @@ async def find_open(services: Services, user: Document) -> tuple[OpenVerificatio
     return started, ticket.document["email"]
 
 
-async def complete(services: Services, call: Call, ticket: OneTimeToken, use: Use) -> Document:
+async def complete(services: Services, call: Call, ticket: OneTimeToken, use: OneTimeTokenUse) -> Document:
     """Apply a pending change whose new address was verified; answers the user.
 
     Raises NotFound where the user's address changed or another user took the new one meanwhile, and
@@ -116,17 +116,17 @@ async def revoke(services: Services, call: Call, tenant_id: TenantId, token: str
         raise NotFound(log_detail="no such revocation token")
     use = services.one_time_tokens.use(ticket.tenant_id, REVOCATION, token)
     call = call.within(ticket.tenant_id)
-    await services.one_time_tokens.withdraw(ticket.tenant_id, KIND, owner_of(ticket.owner))
+    await services.one_time_tokens.revoke_all(ticket.tenant_id, KIND, owner_of(ticket.owner))
     before = await services.users.get(ticket.tenant_id, ticket.owner)
     try:
         user = await crud.retried(lambda: _restore(services, call, ticket, use))
     except Duplicate as duplicate:
         raise NotFound(log_detail="another user has the previous address") from duplicate
-    await services.one_time_tokens.withdraw(ticket.tenant_id, REVOCATION, ticket.owner)
+    await services.one_time_tokens.revoke_all(ticket.tenant_id, REVOCATION, ticket.owner)
     await _settle(services, call, before, user)
 
 
-async def _restore(services: Services, call: Call, ticket: OneTimeToken, use: Use) -> Document:
+async def _restore(services: Services, call: Call, ticket: OneTimeToken, use: OneTimeTokenUse) -> Document:
     stored = await services.users.get(ticket.tenant_id, ticket.owner)
     is_replaced = stored.get("email") != ticket.document["email"]
     restored = _restored(stored, ticket.document) if is_replaced else stored
@@ -172,7 +172,7 @@ async def _settle(services: Services, call: Call, before: Document, user: Docume
     for owner in (user_id, owner_of(user_id)):
         await verification_codes.revoke(services, tenant_id, KIND, owner)
     await change_password_ids.revoke_all(services, user)
-    await services.one_time_tokens.withdraw(tenant_id, _PASSWORDLESS, user_id)
+    await services.one_time_tokens.revoke_all(tenant_id, _PASSWORDLESS, user_id)
     tenant = await services.tenants.get(None, tenant_id)
     await user_notifications.tell_changes(services, call, tenant, before, user, new_password=False)
 

@@ -19,7 +19,7 @@ from identity.operations.verification import email_changes, verification_codes, 
 from identity.operations.verification.verification_codes import OpenVerification
 from identity.operations.verification.verified_users import UserVerification
 from identity.services import Services
-from identity.store.one_time_tokens import Use
+from identity.store.one_time_tokens import OneTimeTokenUse
 
 KIND: Final = "emailVerification"
 
@@ -117,7 +117,7 @@ async def mark_verified(
     user: Document,
     reason: str,
     *,
-    use: Use | None = None,
+    use: OneTimeTokenUse | None = None,
 ) -> Document:
     """Let the address of a stored user be verified, for a `verifiedReason`; answers the user as it is then.
 

@@ -167,7 +167,9 @@ async def _send_message(
         return await phone_verifications.send(services, call, tenant, found.login_id, found.user, started)
     application_id = found.ticket.document.get("applicationId")
     application = (
-        None if application_id is None else await services.applications.cached(TenantId(tenant["id"]), application_id)
+        None
+        if application_id is None
+        else await services.applications.find_cached(TenantId(tenant["id"]), application_id)
     )
     to = Address(found.login_id, "") if found.user is None else found.user
     return await email_verifications.send_mail(services, call, tenant, to, application, started)
@@ -175,7 +177,7 @@ async def _send_message(
 
 async def _application_id(services: Services, tenant: Document, request: Document) -> str | None:
     application_id: str | None = request.get("applicationId")
-    if application_id is not None and await services.applications.cached(tenant["id"], application_id) is None:
+    if application_id is not None and await services.applications.find_cached(tenant["id"], application_id) is None:
         raise Invalid.field("invalid", "applicationId", "The [applicationId] must name an existing application.")
     return application_id
 

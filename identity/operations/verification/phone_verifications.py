@@ -16,7 +16,7 @@ from identity.operations.verification import verification_codes, verified_users
 from identity.operations.verification.verification_codes import OpenVerification
 from identity.operations.verification.verified_users import UserVerification
 from identity.services import Services
-from identity.store.one_time_tokens import Use
+from identity.store.one_time_tokens import OneTimeTokenUse
 
 KIND: Final = "phoneVerification"
 
@@ -48,7 +48,7 @@ async def send(
 
 
 async def mark_verified(
-    services: Services, call: Call, user: Document, reason: str, *, use: Use | None = None
+    services: Services, call: Call, user: Document, reason: str, *, use: OneTimeTokenUse | None = None
 ) -> Document:
     """Let the phone number of a stored user be verified, for a `verifiedReason`; answers the user as it is then.
 

@@ -19,7 +19,7 @@ from identity.operations.verification import verification_codes, verified_users
 from identity.operations.verification.verification_codes import OpenVerification
 from identity.operations.verification.verified_users import UserVerification
 from identity.services import Services
-from identity.store.one_time_tokens import Use
+from identity.store.one_time_tokens import OneTimeTokenUse
 
 KIND: Final = "registrationVerification"
 
@@ -94,7 +94,7 @@ async def complete(
 
 
 async def mark_verified(
-    services: Services, call: Call, user: Document, application_id: str, *, use: Use | None = None
+    services: Services, call: Call, user: Document, application_id: str, *, use: OneTimeTokenUse | None = None
 ) -> Document:
     """Let a registration of a stored user be verified; answers the user as it is then.
 

@@ -158,7 +158,7 @@ async def limit_failures(services: Services, call: Call) -> AsyncIterator[None]:
     if isinstance(call.caller, ApiKeyCaller):
         yield
         return
-    wait_seconds = await services.rate_limits.take(services.default_tenant_id, [limit])
+    wait_seconds = await services.rate_limits.consume(services.default_tenant_id, [limit])
     if wait_seconds is not None:
         raise Unavailable(f"Too many attempts failed. Try again in {wait_seconds} seconds.")
     try:
@@ -166,9 +166,9 @@ async def limit_failures(services: Services, call: Call) -> AsyncIterator[None]:
     except (NotFound, Invalid):
         raise
     except BaseException:
-        await services.rate_limits.give_back(services.default_tenant_id, [limit])
+        await services.rate_limits.refund(services.default_tenant_id, [limit])
         raise
-    await services.rate_limits.give_back(services.default_tenant_id, [limit])
+    await services.rate_limits.refund(services.default_tenant_id, [limit])
 
 
 def _require_id(verification_id: str | None) -> str:
@@ -188,7 +188,7 @@ async def _find_application(services: Services, call: Call, application_id: str 
     if application_id is None:
         return None
     parsed = parse_id(application_id)
-    found = None if parsed is None else await services.applications.cached_across_tenants(parsed)
+    found = None if parsed is None else await services.applications.find_cached_across_tenants(parsed)
     if found is None or call.tenant_id not in {None, found["tenantId"]}:
         raise Invalid.field("invalid", "applicationId", "The [applicationId] must name an existing application.")
     return found

@@ -16,7 +16,7 @@ from identity.errors import Invalid, NotFound, Unavailable
 from identity.ids import Secret, TenantId, fingerprint, same_secret
 from identity.operations.limits import code_attempt_limits
 from identity.services import Services
-from identity.store.one_time_tokens import OneTimeToken, Use
+from identity.store.one_time_tokens import OneTimeToken, OneTimeTokenUse
 
 Kind = Literal["emailVerification", "phoneVerification", "registrationVerification"]
 
@@ -59,7 +59,7 @@ async def start(
     if secret is None:
         raise Unavailable("Every verification id of the tenant's kind is taken. Try again.")
     given = {"id": secret, "code": code}
-    await services.open_verifications.keep(tenant_id, kind, owner, given, ttl_seconds)
+    await services.open_verifications.save(tenant_id, kind, owner, given, ttl_seconds)
     return OpenVerification(secret, code)
 
 
@@ -78,7 +78,7 @@ async def reuse_or_start(
         is_same = ticket is not None and document.items() <= ticket.document.items()
         if is_same and await services.one_time_tokens.extend(tenant_id, kind, found.id, ttl_seconds):
             given = {"id": found.id, "code": found.one_time_code}
-            await services.open_verifications.keep(tenant_id, kind, owner, given, ttl_seconds)
+            await services.open_verifications.save(tenant_id, kind, owner, given, ttl_seconds)
             return found
     return await start(services, tenant, kind, owner, document, strategy)
 
@@ -106,7 +106,7 @@ async def verify_code(
         return ticket
     if one_time_code is None:
         raise Invalid.field("missing", "oneTimeCode", "You must specify the [oneTimeCode] property.")
-    if await services.one_time_tokens.find_to_try(tenant_id, kind, verification_id, _TRIES) is None:
+    if await services.one_time_tokens.find_counting_attempt(tenant_id, kind, verification_id, _TRIES) is None:
         raise NotFound(log_detail=f"too many codes for a {kind}")
     await code_attempt_limits.count_attempt(services, ticket.tenant_id, kind, ticket.owner)
     # Generated codes have no lower-case letters, which people type all the same.
@@ -117,7 +117,7 @@ async def verify_code(
     return ticket
 
 
-async def consume(use: Use | None) -> None:
+async def consume(use: OneTimeTokenUse | None) -> None:
     """Use up what proves a verification, where something does; of all callers one may go on. Raises NotFound."""
     if use is not None and not await use.consume():
         raise NotFound(log_detail="a verification was completed by somebody else")
@@ -125,5 +125,5 @@ async def consume(use: Use | None) -> None:
 
 async def revoke(services: Services, tenant_id: TenantId, kind: Kind, owner: str) -> None:
     """Let what the owner was given count no more: what it is for has happened."""
-    await services.one_time_tokens.withdraw(tenant_id, kind, owner)
-    await services.open_verifications.forget(tenant_id, kind, owner)
+    await services.one_time_tokens.revoke_all(tenant_id, kind, owner)
+    await services.open_verifications.delete(tenant_id, kind, owner)

@@ -79,7 +79,7 @@ async def for_gated_registration(
 async def _find_open_email(services: Services, user: Document) -> OpenVerification | None:
     """Nobody is looked up who is verified, or need not be: this stands in the way of every look at a user."""
     tenant_id = TenantId(user["tenantId"])
-    tenant = await services.tenants.cached(None, tenant_id)
+    tenant = await services.tenants.find_cached(None, tenant_id)
     if "email" not in user or user["verified"] or tenant is None or not tenant["emailConfiguration"]["verifyEmail"]:
         return None
     return await verification_codes.find_open(services, tenant_id, email_verifications.KIND, user["id"])

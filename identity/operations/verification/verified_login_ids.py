@@ -12,7 +12,7 @@ from identity.errors import FieldError
 from identity.ids import Secret, TenantId
 from identity.instants import Instant
 from identity.services import Services
-from identity.store.one_time_tokens import Use
+from identity.store.one_time_tokens import OneTimeTokenUse
 
 _KIND: Final = "verifiedLoginId"
 _MOST: Final = 3
@@ -24,7 +24,7 @@ class AppliedVerifications:
     """A new user with what is proved of it, what that uses up, and what is wrong with the proofs."""
 
     user: Document
-    uses: Sequence[Use]
+    uses: Sequence[OneTimeTokenUse]
     errors: Sequence[FieldError]
 
 

@@ -12,7 +12,7 @@ from identity.operations.objects import crud
 from identity.operations.verification import verification_codes
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.store.one_time_tokens import Use
+from identity.store.one_time_tokens import OneTimeTokenUse
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ async def commit(
     call: Call,
     user: Document,
     change_of: Callable[[Document], UserVerification | None],
-    use: Use | None,
+    use: OneTimeTokenUse | None,
 ) -> tuple[Document, bool]:
     """Make a change to a stored user; answers the user as it is then, and whether that is news.
 

@@ -75,7 +75,7 @@ async def resend(services: Services, call: Call, event_id: str, webhook_id: str 
         if not _hears_of(webhook, tenant_id):
             raise Invalid.field("invalid", "webhookId", "The webhook does not hear of the tenant of this event.")
         asked = [WebhookId(webhook["id"])]
-    answers = [await services.webhook_event_log.ask_again(None, known, each, call.now) for each in asked]
+    answers = [await services.webhook_event_log.redeliver(None, known, each, call.now) for each in asked]
     if "unknown" in answers:
         raise NotFound(log_detail=f"event {event_id}")
     services.deliverer.metrics.asked_again.labels("resend").inc(len(answers))
@@ -165,7 +165,7 @@ async def _change(
 
     fresh, is_changed = await crud.retried(attempt)
     if is_changed:
-        await services.webhook_health.succeeded(None, WebhookId(webhook_id))
+        await services.webhook_health.record_success(None, WebhookId(webhook_id))
     return fresh, is_changed
 
 
@@ -180,7 +180,7 @@ def _with_status(webhook: Document, status: str, now: Instant, reason: str | Non
 
 
 async def _may(services: Services, webhook_id: WebhookId, tenant_id: str | None) -> bool:
-    webhook = await services.webhooks.cached(None, webhook_id)
+    webhook = await services.webhooks.find_cached(None, webhook_id)
     return webhook is not None and webhook.get("status") != health.DISABLED and _hears_of(webhook, tenant_id)
 
 

@@ -15,7 +15,7 @@ from identity.events.catalogue import SECRET_MEMBERS
 from identity.ids import WebhookId
 from identity.instants import Instant, later
 from identity.services import Services
-from identity.store.webhook_event_log import LogQuery
+from identity.store.webhook_event_log import EventLogQuery
 
 RESULTS = frozenset({"Running", "Succeeded", "Failed"})
 
@@ -70,7 +70,7 @@ async def search(services: Services, call: Call, request: Mapping[str, Any], pre
     if errors:
         raise Invalid(errors)
     event = next((str(c.value) for c in query.criteria if c.field == "event"), None)
-    wanted = LogQuery(start, end, event, exact, query.order, query.start_row, query.number_of_results)
+    wanted = EventLogQuery(start, end, event, exact, query.order, query.start_row, query.number_of_results)
     total, found = await services.webhook_event_log.search(None, wanted)
     return total, [_shown(each) for each in found]
 

@@ -15,7 +15,7 @@ from identity.operations.objects import event_logs
 from identity.operations.webhooks import webhook_deliveries
 from identity.services import Services
 from identity.store.outages import OUTAGES
-from identity.store.outbox_rows import Outcome
+from identity.store.outbox_rows import DeliveryOutcome
 from identity.store.rate_limits import Limit
 
 _log = structlog.get_logger(__name__)
@@ -52,11 +52,11 @@ class WebhookWatch:
             return 0
         limit = Limit("webhook", webhook["id"], wanted["limit"], wanted["periodInSeconds"])
         try:
-            return await self._services.rate_limits.take(_OF_INSTANCE, [limit]) or 0
+            return await self._services.rate_limits.consume(_OF_INSTANCE, [limit]) or 0
         except OUTAGES:
             return 0
 
-    async def look(self, outcomes: Sequence[Outcome]) -> None:
+    async def look(self, outcomes: Sequence[DeliveryOutcome]) -> None:
         """Note which webhooks succeed and which fail, and disable one that has failed for too long, or says 410."""
         succeeded = {each.lease.webhook_id for each in outcomes if each.attempt is not None and each.attempt.succeeded}
         failed = collections.Counter(
@@ -78,7 +78,7 @@ class WebhookWatch:
         """A success ends a failure that any process may have noted; asked for now and then, not for each delivery."""
         now = self._services.clock.now()
         if now - self._cleared_at.get(webhook_id, 0) >= _CLEAR_MILLISECONDS or webhook_id in self._noted_at:
-            await self._services.webhook_health.succeeded(None, webhook_id)
+            await self._services.webhook_health.record_success(None, webhook_id)
             self._cleared_at[webhook_id] = now
             self._noted_at.pop(webhook_id, None)
 
@@ -89,10 +89,12 @@ class WebhookWatch:
         self._noted_at[webhook_id] = now
         period = self._services.config.webhooks.disable_after_seconds
         forget = later(now, seconds=-2 * period)
-        webhook = await self._services.webhooks.cached(None, webhook_id)
+        webhook = await self._services.webhooks.find_cached(None, webhook_id)
         # Whoever changed the webhook gave it another chance, and is told of each step anew.
         changed_at = Instant(0 if webhook is None else webhook["lastUpdateInstant"])
-        failing = await self._services.webhook_health.failed(None, webhook_id, now, failures, forget, changed_at)
+        failing = await self._services.webhook_health.record_failure(
+            None, webhook_id, now, failures, forget, changed_at
+        )
         if webhook is not None:
             await self._warn(webhook_id, Instant(max(failing.since, changed_at)), now)
 
@@ -105,7 +107,7 @@ class WebhookWatch:
             return
         if await self._services.webhook_event_log.has_succeeded(None, webhook_id, since):
             # It answers questions, of which nobody tells here: who may veto is not switched off while it does.
-            await self._services.webhook_health.succeeded(None, webhook_id)
+            await self._services.webhook_health.record_success(None, webhook_id)
         elif is_over:
             await self._disable(webhook_id, f"Every delivery failed for {period} seconds.")
         else:

@@ -17,7 +17,7 @@ class Remembered:
     def __init__(self, *documents: Document) -> None:
         self._documents = {document["id"]: document for document in documents}
 
-    async def cached(self, _tenant_id: str, document_id: str) -> Document | None:
+    async def find_cached(self, _tenant_id: str, document_id: str) -> Document | None:
         return self._documents.get(document_id)
 
 

@@ -273,7 +273,7 @@ async def test_an_address_that_fails_for_everybody_is_refused_for_everybody(
 
 
 def watch(desk: Desk) -> list[str]:
-    """What is compared from now on, in its order: `verify` for a user's hash, `pretend` for nobody's."""
+    """What is compared from now on, in its order: `verify` for a user's hash, `verify_decoy` for nobody's."""
     calls: list[str] = []
     pool = desk.services.passwords
 
@@ -282,9 +282,9 @@ def watch(desk: Desk) -> list[str]:
             calls.append("verify")
             return await pool.verify(*arguments)
 
-        async def pretend(self, *arguments: Any) -> None:
-            calls.append("pretend")
-            await pool.pretend(*arguments)
+        async def verify_decoy(self, *arguments: Any) -> None:
+            calls.append("verify_decoy")
+            await pool.verify_decoy(*arguments)
 
     desk.services = dataclasses.replace(desk.services, passwords=Watched())  # type: ignore[arg-type]
     return calls
@@ -295,9 +295,9 @@ async def test_attack_44_wrong_password_of_a_cheaper_scheme_costs_what_nobody_co
     await desk.add_user(username=new_id(), encryptionScheme="salted-md5", factor=1)
     calls = watch(desk)
     assert await desk.log_in(desk.user["email"], "wrong") == outcomes.WrongCredentials()
-    assert calls == ["verify", "pretend"]
+    assert calls == ["verify", "verify_decoy"]
     assert isinstance(await desk.log_in(desk.user["email"]), outcomes.LoggedIn)
-    assert calls == ["verify", "pretend", "verify"]
+    assert calls == ["verify", "verify_decoy", "verify"]
 
 
 @pytest.mark.requirement("attack-44")
@@ -307,7 +307,7 @@ async def test_unknown_users_cost_what_wrong_passwords_cost(desk: Desk) -> None:
     await desk.log_in("nobody", "wrong")
     await desk.api.delete(f"/api/user/{desk.user['id']}")
     await desk.log_in(password="wrong")
-    assert calls == ["verify", "pretend", "verify"]
+    assert calls == ["verify", "verify_decoy", "verify"]
 
 
 def events_of(receiver: Any) -> list[dict[str, Any]]:

@@ -214,7 +214,7 @@ async def test_an_address_that_is_forbidden_when_it_comes_to_it_is_not_called(se
     messenger = await sender.messenger("https://sms.example.com/")
     where = {"_id": messenger}
     await sender.services.database.collection("messengers").update_one(where, {"$set": {"url": "http://10.0.0.1/"}})
-    sender.services.documents["messengers"].forget(messenger)
+    sender.services.documents["messengers"].invalidate(messenger)
     assert await sender.send(messenger, template, "+14155550100")
     await until(lambda: _was_tried(sender, 1))
     (failed,) = await sender.logs(messenger)

@@ -125,6 +125,6 @@ async def test_debug_is_silent_while_the_counters_are_away(
         raise RedisConnectionError("gone")
 
     marker = new_id()
-    monkeypatch.setattr(service.services.rate_limits, "take", away)
+    monkeypatch.setattr(service.services.rate_limits, "consume", away)
     await event_logs.debug(service.services, call_of(service), service.services.default_tenant_id, marker, marker)
     assert await rows(service, marker) == []

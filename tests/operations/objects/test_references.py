@@ -112,17 +112,17 @@ async def test_who_refers_to_a_key_does_not_make_every_process_read_it_again(ser
         assert stored["name"] != name
 
         async def is_known() -> bool:
-            known = await services.keys.cached(None, other)
+            known = await services.keys.find_cached(None, other)
             return known is not None and known["name"] == name
 
         await until(is_known)
 
-    await services.keys.cached(None, other)
+    await services.keys.find_cached(None, other)
     await has_heard(new_id())
-    before = await services.keys.cached(None, key_id)
+    before = await services.keys.find_cached(None, key_id)
     await refer()
     await has_heard(new_id())
-    assert await services.keys.cached(None, key_id) is before
+    assert await services.keys.find_cached(None, key_id) is before
 
 
 async def test_names_are_found_in_members_lists_and_lists_of_objects_until_they_end(service, monkeypatch) -> None:

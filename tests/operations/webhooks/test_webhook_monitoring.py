@@ -8,7 +8,7 @@ import pytest
 
 from identity.ids import EventId, WebhookId, new_id
 from identity.operations.webhooks.webhook_monitoring import WebhookWatch
-from identity.store.outbox_rows import Attempt, Lease, Outcome
+from identity.store.outbox_rows import DeliveryAttempt, DeliveryLease, DeliveryOutcome
 from identity.store.webhook_health import WebhookHealth
 from tests.receiver import receiving
 from tests.webhooks import told
@@ -27,10 +27,10 @@ def watch(service) -> WebhookWatch:
     return WebhookWatch(service.services, list)
 
 
-def outcome(service, webhook: dict[str, Any], status: int) -> Outcome:
+def outcome(service, webhook: dict[str, Any], status: int) -> DeliveryOutcome:
     now = service.services.clock.now()
-    lease = Lease(new_id(), EventId(new_id()), WebhookId(webhook["id"]), 0, "user.create", b"{}", now, "token")
-    return Outcome(lease, Attempt(now, now, webhook["url"], status), None)
+    lease = DeliveryLease(new_id(), EventId(new_id()), WebhookId(webhook["id"]), 0, "user.create", b"{}", now, "token")
+    return DeliveryOutcome(lease, DeliveryAttempt(now, now, webhook["url"], status), None)
 
 
 async def status(api, webhook: dict[str, Any]) -> str:
