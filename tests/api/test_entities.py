@@ -325,14 +325,14 @@ async def test_query_parameters_sort_too_and_the_token_leads_to_the_next_page(te
 async def test_of_many_who_delete_an_entity_at_once_one_does(tenant_api, kind, service, monkeypatch) -> None:
     """And so there is one event of it."""
     made, told = await make(tenant_api, kind), []
-    announcing = service.services.bus.perform
+    commit = service.services.bus.commit
 
-    async def listening(call: Any, write: Any, offered: Any = (), announced: Any = (), **others: Any) -> Any:
-        done = await announcing(call, write, offered=offered, announced=announced, **others)
-        told.extend(event.type for event in announced if event.type.startswith("entity."))
+    async def listening(call: Any, change: Any, **others: Any) -> Any:
+        done = await commit(call, change, **others)
+        told.extend(event.type for event in change.after_commit if event.type.startswith("entity."))
         return done
 
-    monkeypatch.setattr(service.services.bus, "perform", listening)
+    monkeypatch.setattr(service.services.bus, "commit", listening)
     answers = await asyncio.gather(*(tenant_api.delete(f"/api/entity/{made['id']}") for _ in range(64)))
     assert sorted(answer.status_code for answer in answers) == [200, *[404] * 63]
     assert told == ["entity.delete.complete"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from identity.call import Call, Document
@@ -16,8 +16,12 @@ It also judges a document whose bad members are already known and have been take
 be missing then, and what it answers is thrown away.
 """
 
-Erase = Callable[[Any, Call, Document], Awaitable[None]]
-"""(services, call, stored): what DELETE does, where it is more than removing the document."""
+Commit = Callable[[Any, Call, Document | None, Document | None, Sequence[Any]], Awaitable[None]]
+"""(services, call, after, before, writes): commits the writes of one object with its events or with other writes.
+
+`before` is the stored object, None for a creation; `after` is the object to store, None for a deletion. The last of the
+writes stores or deletes the object, those before it check its references.
+"""
 
 CREATE_TO_SEARCH = frozenset({"create", "retrieve", "retrieve_all", "update", "patch", "delete", "search"})
 
@@ -73,7 +77,7 @@ class Resource:
     credentials: tuple[Credential, ...] = ()
     search: SearchRules = NO_SEARCH
     prepare: Prepare | None = None
-    erase: Erase | None = None
+    commit: Commit | None = None
     feature: str | None = None
 
     @property

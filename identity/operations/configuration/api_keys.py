@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from identity.call import ApiKeyCaller, Call, Document
@@ -13,7 +14,6 @@ from identity.ids import new_id, new_secret
 from identity.operations.objects import crud, event_logs, features, references
 from identity.services import Services
 from identity.store.api_keys import UNIQUE
-from identity.store.mongo import Session
 
 RESOURCE = Resource(
     "apiKey",
@@ -62,11 +62,9 @@ async def add(
     api_key["permissions"] = rules.tidied_permissions(api_key["permissions"])
     await _require_valid(services, call, api_key, caller, None, chosen)
     api_key["private"] = {"fingerprint": services.api_keys.fingerprint(api_key["key"])}
-
-    async def insert(session: Session | None) -> None:
-        await services.api_keys.insert(None, api_key, session)
-
-    await crud.writing(RESOURCE, api_key, references.keeping(services, RESOURCE, api_key, None, insert))
+    insert = functools.partial(services.api_keys.insert, None, api_key)
+    with crud.report_duplicates(RESOURCE, api_key):
+        await services.database.execute([*references.checks(services, RESOURCE, api_key, None, call.now), insert])
     await _report_guessable(services, call, api_key, chosen)
     return api_key
 
@@ -77,23 +75,13 @@ async def retrieve(services: Services, call: Call, key_id: str) -> Document:
 
 
 async def update(services: Services, call: Call, body: Document, key_id: str) -> Document:
-    """Replace what may change; value, tenant, retrievability and management stay as they are."""
-
-    async def attempt() -> Document:
-        return await _replace(services, call, await _managed(services, call, key_id), body)
-
-    return await crud.retried(attempt)
+    """Replace a key; its tenant, retrievability and management stay. Raises NotFound, Unauthorized and Invalid."""
+    return await crud.retried(functools.partial(_replace, services, call, key_id, None, body))
 
 
-async def patch(services: Services, call: Call, kind: str, body: Any, key_id: str) -> Document:
-    """Change parts, by one of the three kinds of patch."""
-
-    async def attempt() -> Document:
-        stored = await _managed(services, call, key_id)
-        patched = patches.apply(kind, {"apiKey": crud.request_form(stored)}, body)
-        return await _replace(services, call, stored, patched)
-
-    return await crud.retried(attempt)
+async def patch(services: Services, call: Call, content_type: str, body: Any, key_id: str) -> Document:
+    """Apply a patch, of one of the three media types. Raises NotFound, Unauthorized and Invalid."""
+    return await crud.retried(functools.partial(_replace, services, call, key_id, content_type, body))
 
 
 async def delete(services: Services, call: Call, key_id: str) -> None:
@@ -107,7 +95,11 @@ def to_response(services: Services, api_key: Document) -> Document:
     return crud.shown(services, RESOURCE, api_key)
 
 
-async def _replace(services: Services, call: Call, stored: Document, body: Document) -> Document:
+async def _replace(services: Services, call: Call, key_id: str, content_type: str | None, body: Any) -> Document:
+    """Replace a key once, by the body of an update or by a patch of `content_type`. Raises Conflict."""
+    stored = await _managed(services, call, key_id)
+    if content_type is not None:
+        body = patches.apply(content_type, {"apiKey": crud.request_form(stored)}, body)
     if not isinstance(body.get("apiKey"), dict):
         raise Invalid.field("missing", "apiKey", "You must specify the [apiKey] property.")
     wanted = services.schemas[RESOURCE.schema].read(body)["apiKey"]
@@ -119,11 +111,9 @@ async def _replace(services: Services, call: Call, stored: Document, body: Docum
     api_key["permissions"] = rules.tidied_permissions(api_key["permissions"])
     await _require_valid(services, call, api_key, _caller(call), stored, value)
     api_key["private"] = {"fingerprint": services.api_keys.fingerprint(value)} if value else stored["private"]
-
-    async def put(session: Session | None) -> None:
-        await services.api_keys.replace(None, api_key, stored["lastUpdateInstant"], session)
-
-    await crud.writing(RESOURCE, api_key, references.keeping(services, RESOURCE, api_key, stored, put))
+    replace = functools.partial(services.api_keys.replace, None, api_key, stored["lastUpdateInstant"])
+    with crud.report_duplicates(RESOURCE, api_key):
+        await services.database.execute([*references.checks(services, RESOURCE, api_key, stored, call.now), replace])
     await _report_guessable(services, call, api_key, value)
     return api_key
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import uuid
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
 
 from identity.call import Call, Document
 from identity.domain.configuration import applications as rules
@@ -23,7 +22,7 @@ from identity.operations.objects import crud, features, key_references, referenc
 from identity.operations.providers import identity_providers
 from identity.operations.sessions import back_channel_logout
 from identity.services import Services
-from identity.store.mongo import Session, Write
+from identity.store.mongo import Write
 
 UNIQUE = (Unique("name", ("tenantId", "name"), "application.name"),)
 SEALED = ("oauthConfiguration.clientSecret",)
@@ -64,6 +63,21 @@ def _tenant_manager_problems(services: Services, document: Document) -> list[Gen
     return list(NotLicensed(f"The feature {_TENANT_MANAGER_FEATURE} is switched off.").general)
 
 
+async def _commit(
+    services: Services, call: Call, application: Document | None, stored: Document | None, writes: Sequence[Write]
+) -> None:
+    """Commit a new application that claims its client id, or a changed one with the rotation of its keys."""
+    assert application is not None, "applications are deleted by `delete`"
+    if stored is None:
+        claim = functools.partial(client_ids.claim_for_application, services, application)
+        await services.database.execute([claim, *writes])
+        return
+    tenant_id = TenantId(application["tenantId"])
+    tenant = await services.tenants.get(None, tenant_id)
+    rotation = await key_references.of_application(services, tenant, application, stored)
+    await key_references.commit(services, call.within(tenant_id), application, rotation, writes)
+
+
 RESOURCE = Resource(
     "application",
     "/api/application",
@@ -79,6 +93,7 @@ RESOURCE = Resource(
         {"id": "_id", "insertInstant": "insertInstant", "name": "name", "tenant": "tenantId"},
     ),
     prepare=prepare,
+    commit=_commit,
 )
 
 ROLE = Part("role", "roles", RESOURCE, "api/application-role.json", settle=groups.forget_role)
@@ -96,11 +111,8 @@ SCOPE = Part(
 
 
 async def create(services: Services, call: Call, body: Document, application_id: str | None) -> Document:
-    """A new application, plain or as a copy of `sourceApplicationId` under the name given. Raises Invalid."""
-    wanted = await _with_source(services, call, body)
-    # An id that is made up here is nobody's; one that is given may be a client id already.
-    commit = None if application_id is None else _commit_with_client_id
-    application = await crud.create(services, call, RESOURCE, wanted, application_id, commit)
+    """Create an application, plain or as a copy of `sourceApplicationId` under the name given. Raises Invalid."""
+    application = await crud.create(services, call, RESOURCE, await _with_source(services, call, body), application_id)
     await key_references.published(services, await services.tenants.get(None, application["tenantId"]), application)
     return application
 
@@ -108,16 +120,6 @@ async def create(services: Services, call: Call, body: Document, application_id:
 def retrieve_each(services: Services, call: Call, *, inactive: bool) -> AsyncIterator[Document]:
     """The active applications that the caller sees, or the inactive ones, the newest first."""
     return crud.retrieve_each(services, call, RESOURCE, {"active": not inactive})
-
-
-async def update(services: Services, call: Call, body: Document, application_id: str) -> Document:
-    """Replace an application; roles, scopes, state and an omitted client secret stay."""
-    return await crud.update(services, call, RESOURCE, body, application_id, _writer(services, call))
-
-
-async def patch(services: Services, call: Call, kind: str, body: Any, application_id: str) -> Document:
-    """Change parts of an application."""
-    return await crud.patch(services, call, RESOURCE, kind, body, application_id, _writer(services, call))
 
 
 async def deactivate(services: Services, call: Call, application_id: str) -> Document:
@@ -170,45 +172,18 @@ async def oauth_configuration(services: Services, call: Call, application_id: st
 
 async def _set_state(services: Services, call: Call, application_id: str, *, active: bool) -> Document:
     tenant_id = await crud.tenant_of(services, call, RESOURCE, application_id)
-
-    async def attempt() -> Document:
-        application = await services.applications.get(tenant_id, application_id)
-        version = application["lastUpdateInstant"]
-        application |= {"active": active, "state": "Active" if active else "Inactive"}
-        application |= crud.restamped(application, call.now)
-        await services.applications.replace(tenant_id, application, version)
-        return application
-
-    return await crud.retried(attempt)
+    return await crud.retried(functools.partial(_replace_state, services, call, tenant_id, application_id, active))
 
 
-def _writer(services: Services, call: Call) -> crud.Write:
-    """Writes a changed application; says so by event where it now signs with other public keys."""
-
-    async def write(document: Document, stored: Document) -> None:
-        async def put(session: Session | None) -> None:
-            document["private"] = rotation.private_at(services.clock.now())
-            await services.applications.replace(tenant_id, document, stored["lastUpdateInstant"], session)
-
-        tenant_id = TenantId(document["tenantId"])
-        tenant = await services.tenants.get(None, tenant_id)
-        rotation = await key_references.of_application(services, tenant, document, stored)
-        await services.bus.perform(
-            call.within(tenant_id),
-            lambda session: references.keeping(services, RESOURCE, document, stored, put, session),
-            offered=rotation.offered,
-        )
-        await key_references.in_force(services, document["private"])
-
-    return write
-
-
-async def _commit_with_client_id(
-    services: Services, _call: Call, application: Document | None, _before: Document | None, write: Write
-) -> None:
-    """Store a new application only if no entity uses its id as a client id."""
-    claim = functools.partial(client_ids.claim_for_application, services, application or {})
-    await services.database.execute([claim, write])
+async def _replace_state(
+    services: Services, call: Call, tenant_id: TenantId | None, application_id: str, active: bool
+) -> Document:
+    application = await services.applications.get(tenant_id, application_id)
+    version = application["lastUpdateInstant"]
+    application |= {"active": active, "state": "Active" if active else "Inactive"}
+    application |= crud.restamped(application, call.now)
+    await services.applications.replace(tenant_id, application, version)
+    return application
 
 
 async def _with_source(services: Services, call: Call, body: Document) -> Document:

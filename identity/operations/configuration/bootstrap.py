@@ -21,7 +21,7 @@ from identity.errors import Duplicate, Invalid
 from identity.ids import TenantId
 from identity.operations.configuration import applications, keys, system_configuration, tenant_issuers, tenants, themes
 from identity.operations.lambdas import lambdas
-from identity.operations.objects import crud, key_assignments, key_references, references
+from identity.operations.objects import crud, key_references, references
 from identity.services import Services
 from identity.store.documents import Documents
 
@@ -75,13 +75,10 @@ async def ensure(services: Services, call: Call) -> None:
 
 async def _migrate(services: Services) -> None:
     """Bring what an earlier version stored into the form that this one expects."""
-    now = services.clock.now()
     await tenant_issuers.reserve_existing(services)
     await _rename(services.documents["themes"], None, theme_rules.DEFAULT_ID, *_THEME_NAMES)
     await _rename(services.applications, services.default_tenant_id, ADMINISTRATOR_APPLICATION_ID, *_APPLICATION_NAMES)
-    await key_assignments.record_existing(
-        services, lambda collection, key_id: references.is_key_referenced(services, key_id, now, collection)
-    )
+    await references.record_key_usage(services)
 
 
 async def _rename(documents: Documents, tenant_id: TenantId | None, object_id: str, former: str, name: str) -> None:

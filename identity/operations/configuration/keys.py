@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from identity.call import Call, Document
 from identity.domain.configuration import key_usage
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
-from identity.errors import Invalid, NotFound
+from identity.errors import Invalid
 from identity.ids import new_id
-from identity.operations.objects import crud, references
+from identity.operations.objects import crud
 from identity.services import Services
-from identity.store.mongo import Session
+from identity.store.mongo import Write
 from identity.tokens import keys as material
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS
 
@@ -30,15 +30,13 @@ async def prepare(_services: Services, _call: Call, document: Document, stored: 
     return {**stored, "name": document.get("name"), "lastUpdateInstant": document["lastUpdateInstant"]}
 
 
-async def erase(services: Services, call: Call, stored: Document) -> None:
-    """Remove a key that nothing refers to and that no living token was signed with. Raises Invalid."""
-    _require_changeable(stored)
-
-    async def remove(session: Session | None) -> None:
-        if not await services.keys.delete(None, stored["id"], session):
-            raise NotFound
-
-    await references.removing(services, RESOURCE, stored["id"], call.now, remove)
+async def _commit(
+    services: Services, _call: Call, key: Document | None, stored: Document | None, writes: Sequence[Write]
+) -> None:
+    """Commit a key. Raises Invalid for a deletion of a key that stands for client secrets."""
+    if key is None and stored is not None:
+        _require_changeable(stored)
+    await services.database.execute(writes)
 
 
 RESOURCE = Resource(
@@ -64,7 +62,7 @@ RESOURCE = Resource(
         },
     ),
     prepare=prepare,
-    erase=erase,
+    commit=_commit,
 )
 
 
@@ -97,7 +95,7 @@ async def ensure_client_secret_keys(services: Services, call: Call) -> None:
     for key_id, algorithm in CLIENT_SECRET_KEYS.items():
         key = {"id": key_id, "name": CLIENT_SECRET_NAMES[key_id], "type": "HMAC", "algorithm": algorithm}
         if await services.keys.find(None, key_id) is None:
-            await crud.writing(RESOURCE, key, services.keys.insert(None, {**key, **crud.stamps(call.now)}))
+            await _insert(services, {**key, **crud.stamps(call.now)})
 
 
 def _require_changeable(stored: Document) -> None:
@@ -121,8 +119,13 @@ def _read(services: Services, body: Document, require: Callable[[Document], None
 
 async def _add(services: Services, call: Call, wanted: Document, made: Document, key_id: str | None) -> Document:
     key = {**made, "name": wanted["name"], "id": key_id or new_id(), **crud.stamps(call.now)}
-    await crud.writing(RESOURCE, key, services.keys.insert(None, key))
+    await _insert(services, key)
     return key
+
+
+async def _insert(services: Services, key: Document) -> None:
+    with crud.report_duplicates(RESOURCE, key):
+        await services.keys.insert(None, key)
 
 
 async def _default_issuer(services: Services) -> str:

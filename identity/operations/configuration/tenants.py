@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import functools
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from identity.call import Call, Document
@@ -20,7 +21,7 @@ from identity.operations.passwords import password_cost, user_passwords
 from identity.operations.providers import identity_providers
 from identity.operations.user_actions import user_actions
 from identity.services import Services
-from identity.store.mongo import Session, Write
+from identity.store.mongo import Write
 
 UNIQUE = (
     Unique("name", ("name",), "tenant.name"),
@@ -79,6 +80,36 @@ def _newly_enabled(document: Document, stored: Document | None) -> list[str]:
     return [name for name, entry in events.items() if entry["enabled"] and not earlier.get(name, {}).get("enabled")]
 
 
+async def _commit(
+    services: Services, call: Call, tenant: Document | None, stored: Document | None, writes: Sequence[Write]
+) -> None:
+    """Commit a new tenant with a signing key of its own, or a changed one with the rotation of its keys."""
+    assert tenant is not None, "tenants are deleted by `delete`"
+    if stored is None:
+        await services.database.execute(await _with_signing_key(services, call, tenant, writes))
+        return
+    private = tenant_issuers.reservation(tenant)
+    rotation = await key_references.of_tenant(services, tenant, stored)
+    await key_references.commit(
+        services, call.within(TenantId(tenant["id"])), tenant, rotation, writes, private=private
+    )
+
+
+async def _with_signing_key(
+    services: Services, call: Call, tenant: Document, writes: Sequence[Write]
+) -> Sequence[Write]:
+    """Add the write of a generated signing key for a new tenant, unless the request names its keys."""
+    settings = tenant["jwtConfiguration"]
+    missing = [name for name in rules.KEY_MEMBERS if name not in settings]
+    if not missing:
+        return writes
+    key = await keys.generated_for_tenant(call, tenant)
+    settings.update(dict.fromkeys(missing, key["id"]))
+    # The checks of the references again, because the tenant refers to the new key now.
+    checks = references.checks(services, RESOURCE, tenant, None, call.now)
+    return [functools.partial(services.keys.insert, None, key), *checks, writes[-1]]
+
+
 RESOURCE = Resource(
     "tenant",
     "/api/tenant",
@@ -92,6 +123,7 @@ RESOURCE = Resource(
     credentials=CREDENTIALS,
     search=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),
     prepare=prepare,
+    commit=_commit,
 )
 
 
@@ -101,7 +133,7 @@ async def create(services: Services, call: Call, body: Document, tenant_id: str 
         raise Unauthorized(log_detail="a tenant-scoped key makes no tenants")
     wanted = await _with_source(services, body)
     webhook_ids = await _webhook_ids(services, call, body)
-    tenant = await crud.create(services, call, RESOURCE, wanted, tenant_id, _commit_with_key)
+    tenant = await crud.create(services, call, RESOURCE, wanted, tenant_id)
     await _attach(services, TenantId(tenant["id"]), webhook_ids or set())
     await key_references.published(services, tenant)
     return tenant
@@ -123,7 +155,7 @@ async def update(services: Services, call: Call, body: Document, tenant_id: str)
     """Replace a tenant; absent `webhookIds` leave its webhooks unchanged."""
     await retrieve(services, call, tenant_id)
     webhook_ids = await _webhook_ids(services, call, body)
-    tenant = await crud.update(services, call, RESOURCE, body, tenant_id, _writer(services, call))
+    tenant = await crud.update(services, call, RESOURCE, body, tenant_id)
     if webhook_ids is not None:
         await _attach(services, TenantId(tenant_id), webhook_ids)
     return tenant
@@ -133,7 +165,7 @@ async def patch(services: Services, call: Call, kind: str, body: Any, tenant_id:
     """Change parts of a tenant; absent `webhookIds` leave its webhooks unchanged."""
     await retrieve(services, call, tenant_id)
     webhook_ids = await _webhook_ids(services, call, body if isinstance(body, dict) else {})
-    tenant = await crud.patch(services, call, RESOURCE, kind, body, tenant_id, _writer(services, call))
+    tenant = await crud.patch(services, call, RESOURCE, kind, body, tenant_id)
     if webhook_ids is not None:
         await _attach(services, TenantId(tenant_id), webhook_ids)
     return tenant
@@ -193,26 +225,6 @@ def _keep_keys(document: Document, stored: Document) -> None:
     for name in rules.KEY_MEMBERS:
         if name in stored["jwtConfiguration"]:
             document["jwtConfiguration"].setdefault(name, stored["jwtConfiguration"][name])
-
-
-async def _commit_with_key(
-    services: Services, call: Call, after: Document | None, _before: Document | None, write: Write
-) -> None:
-    """Write a new tenant, with a signing key generated for it unless the caller names keys."""
-    tenant = after or {}
-    settings = tenant["jwtConfiguration"]
-    missing = [name for name in rules.KEY_MEMBERS if name not in settings]
-    if not missing:
-        await write(None)
-        return
-    key = await keys.generated_for_tenant(call, tenant)
-    settings.update(dict.fromkeys(missing, key["id"]))
-
-    async def both(session: Session) -> None:
-        await services.keys.insert(None, key, session)
-        await write(session)
-
-    await services.database.in_transaction(both)
 
 
 async def _with_source(services: Services, body: Document) -> Document:
@@ -276,23 +288,3 @@ def _served(services: Services, tenant_ids: Document) -> list[Mapping[str, Any]]
     """The change of a webhook's tenants; its version moves too, or a change that read it before would undo this."""
     version = {"$max": [services.clock.now(), {"$add": ["$lastUpdateInstant", 1]}]}
     return [{"$set": {"tenantIds": tenant_ids, "lastUpdateInstant": version}}]
-
-
-def _writer(services: Services, call: Call) -> crud.Write:
-    """Writes a changed tenant; says so by event where applications get other public keys."""
-
-    async def write(document: Document, stored: Document) -> None:
-        async def put(session: Session | None) -> None:
-            document["private"] = rotation.private_at(services.clock.now()) | reservation
-            await services.tenants.replace(None, document, stored["lastUpdateInstant"], session)
-
-        reservation = tenant_issuers.reservation(document)
-        rotation = await key_references.of_tenant(services, document, stored)
-        await services.bus.perform(
-            call.within(TenantId(document["id"])),
-            lambda session: references.keeping(services, RESOURCE, document, stored, put, session),
-            offered=rotation.offered,
-        )
-        await key_references.in_force(services, document["private"])
-
-    return write

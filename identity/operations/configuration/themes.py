@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from identity.call import Call, Document
 from identity.domain.configuration import themes as rules
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
-from identity.errors import Invalid, NotFound
-from identity.operations.objects import crud, references
+from identity.errors import Invalid
+from identity.operations.objects import crud
 from identity.services import Services
-from identity.store.mongo import Session
+from identity.store.mongo import Write
 
 
 async def prepare(_services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
@@ -19,15 +21,13 @@ async def prepare(_services: Services, _call: Call, document: Document, stored: 
     return document
 
 
-async def erase(services: Services, call: Call, stored: Document) -> None:
-    """Remove a theme that nothing names. Raises Invalid."""
-    _require_own(stored["id"])
-
-    async def remove(session: Session | None) -> None:
-        if not await services.documents["themes"].delete(None, stored["id"], session):
-            raise NotFound
-
-    await references.removing(services, RESOURCE, stored["id"], call.now, remove)
+async def _commit(
+    services: Services, _call: Call, theme: Document | None, stored: Document | None, writes: Sequence[Write]
+) -> None:
+    """Commit a theme. Raises Invalid for a deletion of the default theme."""
+    if theme is None and stored is not None:
+        _require_own(stored["id"])
+    await services.database.execute(writes)
 
 
 RESOURCE = Resource(
@@ -45,7 +45,7 @@ RESOURCE = Resource(
         default="insertInstant ASC",
     ),
     prepare=prepare,
-    erase=erase,
+    commit=_commit,
 )
 
 

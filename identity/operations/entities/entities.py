@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from identity.call import Call, Document
@@ -39,6 +40,25 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     return entity
 
 
+async def _commit(
+    services: Services, call: Call, entity: Document | None, stored: Document | None, writes: Sequence[Write]
+) -> None:
+    """Commit an entity with its events, its client id and the grants on it."""
+    writes = [*writes]
+    if entity is not None:
+        await crud.require_free(services, RESOURCE, entity, stored)
+        if client_ids.is_claimed_anew(entity, stored):
+            writes.insert(0, functools.partial(client_ids.claim_for_entity, services, entity, stored))
+        if _is_moved(entity, stored):
+            writes.append(functools.partial(_require_no_circle, services, entity))
+    if _is_of_grants(entity, stored):
+        writes.append(functools.partial(_follow, services, entity, stored))
+    after = None if entity is None else await for_events(services, entity)
+    before = None if stored is None else await for_events(services, stored)
+    tenant_id = TenantId((entity or stored or {})["tenantId"])
+    await services.bus.commit(call.within(tenant_id), object_events.change_of("entity", after, before, writes))
+
+
 RESOURCE = Resource(
     "entity",
     "/api/entity",
@@ -52,13 +72,14 @@ RESOURCE = Resource(
     sealed=("clientSecret",),
     credentials=(Credential("clientSecret"),),
     prepare=prepare,
+    commit=_commit,
     feature=entity_types.FEATURE,
 )
 
 
 async def create(services: Services, call: Call, body: Document, entity_id: str | None) -> Document:
     """A new entity. Raises Invalid."""
-    made = await crud.create(services, call, RESOURCE, body, entity_id, _commit)
+    made = await crud.create(services, call, RESOURCE, body, entity_id)
     return await with_full_type(services, made)
 
 
@@ -69,19 +90,17 @@ async def retrieve(services: Services, call: Call, entity_id: str) -> Document:
 
 async def update(services: Services, call: Call, body: Document, entity_id: str) -> Document:
     """Replace an entity; an omitted client secret stays. Raises NotFound and Invalid."""
-    return await with_full_type(services, await crud.update(services, call, RESOURCE, body, entity_id, commit=_commit))
+    return await with_full_type(services, await crud.update(services, call, RESOURCE, body, entity_id))
 
 
 async def patch(services: Services, call: Call, kind: str, body: Any, entity_id: str) -> Document:
     """Change parts of an entity. Raises NotFound and Invalid."""
-    return await with_full_type(
-        services, await crud.patch(services, call, RESOURCE, kind, body, entity_id, commit=_commit)
-    )
+    return await with_full_type(services, await crud.patch(services, call, RESOURCE, kind, body, entity_id))
 
 
 async def delete(services: Services, call: Call, entity_id: str) -> None:
     """Remove an entity that stands above no other, and its grants. Raises NotFound and Invalid."""
-    await crud.delete(services, call, RESOURCE, entity_id, _commit)
+    await crud.delete(services, call, RESOURCE, entity_id)
 
 
 async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
@@ -101,25 +120,6 @@ async def with_full_type(services: Services, entity: Document) -> Document:
 async def for_events(services: Services, entity: Document) -> Document:
     """The entity as events and grants show it."""
     return crud.shown(services, RESOURCE, rules.without_secret(await with_full_type(services, entity)))
-
-
-async def _commit(
-    services: Services, call: Call, entity: Document | None, stored: Document | None, write: Write
-) -> None:
-    """Commit an entity with its events, its client id and the grants on it."""
-    writes = [write]
-    if entity is not None:
-        await crud.require_free(services, RESOURCE, entity, stored)
-        if client_ids.is_claimed_anew(entity, stored):
-            writes.insert(0, functools.partial(client_ids.claim_for_entity, services, entity, stored))
-        if _is_moved(entity, stored):
-            writes.append(functools.partial(_require_no_circle, services, entity))
-    if _is_of_grants(entity, stored):
-        writes.append(functools.partial(_follow, services, entity, stored))
-    after = None if entity is None else await for_events(services, entity)
-    before = None if stored is None else await for_events(services, stored)
-    tenant_id = TenantId((entity or stored or {})["tenantId"])
-    await services.bus.commit(call.within(tenant_id), object_events.change_of("entity", after, before, writes))
 
 
 def _is_moved(document: Document | None, stored: Document | None) -> bool:

@@ -61,7 +61,7 @@ async def upsert(services: Services, call: Call, entity_id: str, body: Document)
     own = {"id": new_id(), "tenantId": tenant_id, "entityId": entity_id, **crud.stamps(call.now)}
 
     async def attempt() -> Document:
-        grant = await crud.judged(services, call, RESOURCE, body, lambda fresh: {**fresh, **own}, None)
+        grant = await crud.validate(services, call, RESOURCE, body, own, None)
         stored = await services.entity_grants.find_where(tenant_id, {"entityId": entity_id, **recipient(grant)})
         if stored is not None:
             grant |= crud.restamped(stored, call.now)

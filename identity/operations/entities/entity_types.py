@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from identity.call import Call, Document
 from identity.domain.objects import subresources
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
 from identity.domain.objects.subresources import Part
 from identity.errors import FieldError
-from identity.operations.objects import crud, key_references, references
+from identity.operations.objects import crud, key_references
 from identity.services import Services
-from identity.store.mongo import Session
+from identity.store.mongo import Write
 
 FEATURE = "entityManagement"
 
@@ -30,6 +30,17 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors += await key_references.problems(services, call, document["jwtConfiguration"], stored, _JWT)
     crud.gather(errors)
     return document
+
+
+async def _commit(
+    services: Services, call: Call, entity_type: Document | None, stored: Document | None, writes: Sequence[Write]
+) -> None:
+    """Commit an entity type, a changed one with the rotation of its keys."""
+    if entity_type is None or stored is None:
+        await services.database.execute(writes)
+        return
+    rotation = await key_references.of_entity_type(services, entity_type, stored)
+    await key_references.commit(services, call, entity_type, rotation, writes)
 
 
 RESOURCE = Resource(
@@ -52,6 +63,7 @@ RESOURCE = Resource(
         },
     ),
     prepare=prepare,
+    commit=_commit,
     feature=FEATURE,
 )
 
@@ -62,31 +74,6 @@ async def create(services: Services, call: Call, body: Document, type_id: str | 
     if made["jwtConfiguration"]["enabled"]:
         await key_references.published_keys(services, made["jwtConfiguration"]["accessTokenKeyId"])
     return made
-
-
-async def update(services: Services, call: Call, body: Document, type_id: str) -> Document:
-    """Replace an entity type; its permissions stay. Raises NotFound and Invalid."""
-    return await crud.update(services, call, RESOURCE, body, type_id, _writer(services))
-
-
-async def patch(services: Services, call: Call, kind: str, body: Any, type_id: str) -> Document:
-    """Change parts of an entity type. Raises NotFound and Invalid."""
-    return await crud.patch(services, call, RESOURCE, kind, body, type_id, _writer(services))
-
-
-def _writer(services: Services) -> crud.Write:
-    """Writes a changed type, and waits until the key that it signs with from now on is known everywhere."""
-
-    async def write(document: Document, stored: Document) -> None:
-        async def put(session: Session | None) -> None:
-            document["private"] = rotation.private_at(services.clock.now())
-            await services.entity_types.replace(None, document, stored["lastUpdateInstant"], session)
-
-        rotation = await key_references.of_entity_type(services, document, stored)
-        await references.keeping(services, RESOURCE, document, stored, put)
-        await key_references.in_force(services, document["private"])
-
-    return write
 
 
 async def _settle(services: Services, owner: Document, before: Document, after: Document | None) -> None:

@@ -60,10 +60,10 @@ async def create(services: Services, call: Call, body: Document, group_id: str |
         await services.groups.insert(tenant_id, group, session)
 
     about = {"group": await to_response(services, group)}
-    told = services.bus.perform(
-        call.within(tenant_id), insert, [Event("group.create", about)], [Event("group.create.complete", about)]
-    )
-    await crud.writing(RESOURCE, group, told)
+    with crud.report_duplicates(RESOURCE, group):
+        await services.bus.perform(
+            call.within(tenant_id), insert, [Event("group.create", about)], [Event("group.create.complete", about)]
+        )
     return group
 
 
@@ -186,10 +186,10 @@ async def _change(services: Services, call: Call, group_id: str, wanted_of: Call
             await services.groups.replace(tenant_id, group, stored["lastUpdateInstant"], session)
 
         about = {"group": await to_response(services, group), "original": await to_response(services, stored)}
-        told = services.bus.perform(
-            call, replace, [Event("group.update", about)], [Event("group.update.complete", about)]
-        )
-        await crud.writing(RESOURCE, group, told)
+        with crud.report_duplicates(RESOURCE, group):
+            await services.bus.perform(
+                call, replace, [Event("group.update", about)], [Event("group.update.complete", about)]
+            )
         return group
 
     return await crud.retried(attempt)
@@ -198,9 +198,7 @@ async def _change(services: Services, call: Call, group_id: str, wanted_of: Call
 async def _judged(services: Services, call: Call, body: Document, own: Document, stored: Document | None) -> Document:
     """The group to store. Raises Invalid with everything that is wrong with it and its roles."""
     private = {**({} if stored is None else stored["private"]), "wanted": _role_ids(services, body)}
-    return await crud.judged(
-        services, call, RESOURCE, body, lambda fresh: {**fresh, **own, "private": dict(private)}, stored
-    )
+    return await crud.validate(services, call, RESOURCE, body, {**own, "private": private}, stored)
 
 
 def _role_ids(services: Services, body: Document) -> list[str]:

@@ -16,7 +16,6 @@ from identity.domain.objects.resource_definition import Resource, SearchRules
 from identity.errors import Duplicate, FieldError, Invalid, LambdaFailed
 from identity.operations.objects import crud, event_logs, references
 from identity.services import Services
-from identity.store.mongo import Session
 
 
 async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
@@ -138,12 +137,8 @@ async def _body_problems(services: Services, kind: str, body: str) -> list[Field
 
 async def _type_problems(services: Services, call: Call, lambda_id: str) -> list[FieldError]:
     """A lambda of another type than is wanted would not be run: who relies on it has to let go of it first."""
-
-    async def nothing(_session: Session | None) -> None:
-        """Only the question is of interest."""
-
     try:
-        await references.removing(services, RESOURCE, lambda_id, call.now, nothing)
+        await references.require_unreferenced(services, RESOURCE, lambda_id, call.now)
     except Invalid:
         message = "The [lambda.type] cannot be changed while a tenant, application or identity provider uses it."
         return [FieldError.of("inUse", "lambda.type", message)]

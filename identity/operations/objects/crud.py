@@ -7,9 +7,10 @@ unique indexes judge uniqueness.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from identity import permissions
@@ -25,22 +26,9 @@ from identity.operations.objects import features, references
 from identity.schemas import fill
 from identity.services import Services
 from identity.store.documents import Documents
-from identity.store.mongo import Session
-from identity.store.mongo import Write as DeferredWrite
+from identity.store.mongo import Session, Write
 
 T = TypeVar("T")
-
-Write = Callable[[Document, Document], Awaitable[None]]
-"""(wanted, stored): writes the change, where that is more than replacing the document."""
-
-Commit = Callable[[Services, Call, Document | None, Document | None, DeferredWrite], Awaitable[None]]
-"""(services, call, after, before, write): commits the change of one object with its events and with other writes.
-
-`before` is None for a creation, `after` for a deletion.
-"""
-
-Complete = Callable[[Document], Document]
-"""The members that a caller sent, with those that the service adds."""
 
 _ATTEMPTS = 16
 _PAUSE_SECONDS = 0.004
@@ -48,24 +36,15 @@ _PAUSE_SECONDS = 0.004
 READ_ONLY = ("id", "insertInstant", "lastUpdateInstant")
 
 
-async def create(
-    services: Services,
-    call: Call,
-    resource: Resource,
-    wanted: Document,
-    object_id: str | None,
-    commit: Commit | None = None,
-) -> Document:
-    """Add an object under the given id, or a random one. Raises Invalid."""
+async def create(services: Services, call: Call, resource: Resource, body: Document, object_id: str | None) -> Document:
+    """Create an object with the given id, or with a random one. Raises Invalid."""
     tenant_id = scope_of(call, resource)
     own = {"id": object_id or new_id(), **stamps(call.now)}
     if tenant_id is not None:
         own["tenantId"] = tenant_id
-    document = await judged(services, call, resource, wanted, lambda fresh: {**fresh, **own}, None)
-
+    document = await validate(services, call, resource, body, own, None)
     insert = functools.partial(documents_of(services, resource).insert, tenant_id, document)
-    write = functools.partial(references.keeping, services, resource, document, None, insert)
-    await writing(resource, document, (commit or _commit)(services, call, document, None, write))
+    await _commit(services, call, resource, document, None, insert)
     return document
 
 
@@ -90,50 +69,28 @@ def retrieve_each(
     return documents.iterate(scope_of(call, resource), where)
 
 
-async def update(
-    services: Services,
-    call: Call,
-    resource: Resource,
-    wanted: Document,
-    object_id: str,
-    write: Write | None = None,
-    commit: Commit | None = None,
-) -> Document:
-    """Replace the object. Raises NotFound and Invalid."""
-    return await _change(services, call, resource, object_id, lambda _stored: wanted, write, commit)
+async def update(services: Services, call: Call, resource: Resource, body: Document, object_id: str) -> Document:
+    """Replace an object. Raises NotFound and Invalid."""
+    tenant_id = await tenant_of(services, call, resource, object_id)
+    return await retried(functools.partial(_replace, services, call, resource, tenant_id, object_id, None, body))
 
 
 async def patch(
-    services: Services,
-    call: Call,
-    resource: Resource,
-    content_type: str,
-    body: Any,
-    object_id: str,
-    write: Write | None = None,
-    commit: Commit | None = None,
+    services: Services, call: Call, resource: Resource, content_type: str, body: Any, object_id: str
 ) -> Document:
-    """Change parts of the object by one of the three kinds of patch. Raises NotFound and Invalid."""
+    """Apply a patch, of one of the three media types, to an object. Raises NotFound and Invalid."""
+    tenant_id = await tenant_of(services, call, resource, object_id)
+    return await retried(
+        functools.partial(_replace, services, call, resource, tenant_id, object_id, content_type, body)
+    )
 
-    def patched(stored: Document) -> Document:
-        return patches.apply(content_type, {resource.name: patch_form(services, resource, stored)}, body)
 
-    return await _change(services, call, resource, object_id, patched, write, commit)
-
-
-async def delete(
-    services: Services, call: Call, resource: Resource, object_id: str, commit: Commit | None = None
-) -> None:
-    """Remove the object. Raises NotFound, and Invalid with `[inUse]` where others refer to it."""
+async def delete(services: Services, call: Call, resource: Resource, object_id: str) -> None:
+    """Delete an object. Raises NotFound, and Invalid with `[inUse]` while other objects refer to it."""
     stored = await retrieve(services, call, resource, object_id)
-    if resource.erase is not None:
-        await resource.erase(services, call, stored)
-        return
     tenant_id = stored.get("tenantId") if resource.tenant_scoped else None
-
     remove = functools.partial(_remove, documents_of(services, resource), tenant_id, object_id)
-    write = functools.partial(references.removing, services, resource, object_id, call.now, remove)
-    await (commit or _commit)(services, call, None, stored, write)
+    await _commit(services, call, resource, None, stored, remove)
 
 
 async def search(
@@ -228,27 +185,27 @@ def restamped(stored: Document, now: Instant) -> Document:
     }
 
 
-async def judged(
-    services: Services, call: Call, resource: Resource, wanted: Document, complete: Complete, stored: Document | None
+async def validate(
+    services: Services, call: Call, resource: Resource, body: Document, own: Document, stored: Document | None
 ) -> Document:
-    """The document to store, after the judgement of its schema and of its resource.
+    """Return the document to store: the object of a request body with the members `own` that the service sets.
 
-    Raises Invalid with the errors of both, so that a caller hears of everything at once: what the schema refuses is
-    taken out, and the resource judges the rest. Credentials that the request does not state are filled in or dropped
-    before the resource judges.
+    Raises Invalid with the errors of the schema and those of the resource's own validation together: members that the
+    schema rejects are removed before the resource validates the rest. Credentials that the request omits are filled in
+    or dropped before the resource validates them.
     """
     shape = services.schemas[resource.schema]
-    tidy, errors = shape.examine(wanted)
+    tidy, errors = shape.examine(body)
     given = tidy.get(resource.name)
     if not errors:
-        document = stored_credentials.resolved(resource.credentials, complete(given), stored)
+        document = stored_credentials.resolved(resource.credentials, {**given, **own}, stored)
         return await _licensed(services, call, resource, document, stored)
     if not isinstance(given, dict):
         raise Invalid(errors)
     rest, rejected = rejected_members.remainder(tidy, errors, functools.partial(fill, shape.schema), shape.errors)
     if not isinstance(rest.get(resource.name), dict):
         raise Invalid(errors)
-    further, general = await _further(services, call, resource, complete(rest[resource.name]), stored)
+    further, general = await _further(services, call, resource, {**rest[resource.name], **own}, stored)
     raise Invalid([*errors, *rejected_members.beside(further, rejected)], general)
 
 
@@ -291,10 +248,11 @@ async def _prepared(
     return document if resource.prepare is None else await resource.prepare(services, call, document, stored)
 
 
-async def writing(resource: Resource, document: Document, write: Awaitable[None]) -> None:
-    """Await a write, and report a duplicate on the field that the index guards."""
+@contextlib.contextmanager
+def report_duplicates(resource: Resource, document: Document) -> Iterator[None]:
+    """Turn a duplicate key into Invalid for the field that the unique index covers."""
     try:
-        await write
+        yield
     except Duplicate as duplicate:
         raise duplicate_error(resource, document, duplicate) from duplicate
 
@@ -317,7 +275,7 @@ def duplicate_error(resource: Resource, document: Document, duplicate: Duplicate
 async def require_free(services: Services, resource: Resource, document: Document, stored: Document | None) -> None:
     """Raise Invalid for an id or a unique value that another object has: no webhook is asked about what cannot be.
 
-    The unique indexes have the last word: who comes at the same time is told by `writing`.
+    The unique indexes decide between concurrent requests; see `report_duplicates`.
     """
     documents = documents_of(services, resource)
     if stored is None and await documents.find_all_across_tenants({"_id": document["id"]}):
@@ -343,43 +301,38 @@ async def retried(change: Callable[[], Awaitable[T]]) -> T:
     raise Unavailable("Others are changing this object at the same time. Try again.")
 
 
-async def _change(
+async def _replace(
     services: Services,
     call: Call,
     resource: Resource,
+    tenant_id: TenantId | None,
     object_id: str,
-    wanted_of: Callable[[Document], Document],
-    write: Write | None,
-    commit: Commit | None,
+    content_type: str | None,
+    body: Any,
 ) -> Document:
-    tenant_id = await tenant_of(services, call, resource, object_id)
+    """Replace an object once, by the body of an update or by a patch of `content_type`. Raises Conflict."""
     documents = documents_of(services, resource)
-
-    async def replace(document: Document, stored: Document) -> None:
-        put = functools.partial(documents.replace, tenant_id, document, stored["lastUpdateInstant"])
-        keep = functools.partial(references.keeping, services, resource, document, stored, put)
-        await (commit or _commit)(services, call, document, stored, keep)
-
-    async def attempt() -> Document:
-        stored = await documents.get(tenant_id, object_id)
-        own = restamped(stored, call.now)
-        own |= {name: stored[name] for name in ("private", "tenantId") if name in stored}
-
-        def complete(fresh: Document) -> Document:
-            return {**fresh, **own}
-
-        document = await judged(services, call, resource, wanted_of(stored), complete, stored)
-        await writing(resource, document, (write or replace)(document, stored))
-        return document
-
-    return await retried(attempt)
+    stored = await documents.get(tenant_id, object_id)
+    if content_type is not None:
+        body = patches.apply(content_type, {resource.name: patch_form(services, resource, stored)}, body)
+    own = restamped(stored, call.now)
+    own |= {name: stored[name] for name in ("private", "tenantId") if name in stored}
+    document = await validate(services, call, resource, body, own, stored)
+    replace = functools.partial(documents.replace, tenant_id, document, stored["lastUpdateInstant"])
+    await _commit(services, call, resource, document, stored, replace)
+    return document
 
 
 async def _commit(
-    _services: Services, _call: Call, _after: Document | None, _before: Document | None, write: DeferredWrite
+    services: Services, call: Call, resource: Resource, after: Document | None, before: Document | None, write: Write
 ) -> None:
-    """Commit an object that has no events."""
-    await write(None)
+    """Commit the write of one object after the checks of its references, by the row's own `commit` if it has one."""
+    writes = [*references.checks(services, resource, after, before, call.now), write]
+    with report_duplicates(resource, after or before or {}):
+        if resource.commit is None:
+            await services.database.execute(writes)
+        else:
+            await resource.commit(services, call, after, before, writes)
 
 
 async def _remove(

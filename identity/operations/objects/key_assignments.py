@@ -2,50 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
-import structlog
-
 from identity.call import Call, Document
-from identity.domain.configuration import key_usage
 from identity.domain.configuration.key_rotation import VERIFICATION_MEMBERS
-from identity.domain.configuration.key_usage import MIXED, USAGES
 from identity.domain.configuration.tenants import KEY_MEMBERS
 from identity.ids import TenantId
 from identity.services import Services
-from identity.store.mongo import Session
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS
-
-IsReferenced = Callable[[str, Session | None], Awaitable[bool]]
-"""(collection, session) -> whether a document of the collection refers to the key."""
-
-_log = structlog.get_logger(__name__)
-
-
-async def assign(
-    services: Services,
-    collection: str,
-    member: str,
-    tenant_id: str | None,
-    key_id: str,
-    is_referenced: IsReferenced,
-    session: Session,
-) -> bool:
-    """Record the purpose of a key that a document is about to refer to; False when the key must not be used for it."""
-    key = await services.keys.find(None, key_id, session)
-    if key is None or key_id in CLIENT_SECRET_KEYS:
-        return key is not None
-    if key_usage.owner(key) not in {None, tenant_id}:
-        return False
-    wanted, held = USAGES[collection], key_usage.usage(key)
-    if key_usage.only_verifies(collection, member, key):
-        return True
-    others = [other for other, usage in USAGES.items() if usage != wanted]
-    if held not in {None, wanted} and any([await is_referenced(other, session) for other in others]):
-        return False
-    change = {"private.usage": wanted, "private.assignedInstant": services.clock.now()}
-    await services.keys.update(None, {"_id": key_id}, {"$set": change}, session)
-    return True
 
 
 async def signing_keys_of(services: Services, tenant: Document) -> set[str]:
@@ -78,18 +40,3 @@ async def not_assigned(services: Services, call: Call, wanted: set[str], stored:
         return set()
     tenant = await services.tenants.get(None, tenant_id)
     return fresh - await assigned_to(services, tenant)
-
-
-async def record_existing(services: Services, is_referenced: Callable[[str, str], Awaitable[bool]]) -> None:
-    """Record the purpose of keys that were stored before purposes were recorded. Safe to repeat."""
-    async for key in services.keys.iterate(None, {"private.usage": {"$exists": False}}):
-        if key["id"] in CLIENT_SECRET_KEYS:
-            continue
-        found = {usage for collection, usage in USAGES.items() if await is_referenced(collection, key["id"])}
-        if not found:
-            continue
-        usage = found.pop() if len(found) == 1 else MIXED
-        if usage == MIXED:
-            _log.warning("a key serves more than one purpose: assign a key of its own to each", key_id=key["id"])
-        where = {"_id": key["id"], "private.usage": {"$exists": False}}
-        await services.keys.update(None, where, {"$set": {"private.usage": usage}})

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from identity.call import Call, Document
 from identity.domain.clients import security_profiles
@@ -17,11 +18,12 @@ from identity.domain.configuration import applications, key_rotation, key_usage
 from identity.domain.configuration.key_rotation import VERIFICATION_MEMBERS
 from identity.domain.configuration.tenants import KEY_MEMBERS
 from identity.errors import FieldError
-from identity.events.changes import Event
+from identity.events.changes import Change, Event
 from identity.ids import TenantId
 from identity.instants import Instant
 from identity.operations.objects import key_assignments
 from identity.services import Services
+from identity.store.mongo import Session, Write
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, TYPES
 
 DEFAULT_KEY_NAME = "Default signing key"
@@ -29,10 +31,10 @@ DEFAULT_KEY_NAME = "Default signing key"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rotation:
-    """What a change leads to: the events to offer before, and the `private` to store, by the instant of writing."""
+    """A change of signing keys: `private` to store, by the instant of the write, and the events to approve before."""
 
     private_at: Callable[[Instant], Document]
-    offered: tuple[Event, ...] = ()
+    before_commit: tuple[Event, ...] = ()
 
 
 def default_signing_key_id(instance_id: str) -> str:
@@ -125,26 +127,58 @@ async def of_tenant(services: Services, document: Document, stored: Document) ->
     public = {member for member in changed if await _any_public(services, before.get(member), after.get(member))}
     affected = [one["id"] for one in applications if not all(_has_own(one, member) for member in public)]
     return Rotation(
-        lambda now: key_rotation.changed_tenant(stored, document, longest, now),
+        functools.partial(key_rotation.changed_tenant, stored, document, longest),
         (_change_event(affected),) if public else (),
     )
 
 
 async def of_application(services: Services, tenant: Document, document: Document, stored: Document) -> Rotation:
     """What a changed application leads to."""
-    offered: tuple[Event, ...] = ()
+    before_commit: tuple[Event, ...] = ()
     for member in KEY_MEMBERS:
         before, after = (_configured(tenant, each, member) for each in (stored, document))
         if before != after and await _any_public(services, before, after):
-            offered = (_change_event([document["id"]]),)
-    return Rotation(lambda now: key_rotation.changed_application(tenant, stored, document, now), offered)
+            before_commit = (_change_event([document["id"]]),)
+    return Rotation(functools.partial(key_rotation.changed_application, tenant, stored, document), before_commit)
 
 
 async def of_entity_type(services: Services, document: Document, stored: Document) -> Rotation:
     """What a changed entity type leads to. Its tokens are of no application: there is no event that tells of it."""
     tenants = await services.tenants.list_cached(None, "all", {})
     longest = max(int(tenant["jwtConfiguration"]["timeToLiveInSeconds"]) for tenant in tenants)
-    return Rotation(lambda now: key_rotation.changed_entity_type(stored, document, longest, now))
+    return Rotation(functools.partial(key_rotation.changed_entity_type, stored, document, longest))
+
+
+async def commit(
+    services: Services,
+    call: Call,
+    document: Document,
+    rotation: Rotation,
+    writes: Sequence[Write],
+    *,
+    private: Document | None = None,
+) -> None:
+    """Commit a changed object with its rotation, and return when the rotation is in force.
+
+    The last of the writes stores the object; `private` are private members that it keeps beside those of the rotation.
+    """
+    *checks, replace = writes
+    rotate = functools.partial(_rotate, services, document, rotation, private or {}, replace)
+    await services.bus.commit(call, Change([*checks, rotate], before_commit=rotation.before_commit))
+    await in_force(services, document["private"])
+
+
+async def _rotate(
+    services: Services,
+    document: Document,
+    rotation: Rotation,
+    private: Document,
+    replace: Write,
+    session: Session | None,
+) -> None:
+    """Store an object whose rotation begins with this write."""
+    document["private"] = rotation.private_at(services.clock.now()) | private
+    await replace(session)
 
 
 async def in_force(services: Services, private: Document) -> None:

@@ -1,142 +1,172 @@
-"""Which objects refer to which others: nothing that is referred to can be deleted, and nothing refers to what is gone.
+"""References between stored objects: a referenced object cannot be deleted, and a deleted one cannot be referenced.
 
-Both sides change the object that is referred to, inside a transaction: who wants to refer to it holds it, who wants to
-delete it removes it. Of two that meet, MongoDB lets one through, and the other looks again.
+Both sides write the referenced object inside a transaction: the one that adds a reference holds the object, the one
+that deletes it removes it. MongoDB lets one of two concurrent transactions commit and the other retries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, TypeVar
+import functools
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import structlog
 
 from identity.call import Document
-from identity.domain.configuration.key_usage import USAGES
+from identity.domain.configuration import key_usage
+from identity.domain.configuration.key_usage import MIXED, USAGES
 from identity.domain.configuration.reference_table import TABLE, Reference
 from identity.domain.objects.resource_definition import Resource
 from identity.errors import FieldError, Invalid
 from identity.instants import Instant
-from identity.operations.objects import key_assignments
 from identity.services import Services
 from identity.store.documents import Documents
-from identity.store.mongo import Session
+from identity.store.mongo import Session, Write
+from identity.tokens.signing_keys import CLIENT_SECRET_KEYS
 
-T = TypeVar("T")
-
-Write = Callable[[Session | None], Awaitable[T]]
+_log = structlog.get_logger(__name__)
 
 
 async def problems(
     services: Services, resource: Resource, document: Document, stored: Document | None, targets: tuple[str, ...]
 ) -> list[FieldError]:
-    """A field error for each object of the collections `targets` that a document, and not yet `stored`, names in vain.
+    """Return a field error for each new reference to a missing object of the collections `targets`.
 
-    `keeping` has the last word; this one says everything at once.
+    This reports all problems at once; the writes of `checks` decide between concurrent requests.
     """
     errors = []
-    before = set() if stored is None else {(member, value) for _, member, value in _named(resource, stored)}
-    for row, member, value in _named(resource, document):
+    before = set() if stored is None else {(member, value) for _, member, value in _references_in(resource, stored)}
+    for row, member, value in _references_in(resource, document):
         if row.target in targets and (member, value) not in before:
             found = await _collection(services, row.target).find_cached(document.get("tenantId"), value)
             if found is None:
-                path = f"{resource.name}.{member}"
-                errors.append(FieldError.of("invalid", path, f"The [{path}] must name an existing object."))
+                errors.append(_missing(f"{resource.name}.{member}"))
     return errors
 
 
-async def keeping(
+def checks(
+    services: Services, resource: Resource, after: Document | None, before: Document | None, now: Instant
+) -> list[Write]:
+    """Return the writes that a transaction runs before it writes an object; none where no reference is concerned.
+
+    They hold the objects that `after` refers to and `before`, its stored state, does not, and raise Invalid with
+    `[invalid]` for a missing one. Where `after` is None the object is deleted: they raise Invalid with `[inUse]` while
+    other objects refer to it.
+    """
+    if after is None:
+        assert before is not None, "an object exists before or after a change"
+        is_target = any(row.target == resource.collection for row in TABLE)
+        return [functools.partial(require_unreferenced, services, resource, before["id"], now)] if is_target else []
+    stored = set() if before is None else {(row.target, value) for row, _, value in _references_in(resource, before)}
+    added: dict[tuple[str, str], list[str]] = {}
+    for row, member, value in _references_in(resource, after):
+        if (row.target, value) not in stored and row.until is None:
+            added.setdefault((row.target, value), []).append(member)
+    return [functools.partial(_hold, services, resource, after, added)] if added else []
+
+
+async def _hold(
     services: Services,
     resource: Resource,
     document: Document,
-    stored: Document | None,
-    write: Write[T],
+    targets: Mapping[tuple[str, str], list[str]],
+    session: Session | None,
+) -> None:
+    """Hold referenced objects until the transaction ends. Raises Invalid for a missing one."""
+    assert session is not None, "objects are held by a transaction"
+    # Acquire all locks before the first read: a write by another transaction after it would abort this one.
+    await services.database.lock_keys(session, [f"{target} {value}" for target, value in targets])
+    for (target, value), members in sorted(targets.items()):
+        if not await _collection(services, target).lock(document.get("tenantId"), value, session):
+            raise Invalid([_missing(f"{resource.name}.{members[-1]}")])
+        if target == "keys":
+            await _assign_key(services, resource, document, value, members, session)
+
+
+async def require_unreferenced(
+    services: Services, resource: Resource, object_id: str, now: Instant, session: Session | None = None
+) -> None:
+    """Raise Invalid with `[inUse]` while other objects refer to the object."""
+    for row in TABLE:
+        if row.target == resource.collection:
+            where = _referring_to(row, object_id, now)
+            if await _collection(services, row.source).count_across_tenants(where, 1, session):
+                users = row.source.replace("_", " ")
+                message = f"The {resource.label} is in use: there are {users} that refer to it."
+                raise Invalid.field("inUse", resource.id_name, message)
+
+
+async def is_key_referenced(
+    services: Services,
+    key_id: str,
+    now: Instant,
+    collections: Collection[str] = tuple(USAGES),
     session: Session | None = None,
-) -> T:
-    """Write a document, and hold what it names and `stored`, its former state, did not.
-
-    Raises Invalid with `[invalid]` for what was deleted in the meantime.
-    """
-    before = set() if stored is None else {(row.target, value) for row, _, value in _named(resource, stored)}
-    fresh: dict[tuple[str, str], list[str]] = {}
-    for row, member, value in _named(resource, document):
-        if (row.target, value) not in before and row.until is None:
-            fresh.setdefault((row.target, value), []).append(member)
-    if not fresh:
-        return await write(session)
-
-    async def held(session: Session) -> T:
-        # All turns first: what another changes after the first look of a transaction would end it.
-        await services.database.lock_keys(session, [f"{target} {value}" for target, value in fresh])
-        for (target, value), members in sorted(fresh.items()):
-            path = f"{resource.name}.{members[-1]}"
-            if not await _collection(services, target).lock(document.get("tenantId"), value, session):
-                raise Invalid.field("invalid", path, f"The [{path}] must name an existing object.")
-            if target == "keys":
-                await _assign(services, resource, document, value, members, session)
-        return await write(session)
-
-    return await (services.database.in_transaction(held) if session is None else held(session))
+) -> bool:
+    """Return whether a document of the collections refers to the key."""
+    for row in TABLE:
+        if row.target == "keys" and row.source in collections:
+            where = _referring_to(row, key_id, now)
+            if await _collection(services, row.source).count_across_tenants(where, 1, session):
+                return True
+    return False
 
 
-async def is_key_referenced(services: Services, key_id: str, now: Instant, *collections: str) -> bool:
-    """Whether a document of these collections, or of any collection when none is given, refers to the key."""
-    return await _is_referenced(services, key_id, now, collections or tuple(USAGES))
+async def record_key_usage(services: Services) -> None:
+    """Record the purpose of keys that were stored before purposes were recorded. Safe to repeat."""
+    now = services.clock.now()
+    async for key in services.keys.iterate(None, {"private.usage": {"$exists": False}}):
+        if key["id"] in CLIENT_SECRET_KEYS:
+            continue
+        found = {
+            usage
+            for collection, usage in USAGES.items()
+            if await is_key_referenced(services, key["id"], now, (collection,))
+        }
+        if not found:
+            continue
+        usage = found.pop() if len(found) == 1 else MIXED
+        if usage == MIXED:
+            _log.warning("a key serves more than one purpose: assign a key of its own to each", key_id=key["id"])
+        where = {"_id": key["id"], "private.usage": {"$exists": False}}
+        await services.keys.update(None, where, {"$set": {"private.usage": usage}})
 
 
-async def _assign(
+async def _assign_key(
     services: Services, resource: Resource, document: Document, key_id: str, members: list[str], session: Session
 ) -> None:
-    """Record what the key is used for. Raises Invalid for a key that belongs to others."""
+    """Record the purpose of a key. Raises Invalid for a key of another tenant or purpose."""
     tenant_id = document["id"] if resource.collection == "tenants" else document.get("tenantId")
-
-    async def is_referenced(collection: str, session: Session | None) -> bool:
-        return await _is_referenced(services, key_id, services.clock.now(), (collection,), session)
-
     for member in members:
-        if not await key_assignments.assign(
-            services, resource.collection, member, tenant_id, key_id, is_referenced, session
-        ):
+        if not await _may_assign_key(services, resource.collection, member, tenant_id, key_id, session):
             path = f"{resource.name}.{member}"
             message = f"The [{path}] names a key that belongs to another tenant or serves another purpose."
             raise Invalid.field("invalid", path, message)
 
 
-async def _is_referenced(
-    services: Services, key_id: str, now: Instant, collections: tuple[str, ...], session: Session | None = None
+async def _may_assign_key(
+    services: Services, collection: str, member: str, tenant_id: str | None, key_id: str, session: Session
 ) -> bool:
-    for row in TABLE:
-        if row.target == "keys" and row.source in collections:
-            found = _collection(services, row.source)
-            if await found.count_across_tenants(_naming(row, key_id, now), 1, session):
-                return True
-    return False
+    """Record the purpose of a key if it may serve it; return False otherwise."""
+    key = await services.keys.find(None, key_id, session)
+    if key is None or key_id in CLIENT_SECRET_KEYS:
+        return key is not None
+    if key_usage.owner(key) not in {None, tenant_id}:
+        return False
+    new_usage, old_usage = USAGES[collection], key_usage.usage(key)
+    if key_usage.only_verifies(collection, member, key):
+        return True
+    now = services.clock.now()
+    others = [other for other, usage in USAGES.items() if usage != new_usage]
+    if old_usage not in {None, new_usage} and await is_key_referenced(services, key_id, now, others, session):
+        return False
+    change = {"private.usage": new_usage, "private.assignedInstant": now}
+    await services.keys.update(None, {"_id": key_id}, {"$set": change}, session)
+    return True
 
 
-async def removing(
-    services: Services,
-    resource: Resource,
-    object_id: str,
-    now: Instant,
-    remove: Write[T],
-    session: Session | None = None,
-) -> T:
-    """Remove an object to which nothing refers. Raises Invalid with `[inUse]`."""
-    rows = [row for row in TABLE if row.target == resource.collection]
-    if not rows:
-        return await remove(session)
-
-    async def unless_used(session: Session) -> T:
-        for row in rows:
-            if await _collection(services, row.source).count_across_tenants(_naming(row, object_id, now), 1, session):
-                users = row.source.replace("_", " ")
-                message = f"The {resource.label} is in use: there are {users} that refer to it."
-                raise Invalid.field("inUse", resource.id_name, message)
-        return await remove(session)
-
-    return await (services.database.in_transaction(unless_used) if session is None else unless_used(session))
-
-
-def _named(resource: Resource, document: Document) -> Iterator[tuple[Reference, str, str]]:
-    """(row, member, id) of everything that a document names."""
+def _references_in(resource: Resource, document: Document) -> Iterator[tuple[Reference, str, str]]:
+    """Yield (row, member, id) of each reference in a document."""
     for row in TABLE:
         if row.source == resource.collection:
             for member in row.members:
@@ -154,14 +184,18 @@ def _values(value: Any, steps: list[str]) -> Iterator[str]:
         yield from _values(value[steps[0]], steps[1:])
 
 
-def _naming(row: Reference, object_id: str, now: Instant) -> Document:
-    """What documents of the row's source that refer to the object look like."""
+def _referring_to(row: Reference, object_id: str, now: Instant) -> Document:
+    """Return the condition on documents of the row's source that refer to the object."""
     if row.until is None:
         return {"$or": [{member: object_id} for member in row.members]}
-    geoip = (member.rpartition(".") for member in row.members)
-    return {"$or": [{place: {"$elemMatch": {last: object_id, row.until: {"$gt": now}}}} for place, _, last in geoip]}
+    paths = (member.rpartition(".") for member in row.members)
+    return {"$or": [{array: {"$elemMatch": {last: object_id, row.until: {"$gt": now}}}} for array, _, last in paths]}
 
 
 def _collection(services: Services, name: str) -> Documents:
     others: dict[str, Documents] = {"api_keys": services.api_keys, "users": services.users}
     return others.get(name) or services.documents[name]
+
+
+def _missing(path: str) -> FieldError:
+    return FieldError.of("invalid", path, f"The [{path}] must name an existing object.")

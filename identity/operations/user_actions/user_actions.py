@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator
 
 from identity.call import Call, Document
@@ -10,7 +11,6 @@ from identity.domain.user_actions import user_actions as rules
 from identity.errors import FieldError
 from identity.operations.objects import crud, references
 from identity.services import Services
-from identity.store.mongo import Session
 
 _REFERENCE = "failedAuthenticationConfiguration.userActionId"
 
@@ -68,21 +68,19 @@ async def reference_problems(services: Services, tenant: Document) -> list[Field
 
 
 async def _set_active(services: Services, call: Call, action_id: str, *, active: bool) -> Document:
+    return await crud.retried(functools.partial(_replace_active, services, call, action_id, active))
+
+
+async def _replace_active(services: Services, call: Call, action_id: str, active: bool) -> Document:
     actions = services.documents[RESOURCE.collection]
-
-    async def attempt() -> Document:
-        action = await actions.get(None, action_id)
-        version = action["lastUpdateInstant"]
-        action |= {"active": active, **crud.restamped(action, call.now)}
-
-        async def put(session: Session | None) -> None:
-            await actions.replace(None, action, version, session)
-
-        # An action that is switched off is gone for whoever refers to it.
-        await (put(None) if active else references.removing(services, RESOURCE, action_id, call.now, put))
-        return action
-
-    return await crud.retried(attempt)
+    action = await actions.get(None, action_id)
+    version = action["lastUpdateInstant"]
+    action |= {"active": active, **crud.restamped(action, call.now)}
+    replace = functools.partial(actions.replace, None, action, version)
+    # Nothing may refer to an inactive action.
+    checks = [] if active else references.checks(services, RESOURCE, None, action, call.now)
+    await services.database.execute([*checks, replace])
+    return action
 
 
 async def _lock_out_problems(services: Services, action: Document) -> list[FieldError]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from identity.call import Call, Document
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
-from identity.errors import FieldError, NotFound
+from identity.errors import FieldError
 from identity.operations.objects import crud, references
 from identity.operations.users import user_consents
 from identity.services import Services
+from identity.store.mongo import Write
 
 
 async def prepare(services: Services, _call: Call, document: Document, stored: Document | None) -> Document:
@@ -18,11 +21,13 @@ async def prepare(services: Services, _call: Call, document: Document, stored: D
     return document
 
 
-async def erase(services: Services, _call: Call, stored: Document) -> None:
-    """Remove a consent with everything that users said to it. Raises NotFound."""
-    if not await services.documents[RESOURCE.collection].delete(None, stored["id"]):
-        raise NotFound
-    await user_consents.delete_of_consent(services, stored["id"])
+async def _commit(
+    services: Services, _call: Call, consent: Document | None, stored: Document | None, writes: Sequence[Write]
+) -> None:
+    """Commit a consent; a deleted one with all user consents that refer to it."""
+    await services.database.execute(writes)
+    if consent is None and stored is not None:
+        await user_consents.delete_of_consent(services, stored["id"])
 
 
 RESOURCE = Resource(
@@ -36,7 +41,7 @@ RESOURCE = Resource(
     unique=(Unique("name", ("name",), "consent.name"),),
     search=SearchRules({"name": "text"}, {"id": "_id", "insertInstant": "insertInstant", "name": "name"}),
     prepare=prepare,
-    erase=erase,
+    commit=_commit,
 )
 
 

@@ -7,6 +7,7 @@ later, unless the consent was revoked by then.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from identity.call import Call, Document, Nobody, Origin
@@ -50,6 +51,20 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     return document
 
 
+async def _commit(
+    services: Services, call: Call, user_consent: Document | None, stored: Document | None, writes: Sequence[Write]
+) -> None:
+    """Store a user consent and schedule its second mail when it is given, or given again."""
+    assert user_consent is not None, "user consents are revoked, never deleted"
+    _filed(user_consent)
+    consent = await _consent(services, user_consent)
+    if user_consent["status"] == "Revoked":
+        user_consent["private"].pop("secondMailInstant", None)
+    elif consent is not None and (stored is None or stored["status"] == "Revoked"):
+        _plan_second_mail(user_consent, consent, call.now)
+    await services.database.execute(writes)
+
+
 RESOURCE = Resource(
     "userConsent",
     "/api/user/consent",
@@ -60,13 +75,14 @@ RESOURCE = Resource(
     verbs=frozenset({"create", "retrieve", "update", "patch", "delete"}),
     unique=(Unique("active", ("tenantId", "userId", "private.activeConsentId"), "userConsent.consentId", sparse=True),),
     prepare=prepare,
+    commit=_commit,
 )
 
 
 async def create(services: Services, call: Call, body: Document, object_id: str | None) -> Document:
     """Note a consent, and tell its giver of it. Raises Invalid."""
     call = await _within(services, call, body)
-    document = await crud.create(services, call, RESOURCE, body, object_id, _commit)
+    document = await crud.create(services, call, RESOURCE, body, object_id)
     if await _forget_if_gone(services, document):
         raise Invalid([_error("invalid", "consentId", "must name an existing consent")])
     await _tell(services, call, document, "consentEmailTemplateId")
@@ -93,21 +109,19 @@ async def update(services: Services, call: Call, body: Document, object_id: str)
     if isinstance(given, dict):
         fixed = {name: stored[name] for name in ("consentId", "giverUserId", "userId")}
         body = {**body, _PATH: {**given, **fixed}}
-    changed = await crud.update(services, call, RESOURCE, body, object_id, commit=_commit)
+    changed = await crud.update(services, call, RESOURCE, body, object_id)
     return await to_response(services, changed)
 
 
 async def patch(services: Services, call: Call, kind: str, body: Any, object_id: str) -> Document:
     """Change parts of it. Raises NotFound and Invalid."""
-    return await to_response(
-        services, await crud.patch(services, call, RESOURCE, kind, body, object_id, commit=_commit)
-    )
+    return await to_response(services, await crud.patch(services, call, RESOURCE, kind, body, object_id))
 
 
 async def revoke(services: Services, call: Call, object_id: str) -> None:
     """From now on it does not hold. Raises NotFound."""
     body = {_PATH: {"status": "Revoked"}}
-    await crud.patch(services, call, RESOURCE, "application/merge-patch+json", body, object_id, commit=_commit)
+    await crud.patch(services, call, RESOURCE, "application/merge-patch+json", body, object_id)
 
 
 async def delete_of_consent(services: Services, consent_id: str) -> None:
@@ -134,20 +148,6 @@ async def to_response(services: Services, document: Document) -> Document:
     consent = await _consent(services, document)
     with_consent = {**document, **({} if consent is None else {"consent": consent})}
     return crud.shown(services, RESOURCE, with_consent)
-
-
-async def _commit(
-    services: Services, call: Call, wanted: Document | None, stored: Document | None, write: Write
-) -> None:
-    """Store a user consent and schedule its second mail: when it is given, and when it is given again."""
-    assert wanted is not None, "user consents are revoked, never deleted"
-    _filed(wanted)
-    consent = await _consent(services, wanted)
-    if wanted["status"] == "Revoked":
-        wanted["private"].pop("secondMailInstant", None)
-    elif consent is not None and (stored is None or stored["status"] == "Revoked"):
-        _plan_second_mail(wanted, consent, call.now)
-    await write(None)
 
 
 def _filed(document: Document) -> None:

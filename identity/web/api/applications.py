@@ -7,6 +7,7 @@ from typing import Final
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.objects.resource_definition import Resource
 from identity.operations.configuration import applications as operations
+from identity.operations.objects import crud
 from identity.web import subresources
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.crud import CollectionHandler, ObjectHandler, SearchHandler
@@ -46,13 +47,7 @@ class ApplicationHandler(ObjectHandler):
         """Replace, or with `reactivate` switch on again."""
         if self.flag("reactivate"):
             return self.shown(await operations.reactivate(self.services, call, object_id))
-        return self.shown(await operations.update(self.services, call, self.json_object(), object_id))
-
-    @endpoint(access=Access.API_KEY)
-    async def patch(self, call: Call, object_id: str) -> Reply:
-        """Change parts."""
-        kind, patch = self.patch_body()
-        return self.shown(await operations.patch(self.services, call, kind, patch, object_id))
+        return self.shown(await crud.update(self.services, call, self.resource, self.json_object(), object_id))
 
     @endpoint(access=Access.API_KEY, query={"hardDelete": "boolean"}, takes=_HARD_DELETE)
     async def delete(self, call: Call, object_id: str) -> Reply:

@@ -38,17 +38,6 @@ class TypeHandler(ObjectHandler):
         """Create."""
         return self.shown(await entity_types.create(self.services, call, body, object_id))
 
-    @endpoint(access=Access.API_KEY, raw_body=True)
-    async def put(self, call: Call, object_id: str, body: Document) -> Reply:
-        """Replace."""
-        return self.shown(await entity_types.update(self.services, call, body, object_id))
-
-    @endpoint(access=Access.API_KEY)
-    async def patch(self, call: Call, object_id: str) -> Reply:
-        """Change parts."""
-        kind, patch = self.patch_body()
-        return self.shown(await entity_types.patch(self.services, call, kind, patch, object_id))
-
 
 class TypeSearchHandler(crud.SearchHandler):
     """Search."""
