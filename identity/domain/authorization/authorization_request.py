@@ -152,7 +152,7 @@ def require_redirect_uri(given: Mapping[str, Any], application: Document) -> str
     return redirect_uri
 
 
-def validated(
+def validate(
     given: Mapping[str, Any], application: Document, *, origin: str | None, own_origin: str
 ) -> AuthorizationRequest:
     """The request, when nothing is wrong with it.

@@ -19,7 +19,7 @@ REMEMBER: Final = "RememberDecision"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Decision:
+class ConsentDecision:
     """What a user answered an application earlier, as far as it still holds."""
 
     approved: frozenset[str] = frozenset()
@@ -27,7 +27,7 @@ class Decision:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Question:
+class ConsentPrompt:
     """What a user has to be asked; `wanted` are all scopes of the request, `approved` the optional ones to suggest.
 
     `unknown` are scopes that the application gets in any case, because its policy allows what nobody defined.
@@ -39,12 +39,12 @@ class Question:
     unknown: tuple[str, ...]
     approved: frozenset[str] = frozenset()
 
-    def answered(self, approved: Collection[str]) -> Decision:
+    def answered(self, approved: Collection[str]) -> ConsentDecision:
         """What an answer decides of what was asked. Raises AccessDenied when a required scope is not approved."""
         if missing := [scope for scope in self.required if scope not in approved]:
             raise AccessDenied("missing_required_scope", f"The application needs: {scopes.joined(missing)}")
         asked = frozenset((*self.required, *self.optional))
-        return Decision(asked.intersection(approved), asked.difference(approved))
+        return ConsentDecision(asked.intersection(approved), asked.difference(approved))
 
 
 def to_ask(application: Document, granted: Iterable[str]) -> tuple[str, ...]:
@@ -62,8 +62,8 @@ def is_remembered(application: Document) -> bool:
 
 
 def question(
-    application: Document, wanted: tuple[str, ...], earlier: Decision | None, *, again: bool
-) -> Question | None:
+    application: Document, wanted: tuple[str, ...], earlier: ConsentDecision | None, *, again: bool
+) -> ConsentPrompt | None:
     """What to ask for the scopes of a request; None where nothing is to be asked, or all of it was answered earlier.
 
     `again`: the application wants the user to be asked in any case (`prompt=consent`).
@@ -73,7 +73,7 @@ def question(
     if not asked or (not again and earlier is not None and _is_answered(asked, needed, earlier)):
         return None
     known = scopes.known_scopes(application["oauthConfiguration"], application["scopes"])
-    return Question(
+    return ConsentPrompt(
         wanted,
         tuple(scope for scope in asked if scope in needed),
         tuple(scope for scope in asked if scope not in needed),
@@ -82,7 +82,7 @@ def question(
     )
 
 
-def granted(application: Document, wanted: Iterable[str], decision: Decision) -> tuple[str, ...]:
+def granted(application: Document, wanted: Iterable[str], decision: ConsentDecision) -> tuple[str, ...]:
     """What a decision leaves of the wanted scopes; what nobody is asked about stays."""
     wanted = tuple(wanted)
     asked = to_ask(application, wanted)
@@ -96,6 +96,6 @@ def required(application: Document) -> frozenset[str]:
     return frozenset(named | {scope["name"] for scope in application["scopes"] if scope["required"]})
 
 
-def _is_answered(asked: Iterable[str], needed: Collection[str], earlier: Decision) -> bool:
+def _is_answered(asked: Iterable[str], needed: Collection[str], earlier: ConsentDecision) -> bool:
     """Whether an earlier answer covers every scope, and declines none that is required by now."""
     return all(scope in earlier.approved or (scope in earlier.declined and scope not in needed) for scope in asked)

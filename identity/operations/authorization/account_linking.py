@@ -13,7 +13,7 @@ from identity.call import Call, Document
 from identity.domain.login import login_outcomes as steps
 from identity.domain.users import users
 from identity.errors import InvalidRequest, ServiceError
-from identity.operations.authorization import authorization, login_gates, provider_callback
+from identity.operations.authorization import authorization, login_requirements, provider_callback
 from identity.operations.login.password_login import Credentials
 from identity.operations.login_transactions.authorization_steps import (
     Browser,
@@ -24,7 +24,7 @@ from identity.operations.login_transactions.authorization_steps import (
     Step,
     VerifiedClient,
 )
-from identity.operations.login_transactions.halted_logins import HaltedLogin
+from identity.operations.login_transactions.login_transactions import InterruptedLogin
 from identity.operations.users import identity_provider_links
 from identity.services import Services
 
@@ -36,7 +36,7 @@ class WantedLink:
     """A link that waits for its user: which request it came up in, and what the account is called at the provider."""
 
     link: str = dataclasses.field(repr=False)
-    proven: VerifiedClient
+    verified_client: VerifiedClient
     provider_name: str
     account: str
     pending_id: str = dataclasses.field(repr=False)
@@ -62,24 +62,26 @@ async def find(services: Services, call: Call, link: str, browser: Browser) -> W
     provider = await services.identity_providers.find_cached(None, document["providerId"])
     if pending is None or provider is None:
         raise _over()
-    proven = await provider_callback.proven_again(services, call, tenant_id, document)
+    verified_client = await provider_callback.proven_again(services, call, tenant_id, document)
     account = str(pending.get("displayName", ""))
-    return WantedLink(link, proven, provider["name"], account, document["pendingId"], document["isPersistent"])
+    return WantedLink(link, verified_client, provider["name"], account, document["pendingId"], document["isPersistent"])
 
 
 async def log_in(
     services: Services, call: Call, wanted: WantedLink, browser: Browser, credentials: Credentials
 ) -> Step | LinkPage:
     """Log in, link, and go on; or the page again, for a link that is over the login page. Raises OAuth2Error."""
-    client = wanted.proven.client
-    request, inside = authorization.validated(call, wanted.proven), call.within(client.tenant_id)
-    result = await authorization.authenticated(services, inside, client, credentials)
+    client = wanted.verified_client.client
+    request, inside = authorization.validate(call, wanted.verified_client), call.within(client.tenant_id)
+    result = await authorization.authenticate(services, inside, client, credentials)
     if not isinstance(result, steps.LoggedIn | steps.Halt):
         return LinkPage(wanted, credentials.login_id, result)
     if isinstance(result, steps.Halt):
         kind = users.may_log_in_as(result.user, credentials.login_id, credentials.types)
-        halted = HaltedLogin(result.user["id"], "PASSWORD", kind, wanted.is_persistent, link=wanted.pending_id)
-        step = await login_gates.stop(services, call, wanted.proven, halted, result)
+        halted = InterruptedLogin(
+            result.user["id"], "PASSWORD", kind, wanted.is_persistent, pending_link_id=wanted.pending_id
+        )
+        step = await login_requirements.redirect_to_step(services, call, wanted.verified_client, halted, result)
         if isinstance(step, LoginPage):
             return LinkPage(wanted, credentials.login_id, result)
         if not await _is_spent(services, wanted, browser):
@@ -91,8 +93,8 @@ async def log_in(
         await complete(services, inside, wanted.pending_id, result.user)
     except ServiceError as error:
         return LoginPage(client, credentials.login_id, provider_callback.problem_of(error))
-    fresh = NewLogin(result.user, "PASSWORD", wanted.is_persistent, is_judged=True)
-    return await authorization.enter(services, call, wanted.proven, request, browser, fresh)
+    fresh = NewLogin(result.user, "PASSWORD", wanted.is_persistent, second_factor_checked=True)
+    return await authorization.continue_with_login(services, call, wanted.verified_client, request, browser, fresh)
 
 
 async def complete(services: Services, call: Call, pending_id: str, user: Document) -> None:

@@ -15,7 +15,7 @@ from identity.operations.clients.clients import Client
 from identity.operations.lambdas import token_lambdas
 from identity.operations.login_transactions.authorization_steps import (
     AuthorizationResponse,
-    Current,
+    CurrentLogin,
     SsoCookie,
     VerifiedClient,
 )
@@ -25,10 +25,10 @@ from identity.tokens.access_tokens import Login
 from identity.tokens.issuer import IssuedToken
 
 
-def refusal(proven: VerifiedClient, error: OAuth2Error) -> AuthorizationResponse:
+def refusal(verified_client: VerifiedClient, error: OAuth2Error) -> AuthorizationResponse:
     """The error response (RFC 6749 section 4.1.2.1); under strict it has the parameters of the standards only."""
-    channel, with_reason = proven.channel, not security_profiles.is_strict(proven.client.application)
-    parameters = rules.error_parameters(error, channel.state, proven.client.issuer, with_reason=with_reason)
+    channel, with_reason = verified_client.channel, not security_profiles.is_strict(verified_client.client.application)
+    parameters = rules.error_parameters(error, channel.state, verified_client.client.issuer, with_reason=with_reason)
     return AuthorizationResponse(str(channel.redirect_uri), channel.mode, parameters)
 
 
@@ -37,7 +37,7 @@ async def success(
     call: Call,
     client: Client,
     request: AuthorizationRequest,
-    current: Current,
+    current: CurrentLogin,
     device: DeviceGrant | None = None,
 ) -> AuthorizationResponse:
     """The successful response, with a code or tokens, and the session's cookie. The request's scopes are granted.

@@ -70,7 +70,7 @@ async def described(
 
 async def validate(services: Services, call: Call, client: Client, user_code: str) -> None:
     """Raise InvalidRequest unless the code is one that a device of the client waits with."""
-    await device_grants.find(services, call, client.tenant_id, user_code, device_grants.ANYBODY, client.client_id)
+    await device_grants.find(services, call, client.tenant_id, user_code, device_grants.ANONYMOUS, client.client_id)
 
 
 async def pending_link(services: Services, call: Call, tenant_id: TenantId, found: DeviceGrant) -> Document:

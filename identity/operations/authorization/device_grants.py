@@ -62,7 +62,7 @@ class Approver:
         return cls(login.user, login.auth_instant, login.authentication_type, tuple(consented), methods)
 
 
-ANYBODY: Final = Guesser()
+ANONYMOUS: Final = Guesser()
 
 
 async def find(
@@ -143,7 +143,7 @@ def guesser_of(call: Call, client: Client | None = None, *, is_authenticated: bo
     """Whom wrong codes of a request for clients are counted against."""
     if isinstance(call.caller, ApiKeyCaller):
         return Guesser(caller=call.caller.api_key["id"])
-    return Guesser(caller=client.client_id) if client is not None and is_authenticated else ANYBODY
+    return Guesser(caller=client.client_id) if client is not None and is_authenticated else ANONYMOUS
 
 
 def _limits(call: Call, guesser: Guesser) -> list[Limit]:

@@ -17,7 +17,7 @@ PATH: Final = "/app/callback"
 
 def address(call: Call, client: Client) -> str:
     """Return the redirect URI of the hosted backend for a client."""
-    return first_party_requests.address(call, client, PATH)
+    return first_party_requests.page_url(call, client, PATH)
 
 
 def is_redirect_uri(call: Call, client: Client, given: Mapping[str, Any]) -> bool:

@@ -1,18 +1,18 @@
-"""Registrations that come about at a login, where people may register themselves (spec: hosted login, step 4).
+"""Just-in-time registration: a login registers its user for the application, if self-service registration is enabled.
 
-Who logs in to an application that they are not registered for is registered by that; what the application has to know
-of them, and does not, is asked for first, on a page of its own.
+Required fields that the user lacks are collected first, on the page `/oauth2/complete-registration`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 
 from identity.call import Call, Document
 from identity.domain.authorization.authorization_request import AuthorizationRequest
 from identity.domain.users import registrations as registration_rules
-from identity.domain.users import self_registration as rules
+from identity.domain.users import self_registration
 from identity.domain.users import users as user_rules
 from identity.domain.users.self_registration import Question
 from identity.errors import (
@@ -21,139 +21,136 @@ from identity.errors import (
     LoginPrevented,
     WebhookTransactionFailed,
 )
+from identity.events.changes import Change
 from identity.operations.clients.clients import Client
 from identity.operations.lambdas import login_validation_lambdas
-from identity.operations.login_transactions import login_intents
+from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import (
-    Current,
-    Interlude,
-    Prevented,
+    CurrentLogin,
+    IntermediatePage,
     Problem,
-    SsoCookie,
+    RejectedByLambda,
+    RejectedByWebhook,
     VerifiedClient,
-    Vetoed,
 )
 from identity.operations.messaging import user_events
 from identity.operations.objects import crud
 from identity.operations.users import registrations
 from identity.services import Services
-from identity.store.mongo import Session
 
 PAGE = "complete-registration"
-"""The last part of the path of the page that asks for what is missing."""
+"""The last path segment of the page that collects missing fields."""
 
 _USER = "api/user.json"
 
 
 def is_due(client: Client, user: Document) -> bool:
-    """Whether a user has to be registered for an application, or asked for more. Costs nothing."""
-    if not rules.is_offered(client.application):
+    """Whether a login has to register the user, or to collect missing fields. Decided from memory."""
+    if not self_registration.is_offered(client.application):
         return False
     if user_rules.find_registration(user, client.client_id) is None:
         return True
-    return bool(questions(client, user))
+    return bool(missing_fields(client, user))
 
 
-def questions(client: Client, user: Document) -> tuple[Question, ...]:
-    """What has to be asked first. Who is registered is asked only where the application says so."""
+def missing_fields(client: Client, user: Document) -> tuple[Question, ...]:
+    """Return the fields to collect; for a registered user only if the application sets `completeRegistration`."""
     is_registered = user_rules.find_registration(user, client.client_id) is not None
     if is_registered and not client.application["registrationConfiguration"]["completeRegistration"]:
         return ()
-    return rules.lacking(client.application, user)
+    return self_registration.lacking(client.application, user)
 
 
-async def settle(
-    services: Services, call: Call, proven: VerifiedClient, request: AuthorizationRequest, current: Current
-) -> Current | Problem | Interlude:
-    """Register the user of a login; or the way to the page that asks for more; or what is in the way.
+async def register_at_login(
+    services: Services,
+    call: Call,
+    verified_client: VerifiedClient,
+    request: AuthorizationRequest,
+    current: CurrentLogin,
+) -> CurrentLogin | Problem | IntermediatePage:
+    """Register the user of a login; or return the page that collects missing fields, or what rejected the registration.
 
-    Raises InteractionRequired where no page may be shown: nobody is registered who sees nothing of it.
+    Under `prompt=none` no user is registered. Raises InteractionRequired if fields are missing then.
     """
-    client, user = proven.client, current.user
-    wanted = questions(client, user)
+    client, user = verified_client.client, current.user
+    missing = missing_fields(client, user)
     if request.forbids_pages:
-        return _unseen(current, wanted)
-    if wanted:
-        intent = await login_intents.remember(services, proven, current, PAGE)
-        return Interlude(client, PAGE, intent, SsoCookie.of(client, current))
+        if missing:
+            raise InteractionRequired("registration_missing_requirement", "The user has to complete the registration.")
+        return current
+    if missing:
+        return await login_transactions.store_authenticated(services, verified_client, current, PAGE)
     try:
-        return dataclasses.replace(current, user=await join(services, call, client, user["id"], {}))
+        return dataclasses.replace(current, user=await register(services, call, client, user["id"], {}))
     except LoginPrevented as error:
-        return Prevented(tuple(error.messages))
+        return RejectedByLambda(tuple(error.messages))
     except WebhookTransactionFailed:
-        return Vetoed()
+        return RejectedByWebhook()
 
 
-async def join(services: Services, call: Call, client: Client, user_id: str, form: Mapping[str, str]) -> Document:
-    """Register a user with the answers of a form to what was missing; answers the user as stored.
+async def register(services: Services, call: Call, client: Client, user_id: str, form: Mapping[str, str]) -> Document:
+    """Register a user with the missing fields from a form, and return the stored user.
 
-    Who was registered meanwhile stays so. Raises Invalid for answers that are missing or wrong, LoginPrevented for what
-    the application's lambda has against it, LambdaFailed, and WebhookTransactionFailed.
+    A concurrent registration is kept. Raises Invalid for missing or invalid fields, LoginPrevented if the validation
+    lambda rejects the registration, LambdaFailed, and WebhookTransactionFailed.
     """
     call = call.within(client.tenant_id)
-
-    async def attempt() -> tuple[Document, bool]:
-        stored = await services.users.get(client.tenant_id, user_id)
-        asked = questions(client, stored)
-        changed = {**stored, **_answers(services, asked, form)}
-        is_new = user_rules.find_registration(stored, client.client_id) is None
-        return await _written(services, call, client, stored, changed), is_new
-
-    user, is_new = await crud.retried(attempt)
+    user, is_new = await crud.retried(functools.partial(_attempt, services, call, client, user_id, form))
     if is_new:
         await registrations.start_verification(services, call, user, client.client_id)
     return user
 
 
-def _unseen(current: Current, wanted: tuple[Question, ...]) -> Current:
-    if wanted:
-        raise InteractionRequired("registration_missing_requirement", "The user has to say more before.")
-    return current
+async def _attempt(
+    services: Services, call: Call, client: Client, user_id: str, form: Mapping[str, str]
+) -> tuple[Document, bool]:
+    """Return the stored user and whether the registration is new. Raises Conflict for a concurrent change."""
+    stored = await services.users.get(client.tenant_id, user_id)
+    changed = {**stored, **_read_fields(services, missing_fields(client, stored), form)}
+    is_new = user_rules.find_registration(stored, client.client_id) is None
+    return await _write(services, call, client, stored, changed), is_new
 
 
-def _answers(services: Services, asked: tuple[Question, ...], form: Mapping[str, str]) -> Document:
-    """The members that a form fills. Raises Invalid."""
-    errors = rules.problems(asked, form)
-    found = rules.answers(asked, form)
-    names = {question.name for question in asked}
+def _read_fields(services: Services, missing: tuple[Question, ...], form: Mapping[str, str]) -> Document:
+    """Return the user members of a form. Raises Invalid."""
+    errors = self_registration.problems(missing, form)
+    members = self_registration.answers(missing, form)
+    names = {question.name for question in missing}
     try:
-        user: Document = services.schemas[_USER].read({"user": found})["user"]
+        user: Document = services.schemas[_USER].read({"user": members})["user"]
         errors += [error for error in user_rules.problems(user) if error.path in names]
     except Invalid as error:
-        known = {one.path for one in errors}
-        errors += [one for one in error.fields if one.path in names and one.path not in known]
+        reported = {field_error.path for field_error in errors}
+        errors += [each for each in error.fields if each.path in names and each.path not in reported]
     crud.gather(errors)
-    return found
+    return members
 
 
-async def _written(services: Services, call: Call, client: Client, stored: Document, changed: Document) -> Document:
-    """Write the changed user with a registration, if there is none; one transaction, with the events of both."""
-    offered, announced = [], []
-    moved = max(call.now, int(stored["lastUpdateInstant"]) + 1)
-    user = user_rules.with_derived_members({**changed, "lastUpdateInstant": moved})
+async def _write(services: Services, call: Call, client: Client, stored: Document, changed: Document) -> Document:
+    """Write the changed user and a missing registration in one transaction, with the events of both."""
+    before_commit, after_commit = [], []
+    update_instant = max(call.now, int(stored["lastUpdateInstant"]) + 1)
+    user = user_rules.with_derived_members({**changed, "lastUpdateInstant": update_instant})
     if changed != stored:
-        offered += user_events.of_update(stored, user)
-        announced += user_events.after_update(stored, user, new_password=False)
+        before_commit += user_events.of_update(stored, user)
+        after_commit += user_events.after_update(stored, user, new_password=False)
     if user_rules.find_registration(stored, client.client_id) is None:
         registration = registrations.default_registration(services, call, client.application)
         await _require_approved(services, call, client, user, registration)
         user = user_rules.with_derived_members(registration_rules.with_registration(user, registration))
-        offered.append(user_events.about_registration("user.registration.create", user, registration))
-        announced.append(user_events.about_registration("user.registration.create.complete", user, registration))
-    if not offered:
-        return stored
-
-    async def write(session: Session | None) -> None:
-        await services.users.replace(client.tenant_id, user, stored["lastUpdateInstant"], session)
-
-    await services.bus.perform(call, write, offered, announced)
-    return user
+        before_commit.append(user_events.about_registration("user.registration.create", user, registration))
+        after_commit.append(user_events.about_registration("user.registration.create.complete", user, registration))
+    if before_commit:
+        write = functools.partial(services.users.replace, client.tenant_id, user, stored["lastUpdateInstant"])
+        await services.bus.commit(call, Change([write], before_commit, after_commit))
+        return user
+    return stored
 
 
 async def _require_approved(
     services: Services, call: Call, client: Client, user: Document, registration: Document
 ) -> None:
-    """Ask the application's lambda, as at the registration page: a login is no way around it."""
+    """Run the validation lambda of self-service registration, which a login must not bypass. Raises LoginPrevented."""
     fields, general = await login_validation_lambdas.registration_errors(
         services, call, client.application, user, registration
     )

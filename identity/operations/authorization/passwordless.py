@@ -66,7 +66,7 @@ class Redeemed:
     """What a code stands for, ready for `login.finish`, which uses it up by `along`."""
 
     client: Client
-    proven: Authenticated
+    authenticated: Authenticated
     side_effects: LoginSideEffects
     state: Document | None
 
@@ -131,7 +131,7 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     result = await password_login.continue_login(
         services,
         call,
-        await two_factor_policy.apply_device_trust(services, call, found.proven, trust),
+        await two_factor_policy.apply_device_trust(services, call, found.authenticated, trust),
         AUTHENTICATION_TYPE,
         is_new_device=wishes.is_new_device,
         side_effects=found.side_effects,
@@ -258,15 +258,15 @@ async def _redeemed(services: Services, call: Call, code: str, one_time_code: st
         if not await use.consume():
             raise NotFound(log_detail="the passwordless login was completed meanwhile")
 
-    proven = Authenticated(client.tenant, client.application, verified or user, call.now)
+    authenticated = Authenticated(client.tenant, client.application, verified or user, call.now)
     if verified is None:
-        return Redeemed(client, proven, LoginSideEffects(spend), ticket.document["state"])
+        return Redeemed(client, authenticated, LoginSideEffects(spend), ticket.document["state"])
 
     async def tell() -> None:
         await email_verifications.finish_verification(services, call, client.tenant, verified)
 
     side_effects = LoginSideEffects(spend, user_events.of_verified_email(verified), after=tell)
-    return Redeemed(client, proven, side_effects, ticket.document["state"])
+    return Redeemed(client, authenticated, side_effects, ticket.document["state"])
 
 
 def _verified(client: Client, user: Document, ticket: OneTimeToken, now: Instant) -> Document | None:

@@ -25,21 +25,21 @@ from identity.errors import (
     WebhookTransactionFailed,
 )
 from identity.ids import TenantId, new_secret
-from identity.operations.authorization import authorization, login_gates
+from identity.operations.authorization import authorization, login_requirements
 from identity.operations.clients.clients import TenantHints
 from identity.operations.login_transactions.authorization_steps import (
     Browser,
-    LinkWanted,
+    LinkRequired,
     LoginPage,
     NewLogin,
-    Prevented,
     Problem,
     ProviderFailed,
+    RejectedByLambda,
+    RejectedByWebhook,
     Step,
     VerifiedClient,
-    Vetoed,
 )
-from identity.operations.login_transactions.halted_logins import HaltedLogin
+from identity.operations.login_transactions.login_transactions import InterruptedLogin
 from identity.operations.objects import event_logs
 from identity.operations.providers import authorization_redirect
 from identity.operations.providers import provider_login as federation
@@ -55,7 +55,7 @@ _LONGEST: Final = 200
 class FederationState:
     """What a browser left with; nobody else has it any more."""
 
-    proven: VerifiedClient
+    verified_client: VerifiedClient
     document: Document = dataclasses.field(repr=False)
 
 
@@ -72,16 +72,16 @@ async def returned(services: Services, call: Call, state: str | None, browser: B
 
 
 async def proven_again(services: Services, call: Call, tenant_id: TenantId, document: Document) -> VerifiedClient:
-    """The request of a detour, if its client would still be let in. Raises as `authorization.prove` does."""
+    """The request of a detour, if its client would still be let in. Raises as `authorization.verify_client` does."""
     given = {**document["given"], "tenantId": tenant_id}
-    return await authorization.prove(services, call, TenantHints(parameter=tenant_id), given)
+    return await authorization.verify_client(services, call, TenantHints(parameter=tenant_id), given)
 
 
 async def arrive(
     services: Services, call: Call, detour: FederationState, answer: Mapping[str, str], browser: Browser
 ) -> Step:
     """What comes of the provider's answer: a login and all that follows it, or the login page. Raises OAuth2Error."""
-    client, document = detour.proven.client, detour.document
+    client, document = detour.verified_client.client, detour.document
     provider = await services.identity_providers.find_cached(None, document["providerId"])
     if (
         provider is None
@@ -90,7 +90,7 @@ async def arrive(
         or rules.oauth2_for(provider, client.client_id).get("issuer") != document["issuer"]
     ):
         return LoginPage(client, "", ProviderFailed("[InvalidIdentityProviderId]"))
-    request = authorization.validated(call, detour.proven)
+    request = authorization.validate(call, detour.verified_client)
     try:
         _require_code(document, answer)
         known = {"redirect_uri": document["redirectUri"], "code_verifier": document["codeVerifier"]}
@@ -110,18 +110,20 @@ async def arrive(
         return await _link_wanted(services, detour, result, browser)
     kind, is_persistent = rules.AUTHENTICATION_TYPES[provider["type"]], document["isPersistent"]
     if not isinstance(result, steps.LoggedIn):
-        halted = HaltedLogin(result.user["id"], kind, is_persistent=is_persistent)
-        return await login_gates.stop(services, call, detour.proven, halted, result, trust_id=browser.trust_id)
-    fresh = NewLogin(result.user, kind, is_persistent, is_judged=True)
-    return await authorization.enter(services, call, detour.proven, request, browser, fresh)
+        halted = InterruptedLogin(result.user["id"], kind, is_persistent=is_persistent)
+        return await login_requirements.redirect_to_step(
+            services, call, detour.verified_client, halted, result, trust_id=browser.trust_id
+        )
+    fresh = NewLogin(result.user, kind, is_persistent, second_factor_checked=True)
+    return await authorization.continue_with_login(services, call, detour.verified_client, request, browser, fresh)
 
 
 def problem_of(error: ServiceError) -> Problem:
     """What the login page says of a refusal; where it has no words of its own, that it did not work."""
     if isinstance(error, LoginPrevented):
-        return Prevented(tuple(error.messages))
+        return RejectedByLambda(tuple(error.messages))
     if isinstance(error, WebhookTransactionFailed):
-        return Vetoed()
+        return RejectedByWebhook()
     if isinstance(error, Unavailable):
         return steps.TooManyAttempts(0)
     if isinstance(error, NotFound):
@@ -167,10 +169,10 @@ def _quoted(text: str) -> str:
 
 async def _link_wanted(
     services: Services, detour: FederationState, pending: federation.Pending, browser: Browser
-) -> LinkWanted:
+) -> LinkRequired:
     """Remember the request, until the user has said who they are here."""
-    client, link = detour.proven.client, new_secret()
+    client, link = detour.verified_client.client, new_secret()
     document = {**detour.document, "pendingId": pending.pending_id}
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["pendingAccountLinkTimeToLiveInSeconds"]
     await services.link_logins.issue(client.tenant_id, link, browser.federation_secret, document, ttl_seconds)
-    return LinkWanted(client, link)
+    return LinkRequired(client, link)

@@ -40,7 +40,7 @@ async def push(
         raise InvalidRequest("unknown", "A request_uri cannot be pushed (the request_uri parameter).")
     given = {**await request_objects.unpacked(services, call, client, form), PUSHED: ""}
     identified.require(grant_type, has_proof="code_challenge" in given)
-    checked = rules.validated(given, client.application, origin=None, own_origin=call.origin.base_url)
+    checked = rules.validate(given, client.application, origin=None, own_origin=call.origin.base_url)
     binds_key = checked.dpop_jkt is not None
     features.require_request(services, client.application, checked.scopes, binds_key=binds_key)
     declared = services.schemas[PARAMETERS].schema["properties"]

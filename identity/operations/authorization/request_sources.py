@@ -52,7 +52,7 @@ async def resolved(
 
     Of a request that names a pushed one, client_id, tenantId and what is no parameter of an authorization request
     remain. `browser` tells one browser from another. Raises InvalidRequestUri, and what `clients.find` raises; both
-    belong on a page, because nothing of such a request is proven; and InvalidRequestObject.
+    belong on a page, because nothing of such a request is verified_client; and InvalidRequestObject.
     """
     uri = str(given.get("request_uri", ""))
     if not uri.startswith(PREFIX):

@@ -18,20 +18,20 @@ from identity.services import Services
 
 
 async def bootstrapped(
-    services: Services, call: Call, proven: VerifiedClient, browser: Browser, token: str | None
+    services: Services, call: Call, verified_client: VerifiedClient, browser: Browser, token: str | None
 ) -> Browser:
     """The browser with the session of a token's user; as it was where it has that already, or may not have it.
 
     The user has to log in all the same where the request says so. Raises InvalidToken for a token that is not good, not
     of this tenant, of a third party, or bound to a key, and OAuth2Error for a request that is not good.
     """
-    tenant = proven.client.tenant
+    tenant = verified_client.client.tenant
     is_on = tenant["ssoConfiguration"]["allowAccessTokenBootstrap"] and tenant["httpSessionMaxInactiveInterval"] > 0
     if token is None or not is_on:
         return browser
-    request = authorization.validated(call, proven, browser.origin)
+    request = authorization.validate(call, verified_client, browser.origin)
     found = await bearer_tokens.verify(services, call, token)
-    if found.token.tenant["id"] != proven.client.tenant_id:
+    if found.token.tenant["id"] != verified_client.client.tenant_id:
         raise InvalidToken("access_token_invalid", "The access token is of another tenant.")
     found.require_reach()
     auth_instant = found.auth_instant

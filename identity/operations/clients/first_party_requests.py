@@ -1,4 +1,4 @@
-"""Authorization requests of our own pages: they speak for an application, with settings of their own, and end at us."""
+"""Authorization requests of our own pages: they use an application with fixed settings, and return to our pages."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _SETTINGS: Final[Mapping[str, Any]] = {
     "requirePushedAuthorizationRequests": False,
     "requireSignedRequestObject": False,
 }
-"""What an application asks of requests for codes and tokens: no request of ours can meet it, nor gets either."""
+"""Replacements for settings that protect codes and tokens: our pages cannot comply with them, and receive neither."""
 
 
-def request(call: Call, client: Client, path: str) -> dict[str, str]:
-    """The request by which a page goes on to the login, and that ends at a page of ours."""
+def parameters(call: Call, client: Client, path: str) -> dict[str, str]:
+    """Return the parameters of an authorization request that returns to one of our pages."""
     return {
         "client_id": client.client_id,
         "tenantId": client.tenant_id,
         "response_type": "code",
-        "redirect_uri": address(call, client, path),
+        "redirect_uri": page_url(call, client, path),
     }
 
 
-def speaking(client: Client, redirect_uri: str) -> Client:
-    """The client as a page of ours speaks for it, in a request that ends there."""
+def with_first_party_settings(client: Client, redirect_uri: str) -> Client:
+    """Return the client with the fixed settings and `redirect_uri` as its only redirect URI."""
     settings = {**client.oauth, **_SETTINGS, "authorizedRedirectURLs": [redirect_uri]}
     return dataclasses.replace(client, application={**client.application, "oauthConfiguration": settings})
 
 
-def address(call: Call, client: Client, path: str) -> str:
-    """The whole address of a page of ours, for an application."""
-    place = {"client_id": client.client_id, "tenantId": client.tenant_id}
-    return redirect_uris.with_query(f"{call.origin.base_url}{path}", place)
+def page_url(call: Call, client: Client, path: str) -> str:
+    """Return the absolute URL of one of our pages for an application."""
+    query = {"client_id": client.client_id, "tenantId": client.tenant_id}
+    return redirect_uris.with_query(f"{call.origin.base_url}{path}", query)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.domain.authorization import consent as rules
 from identity.domain.authorization.authorization_request import CONSENT, AuthorizationRequest
-from identity.domain.authorization.consent import Decision, Question
+from identity.domain.authorization.consent import ConsentDecision, ConsentPrompt
 from identity.domain.clients import scopes
 from identity.errors import InvalidScope
 from identity.ids import ApplicationId, TenantId, UserId
@@ -17,12 +17,12 @@ from identity.instants import later
 from identity.operations.clients.clients import Client
 from identity.services import Services
 
-_NOTHING = Decision()
+_NOTHING = ConsentDecision()
 
 
 async def resolve_consent(
     services: Services, call: Call, client: Client, user: Document, request: AuthorizationRequest
-) -> tuple[str, ...] | Question:
+) -> tuple[str, ...] | ConsentPrompt:
     """The scopes that the request grants, or what the user has to be asked first."""
     again = CONSENT in request.prompts
     return await _settled(services, call, client, user, request.scopes, again=again)
@@ -36,7 +36,7 @@ async def get_granted_scopes(
     Raises InvalidScope.
     """
     found = await _settled(services, call, client, user, wanted, again=False)
-    if isinstance(found, Question):
+    if isinstance(found, ConsentPrompt):
         raise consent_required(found.required + found.optional)
     return found
 
@@ -47,7 +47,7 @@ def consent_required(asked: tuple[str, ...]) -> InvalidScope:
 
 
 async def record_decision(
-    services: Services, call: Call, client: Client, user: Document, question: Question, decision: Decision
+    services: Services, call: Call, client: Client, user: Document, question: ConsentPrompt, decision: ConsentDecision
 ) -> tuple[str, ...]:
     """The scopes that an answer grants. It is remembered where the application asks once for a while."""
     if rules.is_remembered(client.application):
@@ -82,7 +82,7 @@ async def forget_scope(services: Services, application: Document, scope: Documen
 
 async def _settled(
     services: Services, call: Call, client: Client, user: Document, wanted: tuple[str, ...], *, again: bool
-) -> tuple[str, ...] | Question:
+) -> tuple[str, ...] | ConsentPrompt:
     application = client.application
     if not rules.to_ask(application, wanted):
         return wanted
@@ -93,9 +93,9 @@ async def _settled(
     return rules.granted(application, wanted, earlier or _NOTHING) if found is None else found
 
 
-async def _earlier(services: Services, call: Call, client: Client, user_id: UserId) -> Decision | None:
+async def _earlier(services: Services, call: Call, client: Client, user_id: UserId) -> ConsentDecision | None:
     stored = await services.scope_consents.find_live(client.tenant_id, user_id, client.client_id, call.now)
-    return None if stored is None else Decision(frozenset(stored["approved"]), frozenset(stored["declined"]))
+    return None if stored is None else ConsentDecision(frozenset(stored["approved"]), frozenset(stored["declined"]))
 
 
 async def _forget_if_gone(services: Services, client: Client, user_id: UserId) -> None:

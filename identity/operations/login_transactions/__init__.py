@@ -1,1 +1,1 @@
-"""Login transactions: an interrupted authorization request and its login, stored between two pages."""
+"""Login transactions: an authorization request and its login, stored while a page comes before the response."""

@@ -1,6 +1,6 @@
-"""What an authorization request can come to: a response, the login page, or a page between login and response.
+"""The steps of an authorization request: the response, the login page, or a page between login and response.
 
-Pages that come between are found again by a login intent: see login_intents.py.
+A page between login and response finds its login in a login transaction: see login_transactions.py.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any, Final
 from identity.call import Document
 from identity.domain.authorization.authorization_request import Channel
 from identity.domain.authorization.response_types import ResponseMode
-from identity.domain.login import authentication_methods
-from identity.domain.login import login_outcomes as steps
+from identity.domain.login import authentication_methods, login_outcomes
 from identity.domain.providers import identity_providers
 from identity.ids import UserId
 from identity.instants import Instant
@@ -21,70 +20,70 @@ from identity.operations.clients.clients import Client
 from identity.store.sso_sessions import SsoSession
 
 CONSENT_PAGE: Final = "consent"
-"""The last part of the path of the page that asks what an application may have."""
+"""The last path segment of the consent page."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NotRegistered:
-    """The application takes only users who are registered for it."""
+    """The application requires a registration, which the user does not have."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnknownProvider:
-    """The identity provider that the request hints at does not exist."""
+    """The `idp_hint` of the request names no identity provider of the application."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Vetoed:
-    """A webhook that must agree to the login refused it."""
+class RejectedByWebhook:
+    """A transactional webhook rejected the login."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Prevented:
-    """The tenant's lambda refused the login; `messages` are what it says of it."""
+class RejectedByLambda:
+    """The login validation lambda rejected the login with these messages."""
 
     messages: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Busy:
-    """Too many passwords wait to be compared."""
+    """The password hashing queue is full."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProviderFailed:
-    """Nobody could log in through the identity provider; `key` is that of the text that says why."""
+    """The login through an identity provider failed; `key` names the page text with the reason."""
 
     key: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepFailed:
-    """A step of the login failed for good, and it has to begin again; `key` is that of the text that says why."""
+    """A step failed permanently and the login has to start again; `key` names the page text with the reason."""
 
     key: str
 
 
 Problem = (
-    steps.WrongCredentials
-    | steps.TooManyAttempts
-    | steps.AccountLocked
-    | steps.Halt
+    login_outcomes.WrongCredentials
+    | login_outcomes.TooManyAttempts
+    | login_outcomes.AccountLocked
+    | login_outcomes.Halt
     | NotRegistered
     | UnknownProvider
     | ProviderFailed
     | StepFailed
-    | Vetoed
-    | Prevented
+    | RejectedByWebhook
+    | RejectedByLambda
     | Busy
 )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VerifiedClient:
-    """A client whose redirect URI is its own: from here on errors go to the channel.
+    """A client and the redirect URI that was verified to be its own; from now on errors are redirected to `channel`.
 
-    `given` are the parameters of the request as they came.
+    `given` holds the parameters of the request, not validated yet.
     """
 
     client: Client
@@ -94,10 +93,10 @@ class VerifiedClient:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Browser:
-    """What a browser shows: its SSO cookie, and the Origin of a request from outside (None for our own form).
+    """The cookies of a browser, and the Origin header of a request from another site (None for our own forms).
 
-    `federation_secret` is what ties its ways to identity providers, and back, to it; `trust_id` tells whether it is a
-    device on which a second factor need not be shown again.
+    `federation_secret` binds logins at identity providers to the browser; `trust_id` marks a device that is trusted
+    for two-factor authentication.
     """
 
     sso_secret: str = dataclasses.field(default="", repr=False)
@@ -108,10 +107,10 @@ class Browser:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewLogin:
-    """A user who authenticated, how, and whether the session is to outlive the browser; just now if nothing is said.
+    """A user who authenticated, and how. `is_persistent`: the session outlives the browser.
 
-    `second_factor` is the method of the second factor, empty where there was none. `is_judged`: whether a second factor
-    is needed was judged a moment ago.
+    `auth_instant` defaults to now. `second_factor` is the method used, empty for none. `second_factor_checked`: the
+    two-factor policy was evaluated for this login.
     """
 
     user: Document
@@ -119,15 +118,15 @@ class NewLogin:
     is_persistent: bool = False
     auth_instant: Instant | None = None
     second_factor: str = ""
-    is_judged: bool = False
+    second_factor_checked: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Current:
-    """A session of a browser with its user; `secret` is what its cookie holds, empty where the tenant has SSO off.
+class CurrentLogin:
+    """The session of a browser and its user; `secret` is the value of its cookie, empty if the tenant disables SSO.
 
-    `authentication_type` is how this request was authenticated: PING where the session made a login unnecessary.
-    `has_second_factor`: one was shown, or need not be for this request.
+    `authentication_type` is that of this request: PING if the session made a login unnecessary.
+    `has_second_factor`: a second factor was used, or is not required for this request.
     """
 
     session: SsoSession
@@ -138,20 +137,20 @@ class Current:
 
     @property
     def is_federated(self) -> bool:
-        """Whether an identity provider vouched for the user, whose password here is not asked for."""
+        """Whether an identity provider authenticated the user."""
         return self.session.authentication_type in identity_providers.AUTHENTICATION_TYPES.values()
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """How the user authenticated when the session began, in the words of RFC 8176."""
+        """The authentication methods of the session as `amr` values (RFC 8176)."""
         return authentication_methods.of(self.session.authentication_type, self.session.second_factor)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SsoCookie:
-    """The cookie of a session, empty where there is none to keep; without an age it ends with the browser.
+    """The SSO cookie to set; an empty `secret` sets none, and without an age the cookie ends with the browser.
 
-    `user_id` and `tenant` are whose session it is: the browser is known to that user from now on.
+    The browser also becomes a known device of the user `user_id` of `tenant`.
     """
 
     secret: str = dataclasses.field(repr=False)
@@ -160,8 +159,8 @@ class SsoCookie:
     tenant: Document = dataclasses.field(repr=False)
 
     @classmethod
-    def of(cls, client: Client, current: Current) -> SsoCookie:
-        """The cookie of a session."""
+    def of(cls, client: Client, current: CurrentLogin) -> SsoCookie:
+        """Return the cookie of a session."""
         idle_seconds = client.tenant["httpSessionMaxInactiveInterval"]
         age = idle_seconds if current.session.is_persistent else None
         return cls(current.secret, age, current.session.user_id, client.tenant)
@@ -169,7 +168,7 @@ class SsoCookie:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AuthorizationResponse:
-    """What goes to the redirect URI, and how; `cookie` is the session's, where it is to be set."""
+    """The parameters for the redirect URI and the response mode; `cookie` is the SSO cookie to set, if any."""
 
     redirect_uri: str
     mode: ResponseMode
@@ -179,7 +178,7 @@ class AuthorizationResponse:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoginPage:
-    """The user has to log in; `problem` is what was wrong with the last attempt."""
+    """The login page; `problem` is the failure of the last attempt."""
 
     client: Client
     login_id: str = ""
@@ -187,21 +186,22 @@ class LoginPage:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Interlude:
-    """A page of ours comes before the response: `page` is the last part of its path, as in `/oauth2/consent`.
+class IntermediatePage:
+    """A redirect to a page that comes before the response, such as `/oauth2/consent`.
 
-    `intent` is the secret of the login intent by which that page finds the login again; `cookie` as in a response.
+    `page` is an absolute path, or the last segment of one under /oauth2. `transaction_secret` is the secret of the
+    stored login transaction; `cookie` is the SSO cookie to set, if any.
     """
 
     client: Client
     page: str
-    intent: str = dataclasses.field(repr=False)
+    transaction_secret: str = dataclasses.field(repr=False)
     cookie: SsoCookie | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ToProvider:
-    """The browser goes to an identity provider with these parameters, and comes back as the one with this secret."""
+class ProviderRedirect:
+    """A redirect to an identity provider; `secret` is the cookie value that binds the callback to the browser."""
 
     client: Client
     url: str
@@ -211,11 +211,11 @@ class ToProvider:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class LinkWanted:
-    """The user has to say who they are here; `link` names what is to be linked, for this browser alone."""
+class LinkRequired:
+    """The user has to log in to link an account at a provider; `link` is the one-time token of the pending link."""
 
     client: Client
     link: str = dataclasses.field(repr=False)
 
 
-Step = AuthorizationResponse | LoginPage | Interlude | ToProvider | LinkWanted
+Step = AuthorizationResponse | LoginPage | IntermediatePage | ProviderRedirect | LinkRequired

@@ -17,7 +17,7 @@ from identity.instants import later
 from identity.operations.authorization import account_logins, authorization, current_logins
 from identity.operations.clients.clients import Client
 from identity.operations.limits import failed_login_limits
-from identity.operations.login_transactions.authorization_steps import Browser, Current
+from identity.operations.login_transactions.authorization_steps import Browser, CurrentLogin
 from identity.operations.objects import crud
 from identity.operations.password_changes import password_changes
 from identity.operations.password_changes.password_changes import PasswordChange
@@ -53,7 +53,7 @@ class Account:
 
     client: Client
     user: Document
-    current: Current
+    current: CurrentLogin
 
     @property
     def user_id(self) -> UserId:
@@ -63,9 +63,9 @@ class Account:
 
 async def find(services: Services, call: Call, client: Client, browser: Browser) -> Account | None:
     """The account of whoever is logged in in this browser, unless something stands in the way: the login says what."""
-    strict = account_logins.guarded(client)
-    current = await current_logins.recall_session(services, call, strict, None, browser)
-    if current is None or authorization.gate(call, strict, current) is not None:
+    strict = account_logins.with_second_factor_required(client)
+    current = await current_logins.find_session(services, call, strict, None, browser)
+    if current is None or authorization.unmet_requirement(call, strict, current) is not None:
         return None
     return Account(client, current.user, current)
 

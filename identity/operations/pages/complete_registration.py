@@ -14,9 +14,9 @@ from identity.domain.users.self_registration import Question
 from identity.errors import GeneralError, Invalid, WebhookTransactionFailed
 from identity.operations.authorization import authorization, just_in_time_registration
 from identity.operations.clients.clients import Client
+from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Browser, LoginPage, Step
-from identity.operations.pages import consent_page
-from identity.operations.pages.consent_page import Waiting
+from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
 from identity.operations.pages.self_service import Refused
 from identity.services import Services
 
@@ -30,33 +30,41 @@ class Missing:
     questions: tuple[Question, ...]
 
 
-async def show(services: Services, call: Call, waiting: Waiting, browser: Browser) -> Missing | Step:
+async def show(
+    services: Services, call: Call, transaction: AuthenticatedTransaction, browser: Browser
+) -> Missing | Step:
     """What to ask; or what comes next where nothing is missing any more. Raises OAuth2Error."""
-    recalled = await authorization.recall(services, call, waiting.proven, waiting.intent, browser)
+    recalled = await authorization.restore_login(
+        services, call, transaction.verified_client, transaction.login, browser
+    )
     if recalled is None:
-        return LoginPage(waiting.proven.client)
+        return LoginPage(transaction.verified_client.client)
     request, current = recalled
-    questions = just_in_time_registration.questions(waiting.proven.client, current.user)
+    questions = just_in_time_registration.missing_fields(transaction.verified_client.client, current.user)
     if questions:
-        return Missing(waiting.proven.client, current.user, questions)
-    await consent_page.claim(services, waiting)
-    return await authorization.proceed(services, call, waiting.proven, request, current)
+        return Missing(transaction.verified_client.client, current.user, questions)
+    await login_transactions.consume(services, transaction)
+    return await authorization.proceed(services, call, transaction.verified_client, request, current)
 
 
 async def answer(
-    services: Services, call: Call, waiting: Waiting, browser: Browser, form: Mapping[str, str]
+    services: Services, call: Call, transaction: AuthenticatedTransaction, browser: Browser, form: Mapping[str, str]
 ) -> Step | Refused:
     """What an answer comes to. Raises OAuth2Error, and LambdaFailed."""
-    recalled = await authorization.recall(services, call, waiting.proven, waiting.intent, browser)
+    recalled = await authorization.restore_login(
+        services, call, transaction.verified_client, transaction.login, browser
+    )
     if recalled is None:
-        return LoginPage(waiting.proven.client)
+        return LoginPage(transaction.verified_client.client)
     request, current = recalled
     try:
-        user = await just_in_time_registration.join(services, call, waiting.proven.client, current.user["id"], form)
+        user = await just_in_time_registration.register(
+            services, call, transaction.verified_client.client, current.user["id"], form
+        )
     except Invalid as error:
         return Refused(error.fields, error.general)
     except WebhookTransactionFailed:
         return Refused(general=[GeneralError("registration.vetoed", "")])
-    await consent_page.claim(services, waiting)
+    await login_transactions.consume(services, transaction)
     current = dataclasses.replace(current, user=user)
-    return await authorization.proceed(services, call, waiting.proven, request, current)
+    return await authorization.proceed(services, call, transaction.verified_client, request, current)

@@ -11,22 +11,19 @@ from collections.abc import Collection
 
 from identity.call import Call, Document
 from identity.domain.authorization.authorization_request import AuthorizationRequest
-from identity.domain.authorization.consent import Question
-from identity.errors import AccessDenied, InvalidRequest
+from identity.domain.authorization.consent import ConsentPrompt
+from identity.errors import AccessDenied
 from identity.operations.authorization import authorization
-from identity.operations.clients import clients
-from identity.operations.clients.clients import Client, TenantHints
+from identity.operations.clients.clients import Client
 from identity.operations.configuration import scope_consents
-from identity.operations.login_transactions import login_intents
+from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import (
-    CONSENT_PAGE,
     Browser,
-    Current,
+    CurrentLogin,
     LoginPage,
     Step,
-    VerifiedClient,
 )
-from identity.operations.login_transactions.login_intents import LoginIntent
+from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
 from identity.services import Services
 
 
@@ -36,59 +33,31 @@ class ConsentPage:
 
     client: Client
     user: Document
-    question: Question
+    question: ConsentPrompt
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Waiting:
-    """A login that waits for an answer: the browser's `cookie` has the secret of the intent that `intent_id` names."""
-
-    proven: VerifiedClient
-    intent: LoginIntent
-    cookie: str = dataclasses.field(repr=False)
-    intent_id: str
-
-
-async def find(
-    services: Services, call: Call, hints: TenantHints, given: Document, cookie: str, page: str = CONSENT_PAGE
-) -> Waiting:
-    """The login that a request to the page is about, or to another `page` that comes between.
-
-    Raises InvalidRequest where this browser has none for this client, or none any more, and what
-    `authorization.prove` raises; all belong on a page.
-    """
-    client = await clients.find(services, hints, given.get("client_id"))
-    intent_id = given.get("intent", "")
-    intent = await login_intents.find(services, client, page, cookie, intent_id)
-    if intent is None:
-        raise _gone()
-    # By its own tenant, not by what the remembered request calls it: that was judged when the request came.
-    proven = await authorization.prove(services, call, TenantHints(path=client.tenant_id), intent.given)
-    return Waiting(proven, intent, cookie, intent_id)
-
-
-async def show(services: Services, call: Call, waiting: Waiting, browser: Browser) -> ConsentPage | Step:
+async def show(
+    services: Services, call: Call, transaction: AuthenticatedTransaction, browser: Browser
+) -> ConsentPage | Step:
     """What to ask; or what comes next where there is nothing to ask any more. Raises OAuth2Error."""
-    proven = waiting.proven
-    recalled = await authorization.recall(services, call, proven, waiting.intent, browser)
+    verified_client = transaction.verified_client
+    recalled = await authorization.restore_login(services, call, verified_client, transaction.login, browser)
     if recalled is None:
-        return LoginPage(proven.client)
+        return LoginPage(verified_client.client)
     request, current = recalled
-    question = await _question(services, call, proven.client, request, current)
+    question = await _question(services, call, verified_client.client, request, current)
     if question is not None:
-        return ConsentPage(proven.client, current.user, question)
-    await claim(services, waiting)
-    return await authorization.proceed(services, call, proven, request, current)
-
-
-async def claim(services: Services, waiting: Waiting) -> None:
-    """Use the intent up: of all who send one form one goes on. Raises InvalidRequest for the others."""
-    if await login_intents.consume(services, waiting.proven.client, waiting.cookie, waiting.intent_id) is None:
-        raise _gone()
+        return ConsentPage(verified_client.client, current.user, question)
+    await login_transactions.consume(services, transaction)
+    return await authorization.proceed(services, call, verified_client, request, current)
 
 
 async def answer(
-    services: Services, call: Call, waiting: Waiting, browser: Browser, approved: Collection[str] | None
+    services: Services,
+    call: Call,
+    transaction: AuthenticatedTransaction,
+    browser: Browser,
+    approved: Collection[str] | None,
 ) -> Step:
     """What an answer comes to, when the intent was claimed.
 
@@ -97,29 +66,28 @@ async def answer(
     """
     if approved is None:
         raise AccessDenied("consent_canceled", "The user does not agree.")
-    proven = waiting.proven
-    recalled = await authorization.recall(services, call, proven, waiting.intent, browser)
+    verified_client = transaction.verified_client
+    recalled = await authorization.restore_login(services, call, verified_client, transaction.login, browser)
     if recalled is None:
-        return LoginPage(proven.client)
+        return LoginPage(verified_client.client)
     request, current = recalled
-    question = await _question(services, call, proven.client, request, current)
+    question = await _question(services, call, verified_client.client, request, current)
     if question is None:
-        return await authorization.proceed(services, call, proven, request, current)
+        return await authorization.proceed(services, call, verified_client, request, current)
     decision = question.answered(approved)
-    granted = await scope_consents.record_decision(services, call, proven.client, current.user, question, decision)
-    return await authorization.finish(services, call, proven, dataclasses.replace(request, scopes=granted), current)
+    granted = await scope_consents.record_decision(
+        services, call, verified_client.client, current.user, question, decision
+    )
+    return await authorization.respond(
+        services, call, verified_client, dataclasses.replace(request, scopes=granted), current
+    )
 
 
 async def _question(
-    services: Services, call: Call, client: Client, request: AuthorizationRequest, current: Current
-) -> Question | None:
+    services: Services, call: Call, client: Client, request: AuthorizationRequest, current: CurrentLogin
+) -> ConsentPrompt | None:
     """What there is to ask somebody whom nothing else stops."""
-    if authorization.gate(call, client, current) is not None:
+    if authorization.unmet_requirement(call, client, current) is not None:
         return None
     found = await scope_consents.resolve_consent(services, call, client, current.user, request)
-    return found if isinstance(found, Question) else None
-
-
-def _gone() -> InvalidRequest:
-    message = "This page was open for too long, or was answered already. Go back to the application and start again."
-    return InvalidRequest("unknown", message)
+    return found if isinstance(found, ConsentPrompt) else None

@@ -12,8 +12,8 @@ from identity.errors import AccessDenied
 from identity.operations.authorization import authorization, device_approvals, device_codes, device_grants
 from identity.operations.clients import clients, ip_access_lists
 from identity.operations.clients.clients import Client, TenantHints
-from identity.operations.login_transactions.authorization_steps import Browser, Current, LoginPage, Step
-from identity.operations.pages.consent_page import Waiting
+from identity.operations.login_transactions.authorization_steps import Browser, CurrentLogin, LoginPage, Step
+from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
 from identity.operations.sessions import sso_sessions
 from identity.services import Services
 from identity.store.device_grants import DeviceGrant
@@ -24,7 +24,7 @@ class DevicePage:
     """The user has to be asked about a device; `link` is the account that it brings along, empty where it does not."""
 
     client: Client
-    current: Current
+    current: CurrentLogin
     device: DeviceGrant
     link: Document
 
@@ -46,28 +46,38 @@ async def signed_in(services: Services, client: Client, browser: Browser) -> Doc
     return None if session is None else await services.users.find_cached(client.tenant_id, session.user_id)
 
 
-async def show(services: Services, call: Call, waiting: Waiting, browser: Browser) -> DevicePage | Step:
+async def show(
+    services: Services, call: Call, transaction: AuthenticatedTransaction, browser: Browser
+) -> DevicePage | Step:
     """What to ask; or what comes next where nobody is logged in any more, or may not be. Raises OAuth2Error."""
-    recalled = await authorization.recall(services, call, waiting.proven, waiting.intent, browser)
+    recalled = await authorization.restore_login(
+        services, call, transaction.verified_client, transaction.login, browser
+    )
     if recalled is None:
-        return LoginPage(waiting.proven.client)
+        return LoginPage(transaction.verified_client.client)
     request, current = recalled
-    client = waiting.proven.client
-    if request.user_code is None or authorization.gate(call, client, current) is not None:
-        return await authorization.proceed(services, call, waiting.proven, request, current)
+    client = transaction.verified_client.client
+    if request.user_code is None or authorization.unmet_requirement(call, client, current) is not None:
+        return await authorization.proceed(services, call, transaction.verified_client, request, current)
     device = await device_approvals.find(services, call, client, request.user_code)
     link = await device_codes.pending_link(services, call, client.tenant_id, device)
     return DevicePage(client, current, device, link)
 
 
 async def answer(
-    services: Services, call: Call, waiting: Waiting, browser: Browser, grant_id: str, *, is_allowed: bool
+    services: Services,
+    call: Call,
+    transaction: AuthenticatedTransaction,
+    browser: Browser,
+    grant_id: str,
+    *,
+    is_allowed: bool,
 ) -> Step:
     """What an answer comes to, when the intent was claimed; `grant_id` names the device that the page showed.
 
     Raises AccessDenied where the user does not want the device, which is then told so.
     """
-    step = await show(services, call, waiting, browser)
+    step = await show(services, call, transaction, browser)
     if not isinstance(step, DevicePage):
         return step
     if step.device.grant_id != grant_id:
@@ -75,6 +85,6 @@ async def answer(
     if not is_allowed:
         await device_grants.deny(services, call, step.client, step.device)
         raise AccessDenied("consent_canceled", "The user does not want this device.")
-    proven = waiting.proven
-    request = authorization.validated(call, proven)
-    return await authorization.finish(services, call, proven, request, step.current, step.device)
+    verified_client = transaction.verified_client
+    request = authorization.validate(call, verified_client)
+    return await authorization.respond(services, call, verified_client, request, step.current, step.device)

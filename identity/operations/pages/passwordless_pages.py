@@ -18,7 +18,7 @@ from identity.errors import Invalid, InvalidRequest, NotFound, Unavailable
 from identity.operations.authorization import (
     authorization,
     device_approvals,
-    login_gates,
+    login_requirements,
     passwordless,
     request_sources,
 )
@@ -33,7 +33,7 @@ from identity.operations.login_transactions.authorization_steps import (
     StepFailed,
     VerifiedClient,
 )
-from identity.operations.login_transactions.halted_logins import HaltedLogin
+from identity.operations.login_transactions.login_transactions import InterruptedLogin
 from identity.operations.providers import authorization_redirect
 from identity.operations.two_factor import two_factor_policy
 from identity.services import Services
@@ -60,16 +60,16 @@ def require_offered(client: Client) -> None:
         raise InvalidRequest("unknown", "The application does not offer logins without a password.")
 
 
-async def begin(services: Services, call: Call, proven: VerifiedClient, browser: Browser) -> Step | None:
+async def begin(services: Services, call: Call, verified_client: VerifiedClient, browser: Browser) -> Step | None:
     """What comes in place of the page; None when that is to be shown. Raises OAuth2Error."""
-    require_offered(proven.client)
-    return await authorization.in_place_of_page(services, call, proven, browser)
+    require_offered(verified_client.client)
+    return await authorization.step_without_page(services, call, verified_client, browser)
 
 
 async def ask(
     services: Services,
     call: Call,
-    proven: VerifiedClient,
+    verified_client: VerifiedClient,
     browser: Browser,
     login_id: str,
     mark: str,
@@ -80,16 +80,16 @@ async def ask(
 
     `mark` is what the link says of the browser that asked. Who manages the domain of a login id answers for its users.
     """
-    step = await begin(services, call, proven, browser)
+    step = await begin(services, call, verified_client, browser)
     if step is not None:
         return step
-    client = proven.client
+    client = verified_client.client
     away = await authorization_redirect.by_domain(
-        services, call, proven, browser, login_id, is_persistent=is_persistent
+        services, call, verified_client, browser, login_id, is_persistent=is_persistent
     )
     if away is not None:
         return away
-    state = {**link_parameters(services, proven), MARK: mark, REMEMBER: str(is_persistent).lower()}
+    state = {**link_parameters(services, verified_client), MARK: mark, REMEMBER: str(is_persistent).lower()}
     try:
         begun = await passwordless.send_to(services, call.within(client.tenant_id), client, login_id, state=state)
     except Unavailable:
@@ -99,24 +99,24 @@ async def ask(
     return Asked(client, begun.code)
 
 
-async def login_id_of(services: Services, call: Call, proven: VerifiedClient, code: str) -> str | None:
+async def login_id_of(services: Services, call: Call, verified_client: VerifiedClient, code: str) -> str | None:
     """Whom a code would log in, for the page that asks whether to; None where it is over. Nothing is used up.
 
     Raises Unavailable after too many codes that were none.
     """
-    client = proven.client
+    client = verified_client.client
     inside = call.within(client.tenant_id)
     try:
         found = await passwordless.redeem(services, inside, code, application_id=client.client_id)
     except (NotFound, Invalid):
         return None
-    return user_rules.primary_login_id(found.proven.user)
+    return user_rules.primary_login_id(found.authenticated.user)
 
 
 async def log_in(
     services: Services,
     call: Call,
-    proven: VerifiedClient,
+    verified_client: VerifiedClient,
     browser: Browser,
     code: str,
     one_time_code: str | None,
@@ -127,35 +127,37 @@ async def log_in(
 
     Raises OAuth2Error.
     """
-    client, inside = proven.client, call.within(proven.client.tenant_id)
-    request = authorization.validated(call, proven)
+    client, inside = verified_client.client, call.within(verified_client.client.tenant_id)
+    request = authorization.validate(call, verified_client)
     if request.forbids_pages:
-        return await authorization.begin(services, call, proven, browser)
-    await device_approvals.require(services, call, client, request)
+        return await authorization.begin(services, call, verified_client, browser)
+    await device_approvals.require_pending(services, call, client, request)
     try:
         found = await passwordless.redeem(services, inside, code, one_time_code, application_id=client.client_id)
-        credentials = await two_factor_policy.apply_device_trust(services, inside, found.proven, browser.trust_id)
+        credentials = await two_factor_policy.apply_device_trust(
+            services, inside, found.authenticated, browser.trust_id
+        )
         attempt = password_login.continue_login(
             services, inside, credentials, passwordless.AUTHENTICATION_TYPE, side_effects=found.side_effects
         )
-        result = await authorization.told(attempt)
+        result = await authorization.login_or_problem(attempt)
     except (NotFound, Invalid):
         return None if one_time_code is not None else LoginPage(client, problem=StepFailed(_OVER))
     except Unavailable:
         return LoginPage(client, problem=steps.TooManyAttempts(0))
     if isinstance(result, steps.Halt):
-        halted = HaltedLogin(result.user["id"], passwordless.AUTHENTICATION_TYPE, is_persistent=is_persistent)
-        return await login_gates.stop(services, call, proven, halted, result)
+        halted = InterruptedLogin(result.user["id"], passwordless.AUTHENTICATION_TYPE, is_persistent=is_persistent)
+        return await login_requirements.redirect_to_step(services, call, verified_client, halted, result)
     if not isinstance(result, steps.LoggedIn):
-        return LoginPage(client, user_rules.primary_login_id(found.proven.user), result)
-    if authorization.is_kept_out(client, result.user):
+        return LoginPage(client, user_rules.primary_login_id(found.authenticated.user), result)
+    if authorization.is_registration_missing(client, result.user):
         return LoginPage(client, user_rules.primary_login_id(result.user), NotRegistered())
-    fresh = NewLogin(result.user, passwordless.AUTHENTICATION_TYPE, is_persistent, is_judged=True)
-    return await authorization.enter(services, call, proven, request, browser, fresh)
+    fresh = NewLogin(result.user, passwordless.AUTHENTICATION_TYPE, is_persistent, second_factor_checked=True)
+    return await authorization.continue_with_login(services, call, verified_client, request, browser, fresh)
 
 
-def link_parameters(services: Services, proven: VerifiedClient) -> Mapping[str, str]:
+def link_parameters(services: Services, verified_client: VerifiedClient) -> Mapping[str, str]:
     """The request as the link of a mail has it."""
-    declared, kept = services.schemas[_REQUEST].schema["properties"], request_sources.carried(proven.given)
+    declared, kept = services.schemas[_REQUEST].schema["properties"], request_sources.carried(verified_client.given)
     found = {name: str(kept[name]) for name in declared if name in kept}
-    return {**found, "client_id": proven.client.client_id, "tenantId": proven.client.tenant_id}
+    return {**found, "client_id": verified_client.client.client_id, "tenantId": verified_client.client.tenant_id}

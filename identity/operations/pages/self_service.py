@@ -54,16 +54,16 @@ class Sent:
     """A mail says what came of a form, to whoever reads it: the page tells nobody whether there was an account."""
 
 
-async def begin(services: Services, call: Call, proven: VerifiedClient, browser: Browser) -> Step | None:
+async def begin(services: Services, call: Call, verified_client: VerifiedClient, browser: Browser) -> Step | None:
     """What comes in place of the registration page; None when that is to be shown. Raises OAuth2Error."""
-    require_offered(proven.client)
-    return await authorization.in_place_of_page(services, call, proven, browser)
+    require_offered(verified_client.client)
+    return await authorization.step_without_page(services, call, verified_client, browser)
 
 
 async def register(
     services: Services,
     call: Call,
-    proven: VerifiedClient,
+    verified_client: VerifiedClient,
     browser: Browser,
     form: Mapping[str, str],
     *,
@@ -76,13 +76,13 @@ async def register(
 
     Raises OAuth2Error, InvalidRequest where nobody may register, and LambdaFailed.
     """
-    step = await begin(services, call, proven, browser)
+    step = await begin(services, call, verified_client, browser)
     if step is not None:
         return step
-    client, request = proven.client, authorization.validated(call, proven)
+    client, request = verified_client.client, authorization.validate(call, verified_client)
     login_id = rules.login_id(client.application, form)
     away = await authorization_redirect.by_domain(
-        services, call, proven, browser, login_id, is_persistent=is_persistent
+        services, call, verified_client, browser, login_id, is_persistent=is_persistent
     )
     if away is not None:
         return away
@@ -99,7 +99,7 @@ async def register(
     if _is_discreet(client):
         return Sent()
     fresh = NewLogin(user, AUTHENTICATION_TYPE, is_persistent)
-    return await authorization.enter(services, call, proven, request, browser, fresh)
+    return await authorization.continue_with_login(services, call, verified_client, request, browser, fresh)
 
 
 def require_offered(client: Client) -> None:

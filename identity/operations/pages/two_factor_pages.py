@@ -13,11 +13,17 @@ from identity.domain.login import login_outcomes as steps
 from identity.domain.two_factor import two_factor
 from identity.errors import NotFound, Unavailable, WrongCode
 from identity.ids import Secret
-from identity.operations.authorization import login_gates, pending_logins
+from identity.operations.authorization import login_requirements, login_resumption
 from identity.operations.login import two_factor_challenges
-from identity.operations.login_transactions import halted_logins
-from identity.operations.login_transactions.authorization_steps import Browser, LoginPage, Step, StepFailed, Vetoed
-from identity.operations.login_transactions.halted_logins import Waiting
+from identity.operations.login_transactions import login_transactions
+from identity.operations.login_transactions.authorization_steps import (
+    Browser,
+    LoginPage,
+    RejectedByWebhook,
+    Step,
+    StepFailed,
+)
+from identity.operations.login_transactions.login_transactions import InterruptedTransaction
 from identity.operations.two_factor import two_factor_trust
 from identity.services import Services
 
@@ -36,7 +42,7 @@ class Challenge:
     `methods` as they may be shown; `chosen` is the one whose code is asked for, None before any was chosen.
     """
 
-    waiting: Waiting
+    transaction: InterruptedTransaction
     methods: list[Document]
     chosen: Document | None
     message: str = ""
@@ -51,86 +57,86 @@ class WentOn:
 
 
 async def show(
-    services: Services, call: Call, waiting: Waiting, browser: Browser, message: str = ""
+    services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser, message: str = ""
 ) -> Challenge | Step:
     """The page; or what comes next where no second factor is missing any more. Raises OAuth2Error."""
-    halt = await pending_logins.missing(services, call, waiting, browser)
-    if not isinstance(halt, steps.SecondFactorRequired) or "twoFactorId" not in waiting.halted.details:
-        return await pending_logins.resume(services, call, waiting, browser)
-    inside, details = call.within(waiting.client.tenant_id), waiting.halted.details
+    halt = await login_resumption.unmet_requirement(services, call, transaction, browser)
+    if not isinstance(halt, steps.SecondFactorRequired) or "twoFactorId" not in transaction.login.details:
+        return await login_resumption.resume(services, call, transaction, browser)
+    inside, details = call.within(transaction.client.tenant_id), transaction.login.details
     try:
         found = await two_factor_challenges.get_challenge(services, inside, details["twoFactorId"])
     except NotFound:
-        return _over(waiting)
+        return _over(transaction)
     chosen = two_factor.find_method(found.user, details["methodId"])
     shown = None if chosen is None else two_factor.visible_method(chosen, is_masked=True)
-    return Challenge(waiting, found.methods(), shown, message or details.get("message", ""))
+    return Challenge(transaction, found.methods(), shown, message or details.get("message", ""))
 
 
 async def choose(
-    services: Services, call: Call, waiting: Waiting, browser: Browser, method_id: str
+    services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser, method_id: str
 ) -> Challenge | Step:
     """Choose a method; if its codes are messages, one is sent. Raises OAuth2Error.
 
     The answer has no message where one is needed: it is remembered for the page of the code.
     """
-    page = await show(services, call, waiting, browser)
+    page = await show(services, call, transaction, browser)
     if not isinstance(page, Challenge):
         return page
     method = next((one for one in page.methods if one["id"] == method_id), None)
     if method is None:
         return dataclasses.replace(page, message=CHOOSE)
     message = ""
-    if login_gates.sends(method):
-        inside, two_factor_id = call.within(waiting.client.tenant_id), waiting.halted.details["twoFactorId"]
+    if login_requirements.sends_codes(method):
+        inside, two_factor_id = call.within(transaction.client.tenant_id), transaction.login.details["twoFactorId"]
         try:
-            message = await login_gates.send(services, inside, two_factor_id, method_id)
+            message = await login_requirements.send_code(services, inside, two_factor_id, method_id)
         except NotFound:
-            return _over(waiting)
-    if not await halted_logins.remember_details(services, waiting, methodId=method_id, message=message):
-        raise halted_logins.over()
+            return _over(transaction)
+    if not await login_transactions.update_details(services, transaction, methodId=method_id, message=message):
+        raise login_transactions.ended()
     return dataclasses.replace(page, chosen=method, message=message)
 
 
 async def enter_code(
-    services: Services, call: Call, waiting: Waiting, browser: Browser, code: str, *, trusts: bool
+    services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser, code: str, *, trusts: bool
 ) -> Challenge | WentOn:
     """Take a code. To trust the browser is only good where the login goes on. Raises OAuth2Error."""
-    page = await show(services, call, waiting, browser)
+    page = await show(services, call, transaction, browser)
     if not isinstance(page, Challenge):
         return WentOn(page)
-    inside = call.within(waiting.client.tenant_id)
+    inside = call.within(transaction.client.tenant_id)
     try:
         verified = await two_factor_challenges.verify_code(
-            services, inside, waiting.halted.details["twoFactorId"], code
+            services, inside, transaction.login.details["twoFactorId"], code
         )
-        halted = dataclasses.replace(waiting.halted.with_details(), second_factor=verified.method)
-        step = await pending_logins.resume(services, call, waiting, browser, halted, verified.side_effects())
+        login = dataclasses.replace(transaction.login.with_details(), second_factor=verified.method)
+        step = await login_resumption.resume(services, call, transaction, browser, login, verified.side_effects())
     except WrongCode:
         return dataclasses.replace(page, message=WRONG)
     except Unavailable:
         return dataclasses.replace(page, message=TOO_MANY)
     except NotFound:
-        return WentOn(_over(waiting))
-    if isinstance(step, LoginPage) and isinstance(step.problem, Vetoed):
+        return WentOn(_over(transaction))
+    if isinstance(step, LoginPage) and isinstance(step.problem, RejectedByWebhook):
         return dataclasses.replace(page, message=VETOED)
     if not trusts or isinstance(step, LoginPage):
         return WentOn(step)
     trust = await two_factor_trust.trust_device(
         services,
         inside,
-        waiting.client.tenant,
-        waiting.client.application,
+        transaction.client.tenant,
+        transaction.client.application,
         verified.user,
         secret=browser.trust_id,
     )
     return WentOn(step, trust)
 
 
-def _over(waiting: Waiting) -> Step:
+def _over(transaction: InterruptedTransaction) -> Step:
     """The login page: the challenge is met, was tried too often, or is too old.
 
-    The intent is left alone: a request that met the challenge a moment ago is about to consume it. It leads to no
+    The transaction is left alone: a request that met the challenge a moment ago is about to consume it. It leads to no
     response without the challenge.
     """
-    return LoginPage(waiting.client, problem=StepFailed(_OVER))
+    return LoginPage(transaction.client, problem=StepFailed(_OVER))

@@ -16,10 +16,10 @@ from identity.domain.login import login_outcomes as steps
 from identity.domain.two_factor import totp, two_factor
 from identity.domain.users import users
 from identity.errors import Invalid, Unavailable, WebhookTransactionFailed, WrongCode
-from identity.operations.authorization import pending_logins
-from identity.operations.login_transactions import halted_logins
-from identity.operations.login_transactions.authorization_steps import Browser, Interlude, LoginPage, Step
-from identity.operations.login_transactions.halted_logins import Claim, HaltedLogin, Waiting
+from identity.operations.authorization import login_resumption
+from identity.operations.login_transactions import login_transactions
+from identity.operations.login_transactions.authorization_steps import Browser, IntermediatePage, LoginPage, Step
+from identity.operations.login_transactions.login_transactions import InterruptedLogin, InterruptedTransaction
 from identity.operations.two_factor import two_factor_methods
 from identity.operations.two_factor.two_factor_codes import CodeAddress
 from identity.operations.two_factor.two_factor_methods import MethodRequest
@@ -40,7 +40,7 @@ class Setup:
     `address` is where codes of any other method go, masked. `message` is the key of what is to be said.
     """
 
-    waiting: Waiting
+    transaction: InterruptedTransaction
     user: Document
     offered: tuple[str, ...]
     method: str
@@ -51,15 +51,15 @@ class Setup:
     @property
     def uri(self) -> str:
         """What an authenticator app reads from the QR code."""
-        return uri(self.waiting.client.tenant, self.user, self.secret)
+        return uri(self.transaction.client.tenant, self.user, self.secret)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Enabled:
     """A method was added, and the login waits until its user has seen the recovery codes."""
 
-    interlude: Interlude
-    waiting: Waiting
+    interlude: IntermediatePage
+    transaction: InterruptedTransaction
     recovery_codes: Sequence[str] = dataclasses.field(repr=False)
 
 
@@ -85,20 +85,25 @@ def kept(secret: str) -> str:
 
 
 async def show(
-    services: Services, call: Call, waiting: Waiting, browser: Browser, method: str = "", secret: str = ""
+    services: Services,
+    call: Call,
+    transaction: InterruptedTransaction,
+    browser: Browser,
+    method: str = "",
+    secret: str = "",
 ) -> Setup | Step:
     """The page, with the same secret as before if there was one; or what comes next where nothing is to be added.
 
     Raises OAuth2Error.
     """
-    halt = await pending_logins.missing(services, call, waiting, browser)
+    halt = await login_resumption.unmet_requirement(services, call, transaction, browser)
     if not isinstance(halt, steps.SecondFactorRequired) or not halt.configurable:
-        return await pending_logins.resume(services, call, waiting, browser)
+        return await login_resumption.resume(services, call, transaction, browser)
     offered = tuple(one for one in halt.configurable if one == two_factor.AUTHENTICATOR or _address(halt.user, one))
     if not offered:
-        return LoginPage(waiting.client, users.primary_login_id(halt.user), halt)
+        return LoginPage(transaction.client, users.primary_login_id(halt.user), halt)
     chosen = method if method in offered else offered[0]
-    setup = Setup(waiting, halt.user, offered, chosen)
+    setup = Setup(transaction, halt.user, offered, chosen)
     if chosen == two_factor.AUTHENTICATOR:
         return dataclasses.replace(setup, secret=kept(secret))
     address = _address(halt.user, chosen)
@@ -106,12 +111,14 @@ async def show(
     return dataclasses.replace(setup, address=mask(address))
 
 
-async def send(services: Services, call: Call, waiting: Waiting, browser: Browser, method: str) -> Setup | Step:
+async def send(
+    services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser, method: str
+) -> Setup | Step:
     """Send a code to the user's own address, by which a method is added. Raises OAuth2Error."""
-    setup = await show(services, call, waiting, browser, method)
+    setup = await show(services, call, transaction, browser, method)
     if not isinstance(setup, Setup) or setup.method == two_factor.AUTHENTICATOR:
         return setup
-    client, address = waiting.client, CodeAddress(setup.method, _address(setup.user, setup.method))
+    client, address = transaction.client, CodeAddress(setup.method, _address(setup.user, setup.method))
     try:
         await two_factor_methods.send_code(
             services,
@@ -130,13 +137,19 @@ async def send(services: Services, call: Call, waiting: Waiting, browser: Browse
 
 
 async def enable(
-    services: Services, call: Call, waiting: Waiting, browser: Browser, method: str, secret: str, code: str
+    services: Services,
+    call: Call,
+    transaction: InterruptedTransaction,
+    browser: Browser,
+    method: str,
+    secret: str,
+    code: str,
 ) -> Setup | Enabled | Step:
     """Add the method whose code was shown. The login then waits for its last page. Raises OAuth2Error."""
-    setup = await show(services, call, waiting, browser, method, secret)
+    setup = await show(services, call, transaction, browser, method, secret)
     if not isinstance(setup, Setup):
         return setup
-    client, wanted = waiting.client, _wanted(setup)
+    client, wanted = transaction.client, _wanted(setup)
     try:
         added = await two_factor_methods.enable(
             services,
@@ -153,20 +166,22 @@ async def enable(
         return dataclasses.replace(setup, message=TOO_MANY)
     except WebhookTransactionFailed:
         return dataclasses.replace(setup, message=VETOED)
-    await Claim(services, waiting).write()
-    halted = dataclasses.replace(waiting.halted.with_details(), second_factor=setup.method)
-    return await _enabled(services, waiting, halted, added.recovery_codes)
+    await login_transactions.consume(services, transaction)
+    login = dataclasses.replace(transaction.login.with_details(), second_factor=setup.method)
+    return await _enabled(services, transaction, login, added.recovery_codes)
 
 
-async def finish(services: Services, call: Call, waiting: Waiting, browser: Browser) -> Step:
+async def finish(services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser) -> Step:
     """Go on with a login whose user has seen the recovery codes. Raises OAuth2Error."""
-    return await pending_logins.resume(services, call, waiting, browser)
+    return await login_resumption.resume(services, call, transaction, browser)
 
 
-async def _enabled(services: Services, waiting: Waiting, halted: HaltedLogin, recovery_codes: Sequence[str]) -> Enabled:
-    page = halted_logins.TWO_FACTOR_ENABLED
-    interlude = await halted_logins.wait(services, waiting.proven, halted, page)
-    after = halted_logins.after(waiting, halted, page, interlude.intent)
+async def _enabled(
+    services: Services, transaction: InterruptedTransaction, login: InterruptedLogin, recovery_codes: Sequence[str]
+) -> Enabled:
+    page = login_transactions.TWO_FACTOR_ENABLED
+    interlude = await login_transactions.store_interrupted(services, transaction.verified_client, login, page)
+    after = login_transactions.at_next_page(transaction, login, interlude)
     return Enabled(interlude, after, recovery_codes)
 
 

@@ -14,10 +14,10 @@ from identity.call import Call, Document
 from identity.domain.login import login_outcomes as steps
 from identity.domain.users import users as rules
 from identity.errors import Invalid, NotFound, Unavailable, WebhookTransactionFailed
-from identity.operations.authorization import pending_logins
-from identity.operations.login_transactions import halted_logins
+from identity.operations.authorization import login_resumption
+from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Browser, LoginPage, Step, StepFailed
-from identity.operations.login_transactions.halted_logins import Waiting
+from identity.operations.login_transactions.login_transactions import InterruptedTransaction
 from identity.operations.verification import (
     email_change_requests,
     email_changes,
@@ -37,8 +37,8 @@ VETOED: Final = "[WebhookTransactionException]"
 OVER: Final = "verificationRequired.over"
 
 _HALTS: Final[Mapping[str, type[steps.Halt]]] = {
-    halted_logins.VERIFY_EMAIL: steps.EmailNotVerified,
-    halted_logins.VERIFY_REGISTRATION: steps.RegistrationNotVerified,
+    login_transactions.VERIFY_EMAIL: steps.EmailNotVerified,
+    login_transactions.VERIFY_REGISTRATION: steps.RegistrationNotVerified,
 }
 
 
@@ -46,7 +46,7 @@ _HALTS: Final[Mapping[str, type[steps.Halt]]] = {
 class Gate:
     """The user has to verify something; `message` is the key of what is to be said of the last attempt."""
 
-    waiting: Waiting
+    transaction: InterruptedTransaction
     user: Document
     message: str = ""
     pending_email: str = ""
@@ -59,41 +59,45 @@ class Gate:
     @property
     def is_email(self) -> bool:
         """Whether it is the address; else it is the registration."""
-        return self.waiting.page == halted_logins.VERIFY_EMAIL
+        return self.transaction.page == login_transactions.VERIFY_EMAIL
 
     @property
     def asks_code(self) -> bool:
         """Whether the mail has a code, which is typed in here; else it has a link."""
-        client = self.waiting.client
+        client = self.transaction.client
         place = client.tenant["emailConfiguration"] if self.is_email else client.application
         return bool(place["verificationStrategy"] == verification_codes.FORM_FIELD)
 
     @property
     def may_change_email(self) -> bool:
         """Whether another address may be given here: only right after the credentials, not with an existing session."""
-        unverified = self.waiting.client.tenant["emailConfiguration"]["unverified"]
-        is_confirmed = not self.waiting.halted.session_id
+        unverified = self.transaction.client.tenant["emailConfiguration"]["unverified"]
+        is_confirmed = not self.transaction.login.session_id
         return self.is_email and is_confirmed and bool(unverified["allowEmailChangeWhenGated"])
 
 
-async def show(services: Services, call: Call, waiting: Waiting, browser: Browser, message: str = "") -> Gate | Step:
+async def show(
+    services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser, message: str = ""
+) -> Gate | Step:
     """The page; or what comes next where nothing is left to verify here. Raises OAuth2Error."""
-    halt = await pending_logins.missing(services, call, waiting, browser)
-    if isinstance(halt, _HALTS[waiting.page]):
+    halt = await login_resumption.unmet_requirement(services, call, transaction, browser)
+    if isinstance(halt, _HALTS[transaction.page]):
         pending = await email_changes.find_open(services, halt.user)
-        return Gate(waiting, halt.user, message, "" if pending is None else pending[1])
-    return await pending_logins.resume(services, call, waiting, browser)
+        return Gate(transaction, halt.user, message, "" if pending is None else pending[1])
+    return await login_resumption.resume(services, call, transaction, browser)
 
 
-async def enter_code(services: Services, call: Call, waiting: Waiting, browser: Browser, code: str) -> Gate | Step:
+async def enter_code(
+    services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser, code: str
+) -> Gate | Step:
     """Take a code. After too many wrong ones the login is over. Raises OAuth2Error."""
-    gate = await show(services, call, waiting, browser)
+    gate = await show(services, call, transaction, browser)
     if not isinstance(gate, Gate):
         return gate
     if not gate.asks_code or not code.strip():
         return dataclasses.replace(gate, message=WRONG if gate.asks_code else NOT_YET)
     try:
-        await _complete(services, call.within(waiting.client.tenant_id), gate, code.strip())
+        await _complete(services, call.within(transaction.client.tenant_id), gate, code.strip())
     except Invalid:
         return dataclasses.replace(gate, message=WRONG)
     except Unavailable:
@@ -102,34 +106,38 @@ async def enter_code(services: Services, call: Call, waiting: Waiting, browser: 
         return dataclasses.replace(gate, message=VETOED)
     except NotFound:
         # The intent is left alone: a request that used the code a moment ago is about to consume it.
-        return LoginPage(waiting.client, problem=StepFailed(OVER))
-    return await show(services, call, waiting, browser)
+        return LoginPage(transaction.client, problem=StepFailed(OVER))
+    return await show(services, call, transaction, browser)
 
 
-async def send_again(services: Services, call: Call, waiting: Waiting, browser: Browser) -> Gate | Step:
+async def send_again(
+    services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser
+) -> Gate | Step:
     """Mail once more. Raises OAuth2Error."""
-    gate = await show(services, call, waiting, browser)
+    gate = await show(services, call, transaction, browser)
     if not isinstance(gate, Gate):
         return gate
     try:
-        await _send(services, call.within(waiting.client.tenant_id), gate)
+        await _send(services, call.within(transaction.client.tenant_id), gate)
     except Unavailable:
         return dataclasses.replace(gate, message=TOO_MANY)
     return dataclasses.replace(gate, message=SENT)
 
 
-async def change_email(services: Services, call: Call, waiting: Waiting, browser: Browser, email: str) -> Gate | Step:
+async def change_email(
+    services: Services, call: Call, transaction: InterruptedTransaction, browser: Browser, email: str
+) -> Gate | Step:
     """Hold another address as pending and send its verification. Raises OAuth2Error.
 
     The page does not say why an address cannot be used: another user may have it.
     """
-    gate = await show(services, call, waiting, browser)
+    gate = await show(services, call, transaction, browser)
     if not isinstance(gate, Gate):
         return gate
     if not gate.may_change_email or not email_change_requests.is_different(gate.user, email or " "):
         return dataclasses.replace(gate, message=UNUSABLE)
     try:
-        await email_change_requests.request_change(services, call, waiting.client, gate.user, email)
+        await email_change_requests.request_change(services, call, transaction.client, gate.user, email)
     except Invalid:
         return dataclasses.replace(gate, message=UNUSABLE)
     except Unavailable:
@@ -148,7 +156,7 @@ async def _complete(services: Services, call: Call, gate: Gate, code: str) -> No
 
 
 async def _send(services: Services, call: Call, gate: Gate) -> None:
-    client = gate.waiting.client
+    client = gate.transaction.client
     if gate.is_email:
         if gate.pending_email and await email_change_requests.resend(services, call, client, gate.user):
             return
@@ -158,7 +166,7 @@ async def _send(services: Services, call: Call, gate: Gate) -> None:
 
 
 async def _open(services: Services, gate: Gate) -> OpenVerification | None:
-    client = gate.waiting.client
+    client = gate.transaction.client
     if gate.is_email:
         pending = await email_changes.find_open(services, gate.user)
         if pending is not None:

@@ -18,12 +18,12 @@ from identity.errors import Invalid
 from identity.ids import new_secret, parse_id
 from identity.operations.clients.clients import Client
 from identity.operations.limits import anonymous_request_limits
-from identity.operations.login_transactions import login_intents
+from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import (
     Browser,
     LoginPage,
     ProviderFailed,
-    ToProvider,
+    ProviderRedirect,
     UnknownProvider,
     VerifiedClient,
 )
@@ -51,35 +51,37 @@ async def offer(services: Services, client: Client) -> Offer:
 async def by_hint(
     services: Services,
     call: Call,
-    proven: VerifiedClient,
+    verified_client: VerifiedClient,
     browser: Browser,
     provider_id: str,
     *,
     is_persistent: bool = False,
-) -> ToProvider | LoginPage:
+) -> ProviderRedirect | LoginPage:
     """To the provider that `idp_hint` or a button names; the login page where there is none for the client."""
-    login_id = proven.given.get("login_hint", "")
+    login_id = verified_client.given.get("login_hint", "")
     wanted = parse_id(provider_id)
-    for provider in await _providers(services, proven.client):
+    for provider in await _providers(services, verified_client.client):
         if provider["id"] == wanted:
-            return await _depart(services, call, proven, browser, provider, login_id, is_persistent=is_persistent)
-    return LoginPage(proven.client, login_id, UnknownProvider())
+            return await _depart(
+                services, call, verified_client, browser, provider, login_id, is_persistent=is_persistent
+            )
+    return LoginPage(verified_client.client, login_id, UnknownProvider())
 
 
 async def by_domain(
     services: Services,
     call: Call,
-    proven: VerifiedClient,
+    verified_client: VerifiedClient,
     browser: Browser,
     login_id: str,
     *,
     is_persistent: bool = False,
-) -> ToProvider | LoginPage | None:
+) -> ProviderRedirect | LoginPage | None:
     """To the provider that manages the domain of a login id, or a bare domain; None where none does."""
-    provider = rules.managing(await _providers(services, proven.client), login_id)
+    provider = rules.managing(await _providers(services, verified_client.client), login_id)
     if provider is None:
         return None
-    return await _depart(services, call, proven, browser, provider, login_id, is_persistent=is_persistent)
+    return await _depart(services, call, verified_client, browser, provider, login_id, is_persistent=is_persistent)
 
 
 async def _providers(services: Services, client: Client) -> Sequence[Document]:
@@ -91,14 +93,14 @@ async def _providers(services: Services, client: Client) -> Sequence[Document]:
 async def _depart(
     services: Services,
     call: Call,
-    proven: VerifiedClient,
+    verified_client: VerifiedClient,
     browser: Browser,
     provider: Document,
     login_id: str,
     *,
     is_persistent: bool,
-) -> ToProvider | LoginPage:
-    client = proven.client
+) -> ProviderRedirect | LoginPage:
+    client = verified_client.client
     try:
         spoken_to = await openid_connect.spoken_to_as(services, call, rules.oauth2_for(provider, client.client_id))
         url = _authorization_endpoint(spoken_to)
@@ -108,7 +110,7 @@ async def _depart(
     secret, state = browser.federation_secret or new_secret(), new_secret()
     detour: Document = {
         "codeVerifier": new_secret(),
-        "given": login_intents.of_request(services, proven),
+        "given": login_transactions.request_parameters(services, verified_client),
         "isPersistent": is_persistent,
         "issuer": spoken_to.issuer,
         "namesItself": spoken_to.published.get("authorization_response_iss_parameter_supported") is True,
@@ -117,14 +119,14 @@ async def _depart(
         "providerId": provider["id"],
         "redirectUri": call.origin.base_url + CALLBACK,
     }
-    if PUSHED not in proven.given:
+    if PUSHED not in verified_client.given:
         anonymous_request_limits.require_maximum_size(detour)
     await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
     ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
     await services.provider_logins.issue(client.tenant_id, state, secret, detour, ttl_seconds)
     is_post = bool(provider["postRequest"])
     parameters = _parameters(spoken_to, detour, state, login_id, asks_for_form=is_post)
-    return ToProvider(client, url, parameters, secret, is_post=is_post)
+    return ProviderRedirect(client, url, parameters, secret, is_post=is_post)
 
 
 def _parameters(

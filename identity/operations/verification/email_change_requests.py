@@ -71,7 +71,7 @@ async def _send_verification(
     services: Services, call: Call, client: Client, user: Document, email: str, started: OpenVerification
 ) -> None:
     template = email_verifications.template_of(client.tenant, client.application)
-    link = {"link": first_party_requests.address(call, client, f"/email/verify/{started.id}")}
+    link = {"link": first_party_requests.page_url(call, client, f"/email/verify/{started.id}")}
     await mail.send(
         services, call, client.tenant_id, template or builtin_mails.document(builtin_mails.VERIFY_NEW_EMAIL),
         user, {**started.mail_values(), **link},
@@ -83,7 +83,7 @@ async def _notify_previous(services: Services, call: Call, client: Client, user:
     """Send the present address the link that revokes the change."""
     token = await email_changes.issue_revocation(services, user)
     data = {
-        "link": first_party_requests.address(call, client, f"/email/revoke-change/{token}"),
+        "link": first_party_requests.page_url(call, client, f"/email/revoke-change/{token}"),
         "previousEmail": user["email"],
     }
     template = builtin_mails.document(builtin_mails.EMAIL_CHANGE_REQUESTED)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from identity.call import Document
 from identity.domain.users import users
-from identity.operations.pages import consent_page
+from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
 from identity.operations.pages.consent_page import ConsentPage
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, page_theme, render
@@ -18,13 +18,18 @@ _ANSWER = re.compile(r"scopeConsents\['(.+)'\]")
 
 
 async def reply(
-    handler: OAuth2Handler, page: ConsentPage, waiting: consent_page.Waiting, *, message: str = "", status: int = 200
+    handler: OAuth2Handler,
+    page: ConsentPage,
+    transaction: AuthenticatedTransaction,
+    *,
+    message: str = "",
+    status: int = 200,
 ) -> Reply:
     """The page; `message` is the key of a text that stands above it."""
-    client, question, given = page.client, page.question, waiting.intent.given
+    client, question, given = page.client, page.question, transaction.verified_client.given
     look = await page_theme.of(handler, client.tenant, client.application, given)
     token, cookie = csrf.issue(handler)
-    hidden = {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": waiting.intent_id}
+    hidden = {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": transaction.transaction_id}
     form = render.ConsentForm(
         application_name=client.application["name"],
         action=handler.request.path,

@@ -12,7 +12,7 @@ from identity.domain.providers import identity_providers as provider_rules
 from identity.domain.users import users
 from identity.ids import parse_id
 from identity.operations.clients.clients import Client
-from identity.operations.pages.consent_page import Waiting
+from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
 from identity.operations.pages.device_page import DevicePage
 from identity.web.endpoint import Reply
 from identity.web.hosted import consent, csrf, login, page_theme, render
@@ -57,13 +57,19 @@ async def ask_for_code(
 
 
 async def ask_about_device(
-    handler: OAuth2Handler, page: DevicePage, waiting: Waiting, *, is_hosted: bool, message: str = "", status: int = 200
+    handler: OAuth2Handler,
+    page: DevicePage,
+    transaction: AuthenticatedTransaction,
+    *,
+    is_hosted: bool,
+    message: str = "",
+    status: int = 200,
 ) -> Reply:
     """The page that asks about a device: whose application it is, what it gets, and where it asked from."""
-    client, device, given = page.client, page.device, waiting.intent.given
+    client, device, given = page.client, page.device, transaction.verified_client.given
     look = await page_theme.of(handler, client.tenant, client.application, given)
     token, cookie = csrf.issue(handler)
-    hidden = {**_place(client), "intent": waiting.intent_id, "grant": device.grant_id, csrf.FIELD: token}
+    hidden = {**_place(client), "intent": transaction.transaction_id, "grant": device.grant_id, csrf.FIELD: token}
     values = {
         "application_name": client.application["name"],
         "action": handler.request.path,

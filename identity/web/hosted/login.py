@@ -40,8 +40,8 @@ _MESSAGES: Mapping[type[Problem], str] = {
     steps.RegistrationNotVerified: "[RegistrationNotVerified]",
     outcomes.NotRegistered: "[UserAuthorizedNotRegisteredException]",
     outcomes.UnknownProvider: "[InvalidIdentityProviderId]",
-    outcomes.Vetoed: "[WebhookTransactionException]",
-    outcomes.Prevented: "[LoginPreventedException]",
+    outcomes.RejectedByWebhook: "[WebhookTransactionException]",
+    outcomes.RejectedByLambda: "[LoginPreventedException]",
     outcomes.Busy: "[ServiceBusy]",
 }
 """Problem -> the key of its text."""
@@ -96,7 +96,7 @@ def message_of(problem: Problem | None, look: page_theme.Look) -> str:
     """What a page says of a problem; what a lambda says of a login that it refuses stands as it is."""
     if problem is None:
         return ""
-    if isinstance(problem, outcomes.Prevented):
+    if isinstance(problem, outcomes.RejectedByLambda):
         return " ".join(problem.messages)
     if isinstance(problem, outcomes.ProviderFailed | outcomes.StepFailed):
         return look[problem.key]

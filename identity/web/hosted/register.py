@@ -10,8 +10,8 @@ from identity.domain.users import users
 from identity.domain.users.self_registration import Question
 from identity.operations.authorization import request_sources
 from identity.operations.clients.clients import Client
+from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
 from identity.operations.pages.complete_registration import Missing
-from identity.operations.pages.consent_page import Waiting
 from identity.operations.pages.self_service import Refused
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, fields, login, page_theme, render
@@ -97,7 +97,7 @@ async def sent(handler: OAuth2Handler, client: Client, given: Mapping[str, str],
 async def ask_for_more(
     handler: OAuth2Handler,
     page: Missing,
-    waiting: Waiting,
+    transaction: AuthenticatedTransaction,
     answers: Mapping[str, str],
     *,
     refused: Refused | None = None,
@@ -105,10 +105,10 @@ async def ask_for_more(
     status: int = 200,
 ) -> Reply:
     """The page that asks a user for what an application has to know; `answers` are those that were not good."""
-    refused, client, given = refused or Refused(), page.client, waiting.intent.given
+    refused, client, given = refused or Refused(), page.client, transaction.verified_client.given
     look = await page_theme.of(handler, client.tenant, client.application, given)
     token, cookie = csrf.issue(handler)
-    hidden = {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": waiting.intent_id}
+    hidden = {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": transaction.transaction_id}
     shown = [profile_field(asked, answers.get(asked.name, ""), look) for asked in page.questions]
     asked = fields.with_errors(shown, refused.fields, look)
     told = fields.general(refused.general, look) + fields.unplaced(refused.fields, asked, look)

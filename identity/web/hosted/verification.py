@@ -12,7 +12,7 @@ def values(gate: Gate, look: Look) -> Document:
     """What the template reads."""
     kind = "emailVerificationRequired." if gate.is_email else "registrationVerificationRequired."
     name = f"{'email' if gate.is_email else 'registration'}VerificationOneTimeCodeGenerator"
-    generator = gate.waiting.client.tenant["externalIdentifierConfiguration"][name]
+    generator = gate.transaction.client.tenant["externalIdentifierConfiguration"][name]
     return {
         "title": look[f"{kind}title"],
         "heading": look[f"{kind}heading"],

@@ -37,34 +37,40 @@ class AuthorizeHandler(LoginFlowHandler):
     async def begin(self, call: Call, given: Document, tenant_id: str | None) -> Reply:
         """Answer from the session, or show the login page."""
         given = await self.resolved(call, given, tenant_id)
-        proven = await authorization.prove(self.services, call, self.tenant_hints(tenant_id, given), given)
-        self.proven, browser = proven, self.browser(from_outside=True)
+        verified_client = await authorization.verify_client(
+            self.services, call, self.tenant_hints(tenant_id, given), given
+        )
+        self.verified_client, browser = verified_client, self.browser(from_outside=True)
         try:
-            browser = await sso_bootstrap.bootstrapped(self.services, call, proven, browser, self.bearer_token())
+            browser = await sso_bootstrap.bootstrapped(
+                self.services, call, verified_client, browser, self.bearer_token()
+            )
         except InvalidToken:
             # It is told to whoever sent the token, which is not who waits at the redirect URI.
-            self.proven = None
+            self.verified_client = None
             raise
-        step = await authorization.begin(self.services, call, proven, browser)
+        step = await authorization.begin(self.services, call, verified_client, browser)
         return await self.shown(step, given)
 
     async def log_in(self, call: Call, form: Document, tenant_id: str | None) -> Reply:
         """Log in, unless the form is not one that we showed to this browser."""
         form = await self.resolved(call, form, tenant_id)
-        proven = await authorization.prove(self.services, call, self.tenant_hints(tenant_id, form), form)
-        self.proven = proven
+        verified_client = await authorization.verify_client(
+            self.services, call, self.tenant_hints(tenant_id, form), form
+        )
+        self.verified_client = verified_client
         if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
-            page = LoginPage(proven.client, form.get("loginId", ""))
+            page = LoginPage(verified_client.client, form.get("loginId", ""))
             return await self.page(page, form, message=login.STALE, status=403)
         is_persistent, browser = form.get("rememberDevice") == "true", self.browser()
         if "identityProviderId" in form:
-            step = await authorization.depart(
-                self.services, call, proven, browser, form["identityProviderId"], is_persistent=is_persistent
+            step = await authorization.redirect_to_provider(
+                self.services, call, verified_client, browser, form["identityProviderId"], is_persistent=is_persistent
             )
         else:
             credentials = Credentials(form.get("loginId", ""), form.get("password", ""), trust_id=browser.trust_id)
             step = await authorization.log_in(
-                self.services, call, proven, browser, credentials, is_persistent=is_persistent
+                self.services, call, verified_client, browser, credentials, is_persistent=is_persistent
             )
         reply = await self.shown(step, form)
         if isinstance(step, LoginPage):

@@ -44,9 +44,9 @@ class CallbackHandler(LoginFlowHandler):
         """Go on with the request that the browser left with."""
         browser = self.browser()
         detour = await provider_callback.returned(self.services, call, answer.get("state"), browser)
-        self.proven = detour.proven
+        self.verified_client = detour.verified_client
         step = await provider_callback.arrive(self.services, call, detour, answer, browser)
-        given = dict(detour.proven.given)
+        given = dict(detour.verified_client.given)
         if isinstance(step, LoginPage) and request_sources.is_just_used(given):
             # Not by way of the authorization endpoint, where an idp_hint would lead to the provider again.
             token, _ = csrf.issue(self)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Call, Document
-from identity.operations.authorization import just_in_time_registration
-from identity.operations.login_transactions import login_intents
-from identity.operations.pages import complete_registration, consent_page
+from identity.operations.authorization import just_in_time_registration, login_resumption
+from identity.operations.login_transactions import login_transactions
+from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
+from identity.operations.pages import complete_registration
 from identity.operations.pages.complete_registration import Missing
-from identity.operations.pages.consent_page import Waiting
 from identity.operations.pages.self_service import Refused
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -27,35 +27,37 @@ class CompleteRegistrationHandler(LoginFlowHandler):
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show what is missing; or go on where nothing is."""
-        waiting = await self.waiting(call, self.parameters(_REQUEST), tenant_id)
-        self.proven = waiting.proven
-        return await self.asked(call, waiting, {})
+        transaction = await self.find_transaction(call, self.parameters(_REQUEST), tenant_id)
+        self.verified_client = transaction.verified_client
+        return await self.asked(call, transaction, {})
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Take the answers, unless the form is not one that we showed to this browser."""
-        waiting = await self.waiting(call, form, tenant_id)
+        transaction = await self.find_transaction(call, form, tenant_id)
         if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
-            self.proven = waiting.proven
-            return await self.asked(call, waiting, form, message=login.STALE, status=403)
-        step = await complete_registration.answer(self.services, call, waiting, self.browser(), form)
+            self.verified_client = transaction.verified_client
+            return await self.asked(call, transaction, form, message=login.STALE, status=403)
+        step = await complete_registration.answer(self.services, call, transaction, self.browser(), form)
         # Not before: who sends the form twice has one answer for the application.
-        self.proven = waiting.proven
+        self.verified_client = transaction.verified_client
         if isinstance(step, Refused):
-            return await self.asked(call, waiting, form, refused=step)
-        value = login_intents.cookie_without(waiting.cookie, waiting.intent_id)
-        done = self.new_cookie(login_intents.COOKIE, value, None if value else 0)
-        return await self.shown(step, waiting.intent.given, done)
+            return await self.asked(call, transaction, form, refused=step)
+        value = login_transactions.cookie_without(transaction.cookie, transaction.transaction_id)
+        done = self.new_cookie(login_transactions.COOKIE, value, None if value else 0)
+        return await self.shown(step, transaction.verified_client.given, done)
 
-    async def waiting(self, call: Call, given: Document, tenant_id: str | None) -> Waiting:
+    async def find_transaction(self, call: Call, given: Document, tenant_id: str | None) -> AuthenticatedTransaction:
         """The login that this browser waits with."""
-        hints, cookie = self.tenant_hints(tenant_id, given), self.cookie(login_intents.COOKIE)
-        return await consent_page.find(self.services, call, hints, given, cookie, just_in_time_registration.PAGE)
+        hints, cookie = self.tenant_hints(tenant_id, given), self.cookie(login_transactions.COOKIE)
+        return await login_resumption.find_authenticated(
+            self.services, call, hints, given, cookie, just_in_time_registration.PAGE
+        )
 
     async def asked(
         self,
         call: Call,
-        waiting: Waiting,
+        transaction: AuthenticatedTransaction,
         answers: Document,
         *,
         refused: Refused | None = None,
@@ -63,12 +65,12 @@ class CompleteRegistrationHandler(LoginFlowHandler):
         status: int = 200,
     ) -> Reply:
         """The page, or what comes next."""
-        step = await complete_registration.show(self.services, call, waiting, self.browser())
+        step = await complete_registration.show(self.services, call, transaction, self.browser())
         if isinstance(step, Missing):
             return await register.ask_for_more(
-                self, step, waiting, answers, refused=refused, message=message, status=status
+                self, step, transaction, answers, refused=refused, message=message, status=status
             )
-        return await self.shown(step, waiting.intent.given)
+        return await self.shown(step, transaction.verified_client.given)
 
 
 ROUTES = [

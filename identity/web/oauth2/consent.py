@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Call, Document
-from identity.operations.login_transactions import login_intents
+from identity.operations.authorization import login_resumption
+from identity.operations.login_transactions import login_transactions
+from identity.operations.login_transactions.authorization_steps import CONSENT_PAGE
+from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
 from identity.operations.pages import consent_page
-from identity.operations.pages.consent_page import ConsentPage, Waiting
+from identity.operations.pages.consent_page import ConsentPage
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import consent, csrf, login
@@ -24,36 +27,39 @@ class ConsentHandler(LoginFlowHandler):
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the consent page; or go on where there is nothing to ask any more."""
-        waiting = await self.waiting(call, self.parameters(_REQUEST), tenant_id)
-        self.proven = waiting.proven
-        return await self.asked(call, waiting)
+        transaction = await self.find_transaction(call, self.parameters(_REQUEST), tenant_id)
+        self.verified_client = transaction.verified_client
+        return await self.asked(call, transaction)
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Take the answer, unless the form is not one that we showed to this browser."""
-        waiting = await self.waiting(call, form, tenant_id)
+        transaction = await self.find_transaction(call, form, tenant_id)
         if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
-            self.proven = waiting.proven
-            return await self.asked(call, waiting, message=login.STALE, status=403)
-        await consent_page.claim(self.services, waiting)
+            self.verified_client = transaction.verified_client
+            return await self.asked(call, transaction, message=login.STALE, status=403)
+        await login_transactions.consume(self.services, transaction)
         # Not before: of who sends the form twice the first one has an answer for the application, the second one none.
-        self.proven = waiting.proven
-        step = await consent_page.answer(self.services, call, waiting, self.browser(), consent.approved(form))
-        value = login_intents.cookie_without(waiting.cookie, waiting.intent_id)
-        done = self.new_cookie(login_intents.COOKIE, value, None if value else 0)
-        return await self.shown(step, waiting.intent.given, done)
+        self.verified_client = transaction.verified_client
+        step = await consent_page.answer(self.services, call, transaction, self.browser(), consent.approved(form))
+        value = login_transactions.cookie_without(transaction.cookie, transaction.transaction_id)
+        done = self.new_cookie(login_transactions.COOKIE, value, None if value else 0)
+        return await self.shown(step, transaction.verified_client.given, done)
 
-    async def waiting(self, call: Call, given: Document, tenant_id: str | None) -> Waiting:
+    async def find_transaction(self, call: Call, given: Document, tenant_id: str | None) -> AuthenticatedTransaction:
         """The login that this browser waits with."""
         hints = self.tenant_hints(tenant_id, given)
-        return await consent_page.find(self.services, call, hints, given, self.cookie(login_intents.COOKIE))
+        cookie = self.cookie(login_transactions.COOKIE)
+        return await login_resumption.find_authenticated(self.services, call, hints, given, cookie, CONSENT_PAGE)
 
-    async def asked(self, call: Call, waiting: Waiting, *, message: str = "", status: int = 200) -> Reply:
+    async def asked(
+        self, call: Call, transaction: AuthenticatedTransaction, *, message: str = "", status: int = 200
+    ) -> Reply:
         """The page, or what comes next."""
-        step = await consent_page.show(self.services, call, waiting, self.browser())
+        step = await consent_page.show(self.services, call, transaction, self.browser())
         if isinstance(step, ConsentPage):
-            return await consent.reply(self, step, waiting, message=message, status=status)
-        return await self.shown(step, waiting.intent.given)
+            return await consent.reply(self, step, transaction, message=message, status=status)
+        return await self.shown(step, transaction.verified_client.given)
 
 
 ROUTES = [Route("/oauth2/consent", ConsentHandler), Route("/{tenant_id}/oauth2/consent", ConsentHandler)]

@@ -7,12 +7,12 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.errors import InvalidRequest
-from identity.operations.authorization import device_approvals, device_grants
+from identity.operations.authorization import device_approvals, device_grants, login_resumption
 from identity.operations.authorization.device_grants import Guesser, TooManyCodesError
 from identity.operations.clients.clients import Client
-from identity.operations.login_transactions import login_intents
-from identity.operations.pages import consent_page, device_page
-from identity.operations.pages.consent_page import Waiting
+from identity.operations.login_transactions import login_transactions
+from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
+from identity.operations.pages import device_page
 from identity.operations.pages.device_page import DevicePage
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -33,9 +33,9 @@ class DeviceHandler(LoginFlowHandler):
         """Ask for the code; or, where a login waits for it, about the device."""
         given = self.parameters(_REQUEST)
         if "intent" in given:
-            waiting = await self.waiting(call, given, tenant_id)
-            self.proven = waiting.proven
-            return await self.asked(call, waiting)
+            transaction = await self.find_transaction(call, given, tenant_id)
+            self.verified_client = transaction.verified_client
+            return await self.asked(call, transaction)
         client = await self.client(call, given, tenant_id)
         return await self.code_page(client, given, user_code=given.get("user_code", ""))
 
@@ -55,45 +55,51 @@ class DeviceHandler(LoginFlowHandler):
             )
         except InvalidRequest as error:
             return await self.code_page(client, form, user_code=user_code, message=_message(error))
-        request = device_approvals.request(call, client, found.grant["userCode"])
+        request = device_approvals.request_parameters(call, client, found.grant["userCode"])
         request |= {name: form[name] for name in ("locale",) if name in form}
         location = f"{login.authorize_path(self)}?{urllib.parse.urlencode(request)}"
         return Reply(status=302, headers={"Location": location})
 
     async def answered(self, call: Call, form: Document, tenant_id: str | None) -> Reply:
         """What the answer about a device leads to."""
-        waiting = await self.waiting(call, form, tenant_id)
+        transaction = await self.find_transaction(call, form, tenant_id)
         if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
-            self.proven = waiting.proven
-            return await self.asked(call, waiting, message=login.STALE, status=403)
-        await consent_page.claim(self.services, waiting)
+            self.verified_client = transaction.verified_client
+            return await self.asked(call, transaction, message=login.STALE, status=403)
+        await login_transactions.consume(self.services, transaction)
         # Not before: of who sends the form twice the first one has an answer for the application, the second one none.
-        self.proven = waiting.proven
+        self.verified_client = transaction.verified_client
         step = await device_page.answer(
-            self.services, call, waiting, self.browser(), form.get("grant", ""),
+            self.services, call, transaction, self.browser(), form.get("grant", ""),
             is_allowed=form.get("action") == "allow",
         )  # fmt: skip
-        value = login_intents.cookie_without(waiting.cookie, waiting.intent_id)
-        done = self.new_cookie(login_intents.COOKIE, value, None if value else 0)
-        return await self.shown(step, waiting.intent.given, done)
+        value = login_transactions.cookie_without(transaction.cookie, transaction.transaction_id)
+        done = self.new_cookie(login_transactions.COOKIE, value, None if value else 0)
+        return await self.shown(step, transaction.verified_client.given, done)
 
     async def client(self, call: Call, given: Document, tenant_id: str | None) -> Client:
         """The client whose device it is."""
         return await device_page.client_of(self.services, call, self.tenant_hints(tenant_id, given), given)
 
-    async def waiting(self, call: Call, given: Document, tenant_id: str | None) -> Waiting:
+    async def find_transaction(self, call: Call, given: Document, tenant_id: str | None) -> AuthenticatedTransaction:
         """The login that this browser waits with."""
         hints = self.tenant_hints(tenant_id, given)
-        cookie = self.cookie(login_intents.COOKIE)
-        return await consent_page.find(self.services, call, hints, given, cookie, device_approvals.PAGE)
+        cookie = self.cookie(login_transactions.COOKIE)
+        return await login_resumption.find_authenticated(
+            self.services, call, hints, given, cookie, device_approvals.PAGE
+        )
 
-    async def asked(self, call: Call, waiting: Waiting, *, message: str = "", status: int = 200) -> Reply:
+    async def asked(
+        self, call: Call, transaction: AuthenticatedTransaction, *, message: str = "", status: int = 200
+    ) -> Reply:
         """The page about the device, or what comes next."""
-        step = await device_page.show(self.services, call, waiting, self.browser())
+        step = await device_page.show(self.services, call, transaction, self.browser())
         if not isinstance(step, DevicePage):
-            return await self.shown(step, waiting.intent.given)
-        is_hosted = device_approvals.is_hosted(call, step.client, waiting.intent.given)
-        return await device.ask_about_device(self, step, waiting, is_hosted=is_hosted, message=message, status=status)
+            return await self.shown(step, transaction.verified_client.given)
+        is_hosted = device_approvals.is_hosted(call, step.client, transaction.verified_client.given)
+        return await device.ask_about_device(
+            self, step, transaction, is_hosted=is_hosted, message=message, status=status
+        )
 
     async def code_page(
         self, client: Client, given: Document, *, user_code: str, message: str = "", status: int = 200

@@ -1,6 +1,6 @@
 """The family of every page on the way from login to authorization response: what a step of the login looks like.
 
-Once client and redirect URI are proven, failures go to the redirect URI and nowhere else (RFC 6749 section 4.1.2.1).
+Once client and redirect URI are verified, failures go to the redirect URI and nowhere else (RFC 6749 section 4.1.2.1).
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from identity.errors import InvalidRequestObject, OAuth2Error, ServerError, Serv
 from identity.operations.authorization import authorization, authorization_responses, request_sources
 from identity.operations.clients.clients import Client
 from identity.operations.login import known_devices
-from identity.operations.login_transactions import login_intents
+from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import (
     AuthorizationResponse,
     Browser,
-    Interlude,
-    LinkWanted,
+    IntermediatePage,
+    LinkRequired,
     LoginPage,
     NotRegistered,
+    ProviderRedirect,
     SsoCookie,
     Step,
-    ToProvider,
     VerifiedClient,
 )
 from identity.operations.providers import authorization_redirect
@@ -42,9 +42,9 @@ REQUEST: Final = "oauth2/authorize.request.json"
 
 
 class LoginFlowHandler(PageHandler):
-    """Shows steps of a login; `proven` is set as soon as errors may be redirected."""
+    """Shows steps of a login; `verified_client` is set as soon as errors may be redirected."""
 
-    proven: VerifiedClient | None = None
+    verified_client: VerifiedClient | None = None
 
     def browser(self, *, from_outside: bool = False) -> Browser:
         """What this browser shows of itself; its Origin only counts for what comes from outside."""
@@ -62,9 +62,11 @@ class LoginFlowHandler(PageHandler):
         try:
             return await request_sources.resolved(self.services, call, hints, given, browser=csrf.browser(self))
         except InvalidRequestObject as error:
-            # It is told at the redirect URI if that is proven: by what the client signed, else by what came beside it.
+            # Redirected if the redirect URI of the signed parameters, else of the unsigned ones, is verified.
             with contextlib.suppress(ServiceError):
-                self.proven = await authorization.prove(self.services, call, hints, error.signed or given)
+                self.verified_client = await authorization.verify_client(
+                    self.services, call, hints, error.signed or given
+                )
             raise
 
     async def shown(self, step: Step, given: Mapping[str, str], *cookies: Morsel[str]) -> Reply:
@@ -75,15 +77,15 @@ class LoginFlowHandler(PageHandler):
             if request_sources.is_just_used(given):
                 return await self.reopened(step.client, given)
             return await self.page(step, given)
-        if isinstance(step, ToProvider):
+        if isinstance(step, ProviderRedirect):
             return await self.departure(step, given)
-        if isinstance(step, LinkWanted):
+        if isinstance(step, LinkRequired):
             location = redirect_uris.with_query(authorization_redirect.LINK_PAGE, {"link": step.link})
             return Reply(status=302, headers={"Location": location})
-        if isinstance(step, Interlude):
+        if isinstance(step, IntermediatePage):
             return self.interlude(step)
-        if step.mode == "form_post" and self.proven is not None:
-            client = self.proven.client
+        if step.mode == "form_post" and self.verified_client is not None:
+            client = self.verified_client.client
             return self.response(step, await page_theme.of(self, client.tenant, client.application, given), *cookies)
         return self.response(step, page_theme.DEFAULT, *cookies)
 
@@ -112,7 +114,7 @@ class LoginFlowHandler(PageHandler):
             self, page, given, names, remember_device=chosen == "true", message=message, status=status
         )
 
-    async def departure(self, step: ToProvider, given: Mapping[str, str]) -> Reply:
+    async def departure(self, step: ProviderRedirect, given: Mapping[str, str]) -> Reply:
         """The way to an identity provider, with the cookie that the way back needs."""
         cookies = [self.new_cookie(authorization_redirect.COOKIE, step.secret)]
         if request_sources.is_just_used(given):
@@ -123,14 +125,17 @@ class LoginFlowHandler(PageHandler):
         location = redirect_uris.with_query(step.url, step.parameters)
         return Reply(status=302, headers={"Location": location}, cookies=cookies)
 
-    def interlude(self, step: Interlude) -> Reply:
+    def interlude(self, step: IntermediatePage) -> Reply:
         """The way to a page that comes before the response; which login it belongs to is in the browser's cookie."""
-        query = {"client_id": step.client.client_id, "intent": login_intents.id_of(step.intent)}
+        query = {
+            "client_id": step.client.client_id,
+            "intent": login_transactions.transaction_id_of(step.transaction_secret),
+        }
         if step.client.application["universalConfiguration"].get("universal"):
             query["tenantId"] = step.client.tenant_id
         page = step.page if step.page.startswith("/") else f"{login.place(self)}/{step.page}"
-        value = login_intents.cookie_with(self.cookie(login_intents.COOKIE), step.intent)
-        cookies = [*self.session_cookie(step.cookie), self.new_cookie(login_intents.COOKIE, value)]
+        value = login_transactions.cookie_with(self.cookie(login_transactions.COOKIE), step.transaction_secret)
+        cookies = [*self.session_cookie(step.cookie), self.new_cookie(login_transactions.COOKIE, value)]
         location = f"{page}?{urllib.parse.urlencode(query)}"
         return Reply(status=302, headers={"Location": location}, cookies=cookies)
 
@@ -159,12 +164,12 @@ class LoginFlowHandler(PageHandler):
         return found
 
     def refuse(self, error: ServiceError) -> None:
-        """The error response, or the error page as long as nothing is proven."""
-        if self.proven is None:
+        """The error response, or the error page as long as nothing is verified_client."""
+        if self.verified_client is None:
             super().refuse(error)
             return
         failure: OAuth2Error = oauth_error(error)
-        self.send(self.response(authorization_responses.refusal(self.proven, failure)))
+        self.send(self.response(authorization_responses.refusal(self.verified_client, failure)))
 
     def fail(self) -> None:
         """An unexpected failure, which says nothing of itself."""

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from identity.call import Call, Document
 from identity.errors import ServiceError
-from identity.operations.authorization import pending_logins
-from identity.operations.login_transactions import login_intents
+from identity.operations.authorization import login_resumption
+from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Step
-from identity.operations.login_transactions.halted_logins import OverError, Waiting
+from identity.operations.login_transactions.login_transactions import InterruptedTransaction, TransactionEndedError
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, page_theme, render
 from identity.web.hosted.page_theme import Look
@@ -23,56 +23,60 @@ class WaitingHandler(LoginFlowHandler):
 
     advice = "Please go back to the application and sign in again."
     page_name: ClassVar[str]
-    """The page, as `halted_logins` has it."""
+    """The page constant of login_transactions."""
 
-    async def waiting(self, call: Call, given: Document, tenant_id: str | None = None) -> Waiting:
+    async def find_transaction(
+        self, call: Call, given: Document, tenant_id: str | None = None
+    ) -> InterruptedTransaction:
         """The login that this browser waits with."""
         hints = self.tenant_hints(tenant_id, given)
-        cookie = self.cookie(login_intents.COOKIE)
-        waiting = await pending_logins.find(self.services, call, hints, given, cookie, self.page_name)
-        self.proven = waiting.proven
-        return waiting
+        cookie = self.cookie(login_transactions.COOKIE)
+        transaction = await login_resumption.find_interrupted(self.services, call, hints, given, cookie, self.page_name)
+        self.verified_client = transaction.verified_client
+        return transaction
 
     def is_ours(self, form: Document) -> bool:
         """Whether a form is one that we showed to this browser."""
         return csrf.is_valid(self, form.get(csrf.FIELD, ""))
 
-    async def went_on(self, waiting: Waiting, step: Step) -> Reply:
+    async def went_on(self, transaction: InterruptedTransaction, step: Step) -> Reply:
         """What comes after the page; its intent leaves the cookie."""
-        value = login_intents.cookie_without(self.cookie(login_intents.COOKIE), waiting.intent_id)
-        reply = await self.shown(step, waiting.proven.given)
-        if any(morsel.key == login_intents.COOKIE for morsel in reply.cookies):
+        value = login_transactions.cookie_without(self.cookie(login_transactions.COOKIE), transaction.transaction_id)
+        reply = await self.shown(step, transaction.verified_client.given)
+        if any(morsel.key == login_transactions.COOKIE for morsel in reply.cookies):
             return reply
-        done = self.new_cookie(login_intents.COOKIE, value, None if value else 0)
+        done = self.new_cookie(login_transactions.COOKIE, value, None if value else 0)
         return dataclasses.replace(reply, cookies=[*reply.cookies, done])
 
-    async def look(self, waiting: Waiting) -> Look:
+    async def look(self, transaction: InterruptedTransaction) -> Look:
         """The look of the page."""
-        client = waiting.client
-        return await page_theme.of(self, client.tenant, client.application, waiting.proven.given)
+        client = transaction.client
+        return await page_theme.of(self, client.tenant, client.application, transaction.verified_client.given)
 
-    def form_page(self, waiting: Waiting, look: Look, template: str, values: Document, status: int = 200) -> Reply:
+    def form_page(
+        self, transaction: InterruptedTransaction, look: Look, template: str, values: Document, status: int = 200
+    ) -> Reply:
         """A page with a form that is sent back to it; what every such form carries is added to the values."""
         token, cookie = csrf.issue(self)
         hidden = {
-            "client_id": waiting.client.client_id,
-            "tenantId": waiting.client.tenant_id,
-            "intent": waiting.intent_id,
+            "client_id": transaction.client.client_id,
+            "tenantId": transaction.client.tenant_id,
+            "intent": transaction.transaction_id,
             csrf.FIELD: token,
         }
         common: dict[str, Any] = {
             "action": self.request.path,
             "hidden": list(hidden.items()),
-            "application_name": waiting.client.application["name"],
+            "application_name": transaction.client.application["name"],
         }
-        redirect_uri = waiting.proven.given["redirect_uri"]
+        redirect_uri = transaction.verified_client.given["redirect_uri"]
         return render.form(
             template, {**common, **values}, look, redirect_uri=redirect_uri, status=status, cookies=[cookie]
         )
 
     def refuse(self, error: ServiceError) -> None:
         """The error at the redirect URI; a page where the login went on meanwhile, and has its answer from that."""
-        if isinstance(error, OverError):
+        if isinstance(error, TransactionEndedError):
             PageHandler.refuse(self, error)
         else:
             super().refuse(error)

@@ -6,7 +6,7 @@ import urllib.parse
 from http.cookies import Morsel
 
 from identity.call import Call, Document
-from identity.operations.login_transactions import login_intents
+from identity.operations.login_transactions import login_transactions
 from identity.operations.sessions import logout, sso_sessions
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -46,7 +46,7 @@ class LogoutHandler(PageHandler):
         if not outcome.has_ended_session and self.is_cross_site():
             return await self.left(outcome, [])
         return await self.left(
-            outcome, [self.new_cookie(name, "", 0) for name in (sso_sessions.COOKIE, login_intents.COOKIE)]
+            outcome, [self.new_cookie(name, "", 0) for name in (sso_sessions.COOKIE, login_transactions.COOKIE)]
         )
 
     def requested_by(self, token: str | None) -> logout.Origin:

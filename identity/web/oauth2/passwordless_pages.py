@@ -34,10 +34,12 @@ class _Family(LoginFlowHandler):
     async def opened(self, call: Call, given: Document, tenant_id: str | None) -> tuple[Document, VerifiedClient]:
         """The request, of an application that offers such logins. Raises InvalidRequest for any other."""
         given = await self.resolved(call, given, tenant_id)
-        proven = await authorization.prove(self.services, call, self.tenant_hints(tenant_id, given), given)
-        passwordless_pages.require_offered(proven.client)
-        self.proven = proven
-        return given, proven
+        verified_client = await authorization.verify_client(
+            self.services, call, self.tenant_hints(tenant_id, given), given
+        )
+        passwordless_pages.require_offered(verified_client.client)
+        self.verified_client = verified_client
+        return given, verified_client
 
     def is_ours(self, form: Document) -> bool:
         """Whether a form is one that we showed to this browser."""
@@ -53,10 +55,17 @@ class _Family(LoginFlowHandler):
         return [*((name, kept[name]) for name in names if name in kept), (csrf.FIELD, token)]
 
     async def sent(
-        self, proven: VerifiedClient, given: Document, login_id: str, code: str, *, message: str = "", status: int = 200
+        self,
+        verified_client: VerifiedClient,
+        given: Document,
+        login_id: str,
+        code: str,
+        *,
+        message: str = "",
+        status: int = 200,
     ) -> Reply:
         """The page after a mail was asked for, whether anybody gets one or not; with a field where it has a code."""
-        client = proven.client
+        client = verified_client.client
         look = await page_theme.of(self, client.tenant, client.application, given)
         token, cookie = csrf.issue(self)
         generator = client.tenant["externalIdentifierConfiguration"]["passwordlessLoginOneTimeCodeGenerator"]
@@ -91,43 +100,45 @@ class PasswordlessHandler(_Family):
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the page; nothing is sent, however often it is looked at."""
-        given, proven = await self.opened(call, self.parameters(REQUEST), tenant_id)
-        step = await passwordless_pages.begin(self.services, call, proven, self.browser(from_outside=True))
+        given, verified_client = await self.opened(call, self.parameters(REQUEST), tenant_id)
+        step = await passwordless_pages.begin(self.services, call, verified_client, self.browser(from_outside=True))
         if step is not None:
             return await self.shown(step, given)
         if request_sources.is_just_used(given):
-            return await self.reopened(proven.client, given, self.request.path)
-        return await self.asked(proven, given)
+            return await self.reopened(verified_client.client, given, self.request.path)
+        return await self.asked(verified_client, given)
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Send the mail, unless the form is not one that we showed to this browser."""
-        form, proven = await self.opened(call, form, tenant_id)
+        form, verified_client = await self.opened(call, form, tenant_id)
         if not self.is_ours(form):
-            return await self.asked(proven, form, message=login.STALE, status=403)
+            return await self.asked(verified_client, form, message=login.STALE, status=403)
         login_id, is_persistent = form.get("loginId", "").strip(), form.get("rememberDevice") == "true"
         if not login_id:
-            return await self.asked(proven, form)
+            return await self.asked(verified_client, form)
         step = await passwordless_pages.ask(
             self.services,
             call,
-            proven,
+            verified_client,
             self.browser(),
             login_id,
             self.mark(self.cookie(csrf.COOKIE)),
             is_persistent=is_persistent,
         )
         if isinstance(step, steps.TooManyAttempts):
-            return await self.asked(proven, form, message="[RateLimitedException]")
+            return await self.asked(verified_client, form, message="[RateLimitedException]")
         if not isinstance(step, Asked):
             return await self.shown(step, form)
-        reply = await self.sent(proven, form, login_id, step.code)
+        reply = await self.sent(verified_client, form, login_id, step.code)
         remembered = login.remember_cookie(self, is_persistent=is_persistent)
         return dataclasses.replace(reply, cookies=[*reply.cookies, remembered])
 
-    async def asked(self, proven: VerifiedClient, given: Document, *, message: str = "", status: int = 200) -> Reply:
+    async def asked(
+        self, verified_client: VerifiedClient, given: Document, *, message: str = "", status: int = 200
+    ) -> Reply:
         """The page."""
-        client = proven.client
+        client = verified_client.client
         look = await page_theme.of(self, client.tenant, client.application, given)
         token, cookie = csrf.issue(self)
         login_id = given.get("loginId") or given.get("login_hint", "")
@@ -155,42 +166,49 @@ class LinkHandler(_Family):
     @endpoint(access=Access.BROWSER, query=_LINK, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, code: str, tenant_id: str | None = None) -> Reply:
         """Show the page that goes on, or asks whether to."""
-        given, proven = await self.opened(call, self.parameters(_LINK), tenant_id)
-        step = await passwordless_pages.begin(self.services, call, proven, self.browser())
+        given, verified_client = await self.opened(call, self.parameters(_LINK), tenant_id)
+        step = await passwordless_pages.begin(self.services, call, verified_client, self.browser())
         if step is not None:
             return await self.shown(step, given)
-        return await self.confirmed(call, proven, given, code)
+        return await self.confirmed(call, verified_client, given, code)
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, code: str, form: Document, tenant_id: str | None = None) -> Reply:
         """Log in, unless the form is not one that we showed to this browser."""
-        form, proven = await self.opened(call, form, tenant_id)
+        form, verified_client = await self.opened(call, form, tenant_id)
         one_time_code, login_id = form.get("oneTimeCode"), form.get("loginId", "")
-        asks_code = passwordless.asks_code(proven.client)
+        asks_code = passwordless.asks_code(verified_client.client)
         if not self.is_ours(form):
             if asks_code:
-                return await self.sent(proven, form, login_id, code, message=login.STALE, status=403)
-            return await self.confirmed(call, proven, form, code, message=login.STALE, status=403)
+                return await self.sent(verified_client, form, login_id, code, message=login.STALE, status=403)
+            return await self.confirmed(call, verified_client, form, code, message=login.STALE, status=403)
         is_persistent = form.get("rememberDevice") == "true"
         step = await passwordless_pages.log_in(
-            self.services, call, proven, self.browser(), code, one_time_code, is_persistent=is_persistent
+            self.services, call, verified_client, self.browser(), code, one_time_code, is_persistent=is_persistent
         )
         if step is None:
-            return await self.sent(proven, form, login_id, code, message="passwordless.wrongCode")
+            return await self.sent(verified_client, form, login_id, code, message="passwordless.wrongCode")
         return await self.shown(step, form)
 
     async def confirmed(
-        self, call: Call, proven: VerifiedClient, given: Document, code: str, *, message: str = "", status: int = 200
+        self,
+        call: Call,
+        verified_client: VerifiedClient,
+        given: Document,
+        code: str,
+        *,
+        message: str = "",
+        status: int = 200,
     ) -> Reply:
         """The page: it says who is about to be logged in, unless this is the browser that asked."""
-        secret, client = self.cookie(csrf.COOKIE), proven.client
+        secret, client = self.cookie(csrf.COOKIE), verified_client.client
         is_same = (
             bool(secret) and not message and same_secret(given.get(passwordless_pages.MARK, ""), self.mark(secret))
         )
         login_id: str | None = ""
         if not is_same:
             try:
-                login_id = await passwordless_pages.login_id_of(self.services, call, proven, code)
+                login_id = await passwordless_pages.login_id_of(self.services, call, verified_client, code)
             except Unavailable:
                 return await self.page(LoginPage(client, problem=steps.TooManyAttempts(0)), given)
         if login_id is None:

@@ -28,28 +28,28 @@ class RegisterHandler(LoginFlowHandler):
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the page; it makes nobody, however often it is looked at."""
-        given, proven = await self.opened(call, self.parameters(REQUEST), tenant_id)
-        step = await self_service.begin(self.services, call, proven, self.browser(from_outside=True))
+        given, verified_client = await self.opened(call, self.parameters(REQUEST), tenant_id)
+        step = await self_service.begin(self.services, call, verified_client, self.browser(from_outside=True))
         if step is not None:
             return await self.shown(step, given)
         if request_sources.is_just_used(given):
-            return await self.reopened(proven.client, given, self.request.path)
-        return await self.asked(proven.client, given)
+            return await self.reopened(verified_client.client, given, self.request.path)
+        return await self.asked(verified_client.client, given)
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Register, unless the form is not one that we showed to this browser."""
-        form, proven = await self.opened(call, form, tenant_id)
+        form, verified_client = await self.opened(call, form, tenant_id)
         if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
-            return await self.asked(proven.client, form, message=login.STALE, status=403)
+            return await self.asked(verified_client.client, form, message=login.STALE, status=403)
         is_persistent = form.get("rememberDevice") == "true"
         step = await self_service.register(
-            self.services, call, proven, self.browser(), form, is_persistent=is_persistent
+            self.services, call, verified_client, self.browser(), form, is_persistent=is_persistent
         )
         if isinstance(step, Refused):
-            return await self.asked(proven.client, form, refused=step)
+            return await self.asked(verified_client.client, form, refused=step)
         if isinstance(step, Sent):
-            return await register.sent(self, proven.client, form, self.names())
+            return await register.sent(self, verified_client.client, form, self.names())
         reply = await self.shown(step, form)
         remembered = login.remember_cookie(self, is_persistent=is_persistent)
         return dataclasses.replace(reply, cookies=[*reply.cookies, remembered])
@@ -57,10 +57,12 @@ class RegisterHandler(LoginFlowHandler):
     async def opened(self, call: Call, given: Document, tenant_id: str | None) -> tuple[Document, VerifiedClient]:
         """The request, of an application whose users register themselves. Raises InvalidRequest for any other."""
         given = await self.resolved(call, given, tenant_id)
-        proven = await authorization.prove(self.services, call, self.tenant_hints(tenant_id, given), given)
-        self_service.require_offered(proven.client)
-        self.proven = proven
-        return given, proven
+        verified_client = await authorization.verify_client(
+            self.services, call, self.tenant_hints(tenant_id, given), given
+        )
+        self_service.require_offered(verified_client.client)
+        self.verified_client = verified_client
+        return given, verified_client
 
     async def asked(
         self,

@@ -35,13 +35,13 @@ class StartIdPLinkHandler(LoginFlowHandler):
         wanted, login_id = await self.wanted(call, form), form.get("loginId", "")
         if not csrf.is_valid(self, form.get(csrf.FIELD, "")):
             return await self.link_page(LinkPage(wanted, login_id), message=login.STALE, status=403)
-        self.proven = wanted.proven
+        self.verified_client = wanted.verified_client
         browser = self.browser()
         credentials = Credentials(login_id, form.get("password", ""), trust_id=browser.trust_id)
         step = await account_linking.log_in(self.services, call, wanted, browser, credentials)
         if isinstance(step, LinkPage):
             return await self.link_page(step)
-        return await self.shown(step, wanted.proven.given)
+        return await self.shown(step, wanted.verified_client.given)
 
     async def wanted(self, call: Call, given: Document) -> WantedLink:
         """The link that the page is about."""
@@ -49,7 +49,7 @@ class StartIdPLinkHandler(LoginFlowHandler):
 
     async def link_page(self, page: LinkPage, *, message: str = "", status: int = 200) -> Reply:
         """The page, with what was wrong with the last attempt."""
-        client, given = page.wanted.proven.client, page.wanted.proven.given
+        client, given = page.wanted.verified_client.client, page.wanted.verified_client.given
         look = await page_theme.of(self, client.tenant, client.application, given)
         token, cookie = csrf.issue(self)
         shown = render.LinkForm(

@@ -7,10 +7,10 @@ import urllib.parse
 from typing import ClassVar, Final
 
 from identity.call import Call, Document
-from identity.operations.authorization import login_gates
-from identity.operations.login_transactions import halted_logins
+from identity.operations.authorization import login_requirements
+from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Step
-from identity.operations.login_transactions.halted_logins import Waiting
+from identity.operations.login_transactions.login_transactions import InterruptedTransaction
 from identity.operations.pages import two_factor_pages
 from identity.operations.pages.two_factor_pages import Challenge, WentOn
 from identity.operations.two_factor import two_factor_trust
@@ -28,17 +28,17 @@ _METHODS_FORM: Final = "oauth2/two-factor-methods.form.json"
 class _Family(WaitingHandler):
     """What both pages have in common: they are about one challenge, and there is a way from each to the other."""
 
-    page_name: ClassVar[str] = halted_logins.TWO_FACTOR
+    page_name: ClassVar[str] = login_transactions.TWO_FACTOR
 
-    def beside(self, waiting: Waiting, page: str) -> str:
+    def beside(self, transaction: InterruptedTransaction, page: str) -> str:
         """The address of the other page."""
-        query = {"client_id": waiting.client.client_id, "tenantId": waiting.client.tenant_id}
-        return f"{login.place(self)}/{page}?{urllib.parse.urlencode(query | {'intent': waiting.intent_id})}"
+        query = {"client_id": transaction.client.client_id, "tenantId": transaction.client.tenant_id}
+        return f"{login.place(self)}/{page}?{urllib.parse.urlencode(query | {'intent': transaction.transaction_id})}"
 
     async def choice(self, page: Challenge, *, status: int = 200) -> Reply:
         """The page on which a method is chosen."""
-        look = await self.look(page.waiting)
-        return self.form_page(page.waiting, look, "two_factor_methods.html", two_factor.choice(page, look), status)
+        look = await self.look(page.transaction)
+        return self.form_page(page.transaction, look, "two_factor_methods.html", two_factor.choice(page, look), status)
 
 
 class TwoFactorHandler(_Family):
@@ -47,47 +47,49 @@ class TwoFactorHandler(_Family):
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the page; or that of the choice, where none was made yet."""
-        waiting = await self.waiting(call, self.parameters(_REQUEST), tenant_id)
-        return await self.told(waiting, await two_factor_pages.show(self.services, call, waiting, self.browser()))
+        transaction = await self.find_transaction(call, self.parameters(_REQUEST), tenant_id)
+        return await self.told(
+            transaction, await two_factor_pages.show(self.services, call, transaction, self.browser())
+        )
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Take a code, or the wish for another message; unless the form is not one that this browser was shown."""
-        waiting, browser = await self.waiting(call, form, tenant_id), self.browser()
+        transaction, browser = await self.find_transaction(call, form, tenant_id), self.browser()
         if not self.is_ours(form):
-            page = await two_factor_pages.show(self.services, call, waiting, browser, login.STALE)
-            return await self.told(waiting, page, status=403)
+            page = await two_factor_pages.show(self.services, call, transaction, browser, login.STALE)
+            return await self.told(transaction, page, status=403)
         if form.get("action") == "resend":
-            method_id = waiting.halted.details.get("methodId", "")
+            method_id = transaction.login.details.get("methodId", "")
             return await self.told(
-                waiting, await two_factor_pages.choose(self.services, call, waiting, browser, method_id)
+                transaction, await two_factor_pages.choose(self.services, call, transaction, browser, method_id)
             )
         trusts = form.get("trustComputer") == "true"
         page_or_end = await two_factor_pages.enter_code(
-            self.services, call, waiting, browser, form.get("code", "").strip(), trusts=trusts
+            self.services, call, transaction, browser, form.get("code", "").strip(), trusts=trusts
         )
         if isinstance(page_or_end, Challenge):
-            return await self.told(waiting, page_or_end)
-        return await self.ended(waiting, page_or_end)
+            return await self.told(transaction, page_or_end)
+        return await self.ended(transaction, page_or_end)
 
-    async def told(self, waiting: Waiting, step: Challenge | Step, *, status: int = 200) -> Reply:
+    async def told(self, transaction: InterruptedTransaction, step: Challenge | Step, *, status: int = 200) -> Reply:
         """The page, or what comes next."""
         if not isinstance(step, Challenge):
-            return await self.went_on(waiting, step)
+            return await self.went_on(transaction, step)
         if step.chosen is None:
-            return Reply(status=302, headers={"Location": self.beside(waiting, "two-factor-methods")})
-        look = await self.look(waiting)
-        other = self.beside(waiting, "two-factor-methods") if len(step.methods) > 1 else ""
+            return Reply(status=302, headers={"Location": self.beside(transaction, "two-factor-methods")})
+        look = await self.look(transaction)
+        other = self.beside(transaction, "two-factor-methods") if len(step.methods) > 1 else ""
         values = {
             **two_factor.code(step, look),
             "other": other,
-            "resends": login_gates.sends(step.chosen),
+            "resends": login_requirements.sends_codes(step.chosen),
         }
-        return self.form_page(waiting, look, "two_factor.html", values, status)
+        return self.form_page(transaction, look, "two_factor.html", values, status)
 
-    async def ended(self, waiting: Waiting, end: WentOn) -> Reply:
+    async def ended(self, transaction: InterruptedTransaction, end: WentOn) -> Reply:
         """What comes next, with the cookie of a browser that is trusted from now on."""
-        reply = await self.went_on(waiting, end.step)
+        reply = await self.went_on(transaction, end.step)
         if end.trust is None:
             return reply
         secret, seconds = end.trust
@@ -102,24 +104,24 @@ class MethodsHandler(_Family):
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the page."""
-        waiting = await self.waiting(call, self.parameters(_REQUEST), tenant_id)
-        step = await two_factor_pages.show(self.services, call, waiting, self.browser())
-        return await self.choice(step) if isinstance(step, Challenge) else await self.went_on(waiting, step)
+        transaction = await self.find_transaction(call, self.parameters(_REQUEST), tenant_id)
+        step = await two_factor_pages.show(self.services, call, transaction, self.browser())
+        return await self.choice(step) if isinstance(step, Challenge) else await self.went_on(transaction, step)
 
     @endpoint(access=Access.BROWSER, form=_METHODS_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Take the choice, and go to the page of its code; unless the form is not one that this browser was shown."""
-        waiting, browser = await self.waiting(call, form, tenant_id), self.browser()
+        transaction, browser = await self.find_transaction(call, form, tenant_id), self.browser()
         is_ours, status = self.is_ours(form), 200
         if is_ours:
-            step = await two_factor_pages.choose(self.services, call, waiting, browser, form.get("methodId", ""))
+            step = await two_factor_pages.choose(self.services, call, transaction, browser, form.get("methodId", ""))
         else:
-            step, status = await two_factor_pages.show(self.services, call, waiting, browser, login.STALE), 403
+            step, status = await two_factor_pages.show(self.services, call, transaction, browser, login.STALE), 403
         if not isinstance(step, Challenge):
-            return await self.went_on(waiting, step)
+            return await self.went_on(transaction, step)
         if step.message in {login.STALE, two_factor_pages.CHOOSE}:
             return await self.choice(step, status=status)
-        return Reply(status=302, headers={"Location": self.beside(waiting, "two-factor")})
+        return Reply(status=302, headers={"Location": self.beside(transaction, "two-factor")})
 
 
 _HANDLERS = {"/oauth2/two-factor": TwoFactorHandler, "/oauth2/two-factor-methods": MethodsHandler}

@@ -8,9 +8,9 @@ from typing import ClassVar, Final
 
 from identity.call import Call, Document
 from identity.domain.two_factor import qr_codes
-from identity.operations.login_transactions import halted_logins, login_intents
+from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Step
-from identity.operations.login_transactions.halted_logins import Waiting
+from identity.operations.login_transactions.login_transactions import InterruptedTransaction
 from identity.operations.pages import two_factor_setup
 from identity.operations.pages.two_factor_setup import Enabled, Setup
 from identity.web.base_handlers import Route
@@ -30,79 +30,81 @@ _END_PATH: Final = "/oauth2/two-factor-enable-complete"
 class EnableHandler(WaitingHandler):
     """Shows the secret of an authenticator, or sends a code; and takes the code that shows that it works."""
 
-    page_name: ClassVar[str] = halted_logins.TWO_FACTOR_ENABLE
+    page_name: ClassVar[str] = login_transactions.TWO_FACTOR_ENABLE
 
     @endpoint(access=Access.BROWSER, query=_SETUP, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the page, for a method if one is named."""
         given = self.parameters(_SETUP)
-        waiting = await self.waiting(call, given, tenant_id)
+        transaction = await self.find_transaction(call, given, tenant_id)
         method = given.get("method", "")
-        step = await two_factor_setup.show(self.services, call, waiting, self.browser(), method)
-        return await self.told(waiting, step)
+        step = await two_factor_setup.show(self.services, call, transaction, self.browser(), method)
+        return await self.told(transaction, step)
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Add the method, or send a code for it; unless the form is not one that this browser was shown."""
-        waiting, browser = await self.waiting(call, form, tenant_id), self.browser()
+        transaction, browser = await self.find_transaction(call, form, tenant_id), self.browser()
         method, secret = form.get("method", ""), form.get("secretBase32Encoded", "")
         if not self.is_ours(form):
-            step = await two_factor_setup.show(self.services, call, waiting, browser, method, secret)
-            return await self.told(waiting, step, message=login.STALE, status=403)
+            step = await two_factor_setup.show(self.services, call, transaction, browser, method, secret)
+            return await self.told(transaction, step, message=login.STALE, status=403)
         if form.get("action") == "send":
-            sent = await two_factor_setup.send(self.services, call, waiting, browser, method)
-            return await self.told(waiting, sent)
+            sent = await two_factor_setup.send(self.services, call, transaction, browser, method)
+            return await self.told(transaction, sent)
         code = form.get("code", "").strip()
-        added = await two_factor_setup.enable(self.services, call, waiting, browser, method, secret, code)
+        added = await two_factor_setup.enable(self.services, call, transaction, browser, method, secret, code)
         if isinstance(added, Enabled):
             return await self.recovery_codes(added)
-        return await self.told(waiting, added)
+        return await self.told(transaction, added)
 
-    async def told(self, waiting: Waiting, step: Setup | Step, *, message: str = "", status: int = 200) -> Reply:
+    async def told(
+        self, transaction: InterruptedTransaction, step: Setup | Step, *, message: str = "", status: int = 200
+    ) -> Reply:
         """The page, or what comes next."""
         if not isinstance(step, Setup):
-            return await self.went_on(waiting, step)
-        look = await self.look(waiting)
-        query = {"client_id": waiting.client.client_id, "tenantId": waiting.client.tenant_id}
-        place = f"{self.request.path}?{urllib.parse.urlencode(query | {'intent': waiting.intent_id})}"
+            return await self.went_on(transaction, step)
+        look = await self.look(transaction)
+        query = {"client_id": transaction.client.client_id, "tenantId": transaction.client.tenant_id}
+        place = f"{self.request.path}?{urllib.parse.urlencode(query | {'intent': transaction.transaction_id})}"
         values = two_factor.setup(step, look, message or step.message, place)
         if step.secret:
             values["path"], values["side"] = await asyncio.to_thread(qr_codes.svg_path, step.uri)
-        return self.form_page(waiting, look, "two_factor_enable.html", values, status)
+        return self.form_page(transaction, look, "two_factor_enable.html", values, status)
 
     async def recovery_codes(self, added: Enabled) -> Reply:
         """The recovery codes, which are shown here and never again; the login goes on with the next form."""
-        waiting = added.waiting
-        look = await self.look(waiting)
+        transaction = added.transaction
+        look = await self.look(transaction)
         values = {"action": f"{login.place(self)}/two-factor-enable-complete", "codes": added.recovery_codes}
-        reply = self.form_page(waiting, look, "two_factor_enable_complete.html", values)
-        cookies = [*reply.cookies, self.new_cookie(login_intents.COOKIE, waiting.cookie)]
+        reply = self.form_page(transaction, look, "two_factor_enable_complete.html", values)
+        cookies = [*reply.cookies, self.new_cookie(login_transactions.COOKIE, transaction.cookie)]
         return Reply(reply.body, reply.status, reply.headers, cookies)
 
 
 class EnableCompleteHandler(WaitingHandler):
     """Goes on when the recovery codes were seen."""
 
-    page_name: ClassVar[str] = halted_logins.TWO_FACTOR_ENABLED
+    page_name: ClassVar[str] = login_transactions.TWO_FACTOR_ENABLED
 
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the page again, without the codes."""
-        return await self.shown_again(await self.waiting(call, self.parameters(_REQUEST), tenant_id))
+        return await self.shown_again(await self.find_transaction(call, self.parameters(_REQUEST), tenant_id))
 
     @endpoint(access=Access.BROWSER, form=_END, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Go on, unless the form is not one that this browser was shown."""
-        waiting = await self.waiting(call, form, tenant_id)
+        transaction = await self.find_transaction(call, form, tenant_id)
         if not self.is_ours(form):
-            return await self.shown_again(waiting, status=403)
-        step = await two_factor_setup.finish(self.services, call, waiting, self.browser())
-        return await self.went_on(waiting, step)
+            return await self.shown_again(transaction, status=403)
+        step = await two_factor_setup.finish(self.services, call, transaction, self.browser())
+        return await self.went_on(transaction, step)
 
-    async def shown_again(self, waiting: Waiting, status: int = 200) -> Reply:
+    async def shown_again(self, transaction: InterruptedTransaction, status: int = 200) -> Reply:
         """The page, without the codes."""
         return self.form_page(
-            waiting, await self.look(waiting), "two_factor_enable_complete.html", {"codes": ()}, status
+            transaction, await self.look(transaction), "two_factor_enable_complete.html", {"codes": ()}, status
         )
 
 

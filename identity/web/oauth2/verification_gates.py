@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from identity.call import Call, Document
-from identity.operations.login_transactions import halted_logins
+from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Step
-from identity.operations.login_transactions.halted_logins import Waiting
+from identity.operations.login_transactions.login_transactions import InterruptedTransaction
 from identity.operations.pages import verification_gates
 from identity.operations.pages.verification_gates import Gate
 from identity.web.base_handlers import Route
@@ -29,45 +29,47 @@ class VerificationGateHandler(WaitingHandler):
     @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call) -> Reply:
         """Show the page; or go on where it was verified meanwhile."""
-        waiting = await self.waiting(call, self.parameters(_REQUEST))
-        return await self.told(waiting, await verification_gates.show(self.services, call, waiting, self.browser()))
+        transaction = await self.find_transaction(call, self.parameters(_REQUEST))
+        return await self.told(
+            transaction, await verification_gates.show(self.services, call, transaction, self.browser())
+        )
 
     @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document) -> Reply:
         """Take a code, another address, or the wish for another mail; unless the form is not one of this browser."""
-        waiting, browser = await self.waiting(call, form), self.browser()
+        transaction, browser = await self.find_transaction(call, form), self.browser()
         if not self.is_ours(form):
-            step = await verification_gates.show(self.services, call, waiting, browser, login.STALE)
-            return await self.told(waiting, step, status=403)
+            step = await verification_gates.show(self.services, call, transaction, browser, login.STALE)
+            return await self.told(transaction, step, status=403)
         match form.get("action"):
             case "resend":
-                step = await verification_gates.send_again(self.services, call, waiting, browser)
+                step = await verification_gates.send_again(self.services, call, transaction, browser)
             case "change":
                 email = form.get("email", "")
-                step = await verification_gates.change_email(self.services, call, waiting, browser, email)
+                step = await verification_gates.change_email(self.services, call, transaction, browser, email)
             case _:
                 code = form.get("oneTimeCode", "")
-                step = await verification_gates.enter_code(self.services, call, waiting, browser, code)
-        return await self.told(waiting, step)
+                step = await verification_gates.enter_code(self.services, call, transaction, browser, code)
+        return await self.told(transaction, step)
 
-    async def told(self, waiting: Waiting, step: Gate | Step, status: int = 200) -> Reply:
+    async def told(self, transaction: InterruptedTransaction, step: Gate | Step, status: int = 200) -> Reply:
         """The page, or what comes next."""
         if not isinstance(step, Gate):
-            return await self.went_on(waiting, step)
-        look = await self.look(waiting)
-        return self.form_page(waiting, look, "verification_required.html", verification.values(step, look), status)
+            return await self.went_on(transaction, step)
+        look = await self.look(transaction)
+        return self.form_page(transaction, look, "verification_required.html", verification.values(step, look), status)
 
 
 class EmailHandler(VerificationGateHandler):
     """The address."""
 
-    page_name: ClassVar[str] = halted_logins.VERIFY_EMAIL
+    page_name: ClassVar[str] = login_transactions.VERIFY_EMAIL
 
 
 class RegistrationHandler(VerificationGateHandler):
     """The registration."""
 
-    page_name: ClassVar[str] = halted_logins.VERIFY_REGISTRATION
+    page_name: ClassVar[str] = login_transactions.VERIFY_REGISTRATION
 
 
 ROUTES = [Route(handler.page_name, handler) for handler in (EmailHandler, RegistrationHandler)]

@@ -92,7 +92,7 @@ class AccountPage(SelfServiceHandler):
         account = await accounts.find(self.services, call, place.client, browser)
         if account is None or (self.is_sensitive and not accounts.is_fresh(call, account)):
             max_age = accounts.FRESH_SECONDS if self.is_sensitive else None
-            query = account_logins.request(call, place.client, self.page, max_age_seconds=max_age)
+            query = account_logins.request_parameters(call, place.client, self.page, max_age_seconds=max_age)
             if "locale" in given:
                 query["locale"] = given["locale"]
             return Reply(status=302, headers={"Location": f"/oauth2/authorize?{urllib.parse.urlencode(query)}"})

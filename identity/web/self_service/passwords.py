@@ -8,9 +8,9 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.errors import FieldError, Invalid, InvalidRequest, NotFound, Unavailable, WebhookTransactionFailed
-from identity.operations.authorization import pending_logins
-from identity.operations.login_transactions import halted_logins, login_intents
-from identity.operations.login_transactions.halted_logins import Waiting
+from identity.operations.authorization import login_resumption
+from identity.operations.login_transactions import login_transactions
+from identity.operations.login_transactions.login_transactions import InterruptedTransaction
 from identity.operations.messaging import user_notifications
 from identity.operations.pages import password_pages
 from identity.operations.pages.password_pages import Challenge, Change
@@ -118,7 +118,7 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
     @endpoint(access=Access.BROWSER, form=_CHANGE, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def post(self, call: Call, form: Document, change_id: str) -> Reply:
         """Take the code of the second factor, or the new password."""
-        place, waiting = await self.around(call, form, change_id)
+        place, transaction = await self.around(call, form, change_id)
         browser = csrf.browser(self)
         try:
             if place is None:
@@ -128,11 +128,13 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
                 return self.asked(place, step, message=login.STALE, status=403)
             if isinstance(step, Challenge):
                 return self.asked(place, await self.challenged(call, form, change_id, browser))
-            return await self.changed(call, place, step, form, change_id, waiting)
+            return await self.changed(call, place, step, form, change_id, transaction)
         except NotFound:
             return await self.over(call, form)
 
-    async def around(self, call: Call, given: Document, change_id: str) -> tuple[Place | None, Waiting | None]:
+    async def around(
+        self, call: Call, given: Document, change_id: str
+    ) -> tuple[Place | None, InterruptedTransaction | None]:
         """Whose page it is, and the login that waits for it, if one does; no place for an id that is over."""
         named = await self.place(call, given)
         inside = call.within(named.tenant_id) if {"client_id", "tenantId"} & given.keys() else call
@@ -143,11 +145,13 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
         place = await self.place(call, given, found.tenant)
         if "intent" not in given:
             return place, None
-        hints, cookie = self.tenant_hints(None, given), self.cookie(login_intents.COOKIE)
-        waiting = await pending_logins.find(self.services, call, hints, given, cookie, halted_logins.CHANGE_PASSWORD)
-        if waiting.halted.user_id != found.user["id"]:
-            raise halted_logins.over()
-        return place, waiting
+        hints, cookie = self.tenant_hints(None, given), self.cookie(login_transactions.COOKIE)
+        transaction = await login_resumption.find_interrupted(
+            self.services, call, hints, given, cookie, login_transactions.CHANGE_PASSWORD
+        )
+        if transaction.login.user_id != found.user["id"]:
+            raise login_transactions.ended()
+        return place, transaction
 
     async def challenged(self, call: Call, form: Document, change_id: str, browser: str) -> Challenge | Change:
         """What comes of an answer to the question for a second factor."""
@@ -157,7 +161,13 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
         return await password_pages.answer(self.services, call, change_id, browser, form.get("code", ""))
 
     async def changed(
-        self, call: Call, place: Place, step: Change, form: Document, change_id: str, waiting: Waiting | None
+        self,
+        call: Call,
+        place: Place,
+        step: Change,
+        form: Document,
+        change_id: str,
+        transaction: InterruptedTransaction | None,
     ) -> Reply:
         """The way on when the password is set; the form again when it cannot be."""
         password = form.get(_PASSWORD, "")
@@ -171,12 +181,14 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
             return self.asked(place, step, message="verify.vetoed")
         except Unavailable:
             return self.asked(place, step, message="[ServiceBusy]")
-        if waiting is None:
+        if transaction is None:
             return self.moved("/password/complete", place)
-        self.proven = waiting.proven
-        halted = dataclasses.replace(waiting.halted, reason_to_change=None, since=self.services.clock.now())
-        following = await pending_logins.resume(self.services, call, waiting, self.browser(), halted)
-        return await self.shown(following, waiting.proven.given)
+        self.verified_client = transaction.verified_client
+        login = dataclasses.replace(
+            transaction.login, reason_to_change=None, authenticated_instant=self.services.clock.now()
+        )
+        following = await login_resumption.resume(self.services, call, transaction, self.browser(), login)
+        return await self.shown(following, transaction.verified_client.given)
 
     def asked(
         self,

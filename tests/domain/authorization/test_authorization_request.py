@@ -35,7 +35,7 @@ def request(**members):
 
 
 def accept(application=None, *, origin=None, **members):
-    return rules.validated(request(**members), application or make(), origin=origin, own_origin=OWN_ORIGIN)
+    return rules.validate(request(**members), application or make(), origin=origin, own_origin=OWN_ORIGIN)
 
 
 def refuse(application=None, *, origin=None, **members) -> tuple[str, str | None]:
@@ -258,7 +258,7 @@ def test_attack_10_nothing_is_redirected_before_the_redirect_uri_is_proven(wrong
     given = request(redirect_uri="https://evil.com/cb", **wrong)
     assert rules.channel(given, make()).redirect_uri is None
     with pytest.raises(InvalidRequest) as caught:
-        rules.validated(given, make(), origin=None, own_origin=OWN_ORIGIN)
+        rules.validate(given, make(), origin=None, own_origin=OWN_ORIGIN)
     assert caught.value.reason == "invalid_redirect_uri"
     assert rules.channel(request(**wrong), None).redirect_uri is None, "nor before the client is known"
     assert rules.channel(request(redirect_uri=None, **wrong), make()).redirect_uri is None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from identity.domain.authorization import consent
-from identity.domain.authorization.consent import Decision
+from identity.domain.authorization.consent import ConsentDecision
 from identity.errors import AccessDenied
 
 WANTED = ("openid", "offline_access", "email", "phone", "calendar", "unheard-of")
 MODES = ("AlwaysPrompt", "RememberDecision", "NeverPrompt")
-ANSWERED = Decision(frozenset({"email", "calendar"}), frozenset({"phone"}))
+ANSWERED = ConsentDecision(frozenset({"email", "calendar"}), frozenset({"phone"}))
 
 
 def application(relationship="ThirdParty", mode="AlwaysPrompt", required=(), disabled=()):
@@ -84,14 +84,14 @@ def test_what_is_granted_is_what_was_approved_and_what_nobody_is_asked_about():
     assert consent.granted(application(), WANTED, ANSWERED) == (
         "openid", "offline_access", "email", "calendar", "unheard-of",
     )  # fmt: skip
-    assert consent.granted(application("FirstParty"), WANTED, Decision()) == WANTED
+    assert consent.granted(application("FirstParty"), WANTED, ConsentDecision()) == WANTED
 
 
 def test_answer_decides_what_was_asked_and_nothing_else():
     question = consent.question(application(required=("email",)), WANTED, None, again=False)
     assert question is not None
     decision = question.answered({"email", "calendar", "profile", "openid"})
-    assert decision == Decision(frozenset({"email", "calendar"}), frozenset({"phone"}))
+    assert decision == ConsentDecision(frozenset({"email", "calendar"}), frozenset({"phone"}))
     with pytest.raises(AccessDenied) as refusal:
         question.answered({"calendar"})
     assert refusal.value.reason == "missing_required_scope"

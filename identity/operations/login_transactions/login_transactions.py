@@ -1,0 +1,301 @@
+"""Login transactions: a login and its authorization request, stored while one page comes before the response.
+
+A transaction is bound to its tenant, client and page, and to the browser, whose cookie holds its secret. A browser may
+have several at once, one per tab: the cookie lists their secrets, newest first, and a page names its transaction by
+`transaction_id`. Each step consumes the transaction and stores the next one under a new secret, so that no step can be
+skipped, repeated or taken out of order.
+
+    InterruptedTransaction    the credentials were correct; the login still has to meet a requirement on `page`
+    AuthenticatedTransaction  the login is complete; the response waits for consent, a device or registration data
+
+Redis and the settings call a transaction a login intent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Final
+
+from identity.call import Document
+from identity.errors import InvalidRequest
+from identity.ids import UserId, fingerprint
+from identity.instants import Instant
+from identity.operations.clients.clients import Client
+from identity.operations.login_transactions.authorization_steps import (
+    CurrentLogin,
+    IntermediatePage,
+    SsoCookie,
+    VerifiedClient,
+)
+from identity.services import Services
+from identity.store.mongo import Session
+from identity.store.sso_sessions import SsoSession
+
+COOKIE: Final = "fusionauth.li"
+
+TWO_FACTOR: Final = "two-factor"
+TWO_FACTOR_ENABLE: Final = "two-factor-enable"
+TWO_FACTOR_ENABLED: Final = "two-factor-enable-complete"
+CHANGE_PASSWORD: Final = "/password/change"  # noqa: S105 (a path)
+VERIFY_EMAIL: Final = "/email/verification-required"
+VERIFY_REGISTRATION: Final = "/registration/verification-required"
+
+_MAXIMUM_PER_BROWSER: Final = 4
+_SEPARATOR: Final = "."
+_FORM: Final = "oauth2/authorize.form.json"
+_REQUEST: Final = "oauth2/authorize.request.json"
+
+_MEMBERS: Final = (
+    "userId",
+    "authenticationType",
+    "identityType",
+    "isPersistent",
+    "secondFactor",
+    "reasonToChange",
+    "sessionId",
+    "link",
+    "details",
+    "since",
+)
+"""The stored members of an InterruptedLogin, in the order of its fields."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InterruptedLogin:
+    """A login with correct credentials that still has to meet a requirement, and the evidence collected so far.
+
+    `session_id` names the SSO session that met the requirement, where the user did not authenticate just now.
+    `pending_link_id` names an account at a provider to link when the login is complete. `details` holds what the page
+    needs, such as the two-factor challenge. `authenticated_instant` is when the credentials were verified; a password
+    that changes later invalidates the login.
+    """
+
+    user_id: str
+    authentication_type: str
+    identity_type: str | None = None
+    is_persistent: bool = False
+    second_factor: str = ""
+    reason_to_change: str | None = None
+    session_id: str = ""
+    pending_link_id: str = dataclasses.field(default="", repr=False)
+    details: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    authenticated_instant: int | None = None
+
+    def with_details(self, **details: Any) -> InterruptedLogin:
+        """Return the login with exactly these details."""
+        return dataclasses.replace(self, details=details)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AuthenticatedLogin:
+    """A complete login whose response waits for a page.
+
+    `has_sso_session`: the session is also stored as an SSO session, which has to exist for as long as the login waits.
+    """
+
+    session: SsoSession
+    has_sso_session: bool
+    authentication_type: str
+    has_second_factor: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoginTransaction:
+    """What a page and its form need of a stored transaction.
+
+    The browser's `cookie` holds the secret of the transaction that `transaction_id` names.
+    """
+
+    verified_client: VerifiedClient
+    page: str
+    cookie: str = dataclasses.field(repr=False)
+    transaction_id: str
+
+    @property
+    def client(self) -> Client:
+        """The client of the authorization request."""
+        return self.verified_client.client
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InterruptedTransaction(LoginTransaction):
+    """The transaction of a login that has to meet the requirement of `page`."""
+
+    login: InterruptedLogin
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AuthenticatedTransaction(LoginTransaction):
+    """The transaction of a complete login whose response waits for `page`."""
+
+    login: AuthenticatedLogin
+
+
+class TransactionEndedError(InvalidRequest):
+    """The transaction expired or was continued elsewhere.
+
+    The error page shows it: the application may have its response already, so nothing is redirected there.
+    """
+
+
+class TransactionClaim:
+    """Consumes a transaction once; `consume` is a write that may run again in the same request."""
+
+    def __init__(self, services: Services, transaction: LoginTransaction) -> None:
+        self._services, self._transaction = services, transaction
+        self._is_consumed = False
+
+    async def consume(self, _session: Session | None = None) -> None:
+        """Consume the transaction. Raises TransactionEndedError for every request but the first."""
+        if not self._is_consumed:
+            await consume(self._services, self._transaction)
+            self._is_consumed = True
+
+
+async def store_interrupted(
+    services: Services,
+    verified_client: VerifiedClient,
+    login: InterruptedLogin,
+    page: str,
+    cookie: SsoCookie | None = None,
+    suffix: str = "",
+) -> IntermediatePage:
+    """Store a login that has to meet the requirement of `page`; `suffix` follows the page in its path."""
+    if login.authenticated_instant is None:
+        login = dataclasses.replace(login, authenticated_instant=services.clock.now())
+    secret = await _store(services, verified_client, page, _interrupted_document(login))
+    return IntermediatePage(verified_client.client, page + suffix, secret, cookie)
+
+
+async def store_authenticated(
+    services: Services, verified_client: VerifiedClient, current: CurrentLogin, page: str
+) -> IntermediatePage:
+    """Store a complete login whose response waits for `page`."""
+    session = current.session
+    document: Document = {
+        "userId": session.user_id,
+        "sessionId": session.session_id,
+        "authInstant": session.auth_instant,
+        "sessionType": session.authentication_type,
+        "secondFactor": session.second_factor,
+        "isPersistent": session.is_persistent,
+        "isKept": bool(current.secret),
+        "authenticationType": current.authentication_type,
+        "hasSecondFactor": current.has_second_factor,
+    }
+    secret = await _store(services, verified_client, page, document)
+    return IntermediatePage(verified_client.client, page, secret, SsoCookie.of(verified_client.client, current))
+
+
+async def find_interrupted(
+    services: Services, client: Client, page: str, cookie: str, transaction_id: str
+) -> tuple[Document, InterruptedLogin] | None:
+    """Find the request and the interrupted login of a browser's transaction for this client and page."""
+    stored = await _find(services, client, page, cookie, transaction_id)
+    if stored is None or not stored.get("isHalted"):
+        return None
+    values: list[Any] = [stored.get(name) for name in _MEMBERS]
+    return stored["given"], InterruptedLogin(*values)
+
+
+async def find_authenticated(
+    services: Services, client: Client, page: str, cookie: str, transaction_id: str
+) -> tuple[Document, AuthenticatedLogin] | None:
+    """Find the request and the complete login of a browser's transaction for this client and page."""
+    stored = await _find(services, client, page, cookie, transaction_id)
+    if stored is None:
+        return None
+    session = SsoSession(
+        stored["sessionId"],
+        UserId(stored["userId"]),
+        Instant(stored["authInstant"]),
+        stored["sessionType"],
+        stored["isPersistent"],
+        frozenset({client.client_id}),
+        stored["secondFactor"],
+    )
+    login = AuthenticatedLogin(session, stored["isKept"], stored["authenticationType"], stored["hasSecondFactor"])
+    return stored["given"], login
+
+
+async def consume(services: Services, transaction: LoginTransaction) -> None:
+    """Consume a transaction: one of several concurrent requests succeeds. Raises TransactionEndedError."""
+    client, secret = transaction.client, _secret(transaction.cookie, transaction.transaction_id)
+    stored = None if secret is None else await services.login_intents.consume(client.tenant_id, secret)
+    if stored is None or stored["clientId"] != client.client_id:
+        raise ended()
+
+
+async def update_details(services: Services, transaction: InterruptedTransaction, **details: Any) -> bool:
+    """Add details for the page of a transaction; False when the transaction was consumed meanwhile."""
+    login = dataclasses.replace(transaction.login, details={**transaction.login.details, **details})
+    document = _with_request(services, transaction.verified_client, transaction.page, _interrupted_document(login))
+    secret = _secret(transaction.cookie, transaction.transaction_id)
+    return secret is not None and await services.login_intents.replace(transaction.client.tenant_id, secret, document)
+
+
+def at_next_page(
+    transaction: InterruptedTransaction, login: InterruptedLogin, page: IntermediatePage
+) -> InterruptedTransaction:
+    """Return the transaction that was stored for the next page, with the cookie that the browser is about to get."""
+    secret = page.transaction_secret
+    cookie = cookie_with(transaction.cookie, secret)
+    return InterruptedTransaction(transaction.verified_client, page.page, cookie, transaction_id_of(secret), login)
+
+
+def ended() -> TransactionEndedError:
+    """Return the error for a transaction that expired or was consumed."""
+    message = "This page was open for too long, or was answered already. Go back to the application and start again."
+    return TransactionEndedError("unknown", message)
+
+
+def transaction_id_of(secret: str) -> str:
+    """Return the public id of a transaction, which is useless without the browser's cookie."""
+    return fingerprint(f"login-intent {secret}")[:32]
+
+
+def cookie_with(cookie: str, secret: str) -> str:
+    """Return the cookie value with one more transaction; the oldest beyond the maximum are dropped."""
+    secrets = [secret, *filter(None, cookie.split(_SEPARATOR))]
+    return _SEPARATOR.join(secrets[:_MAXIMUM_PER_BROWSER])
+
+
+def cookie_without(cookie: str, transaction_id: str) -> str:
+    """Return the cookie value without a consumed transaction."""
+    secrets = [secret for secret in cookie.split(_SEPARATOR) if secret and transaction_id_of(secret) != transaction_id]
+    return _SEPARATOR.join(secrets)
+
+
+def request_parameters(services: Services, verified_client: VerifiedClient) -> Document:
+    """Return the parameters of the authorization request, without those that only the login form has (passwords)."""
+    form, request = (services.schemas[name].schema["properties"] for name in (_FORM, _REQUEST))
+    return {name: value for name, value in verified_client.given.items() if name in request or name not in form}
+
+
+async def _store(services: Services, verified_client: VerifiedClient, page: str, login: Document) -> str:
+    client = verified_client.client
+    ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
+    document = _with_request(services, verified_client, page, login)
+    return await services.login_intents.issue(client.tenant_id, document, ttl_seconds)
+
+
+async def _find(services: Services, client: Client, page: str, cookie: str, transaction_id: str) -> Document | None:
+    secret = _secret(cookie, transaction_id)
+    stored = None if secret is None else await services.login_intents.find(client.tenant_id, secret)
+    return stored if stored is not None and (stored["page"], stored["clientId"]) == (page, client.client_id) else None
+
+
+def _secret(cookie: str, transaction_id: str) -> str | None:
+    secrets = cookie.split(_SEPARATOR)
+    return next((secret for secret in secrets if secret and transaction_id_of(secret) == transaction_id), None)
+
+
+def _with_request(services: Services, verified_client: VerifiedClient, page: str, login: Document) -> Document:
+    request = request_parameters(services, verified_client)
+    return {**login, "clientId": verified_client.client.client_id, "page": page, "given": request}
+
+
+def _interrupted_document(login: InterruptedLogin) -> Document:
+    values = (getattr(login, field.name) for field in dataclasses.fields(login))
+    return {**dict(zip(_MEMBERS, values, strict=True)), "isHalted": True}
