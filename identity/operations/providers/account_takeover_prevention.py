@@ -79,7 +79,7 @@ async def prepare(services: Services, call: Call, stored: Document) -> AccountCl
     return AccountClaim(stored, await session_termination.prepare(services, call, stored), tuple(links))
 
 
-def within(services: Services, call: Call, claim: AccountClaim | None, change: Write[None]) -> Write[None]:
+def within(services: Services, call: Call, claim: AccountClaim | None, change: Write[None]) -> Write[object]:
     """The change, in one transaction with the end of the earlier credentials."""
     if claim is None:
         return change

@@ -54,8 +54,8 @@ async def prepare(
 
 
 def together(
-    services: Services, call: Call, sign_out: SessionTermination | None, change: Write[None], *, as_one: bool = False
-) -> Write[None]:
+    services: Services, call: Call, sign_out: SessionTermination | None, change: Write[object], *, as_one: bool = False
+) -> Write[object]:
     """The change and, where there is any, the end of the refresh tokens.
 
     In one transaction `as_one`, and where applications are to be told: who is killed in between has forgotten nobody.

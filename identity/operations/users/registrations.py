@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.objects import patch as patches
-from identity.domain.users import registrations as rules
+from identity.domain.users import registrations as registration_rules
 from identity.domain.users import users as user_rules
 from identity.errors import FieldError, Invalid, NotFound
+from identity.events.changes import Change
 from identity.ids import ApplicationId, TenantId, new_secret
 from identity.operations.groups import group_roles
 from identity.operations.issuance import user_tokens
@@ -21,17 +23,16 @@ from identity.operations.sessions import session_termination
 from identity.operations.users import new_users, users
 from identity.operations.verification import registration_verifications
 from identity.services import Services
-from identity.store.mongo import Session
 
 SCHEMA = "api/registration.json"
 
-Approve = Callable[[Document, Document], Awaitable[None]]
-"""Judges a user and a registration that are about to be made, to which nothing else objects. Raises Invalid."""
+Check = Callable[[Document, Document], Awaitable[None]]
+"""(user, registration): a further check of a new user and registration that are otherwise valid. Raises Invalid."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Registered:
-    """A user with a new registration, and the members of the answer that hold a token."""
+    """A user with a new registration, and the response members that hold a token."""
 
     user: Document
     registration: Document
@@ -42,171 +43,159 @@ class Registered:
 async def create(
     services: Services, call: Call, body: Document, user_id: str | None, application_id: str | None = None
 ) -> Registered:
-    """Register an existing user, or with `user` in the body a new one. Raises NotFound and Invalid.
+    """Register an existing user or, with `user` in the body, a new one. Raises NotFound and Invalid.
 
     The application in the path takes precedence over the one in the body.
     """
-    request = await new_users.read_request(
-        services, call, SCHEMA, rules.creation_request(body, application_id), user_id
-    )
-    is_set_up, is_new_user = False, "user" in request
+    body = registration_rules.creation_request(body, application_id)
+    request = await new_users.read_request(services, call, SCHEMA, body, user_id)
+    sets_password_by_mail, is_new_user = False, "user" in request
     if is_new_user:
-        user, registration, is_set_up = await _create_both(services, call, request, user_id)
+        user, registration, sets_password_by_mail = await _create_with_user(services, call, request, user_id)
     elif user_id is None:
         raise Invalid.field("missing", "userId", "You must specify the [userId] in the path, or the [user] property.")
     else:
         user, registration = await _register(services, call, request, user_id)
-    application = await new_users.find_application(services, TenantId(user["tenantId"]), registration["applicationId"])
+    application_id = registration["applicationId"]
+    application = await new_users.find_application(services, TenantId(user["tenantId"]), application_id)
     await start_verification(services, call, user, registration["applicationId"])
-    # Whoever has yet to set a password is not logged in by being made.
-    token = {} if is_set_up else await user_tokens.issue(services, call, user, application, "REGISTRATION")
+    token: Document = {}
+    if not sets_password_by_mail:
+        token = await user_tokens.issue(services, call, user, application, "REGISTRATION")
     if token:
         await login_records.add(services, call, user, registration["applicationId"])
-    effective = await _effective(services, user, registration["applicationId"])
+    effective = await _with_group_roles(services, user, registration["applicationId"])
     return Registered(user, effective, is_new_user, token)
 
 
 async def create_with_user(
-    services: Services, call: Call, body: Document, user_id: str, approve: Approve
+    services: Services, call: Call, body: Document, user_id: str, check: Check
 ) -> tuple[Document, Document]:
-    """A new user with a registration, without a token: for a page, which logs the user in. Raises Invalid."""
+    """Create a user with a registration for a page, which logs the user in; no token is issued. Raises Invalid."""
     request = await new_users.read_request(services, call, SCHEMA, body, user_id)
-    user, registration, _ = await _create_both(services, call, request, user_id, approve)
+    user, registration, _ = await _create_with_user(services, call, request, user_id, check)
     await start_verification(services, call, user, registration["applicationId"])
     return user, registration
 
 
 async def start_verification(services: Services, call: Call, user: Document, application_id: str) -> None:
-    """Begin to verify a new registration, if its application wants that."""
+    """Start verifying a new registration if its application requires it."""
     tenant_id = TenantId(user["tenantId"])
     application = await services.applications.get(tenant_id, ApplicationId(application_id))
     await registration_verifications.start_for_new(services, call.within(tenant_id), user, application)
 
 
 def default_registration(services: Services, call: Call, application: Document) -> Document:
-    """The registration that nobody says more of than its application."""
+    """Return a registration for an application with the defaults of the API."""
     body = {"registration": {"applicationId": application["id"]}}
-    return _built(call, services.schemas[SCHEMA].read(body), application)
+    return _build(call, services.schemas[SCHEMA].read(body), application)
 
 
 async def retrieve(services: Services, call: Call, user_id: str, application_id: str) -> Document:
-    """The registration, with the roles of the user's groups. Raises NotFound."""
-    return await _effective(services, await user_lookup.retrieve(services, call, user_id), application_id)
+    """Return the registration, with the roles of the user's groups. Raises NotFound."""
+    return await _with_group_roles(services, await user_lookup.retrieve(services, call, user_id), application_id)
 
 
 async def update(services: Services, call: Call, body: Document, user_id: str, application_id: str | None) -> Document:
-    """Replace a registration; the application in the path wins over the one in the body."""
+    """Replace a registration; the application in the path takes precedence over the one in the body.
 
-    def replacement(_stored: Document) -> Document:
-        return body
-
-    named = application_id or _named(body)
-    return await _change(services, call, user_id, named, replacement)
+    Raises NotFound and Invalid.
+    """
+    return await _change(services, call, user_id, application_id, body)
 
 
 async def patch(
     services: Services, call: Call, kind: str, body: Any, user_id: str, application_id: str | None
 ) -> Document:
-    """Change parts of a registration by one of the three kinds of patch. Raises NotFound and Invalid."""
-
-    def patched(stored: Document) -> Document:
-        return patches.apply(kind, {"registration": rules.request_form(stored)}, body)
-
-    named = application_id or _named(body)
-    return await _change(services, call, user_id, named, patched)
+    """Apply one of the three kinds of patch to a registration. Raises NotFound and Invalid."""
+    return await _change(services, call, user_id, application_id, body, patch_kind=kind)
 
 
 async def delete(
     services: Services, call: Call, user_id: str, application_id: str, *, only_unverified: bool = False
 ) -> None:
-    """Remove a registration, and the refresh tokens that it gave. Raises NotFound.
+    """Delete a registration and revoke its refresh tokens. Raises NotFound.
 
-    With `only_unverified` one that is verified by now is not found.
+    With `only_unverified`, also raises NotFound for a verified registration.
     """
     tenant_id = await user_lookup.tenant_of(services, call, user_id)
-
-    async def attempt() -> Document:
-        user = await services.users.get(tenant_id, user_id)
-        registration = _existing(user, application_id)
-        if only_unverified and registration["verified"]:
-            raise NotFound(log_detail="the registration was verified meanwhile")
-        return await _write(
-            services, call, user, rules.without_registration(user, application_id), registration, "delete"
-        )
-
-    await crud.retried(attempt)
+    await crud.retried(functools.partial(_delete, services, call, tenant_id, user_id, application_id, only_unverified))
 
 
 def to_response(services: Services, registration: Document) -> Document:
-    """The registration as the API shows it."""
-    answer: Document = services.schemas[SCHEMA].show({"registration": registration})["registration"]
-    return answer
+    """Return the registration in API form."""
+    response: Document = services.schemas[SCHEMA].show({"registration": registration})["registration"]
+    return response
 
 
 async def _register(services: Services, call: Call, request: Document, user_id: str) -> tuple[Document, Document]:
+    """Register an existing user; return the user and the registration."""
     tenant_id = await user_lookup.tenant_of(services, call, user_id)
-
-    async def attempt() -> Document:
-        user = await services.users.get(tenant_id, user_id)
-        registration = await _new_registration(services, call, tenant_id, request, user)
-        return await _write(services, call, user, rules.with_registration(user, registration), registration, "create")
-
-    user = await crud.retried(attempt)
-    return user, _existing(user, request["registration"]["applicationId"])
+    user = await crud.retried(functools.partial(_register_once, services, call, tenant_id, user_id, request))
+    return user, _get(user, request["registration"]["applicationId"])
 
 
-async def _create_both(
-    services: Services, call: Call, request: Document, user_id: str | None, approve: Approve | None = None
-) -> tuple[Document, Document, bool]:
-    """The user and the registration, and whether the user has yet to set a password."""
-    wanted = request["registration"]
-    tenant_id = await new_users.resolve_tenant_id(services, call, wanted.get("applicationId"))
-    made = await new_users.draft_user(services, call, tenant_id, request, user_id)
-    errors, application = await _judged(services, tenant_id, wanted)
-    registration = {} if application is None else _built(call, request, application)
-    if approve is not None and not made.errors and not errors:
-        await approve(made.user, registration)
-    user = await new_users.finish_draft(services, call, made, errors)
-    user = user_rules.with_derived_members(rules.with_registration(user, registration))
-    offered = [user_events.about_registration("user.registration.create", user, registration)]
-    announced = [user_events.about_registration("user.registration.create.complete", user, registration)]
-    await users.insert(services, call, user, offered=offered, announced=announced, uses=made.uses)
-    await new_users.send_first_mail(services, call, made, user, application)
-    return user, registration, made.is_set_up
-
-
-async def _new_registration(
-    services: Services, call: Call, tenant_id: TenantId, request: Document, user: Document
+async def _register_once(
+    services: Services, call: Call, tenant_id: TenantId, user_id: str, request: Document
 ) -> Document:
-    errors, application = await _judged(services, tenant_id, request["registration"])
+    user = await services.users.get(tenant_id, user_id)
+    errors, application = await _problems(services, tenant_id, request["registration"])
     if application is not None and user_rules.find_registration(user, application["id"]) is not None:
         message = f"A Registration for the application [{application['id']}] already exists."
         errors.append(FieldError.of("duplicate", "registration", message))
     crud.gather(errors)
     assert application is not None
-    return _built(call, request, application)
+    registration = _build(call, request, application)
+    changed = registration_rules.with_registration(user, registration)
+    return await _commit(services, call, user, changed, registration, "create")
 
 
-def _built(call: Call, request: Document, application: Document) -> Document:
-    wanted = dict(request["registration"])
+async def _create_with_user(
+    services: Services, call: Call, request: Document, user_id: str | None, check: Check | None = None
+) -> tuple[Document, Document, bool]:
+    """Create a user with a registration; the third value is whether the user sets the first password by mail."""
+    requested = request["registration"]
+    tenant_id = await new_users.resolve_tenant_id(services, call, requested.get("applicationId"))
+    draft = await new_users.draft_user(services, call, tenant_id, request, user_id)
+    errors, application = await _problems(services, tenant_id, requested)
+    registration = {} if application is None else _build(call, request, application)
+    if check is not None and not draft.errors and not errors:
+        await check(draft.user, registration)
+    user = await new_users.finish_draft(services, call, draft, errors)
+    user = user_rules.with_derived_members(registration_rules.with_registration(user, registration))
+    await users.insert(
+        services,
+        call,
+        user,
+        before_commit=[user_events.about_registration("user.registration.create", user, registration)],
+        after_commit=[user_events.about_registration("user.registration.create.complete", user, registration)],
+        uses=draft.uses,
+    )
+    await new_users.send_first_mail(services, call, draft, user, application)
+    return user, registration, draft.sets_password_by_mail
+
+
+def _build(call: Call, request: Document, application: Document) -> Document:
+    """Return the new registration that a request describes."""
+    requested = dict(request["registration"])
     if request["generateAuthenticationToken"]:
-        wanted["authenticationToken"] = str(new_secret())
+        requested["authenticationToken"] = str(new_secret())
     is_verified = request["skipRegistrationVerification"] or not application["verifyRegistration"]
-    return rules.build_registration(wanted, application, call.now, is_verified=is_verified)
+    return registration_rules.build_registration(requested, application, call.now, is_verified=is_verified)
 
 
-async def _judged(
-    services: Services, tenant_id: TenantId, wanted: Document
+async def _problems(
+    services: Services, tenant_id: TenantId, requested: Document
 ) -> tuple[list[FieldError], Document | None]:
-    """What is wrong with a registration that is asked for, and its application."""
-    application_id = wanted.get("applicationId")
+    """Return the errors of a requested registration, and its application."""
+    application_id = requested.get("applicationId")
     path = "registration.applicationId"
     if application_id is None:
         return [FieldError.of("missing", path, f"You must specify the [{path}] property.")], None
     application = await services.applications.find_cached(tenant_id, application_id)
     if application is None:
         return [FieldError.of("invalid", path, f"The [{path}] must name an existing application.")], None
-    return rules.role_problems(wanted["roles"], application), application
+    return registration_rules.role_problems(requested["roles"], application), application
 
 
 async def _change(
@@ -214,71 +203,98 @@ async def _change(
     call: Call,
     user_id: str,
     application_id: str | None,
-    wanted_of: Callable[[Document], Document],
+    body: Any,
+    *,
+    patch_kind: str | None = None,
 ) -> Document:
+    """Replace a registration by the body of a PUT, or by the result of a patch of the given kind."""
+    application_id = application_id or _application_id_in(body)
     tenant_id = await user_lookup.tenant_of(services, call, user_id)
     if application_id is None:
         path = "registration.applicationId"
         raise Invalid.field("missing", path, f"You must specify the [{path}] property.")
-
-    async def attempt() -> Document:
-        user = await services.users.get(tenant_id, user_id)
-        stored = _existing(user, application_id)
-        request = services.schemas[SCHEMA].read(wanted_of(stored))
-        errors, _ = await _judged(services, tenant_id, {**request["registration"], "applicationId": application_id})
-        crud.gather(errors)
-        registration = rules.apply_update(stored, request["registration"], call.now)
-        changed = rules.with_registration(user, registration)
-        return await _write(services, call, user, changed, registration, "update", stored)
-
-    return await _effective(services, await crud.retried(attempt), application_id)
+    change = functools.partial(_change_once, services, call, tenant_id, user_id, application_id, body, patch_kind)
+    return await _with_group_roles(services, await crud.retried(change), application_id)
 
 
-async def _effective(services: Services, user: Document, application_id: str) -> Document:
-    """A user's registration as callers see it. Raises NotFound."""
-    return _existing(await group_roles.with_group_roles(services.documents, user), application_id)
+async def _change_once(
+    services: Services,
+    call: Call,
+    tenant_id: TenantId,
+    user_id: str,
+    application_id: str,
+    body: Any,
+    patch_kind: str | None,
+) -> Document:
+    user = await services.users.get(tenant_id, user_id)
+    stored = _get(user, application_id)
+    if patch_kind is not None:
+        body = patches.apply(patch_kind, {"registration": registration_rules.request_form(stored)}, body)
+    requested = services.schemas[SCHEMA].read(body)["registration"]
+    errors, _ = await _problems(services, tenant_id, {**requested, "applicationId": application_id})
+    crud.gather(errors)
+    registration = registration_rules.apply_update(stored, requested, call.now)
+    changed = registration_rules.with_registration(user, registration)
+    return await _commit(services, call, user, changed, registration, "update", stored)
 
 
-async def _write(
+async def _delete(
+    services: Services, call: Call, tenant_id: TenantId, user_id: str, application_id: str, only_unverified: bool
+) -> Document:
+    user = await services.users.get(tenant_id, user_id)
+    registration = _get(user, application_id)
+    if only_unverified and registration["verified"]:
+        raise NotFound(log_detail="the registration was verified in the meantime")
+    changed = registration_rules.without_registration(user, application_id)
+    return await _commit(services, call, user, changed, registration, "delete")
+
+
+async def _with_group_roles(services: Services, user: Document, application_id: str) -> Document:
+    """Return a user's registration with the roles of the user's groups. Raises NotFound."""
+    return _get(await group_roles.with_group_roles(services.documents, user), application_id)
+
+
+async def _commit(
     services: Services,
     call: Call,
     stored: Document,
     changed: Document,
     registration: Document,
-    deed: str,
+    operation: str,
     original: Document | None = None,
 ) -> Document:
-    """Put the changed user in place of the stored one, with the events of the deed. Raises Conflict."""
+    """Commit a user whose registration was created, updated or deleted, with its events. Raises Conflict."""
     tenant_id = TenantId(stored["tenantId"])
     user = user_rules.with_derived_members(
         {**changed, "lastUpdateInstant": max(call.now, stored["lastUpdateInstant"] + 1)}
     )
-    event = f"user.registration.{deed}"
-    sign_out = None
-    if deed == "delete":
-        sign_out = await session_termination.prepare(services, call, user, ApplicationId(registration["applicationId"]))
-    asked = user_events.about_registration(event, user, registration, original)
-    told = user_events.about_registration(f"{event}.complete", user, registration, original)
-
-    async def write(session: Session | None) -> None:
-        await services.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
-
-    offered = [asked, *(sign_out.events if sign_out else ())]
-    change = session_termination.together(services, call, sign_out, write)
-    await services.bus.perform(call.within(tenant_id), change, offered, [told])
-    await session_termination.finish(services, call, sign_out)
+    termination = None
+    if operation == "delete":
+        application_id = ApplicationId(registration["applicationId"])
+        termination = await session_termination.prepare(services, call, user, application_id)
+    replace = functools.partial(services.users.replace, tenant_id, user, stored["lastUpdateInstant"])
+    event_type = f"user.registration.{operation}"
+    event = user_events.about_registration(event_type, user, registration, original)
+    complete = user_events.about_registration(f"{event_type}.complete", user, registration, original)
+    change = Change(
+        writes=[session_termination.together(services, call, termination, replace)],
+        before_commit=[event, *(termination.events if termination else ())],
+        after_commit=[complete],
+    )
+    await services.bus.commit(call.within(tenant_id), change)
+    await session_termination.finish(services, call, termination)
     return user
 
 
-def _existing(user: Document, application_id: str) -> Document:
+def _get(user: Document, application_id: str) -> Document:
     registration = user_rules.find_registration(user, application_id)
     if registration is None:
         raise NotFound(log_detail=f"no registration of {user['id']} for {application_id}")
     return registration
 
 
-def _named(body: Any) -> str | None:
-    """The application that a body names, for the path form without one; a list of patch operations names none."""
+def _application_id_in(body: Any) -> str | None:
+    """Return the application that a body names, for paths without one; a JSON Patch names none."""
     registration = body.get("registration") if isinstance(body, Mapping) else None
-    named = registration.get("applicationId") if isinstance(registration, Mapping) else None
-    return named.strip().lower() if isinstance(named, str) else None
+    application_id = registration.get("applicationId") if isinstance(registration, Mapping) else None
+    return application_id.strip().lower() if isinstance(application_id, str) else None

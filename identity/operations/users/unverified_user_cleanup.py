@@ -1,14 +1,13 @@
-"""Removing users and registrations that nobody verified in the days that tenant or application give them.
+"""Delete users and registrations that were not verified within the retention period of their tenant or application.
 
-Only who waits to be verified is removed: not who was verified before and changed the address since, and nobody made
-while nothing was verified. So go children whom no parent took in, where the tenant wants that. Each goes by the same
-operation as over the API, unless a verification is faster; who is kept by a webhook's veto is tried again at the next
-turn.
+Only users and registrations with a pending verification are deleted: not users who changed a verified address, and not
+users created while verification was off. Children without a family are deleted too if the tenant configures it. Each
+deletion is the operation of the API; one that a webhook vetoes is retried in the next run.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from typing import Final
 
 import structlog
@@ -23,91 +22,90 @@ from identity.store.users import CleanupFilter
 
 _log = structlog.get_logger(__name__)
 
-_TURN_SECONDS: Final = 3600
+_INTERVAL_SECONDS: Final = 3600
 _DAY_SECONDS: Final = 86_400
 _BATCH: Final = 200
-
-
-async def _no(_services: Services, _user: Document) -> bool:
-    return False
-
-
-async def _is_in_a_family(services: Services, user: Document) -> bool:
-    return bool(await services.families.find_of_user(TenantId(user["tenantId"]), user["id"]))
+_NOT_DELETED: Final = {"state": {"$ne": "PendingDelete"}}
+_UNVERIFIED_USER_POLICY: Final = {
+    **_NOT_DELETED,
+    "userDeletePolicy.unverified.enabled": True,
+    "emailConfiguration.verifyEmail": True,
+}
+_ORPHAN_POLICY: Final = {
+    **_NOT_DELETED,
+    "familyConfiguration.enabled": True,
+    "familyConfiguration.deleteOrphanedAccounts": True,
+}
+_UNVERIFIED_REGISTRATION_POLICY: Final = {
+    "registrationDeletePolicy.unverified.enabled": True,
+    "verifyRegistration": True,
+}
 
 
 async def sweep_hourly(services: Services) -> None:
-    """Remove what is due, in one process an hour."""
+    """Delete what is due, in one process per hour."""
     now = services.clock.now()
-    hour = str(now // (_TURN_SECONDS * 1000))
-    if await services.one_time_ids.mark_used(services.default_tenant_id, "sweep", "unverified", hour, _TURN_SECONDS):
+    hour = str(now // (_INTERVAL_SECONDS * 1000))
+    if await services.one_time_ids.mark_used(
+        services.default_tenant_id, "sweep", "unverified", hour, _INTERVAL_SECONDS
+    ):
         await sweep(services)
 
 
 async def sweep(services: Services) -> None:
-    """Remove what is due. Safe to run in several processes at once, and to be interrupted."""
-    living = {"state": {"$ne": "PendingDelete"}}
-    wanted = {**living, "userDeletePolicy.unverified.enabled": True, "emailConfiguration.verifyEmail": True}
-    for tenant in await services.tenants.find_all(None, wanted):
+    """Delete what is due. Safe to run in several processes at once and to interrupt."""
+    for tenant in await services.tenants.find_all(None, _UNVERIFIED_USER_POLICY):
         days = tenant["userDeletePolicy"]["unverified"]["numberOfDaysToRetain"]
-        await _remove_users(services, tenant, CleanupFilter.of_users(_before(services, days)))
-    wanted = {**living, "familyConfiguration.enabled": True, "familyConfiguration.deleteOrphanedAccounts": True}
-    for tenant in await services.tenants.find_all(None, wanted):
+        await _delete_users(services, tenant, CleanupFilter.of_users(_before(services, days)))
+    for tenant in await services.tenants.find_all(None, _ORPHAN_POLICY):
         days = tenant["familyConfiguration"]["deleteOrphanedAccountsDays"]
-        await _remove_users(services, tenant, CleanupFilter.of_children(_before(services, days)), but=_is_in_a_family)
-    wanted = {"registrationDeletePolicy.unverified.enabled": True, "verifyRegistration": True}
-    for application in await services.applications.find_all_across_tenants(wanted):
-        await _remove_registrations(services, application)
+        await _delete_users(
+            services, tenant, CleanupFilter.of_children(_before(services, days)), only_without_family=True
+        )
+    for application in await services.applications.find_all_across_tenants(_UNVERIFIED_REGISTRATION_POLICY):
+        await _delete_registrations(services, application)
 
 
-async def _remove_users(
-    services: Services,
-    tenant: Document,
-    wanted: CleanupFilter,
-    *,
-    but: Callable[[Services, Document], Awaitable[bool]] = _no,
+async def _delete_users(
+    services: Services, tenant: Document, criteria: CleanupFilter, *, only_without_family: bool = False
 ) -> None:
     tenant_id = TenantId(tenant["id"])
-    async for user in _each(services, tenant_id, wanted):
-        if await but(services, user):
+    async for user in _find_each(services, tenant_id, criteria):
+        if only_without_family and await services.families.find_of_user(tenant_id, user["id"]):
             continue
-
-        async def remove(call: Call, user: Document = user) -> None:
-            await users.delete(services, call, user["id"], expected=user)
-
-        await _tried(services, tenant_id, user, remove)
+        deletion = users.delete(services, _new_call(services, tenant_id), user["id"], expected=user)
+        await _try(deletion, user)
 
 
-async def _remove_registrations(services: Services, application: Document) -> None:
+async def _delete_registrations(services: Services, application: Document) -> None:
     before = _before(services, application["registrationDeletePolicy"]["unverified"]["numberOfDaysToRetain"])
     tenant_id, application_id = TenantId(application["tenantId"]), application["id"]
-    async for user in _each(services, tenant_id, CleanupFilter.of_registrations(application_id, before)):
-
-        async def remove(call: Call, user: Document = user) -> None:
-            await registrations.delete(services, call, user["id"], application_id, only_unverified=True)
-
-        await _tried(services, tenant_id, user, remove)
+    async for user in _find_each(services, tenant_id, CleanupFilter.of_registrations(application_id, before)):
+        call = _new_call(services, tenant_id)
+        await _try(registrations.delete(services, call, user["id"], application_id, only_unverified=True), user)
 
 
-async def _each(services: Services, tenant_id: TenantId, wanted: CleanupFilter) -> AsyncIterator[Document]:
-    """Who is due, each once: those that stay must not be met again and again."""
+async def _find_each(services: Services, tenant_id: TenantId, criteria: CleanupFilter) -> AsyncIterator[Document]:
+    """Yield each matching user once, including users that cannot be deleted now."""
     after = ""
-    while found := await services.users.find_for_cleanup(tenant_id, wanted, after, _BATCH):
+    while found := await services.users.find_for_cleanup(tenant_id, criteria, after, _BATCH):
         for user in found:
             yield user
         after = found[-1]["id"]
 
 
-async def _tried(
-    services: Services, tenant_id: TenantId, user: Document, remove: Callable[[Call], Awaitable[None]]
-) -> None:
-    call = Call(tenant_id, Nobody(), services.clock.now(), Origin("127.0.0.1", "", new_id(), ""))
+async def _try(deletion: Awaitable[None], user: Document) -> None:
+    """Await a deletion; one that is vetoed or overloaded is logged and left to the next run."""
     try:
-        await remove(call)
+        await deletion
     except NotFound:
-        return  # verified, changed or removed meanwhile
+        return  # verified, changed or deleted in the meantime
     except (WebhookTransactionFailed, Unavailable) as error:
         _log.warning("an unverified user or registration stays", user_id=user["id"], reason=type(error).__name__)
+
+
+def _new_call(services: Services, tenant_id: TenantId) -> Call:
+    return Call(tenant_id, Nobody(), services.clock.now(), Origin("127.0.0.1", "", new_id(), ""))
 
 
 def _before(services: Services, days: int) -> Instant:
